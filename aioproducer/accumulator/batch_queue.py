@@ -248,6 +248,10 @@ class BatchQueue:
         """True if no earlier batch of its partition lacks an outcome."""
         return self._partition_of(batch).is_first_in_line(batch)
 
+    def later_was_delivered(self, batch: ProducerBatch) -> bool:
+        """True if a later batch of its partition is in the log."""
+        return self._partition_of(batch).later_was_delivered(batch)
+
     def later_may_tell(self, batch: ProducerBatch) -> bool:
         """True if a later batch may be in the log, and then ``batch`` is there, too."""
         return self._partition_of(batch).later_may_tell(batch)

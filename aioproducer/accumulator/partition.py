@@ -25,11 +25,11 @@ class Partition:
     """
 
     __slots__ = (
-        "_acknowledged",
         "_aside",
         "_barrier",
         "_batches",
         "_delayed_until",
+        "_delivered",
         "_futures",
         "_growth",
         "_held",
@@ -55,7 +55,8 @@ class Partition:
         self._held = 0
         self._futures = 0
         self._delayed_until = 0.0
-        self._acknowledged = False
+        self._delivered: BatchOrder = -1
+        """The last place that was delivered under the present epoch; -1: none."""
         self._next_place: BatchOrder = 0
         self._barrier: BatchOrder | None = None
         self._growth = BatchGrowth()
@@ -107,7 +108,7 @@ class Partition:
     @property
     def is_acknowledged(self) -> bool:
         """True if a batch was delivered under the present epoch."""
-        return self._acknowledged
+        return self._delivered >= 0
 
     @property
     def is_blocked(self) -> bool:
@@ -144,8 +145,12 @@ class Partition:
 
     @property
     def log_end(self) -> int:
-        """The offset after the last delivered batch, as far as it is known."""
+        """The offset after the last batch in the log, as far as it is known."""
         return self._log_end
+
+    def later_was_delivered(self, batch: ProducerBatch) -> bool:
+        """True if a later batch is in the log."""
+        return self._delivered > batch.order
 
     def later_may_tell(self, batch: ProducerBatch) -> bool:
         """True if a later batch may be in the log, and then ``batch`` is there, too."""
@@ -213,8 +218,8 @@ class Partition:
 
     def settle(self, batch: ProducerBatch) -> bool:
         """``batch`` has its outcome; True if it was queued, False if it was in flight."""
-        if batch.delivered:
-            self._acknowledged = True
+        if batch.delivered and batch.order > self._delivered:
+            self._delivered = batch.order
             if batch.base_offset >= 0:
                 self._log_end = batch.base_offset + batch.builder.count
         in_flight = self._in_flight
@@ -258,12 +263,12 @@ class Partition:
                 break
             batch.state = NO_PRODUCER_STATE
             batch.uncertain = False
-        self._acknowledged = False
+        self._delivered = -1
         self._barrier = None
 
     def forget_acknowledged(self) -> None:
         """Note that the producer has a new id, which no broker knows."""
-        self._acknowledged = False
+        self._delivered = -1
 
     # --- memory ----------------------------------------------------------------------------
 

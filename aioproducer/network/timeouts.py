@@ -1,4 +1,4 @@
-"""The ends of connections by the clock: a request that is overdue, a connection that is idle."""
+"""Connections by the clock: a request is overdue, a connection is idle, or is slow to open."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from aioproducer.runtime.running_clock import RunningClock
 from aioproducer.wording import duration
 
 _NEVER: Final = float("inf")
+_SLOW: Final = 1.0
+"""Seconds to connect and log in after which a client tries another broker as well."""
 
 
 @dataclass(slots=True)
@@ -26,6 +28,10 @@ class ConnectionTimeouts:
     """No connection is overdue or idle before this moment; often none is at it either."""
     _lost: float = 0.0
     """The time that the clock had left out at the last look; connections age in it as well."""
+
+    def connection_tried(self, now: float) -> None:
+        """An attempt to connect began at ``now``."""
+        self._next = min(self._next, now + _SLOW)
 
     def connection_opened(self, now: float) -> None:
         """A connection takes requests from ``now`` on."""
@@ -51,7 +57,9 @@ class ConnectionTimeouts:
         return self.next()
 
     def _check(self, connection: Connection, now: float) -> float:
-        """The moment at which ``connection`` is overdue or idle; ends it if that is now."""
+        """The next moment to look at ``connection``; ends it if it is overdue or idle."""
+        if connection.state is ConnectionState.CONNECTING:
+            return _NEVER if self.is_slow(connection, now) else self._slow_at(connection)
         if connection.state is not ConnectionState.READY:
             return _NEVER
         overdue = connection.in_flight.overdue(now)
@@ -80,6 +88,13 @@ class ConnectionTimeouts:
         """Seconds since the last use of a connection that has ended; 0 if it was in use."""
         in_use = connection.in_flight and not self._is_lost(connection, now)
         return 0.0 if in_use or not connection.was_ready else self.idle_for(connection, now)
+
+    def is_slow(self, connection: Connection, now: float) -> bool:
+        """True if the set-up of ``connection`` has taken long, so another broker may be faster."""
+        return now >= self._slow_at(connection)
+
+    def _slow_at(self, connection: Connection) -> float:
+        return connection.last_used - self.clock.lost + _SLOW  # it was not used since it began
 
     def is_left(self, connection: Connection, now: float) -> bool:
         """True if ``connection`` waits for nothing, and is idle for too long to be used.

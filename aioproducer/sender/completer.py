@@ -84,6 +84,7 @@ class BatchCompleter:
             may_retry=batch.attempts < self._retries and now < batch.deadline,
             first_in_line=not dropped_soon and self._batches.is_first_in_line(batch),
             uncertain=batch.uncertain,
+            later_was_delivered=self._batches.later_was_delivered(batch),
             later_may_tell=batch.uncertain and self._batches.later_may_tell(batch),
             records=batch.count,
             may_be_numbered_anew=self._transactions is None,
@@ -118,7 +119,7 @@ class BatchCompleter:
         room = base_offset - delivered.partition.log_end
         for batch in self._batches.aside(partition):
             room -= batch.count
-            if room >= 0:
+            if room >= 0 or base_offset < 0:  # a duplicate: its broker forgot nothing
                 self.deliver(batch, Deliver(-1, -1), now)
             else:
                 self._fail_doubtful(batch, now)

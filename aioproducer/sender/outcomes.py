@@ -71,6 +71,8 @@ class Standing(NamedTuple):
     """True if no earlier batch of the partition lacks an outcome, or was just dropped."""
     uncertain: bool = False
     """True if an earlier attempt may have been written: no response has excluded it."""
+    later_was_delivered: bool = False
+    """True if a later batch is in the log."""
     later_may_tell: bool = False
     """True if a later batch may be in the log, and then this one is there, too."""
     records: int = 1
@@ -100,8 +102,9 @@ def decide_error(
     A batch's number does not fit if the batch arrived before an earlier one, which is still in
     flight, or if an earlier one will never arrive. In the second case the batch needs a new number.
     It gets one only if it is certainly not in the log. A batch that may have been written could be
-    written twice. A restarted broker remembers only the last batch of a producer, so a batch that
-    came later is asked for first. Without one, the batch fails.
+    written twice. A restarted broker remembers only the last batch of a producer. So a later batch
+    in the log shows that this one is there, too, and one that may be there is asked for first.
+    Without one, the batch fails.
     """
     if standing.may_retry:
         if isinstance(error, KafkaError) and error.disposition is Disposition.MISNUMBERED:
@@ -109,6 +112,8 @@ def decide_error(
                 return Retry(error)
             renewable = standing.may_be_numbered_anew
             if still_uncertain(standing.uncertain, error):
+                if standing.later_was_delivered:
+                    return Deliver(-1, -1)
                 if standing.later_may_tell:
                     return SetAside(error)
             elif renewable:

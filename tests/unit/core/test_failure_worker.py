@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -178,13 +178,72 @@ async def test_join_waits_for_the_records_before_it_alone(failures: Failures) ->
     await asyncio.wait_for(joined, PATIENCE)
 
 
-async def test_join_by_the_hook_itself_returns_at_once(failures: Failures) -> None:
+async def itself(call: Callable[[], Awaitable[None]]) -> None:
+    await call()
+
+
+async def in_a_task(call: Callable[[], Awaitable[None]]) -> None:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(itself(call))
+
+
+@pytest.mark.parametrize("way", [itself, in_a_task])
+async def test_join_by_the_hook_returns_at_once(
+    failures: Failures, way: Callable[[Callable[[], Awaitable[None]]], Awaitable[None]]
+) -> None:
+    """``asyncio.wait_for()`` in Python 3.11, ``gather()`` and ``shield()`` begin tasks as well."""
+
     async def hook(_record: FailedRecord) -> None:
+        await way(failures.worker.join)
+
+    failures.serve(hook)
+    failures.fail(b"1", b"2")
+    await asyncio.wait_for(failures.worker.join(), PATIENCE)
+
+
+async def test_a_task_that_outlives_its_hook_waits_for_later_ones(failures: Failures) -> None:
+    first, second, go = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    tasks: list[asyncio.Task[None]] = []
+
+    async def join_later() -> None:
+        await first.wait()
+        failures.fail(b"2")
         await failures.worker.join()
+
+    async def hook(record: FailedRecord) -> None:
+        if record.value == b"1":
+            tasks.append(asyncio.create_task(join_later()))
+        else:
+            second.set()
+            await go.wait()
 
     failures.serve(hook)
     failures.fail(b"1")
     await asyncio.wait_for(failures.worker.join(), PATIENCE)
+    first.set()
+    await asyncio.wait_for(second.wait(), PATIENCE)
+    assert not tasks[0].done()
+    go.set()
+    await asyncio.wait_for(tasks[0], PATIENCE)
+
+
+@pytest.mark.parametrize("way", [itself, in_a_task])
+async def test_the_end_does_not_wait_for_a_hook_that_asks_for_it(
+    failures: Failures, way: Callable[[Callable[[], Awaitable[None]]], Awaitable[None]]
+) -> None:
+    ended = asyncio.Event()
+
+    async def close() -> None:
+        failures.worker.closing()
+        await failures.finish(PATIENCE * 10)
+
+    async def hook(_record: FailedRecord) -> None:
+        await way(close)
+        ended.set()
+
+    failures.serve(hook)
+    failures.fail(b"1")
+    await asyncio.wait_for(ended.wait(), PATIENCE)
 
 
 async def test_a_cancelled_join_is_forgotten(failures: Failures) -> None:

@@ -143,6 +143,23 @@ def test_a_batch_that_may_be_written_waits_for_a_later_one(
     assert kind(decide(result(45), WHERE, standing._replace(may_retry=False))) == "fail"
 
 
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("uncertain", [True, False])
+def test_a_batch_that_may_be_written_is_in_the_log_if_a_later_one_is(
+    first: bool, uncertain: bool
+) -> None:
+    standing = Standing(
+        may_retry=True,
+        first_in_line=first,
+        uncertain=uncertain,
+        later_was_delivered=True,
+        later_may_tell=True,
+    )
+    outcome = decide(result(45), WHERE, standing)
+    assert (outcome == Deliver(-1, -1)) is (first and uncertain)
+    assert kind(decide(result(6), WHERE, standing)) == "retry"
+
+
 @pytest.mark.parametrize(
     ("error", "outcome"),
     [
