@@ -184,7 +184,12 @@ class BatchQueue:
 
         ``idle``: no request to the node is in flight.
         """
-        return self._dispatch.ready(node, now, self._linger(node, now, idle=idle))
+        backlog = self._dispatch.backlog(node)
+        if backlog is None or not backlog.partitions:
+            return None
+        if backlog.is_due or not (linger := self._linger(node, now, idle=idle)):
+            return now
+        return max(now, backlog.oldest + linger)
 
     def may_gather(self, node: int, now: float) -> bool:
         """True if batches for an idle ``node`` may wait while each loop iteration brings records.

@@ -157,17 +157,9 @@ class Dispatch:
         """The topics with a batch whose partition has no leader."""
         return {partition.topic_partition.topic for partition in self._leaderless.partitions}
 
-    def ready(self, node: int, now: float, linger: float) -> float | None:
-        """The time from which batches for ``node`` may leave, ``now`` or later; None: no batch.
-
-        ``linger``: the seconds that a batch which is not full waits for more records.
-        """
-        backlog = self._backlogs.get(node)
-        if backlog is None or not backlog.partitions:
-            return None
-        if backlog.is_due or not linger:
-            return now
-        return max(now, backlog.oldest + linger)
+    def backlog(self, node: int) -> Backlog | None:
+        """The batches for ``node`` that may leave; None: there never were any."""
+        return self._backlogs.get(node)
 
     def may_wait(self, node: int, now: float, most: float) -> bool:
         """True if no batch for ``node`` is full, a retry, or older than ``most`` seconds."""

@@ -47,7 +47,8 @@ class PendingQueue:
         self.preparation_errors: dict[str, BaseException] = {}
         """By topic, the last error of a serializer that can't be prepared at present."""
         self._waits: list[float] = []
-        self._refused: list[tuple[str, ProducerError]] = []
+        self.refused: list[tuple[str, ProducerError]] = []
+        """The topics and errors of records that no batch could take; see :meth:`take_refused`."""
 
     def __len__(self) -> int:
         return len(self._records)
@@ -238,12 +239,12 @@ class PendingQueue:
     def refuse(self, record: PendingRecord, error: ProducerError) -> None:
         """Fail ``record``, which no batch can take; :meth:`take_refused` reports it."""
         if self.fail([record], error):
-            self._refused.append((record.topic, error))
+            self.refused.append((record.topic, error))
             self._wake()
 
     def take_refused(self) -> list[tuple[str, ProducerError]]:
         """The topics and errors of the records refused since the last call."""
-        refused, self._refused = self._refused, []
+        refused, self.refused = self.refused, []
         return refused
 
     def fail(self, records: Iterable[PendingRecord], error: ProducerError) -> int:

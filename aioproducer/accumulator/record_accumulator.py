@@ -41,10 +41,11 @@ from aioproducer.records.builder import batch_size_bound
 class RecordAccumulator:
     """Puts records into batches: at once if there is memory, else when memory comes back.
 
-    ``wake`` requests a round of the sender. ``make_future`` makes the futures of callers that wait
-    for memory. ``expansion`` returns the ratio of a topic's bytes before compression to its bytes
-    on the wire. ``admit`` returns True if batches may leave for a partition. ``on_failed`` is
-    called with the error of failed pending records, and with the records.
+    ``wake`` requests a round of the sender, and ``stir`` one for a batch that begins.
+    ``make_future`` makes the futures of callers that wait for memory. ``expansion`` returns the
+    ratio of a topic's bytes before compression to its bytes on the wire. ``admit`` returns True if
+    batches may leave for a partition. ``on_failed`` is called with the error of failed pending
+    records, and with the records.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class RecordAccumulator:
         settings: AccumulatorSettings,
         random: Random,
         wake: Callable[[], None],
+        stir: Callable[[], None],
         make_future: Callable[[], Any],
         expansion: Callable[[str], float] = lambda _topic: 1.0,
         partitioner: PartitionFunction | None = None,
@@ -68,6 +70,7 @@ class RecordAccumulator:
         self._ignore_keys = settings.ignore_keys
         self._one_record_each = settings.batch_size <= 1
         self._wake = wake
+        self._stir = stir
         self._partitioner = partitioner
         self._topics: dict[str, Topic] = {}
         self._sizes = BatchSizes(settings, expansion)
@@ -193,7 +196,7 @@ class RecordAccumulator:
         if buffer is None:
             return None
         batch = self.batches.open(partition, buffer, growth, now, now + self._delivery_timeout)
-        self._wake()
+        self._stir()
         batch.append(record)
         if self._one_record_each:
             self.batches.close_batch(partition)

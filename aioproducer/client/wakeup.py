@@ -17,6 +17,8 @@ _NEVER: Final = float("inf")
 class Wakeup:
     """One coroutine sleeps in :meth:`wait`; any code may :meth:`wake` it, also before it sleeps.
 
+    A batch that begins calls :meth:`stir`: nothing else has to be looked at then.
+
     A timer outlives its sleep, because most sleeps end before their deadline, and the next deadline
     is nearly the same. It is set anew only if it would fire too late, or has fired too early.
 
@@ -28,6 +30,8 @@ class Wakeup:
         self.clock.expect_turn()
         self._now = self.clock()
         """The time of the last turn."""
+        self.whole = True
+        """True if somebody called :meth:`wake` since the sleeper set it to False."""
         self._awake = False
         self._error: BaseException | None = None
         self._sleeper: asyncio.Future[None] | None = None
@@ -36,7 +40,12 @@ class Wakeup:
         self._rings_at = 0.0
 
     def wake(self) -> None:
-        """End the sleep, or the next one at once."""
+        """End the sleep, or the next one at once: anything may have changed."""
+        self.whole = True
+        self.stir()
+
+    def stir(self) -> None:
+        """End the sleep, or the next one at once: a batch has begun, or the time has come."""
         self._awake = True
         if self._sleeper is not None and not self._sleeper.done():
             self._sleeper.set_result(None)
@@ -101,7 +110,7 @@ class Wakeup:
         if self._deadline > self._rings_at:
             self._set_timer(loop, self._deadline)
         else:
-            self.wake()
+            self.stir()
 
     def close(self) -> None:
         """Cancel the timer: no coroutine will sleep here any more."""

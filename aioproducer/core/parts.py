@@ -162,6 +162,7 @@ class Parts:
             settings,
             self._random,
             self.wakeup.wake,
+            self.wakeup.stir,
             asyncio.get_running_loop().create_future,
             self._compressor.expansion,
             _partition_function(partitioner, self._random),
@@ -231,8 +232,8 @@ class Parts:
                 self._make_requester(config, completer),
                 self.ad_hoc,
                 *(() if self.telemetry is None else (self.telemetry,)),
-                self._make_batch_sender(config, completer),
             ),
+            self._make_batch_sender(config, completer),
             self.metrics,
             self.wakeup,
         )

@@ -11,14 +11,17 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from kio.static.protocol import ResponsePayload
-
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.errors import BrokerConnectionError, ProducerError
 from aioproducer.metrics import ProducerMetrics
 from aioproducer.model import NodeId, Peer
 from aioproducer.network.apis import NO_FEATURES, Api, Features
-from aioproducer.network.connection import Connection, ConnectionEvents, ConnectionState
+from aioproducer.network.connection import (
+    Connection,
+    ConnectionEvents,
+    ConnectionState,
+    Response,
+)
 from aioproducer.network.connection_log import ConnectionLog
 from aioproducer.network.connection_states import (
     ClientSettings,
@@ -27,7 +30,7 @@ from aioproducer.network.connection_states import (
     is_final,
 )
 from aioproducer.network.connection_view import ConnectionView
-from aioproducer.network.frames import read_response
+from aioproducer.network.frames import UsualResponse, read_response
 from aioproducer.network.in_flight import InFlightRequest
 from aioproducer.network.lazy_metadata import LazyMetadataResponse
 from aioproducer.network.request import Completion, Request
@@ -89,11 +92,16 @@ class NetworkClient:
     def in_flight(self, node: NodeId) -> int:
         """The number of requests that wait for a response of ``node``."""
         state = self._nodes.get(node)
-        return 0 if state is None else state.in_flight
+        connection = None if state is None else state.connection
+        return 0 if connection is None else connection.in_flight.count
 
     def total_in_flight(self) -> int:
-        """The number of requests that wait for a response."""
-        return sum([state.in_flight for state in list(self._nodes.values())])
+        """The number of requests that wait for a response; any thread may ask."""
+        total = 0
+        for state in list(self._nodes.values()):
+            if (connection := state.connection) is not None:
+                total += connection.in_flight.count
+        return total
 
     def reaches(self, nodes: Iterable[Peer]) -> bool:
         """True if a connection to any of ``nodes`` is ready."""
@@ -117,7 +125,7 @@ class NetworkClient:
             connection is not None
             and connection.usable
             and connection.throttled_until <= now
-            and len(connection.in_flight) < self.settings.max_in_flight
+            and connection.in_flight.count < self.settings.max_in_flight
             and (real := now + self.clock.lost) - connection.last_used < self.settings.max_idle
             and real < connection.login_due
         )
@@ -339,21 +347,24 @@ class NetworkClient:
         self,
         connection: Connection,
         request: InFlightRequest,
-        response: ResponsePayload | LazyMetadataResponse,
+        response: Response,
         size: int,
         now: float,
     ) -> None:
-        read = request.context.read
-        if isinstance(response, LazyMetadataResponse):
-            result = read(response)  # a generator: the refresher reads it in steps
+        pause: float | None
+        if isinstance(response, UsualResponse):
+            result, pause = response
+        elif isinstance(response, LazyMetadataResponse):
+            result = request.context.read(response)  # a generator: the refresher reads it in steps
+            pause = throttle_seconds(response)
         else:
-            result = read_response(response, read)
+            result = read_response(response, request.context.read)
+            pause = throttle_seconds(response)
         latency = now - request.sent
         node = connection.node.id
         produce = request.context.api is Api.PRODUCE
         times = (latency, now, connection.round_trip.seconds(now)) if produce else (None, now)
         self.metrics.response_received(node, size, *times)
-        pause = throttle_seconds(response)
         if pause is not None:
             self.metrics.throttled(node, pause, now)
             if pause:

@@ -27,7 +27,7 @@ from aioproducer.model import Peer
 from aioproducer.network import frames
 from aioproducer.network.apis import Api, BrokerVersions, response_to
 from aioproducer.network.connection_end import explain_end
-from aioproducer.network.frames import EncodedPayload
+from aioproducer.network.frames import EncodedPayload, UsualResponse
 from aioproducer.network.handshake import ApiVersionsHandshake, api_versions_request
 from aioproducer.network.in_flight import InFlightRequest, InFlightRequests
 from aioproducer.network.lazy_metadata import LazyMetadataResponse
@@ -39,6 +39,7 @@ from aioproducer.runtime.running_clock import RunningClock
 from aioproducer.wording import duration
 
 Answer: TypeAlias = asyncio.Future[tuple[InFlightRequest, bytes]]
+Response: TypeAlias = ResponsePayload | LazyMetadataResponse | UsualResponse
 
 
 class ConnectionEvents(NamedTuple):
@@ -48,9 +49,7 @@ class ConnectionEvents(NamedTuple):
     """Requests may be sent."""
     renewed: Callable[[Connection], None]
     """Requests may be sent again: the login was renewed."""
-    response: Callable[
-        [Connection, InFlightRequest, ResponsePayload | LazyMetadataResponse, int, float], None
-    ]
+    response: Callable[[Connection, InFlightRequest, Response, int, float], None]
     """A response of so many bytes, and the time of its end. The callback raises
     :class:`ProtocolError` for an impossible one."""
     written: Callable[[Connection, InFlightRequest], None]
@@ -159,9 +158,10 @@ class Connection:
         now = self._clock()
         self.last_used = now + self._clock.lost
         self._correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
+        if not isinstance(payload, EncodedPayload):
+            payload = EncodedPayload(type(payload), (frames.encode(payload),))
         frame = frames.encode_request(payload, self._correlation_id, self._settings.client_id)
-        kind = payload.kind if isinstance(payload, EncodedPayload) else type(payload)
-        response, label = response_to(api, kind)
+        response, label = response_to(api, payload.kind)
         request = InFlightRequest(
             self._correlation_id,
             response if answered else None,
@@ -169,6 +169,7 @@ class Connection:
             now,
             now + timeout,
             label,
+            payload.read_usual,
         )
         self.in_flight.add(request)
         if not self._writer.is_closing():  # else the request ends with the connection, very soon
@@ -371,9 +372,12 @@ class Connection:
         assert request.response is not None
         now = self._clock()
         self.last_used = now + self._clock.lost
-        response: ResponsePayload | LazyMetadataResponse
+        response: Response
+        usual = None if request.read_usual is None else request.read_usual(body)
         try:
-            if int(request.response.__api_key__) == Api.METADATA:
+            if usual is not None:
+                response, left_over = usual, 0
+            elif int(request.response.__api_key__) == Api.METADATA:
                 response, left_over = self._lazy_metadata(request, body), 0
             else:
                 response, left_over = frames.decode_response(request.response, body)

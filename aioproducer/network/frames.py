@@ -47,11 +47,22 @@ _COPIED_BELOW: Final = 16 * 1024
 """Bytes up to which a part is cheaper to copy than to hand to the socket as a piece of its own."""
 
 
+class UsualResponse(NamedTuple):
+    """A response that was read straight from its bytes."""
+
+    result: Any
+    """As :meth:`Request.read` returns it."""
+    pause: float
+    """The pause that the broker asks for, in seconds."""
+
+
 class EncodedPayload(NamedTuple):
     """A request that is encoded already, in parts that are one after another on the wire."""
 
     kind: type[RequestPayload]
     parts: Sequence[Buffer]
+    read_usual: Callable[[bytes], UsualResponse | None] | None = None
+    """Reads the usual response, header included; None for one that is not as usual. Pure."""
 
 
 def encode(entity: Any) -> bytes:
@@ -69,12 +80,8 @@ class Frame(NamedTuple):
     """Bytes, with the length in front."""
 
 
-def encode_request(
-    payload: RequestPayload | EncodedPayload, correlation_id: int, client_id: str
-) -> Frame:
+def encode_request(payload: EncodedPayload, correlation_id: int, client_id: str) -> Frame:
     """The frame of a request."""
-    if not isinstance(payload, EncodedPayload):
-        payload = EncodedPayload(type(payload), (encode(payload),))
     before, after = _header(payload.kind, client_id)
     number = correlation_id.to_bytes(_CORRELATION_ID_BYTES, "big")
     size = len(before) + len(number) + len(after) + sum(map(len, payload.parts))

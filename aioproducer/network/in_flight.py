@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from kio.static.protocol import ResponsePayload
 
 from aioproducer.errors import ProtocolError
+from aioproducer.network.frames import UsualResponse
 
 
 @dataclass(slots=True)
@@ -24,6 +26,8 @@ class InFlightRequest:
     deadline: float
     label: str
     """Its name in messages, such as ``Produce v13``."""
+    read_usual: Callable[[bytes], UsualResponse | None] | None = None
+    """See :class:`~aioproducer.network.frames.EncodedPayload`."""
 
 
 class InFlightRequests:
@@ -32,12 +36,15 @@ class InFlightRequests:
     def __init__(self) -> None:
         self._requests: deque[InFlightRequest] = deque()
         self._unwritten: deque[InFlightRequest] = deque()
+        self.count = 0
+        """The number of requests; any thread may look."""
 
     def __len__(self) -> int:
-        return len(self._requests) + len(self._unwritten)
+        return self.count
 
     def add(self, request: InFlightRequest) -> None:
         """``request`` was sent."""
+        self.count += 1
         (self._requests if request.response else self._unwritten).append(request)
 
     def take_written(self) -> list[InFlightRequest]:
@@ -46,6 +53,7 @@ class InFlightRequests:
             return []
         written = list(self._unwritten)
         self._unwritten.clear()
+        self.count -= len(written)
         return written
 
     def complete_next(self, correlation_id: int) -> InFlightRequest:
@@ -59,11 +67,13 @@ class InFlightRequests:
             raise ProtocolError(
                 f"a response has correlation id {correlation_id}, but {expected} was next"
             )
+        self.count -= 1
         return self._requests.popleft()
 
     def restore(self, request: InFlightRequest) -> None:
         """Put back ``request``: its response can't be read, so it counts as unanswered."""
         self._requests.appendleft(request)
+        self.count += 1
 
     def next_deadline(self) -> float | None:
         """The deadline of the first request; all others have a later one."""
@@ -87,4 +97,5 @@ class InFlightRequests:
         """Take all requests: the connection ended."""
         requests = [*self._requests, *self.take_written()]
         self._requests.clear()
+        self.count = 0
         return requests

@@ -20,7 +20,8 @@ from aioproducer.sender.completer import BatchCompleter
 from aioproducer.sender.compressor import Compressor
 from aioproducer.sender.delivery_reports import DeliveryReports
 from aioproducer.sender.outcomes import Deliver, decide, decide_error
-from aioproducer.sender.produce import EncodedBatch, ProduceRequest, ProduceResults
+from aioproducer.sender.produce import EncodedBatch, ProduceRequest
+from aioproducer.sender.produce_response import ProduceResults
 from aioproducer.transactions.sequence_numbers import SequenceNumbers
 
 if TYPE_CHECKING:
@@ -118,7 +119,8 @@ class ProduceResponses:
     def _take_results(
         self, batches: Sequence[ProducerBatch], produced: ProduceResults, node: NodeId, now: float
     ) -> None:
-        self._take_hints(produced, now)
+        if produced.leaders:
+            self._take_hints(produced, now)
         deliver = self._completer.deliver
         for batch in batches:
             if batch.done:
@@ -145,17 +147,11 @@ class ProduceResponses:
 
     def _take_hints(self, produced: ProduceResults, now: float) -> None:
         """Move partitions to the leaders that the response names, before they are retried."""
-        leaders = {
-            batch.topic_partition: result.leader
-            for batch, result in produced.results.items()
-            if result.leader is not None
-        }
-        if leaders:
-            self._metadata.take_hints(leaders, produced.nodes)
-            for topic in {topic for topic, _ in leaders}:
-                info = self._metadata.snapshot.topics.get(topic)
-                if info is not None:
-                    tell_moves(topic, self._accumulator.update_topic(info, now))
+        self._metadata.take_hints(produced.leaders, produced.nodes)
+        for topic in {topic for topic, _ in produced.leaders}:
+            info = self._metadata.snapshot.topics.get(topic)
+            if info is not None:
+                tell_moves(topic, self._accumulator.update_topic(info, now))
 
 
 class BatchSender(Requester):

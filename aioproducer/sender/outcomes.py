@@ -17,7 +17,7 @@ from aioproducer.errors import (
     explain,
     kafka_error,
 )
-from aioproducer.sender.produce import PartitionResult
+from aioproducer.sender.produce_response import PartitionResult
 
 
 class Deliver(NamedTuple):

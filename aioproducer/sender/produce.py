@@ -1,12 +1,12 @@
-"""Produce requests and responses, version by version. No I/O."""
+"""Produce requests, version by version. No I/O."""
 
 from __future__ import annotations
 
 import datetime
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -18,14 +18,17 @@ from kio.serial.writers import (
 from kio.static.primitive import i32
 
 from aioproducer.accumulator import ProducerBatch
-from aioproducer.cluster.snapshot import NO_EPOCH, PartitionLeader
-from aioproducer.errors import ProtocolError
-from aioproducer.model import Node, TransactionHandle
+from aioproducer.model import TopicPartition, TransactionHandle
 from aioproducer.network.apis import Api, request_module
-from aioproducer.network.frames import Buffer, EncodedPayload, encode
+from aioproducer.network.frames import Buffer, EncodedPayload, UsualResponse, encode
+from aioproducer.sender.produce_response import (
+    FIRST_USUAL_VERSION,
+    FIRST_VERSION_WITH_TOPIC_IDS,
+    ProduceResults,
+    read_produce_response,
+    read_usual_response,
+)
 
-_FIRST_VERSION_WITH_TOPIC_IDS = 13
-_NO_OFFSET = -1
 _LAST_VERSION_WITHOUT_ADDING = 11
 """A later version takes its partitions into the transaction (KIP-890)."""
 
@@ -57,8 +60,8 @@ class ProduceRequest:
 
     def build(self, version: int) -> EncodedPayload:
         """The request in ``version``, or the highest below it that needs no unknown topic id."""
-        if version >= _FIRST_VERSION_WITH_TOPIC_IDS and not all(self.topic_ids.values()):
-            version = _FIRST_VERSION_WITH_TOPIC_IDS - 1
+        if version >= FIRST_VERSION_WITH_TOPIC_IDS and not all(self.topic_ids.values()):
+            version = FIRST_VERSION_WITH_TOPIC_IDS - 1
         transactional_id = None
         if self.transaction is not None:
             transactional_id = self.transaction.transactional_id
@@ -75,7 +78,7 @@ class ProduceRequest:
             array_length(flexible, len(by_topic)),
         ]
         for topic, batches in by_topic.items():
-            named = self.topic_ids[topic] if version >= _FIRST_VERSION_WITH_TOPIC_IDS else topic
+            named = self.topic_ids[topic] if version >= FIRST_VERSION_WITH_TOPIC_IDS else topic
             parts += (_topic_head(version, named), array_length(flexible, len(batches)))
             for batch, data in batches:
                 partition = batch.topic_partition.partition
@@ -87,11 +90,23 @@ class ProduceRequest:
                 )
             parts.append(tags)
         parts.append(tags)
-        return EncodedPayload(kind, parts)
+        return EncodedPayload(kind, parts, self._reader(version))
+
+    def _reader(self, version: int) -> Callable[[bytes], UsualResponse | None] | None:
+        """Reads the usual response of ``version``; None: there is no response, or no usual one."""
+        if version < FIRST_USUAL_VERSION or self.acks == 0:
+            return None
+        names = None
+        if version >= FIRST_VERSION_WITH_TOPIC_IDS:
+            names = {_topic_head(version, named): name for name, named in self.topic_ids.items()}
+        return partial(read_usual_response, batches=self._batches(), names=names)
+
+    def _batches(self) -> dict[TopicPartition, ProducerBatch]:
+        return {batch.topic_partition: batch for batch, _ in self.batches}
 
     def read(self, response: Any) -> ProduceResults:
         """The content of the response. Raises :class:`ProtocolError` if it is invalid."""
-        return read_produce_response(self, response)
+        return read_produce_response(response, self._batches(), self.topic_ids)
 
 
 # Most parts of a request equal the previous request's, and kio's encoder is slow. So kio encodes
@@ -161,80 +176,3 @@ def _no_tags(flexible: bool) -> bytes:
     if flexible:
         write_empty_tagged_fields(wire)
     return wire.getvalue()
-
-
-class PartitionResult(NamedTuple):
-    """The response's part about one batch."""
-
-    error_code: int
-    base_offset: int
-    log_append_time_ms: int
-    """-1 unless the topic uses ``LogAppendTime``."""
-    message: str | None = None
-    record_errors: Mapping[int, str | None] | None = None
-    """The broker's messages, by the index of the record in its batch (KIP-467)."""
-    leader: PartitionLeader | None = None
-    """The new leader, if the broker knows it (KIP-951)."""
-    log_start_offset: int = -1
-    """The first offset of the log; -1: unknown."""
-
-
-class ProduceResults(NamedTuple):
-    """A response, by batch; a batch that it lacks is not in ``results``."""
-
-    results: Mapping[ProducerBatch, PartitionResult]
-    nodes: Mapping[int, Node]
-    """The addresses of the leaders that the results name."""
-
-
-def read_produce_response(request: ProduceRequest, response: Any) -> ProduceResults:
-    """The results in ``response``, kio's ``ProduceResponse`` of any version from 7.
-
-    A partition that the response leaves out has no result: the outcome of its batch is unknown. A
-    partition that was not in the request, or occurs twice, invalidates the whole response.
-    """
-    names = {topic_id: name for name, topic_id in request.topic_ids.items() if topic_id}
-    by_id = response.__version__ >= _FIRST_VERSION_WITH_TOPIC_IDS
-    open_batches = {batch.topic_partition: batch for batch, _ in request.batches}
-    results: dict[ProducerBatch, PartitionResult] = {}
-    for topic in response.responses:
-        name = names.get(topic.topic_id) if by_id else topic.name
-        for each in topic.partition_responses:
-            batch = open_batches.pop((name, each.index), None)  # type: ignore[call-overload]
-            if batch is None:
-                called = topic.topic_id if by_id else repr(topic.name)
-                raise ProtocolError(
-                    f"the response has partition {each.index} of topic {called}, "
-                    "which was not in the request, or has it twice"
-                )
-            results[batch] = _result(each)
-    nodes = {
-        int(node.node_id): Node(int(node.node_id), node.host, node.port, node.rack)
-        for node in getattr(response, "node_endpoints", None) or ()
-        if node.node_id >= 0
-    }
-    return ProduceResults(results, nodes)
-
-
-def _result(partition: Any) -> PartitionResult:
-    appended: datetime.datetime | None = partition.log_append_time
-    appended_ms = -1 if appended is None else round(appended.timestamp() * 1000)
-    if partition.base_offset < _NO_OFFSET:
-        raise ProtocolError(f"the response has the impossible base offset {partition.base_offset}")
-    if not partition.error_code:
-        start = int(getattr(partition, "log_start_offset", -1))
-        return PartitionResult(0, int(partition.base_offset), appended_ms, log_start_offset=start)
-    leader = getattr(partition, "current_leader", None)
-    return PartitionResult(
-        int(partition.error_code),
-        int(partition.base_offset),
-        appended_ms,
-        getattr(partition, "error_message", None),
-        {
-            int(each.batch_index): each.batch_index_error_message
-            for each in getattr(partition, "record_errors", None) or ()
-        },
-        PartitionLeader(int(partition.index), int(leader.leader_id), int(leader.leader_epoch))
-        if leader is not None and leader.leader_epoch > NO_EPOCH and leader.leader_id >= 0
-        else None,
-    )

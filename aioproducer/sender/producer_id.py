@@ -46,8 +46,8 @@ class ProducerIdRequester(Requester):
 
     @property
     def quiet(self) -> bool:
-        """True without batches, which alone need an id."""
-        return not self._accumulator.batches
+        """True unless an id is needed, by the next batch at the latest."""
+        return self._sequence_numbers.state is not ProducerIdState.NEEDED
 
     def step(self, now: float) -> float | None:
         """Send a request if one is needed. Returns the time of the next round by the clock."""

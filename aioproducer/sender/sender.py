@@ -15,6 +15,7 @@ from aioproducer.errors import ProducerError
 from aioproducer.metrics import ProducerMetrics
 from aioproducer.network.client import NetworkClient
 from aioproducer.runtime.patience import sockets_read
+from aioproducer.sender.batch_sender import BatchSender
 from aioproducer.sender.completer import BatchCompleter
 from aioproducer.sender.expiry import Expiry
 from aioproducer.sender.refresher import MetadataRefresher
@@ -23,7 +24,9 @@ from aioproducer.sender.refresher import MetadataRefresher
 class Sender:
     """Runs from the producer's start until every record has its outcome.
 
-    ``requesters`` send their requests in this order, in each round.
+    In a usual round batches leave, and nothing else. In a *whole* round all parts look for work:
+    ``requesters`` send their requests in this order, then ``batch_sender``. A whole round follows
+    whatever wakes the sender but a batch that begins, or a response that settles batches.
     """
 
     def __init__(
@@ -34,6 +37,7 @@ class Sender:
         expiry: Expiry,
         refresher: MetadataRefresher,
         requesters: Sequence[Requester],
+        batch_sender: BatchSender,
         metrics: ProducerMetrics,
         wakeup: Wakeup,
     ) -> None:
@@ -45,12 +49,17 @@ class Sender:
         self._expiry = expiry
         self._refresher = refresher
         self._requesters = requesters
+        self._batch_sender = batch_sender
         self._metrics = metrics
         self._wakeup = wakeup
-        parts: Sequence[Requester] = (refresher, *requesters)
+        parts: Sequence[Requester] = (refresher, *requesters, batch_sender)
         self._requester_of = {kind: each for each in parts for kind in each.requests}
         self._is_busy = False
         """True if records or responses were waited for at the end of the last round."""
+        self._whole_at: float | None = None
+        """The time of the next whole round by the clock."""
+        self._others_quiet = False
+        """True if no requester had a step left after the last whole round."""
         self._late_at: float | None = None
         """No batch, pending record or connection is late before this time."""
         client.responded = self._take_response
@@ -63,7 +72,11 @@ class Sender:
                 if self._late_at is not None and now >= self._late_at:
                     await sockets_read(self._client.received)
                     self._judge(now)
-                deadline = self._round(now)
+                    self._wakeup.whole = True
+                if self._wakeup.whole or self._is_whole_due(now):
+                    deadline = self._round(now)
+                else:
+                    deadline = self._usual_round(now)
                 if not self._finished:
                     now = await self._wakeup.wait(
                         deadline, self._late_at if self._is_busy else None
@@ -78,53 +91,79 @@ class Sender:
         self._expiry.expire(now)
         self._client.poll(now)
 
+    def _is_whole_due(self, now: float) -> bool:
+        return not self._others_quiet or (self._whole_at is not None and self._whole_at <= now)
+
+    def _usual_round(self, now: float) -> float | None:
+        """Let batches leave. Returns the time of the next round by the clock."""
+        due = self._batch_sender.step(now)
+        if not self._refresher.quiet:
+            self._wakeup.wake()  # a batch has no leader, or its topic is new
+        return self._next_round(due)
+
     def _round(self, now: float) -> float | None:
-        """Do one round of work. Returns the time of the next round by the clock."""
+        """Do one whole round of work. Returns the time of the next round by the clock."""
+        self._wakeup.whole = False
         self._take_completed(now)
         self._expiry.tell_waiting(now)
         self._completer.block_behind_gaps(now)
         due = self._refresher.step(now)
-        deadline = _earliest(
+        others = [
             self._serve_memory(now),
             *[each.step(now) for each in self._requesters],
-            due if self._refresher.quiet else self._refresher.step(now),  # now leaders may lack
-        )
+        ]
+        batches_due = self._batch_sender.step(now)
+        if not self._refresher.quiet:
+            due = self._refresher.step(now)  # now leaders may lack
         self._expiry.report_refused(now)
+        self._others_quiet = all(each.quiet for each in self._requesters)
+        self._whole_at = _earliest(due, *others, logs.tell_due())
+        return self._next_round(batches_due)
+
+    def _next_round(self, batches_due: float | None) -> float | None:
         expiry = self._accumulator.next_deadline()
         self._late_at = _earliest(expiry, self._client.next_timeout())
         self._is_busy = expiry is not None or self._client.total_in_flight() > 0
-        return _earliest(deadline, self._late_at, logs.tell_due())
+        return _earliest(batches_due, self._whole_at, self._late_at)
 
-    def _take_completed(self, now: float) -> None:
+    def _take_completed(self, now: float) -> bool:
+        """Take the completed requests; True if all of them were requests with batches."""
+        only_batches = True
         for completion in self._client.take_completed():
-            self._requester_of[type(completion.request)].completed(completion, now)
-        self._expiry.report_refused(now)  # before the callers look at the metrics
+            requester = self._requester_of[type(completion.request)]
+            requester.completed(completion, now)
+            only_batches = only_batches and requester is self._batch_sender
+        if self._pending.refused:  # before the callers look at the metrics
+            self._expiry.report_refused(now)
+        return only_batches
 
     def _take_response(self) -> None:
         """Take a response in the callback that brought it: its records need not wait for a round.
 
         Otherwise each awaited record would take another iteration of the event loop. A round
-        follows unless it had nothing to do.
+        follows if it has something to do.
         """
         try:
-            self._take_completed(self._wakeup.clock())
+            only_batches = self._take_completed(self._wakeup.clock())
         except BaseException as error:
             self._wakeup.fail(error)
         else:
-            if not self._is_quiet:
+            if not only_batches or self._needs_whole_round:
                 self._wakeup.wake()
+            elif not self._batch_sender.quiet:
+                self._wakeup.stir()
 
     @property
-    def _is_quiet(self) -> bool:
-        """True if a round now would do nothing, and have no earlier deadline than the last one."""
-        accumulator = self._accumulator
+    def _needs_whole_round(self) -> bool:
+        """True if settled batches leave more to do than to let others leave."""
         return (
-            accumulator.is_empty
-            and not accumulator.closing
-            and not self._waiters.has_callers
-            and not self._completer.has_gaps
-            and self._refresher.quiet
-            and all(each.quiet for each in self._requesters)
+            not self._others_quiet
+            or self._accumulator.closing
+            or self._waiters.is_full
+            or self._waiters.has_callers
+            or self._completer.has_gaps
+            or bool(self._pending)
+            or not self._refresher.quiet
         )
 
     def _serve_memory(self, now: float) -> float | None:
@@ -140,7 +179,7 @@ class Sender:
         accumulator = self._accumulator
         if not (accumulator.closing and accumulator.is_empty):
             return False
-        return all(each.idle for each in self._requesters)
+        return self._batch_sender.idle and all(each.idle for each in self._requesters)
 
     def give_up(self, error: ProducerError) -> int:
         """Fail every record that has no outcome. Returns their number. The memory is not reused."""

@@ -114,6 +114,10 @@ class World:
         self.wakes += 1
         self.wakeup.wake()
 
+    def stir(self) -> None:
+        self.wakes += 1
+        self.wakeup.stir()
+
     def _changed(self) -> None:
         self.changes += 1
 
@@ -153,6 +157,7 @@ class World:
             self.settings,
             options.random(),
             self.wake,
+            self.stir,
             options.make_future,
             lambda _topic: options.expansion,
             options.partitioner,
@@ -319,7 +324,8 @@ class World:
             self.completer,
             self.expiry,
             self.refresher,
-            (self.requester, AdHocRequests(self.client, self.metadata), self.batch_sender),
+            (self.requester, AdHocRequests(self.client, self.metadata)),
+            self.batch_sender,
             self.metrics,
             self.wakeup,
         )

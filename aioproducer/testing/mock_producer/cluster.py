@@ -20,7 +20,7 @@ from aioproducer.errors import ConfigError, UnsupportedVersionError, error_about
 from aioproducer.model import PartitionInfo, ProducerRecord
 from aioproducer.network.request import Request
 from aioproducer.records.reader import read_records
-from aioproducer.sender.produce import PartitionResult
+from aioproducer.sender.produce_response import PartitionResult
 from aioproducer.sender.requests import AssignedIdentity, InitProducerIdRequest, MetadataRequest
 from aioproducer.sender.transaction_codec import TransactionRequest
 from aioproducer.testing.mock_producer.coordinator import (

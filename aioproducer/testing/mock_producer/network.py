@@ -16,7 +16,8 @@ from aioproducer.network.apis import SUPPORTED, Api, Features
 from aioproducer.network.client import NetworkClient
 from aioproducer.network.connection_view import ConnectionView
 from aioproducer.network.request import Completion
-from aioproducer.sender.produce import ProduceRequest, ProduceResults
+from aioproducer.sender.produce import ProduceRequest
+from aioproducer.sender.produce_response import ProduceResults
 from aioproducer.testing.mock_producer.cluster import InMemoryCluster
 from aioproducer.testing.mock_producer.journal import Journal
 
@@ -146,12 +147,12 @@ class InMemoryNetwork(NetworkClient):
         if self._closed:
             return
         [(batch, _)] = request.batches
-        result = ProduceResults({}, {})
+        result = ProduceResults({}, {}, {})
         if error is not None:
             batch.deadline = sent  # it is past, so no error of any kind is retried
         elif not batch.done:
             number, original = self._journal.number_of(batch.builder.tokens[0])
-            result = ProduceResults({batch: self._cluster.write(batch, number, original)}, {})
+            result = ProduceResults({batch: self._cluster.write(batch, number, original)}, {}, {})
         self._complete_request(node, request, result if request.answered else None, error, sent)
 
     def _complete_request(

@@ -57,6 +57,8 @@ class AccumulatorWorld(World):
         """There is no sender to wake."""
         self.wakes += 1
 
+    stir = wake
+
     def learn(self, *leaders: int | None, topic: str = "t") -> None:
         partitions = tuple(PartitionLeader(number, node) for number, node in enumerate(leaders))
         self.accumulator.update_topic(TopicInfo(topic, None, partitions), self.now)

@@ -193,6 +193,9 @@ class Rounds(Wakeup):
         return self.clock()
 
     def wake(self) -> None:
+        self.whole = True
+
+    def stir(self) -> None:
         pass
 
     def fail(self, error: BaseException) -> None:
@@ -254,6 +257,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         self.batches, self.pending = world.batches, world.pending
         self.pool, self.records = world.pool, world.records
         self.sender = world.sender
+        self.wake = world.wakeup.wake
         self.life = self.sender.run()
 
     # --- what the producer does ------------------------------------------------------------
@@ -361,11 +365,13 @@ class DeliveryMachine(RuleBasedStateMachine):
         self.network.completed += [
             Completion(each.request, node, None, error, 0.0) for each in lost
         ]
+        self.wake()
         return [each for each in lost if each.response is None]
 
     @rule(node=st.sampled_from(sorted(NODES)))
     def a_broker_is_away_or_back(self, node: int) -> None:
         self.network.unreachable ^= {node}
+        self.wake()
         if node in self.network.unreachable:
             self.cut(node)
 
@@ -458,6 +464,7 @@ class DeliveryMachine(RuleBasedStateMachine):
     def settle_all(self) -> None:
         """No more trouble: everything gets its fate, within a bound."""
         self.network.unreachable.clear()
+        self.wake()
         for _ in range(len(self.tokens) * 8 + 120):
             if self.accumulator.is_empty:
                 return

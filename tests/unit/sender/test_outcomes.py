@@ -30,7 +30,7 @@ from aioproducer.sender.outcomes import (
     others_in_batch,
     still_uncertain,
 )
-from aioproducer.sender.produce import PartitionResult
+from aioproducer.sender.produce_response import PartitionResult
 
 WHERE = "orders-3 on broker 1 (host:9092)"
 MAY, MAY_NOT = Standing(may_retry=True), Standing(may_retry=False)

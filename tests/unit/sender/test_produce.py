@@ -21,13 +21,10 @@ from aioproducer.cluster.snapshot import PartitionLeader
 from aioproducer.errors import ProtocolError
 from aioproducer.model import Node, TopicPartition
 from aioproducer.network.apis import SUPPORTED, Api, request_module, response_type
-from aioproducer.network.frames import EncodedPayload, encode
-from aioproducer.sender.produce import (
-    EncodedBatch,
-    PartitionResult,
-    ProduceRequest,
-    read_produce_response,
-)
+from aioproducer.network.frames import EncodedPayload, decode_response, encode
+from aioproducer.network.throttling import throttle_seconds
+from aioproducer.sender.produce import EncodedBatch, ProduceRequest
+from aioproducer.sender.produce_response import PartitionResult
 
 LOWEST, HIGHEST = SUPPORTED[Api.PRODUCE]
 VERSIONS = range(LOWEST, HIGHEST + 1)
@@ -201,7 +198,7 @@ def response(
 def read(
     made: ProduceRequest, answer: Any
 ) -> tuple[dict[TopicPartition, PartitionResult], Mapping[int, Node]]:
-    produced = read_produce_response(made, answer)
+    produced = made.read(answer)
     return (
         {each.topic_partition: result for each, result in produced.results.items()},
         produced.nodes,
@@ -348,3 +345,94 @@ def test_a_topic_made_anew_in_between_answers_under_the_id_that_was_asked() -> N
     made = request(("orders", 0), ids={"orders": UUID(int=9)})
     with pytest.raises(ProtocolError):  # another topic of that name
         read(made, response(13, [("orders", 0, {})]))
+
+
+# --- usual responses ----------------------------------------------------------------------------
+
+PLACES = [("orders", 0), ("orders", 1), ("orders", 300), ("events", 0)]
+NUMBERS = st.integers(0, 2**63 - 1)
+TIMES = st.none() | st.datetimes(
+    datetime.datetime(1970, 1, 1), datetime.datetime(2200, 1, 1), timezones=st.just(datetime.UTC)
+).map(lambda time: time.replace(microsecond=time.microsecond // 1000 * 1000))
+SAID = st.fixed_dictionaries(
+    {"base_offset": NUMBERS, "log_append_time": TIMES, "log_start_offset": NUMBERS}
+)
+ODD = st.fixed_dictionaries(
+    {"base_offset": NUMBERS},
+    optional={
+        "error_code": st.sampled_from([ErrorCode.not_leader_or_follower, ErrorCode.none]),
+        "error_message": st.text(max_size=3),
+        "record_errors": st.just([(0, "no")]),
+        "current_leader": st.just((2, 5)),
+    },
+)
+
+
+def frame_of(entity: Any) -> bytes:
+    """A response as a broker sends it, behind its length."""
+    return bytes(4) + b"\0" * (int(entity.__version__) >= 9) + encode(entity)
+
+
+def long_way(made: ProduceRequest, version: int, body: bytes) -> Any:
+    decoded = decode_response(response_type(Api.PRODUCE, version), body)
+    return made.read(decoded.response), throttle_seconds(decoded.response), decoded.left_over
+
+
+@given(
+    version=st.sampled_from(VERSIONS),
+    places=st.lists(st.sampled_from(PLACES), min_size=1, unique=True),
+    data=st.data(),
+    pause=st.sampled_from([0, 1, 999, 1_000, 1_001, 60_000]),
+)
+def test_the_usual_response_is_read_as_on_the_long_way(
+    version: int, places: list[tuple[str, int]], data: st.DataObject, pause: int
+) -> None:
+    made = request(*places)
+    kind: Any = data.draw(st.sampled_from([SAID, SAID, ODD]))
+    said = response(version, [(*place, data.draw(kind)) for place in places])
+    said = replace(said, throttle_time=datetime.timedelta(milliseconds=pause))
+    body = frame_of(said)
+    read_usual = made.build(version).read_usual
+    if version < 9:
+        assert read_usual is None
+        return
+    assert read_usual is not None
+    usual = read_usual(body)
+    if kind is SAID and pause <= 1_000:
+        assert usual is not None
+    if usual is not None:
+        assert (usual.result, usual.pause, 0) == long_way(made, version, body)
+
+
+@given(
+    version=st.integers(9, HIGHEST),
+    changes=st.lists(
+        st.tuples(st.floats(0, 1), st.sampled_from(range(0, 256)), st.sampled_from("=+-")),
+        min_size=1,
+        max_size=3,
+    ),
+)
+def test_a_damaged_response_is_not_taken_for_the_usual_one(
+    version: int, changes: list[tuple[float, int, str]]
+) -> None:
+    made = request(("orders", 0), ("events", 7))
+    whole = frame_of(response(version, [("orders", 0, {}), ("events", 7, {"base_offset": 9})]))
+    body = bytearray(whole)
+    for place, value, change in changes:
+        at = 4 + round(place * (len(body) - 5))
+        match change:
+            case "=":
+                body[at] = value
+            case "+":
+                body.insert(at, value)
+            case "-":
+                del body[at]
+    read_usual = made.build(version).read_usual
+    assert read_usual is not None
+    usual = read_usual(bytes(body))
+    if usual is not None:
+        assert (usual.result, usual.pause, 0) == long_way(made, version, bytes(body))
+
+
+def test_without_responses_there_is_no_usual_one() -> None:
+    assert request(("orders", 0), acks=0).build(HIGHEST).read_usual is None

@@ -17,7 +17,8 @@ from aioproducer.client.environment import Environment
 from aioproducer.client.wakeup import Wakeup
 from aioproducer.errors import BrokerConnectionError
 from aioproducer.network.apis import Api, response_type
-from aioproducer.sender.produce import PartitionResult, ProduceRequest, ProduceResults
+from aioproducer.sender.produce import ProduceRequest
+from aioproducer.sender.produce_response import PartitionResult, ProduceResults
 from aioproducer.sender.requests import MetadataRequest
 from tests.support.fake_network import FakeNetwork
 from tests.support.inside import accumulator_of, in_environment
@@ -338,7 +339,7 @@ async def test_a_response_resolves_its_records_before_the_next_round() -> None:
         await world.tell_metadata()
         (sent,) = world.network.take_sent(ProduceRequest)
         batch = sent[1].batches[0].batch
-        result = ProduceResults({batch: PartitionResult(0, 7, -1)}, {})
+        result = ProduceResults({batch: PartitionResult(0, 7, -1)}, {}, {})
         world.network.complete(sent, result)
         rounds = len(world.sleeps)
         world.network.responded()
@@ -357,7 +358,7 @@ async def test_a_round_follows_a_response_that_leaves_work() -> None:
         await world.settle()
         assert world.kinds() == [], "one request is in flight, no more may be"
         batch = sent[1].batches[0].batch
-        world.network.complete(sent, ProduceResults({batch: PartitionResult(0, 7, -1)}, {}))
+        world.network.complete(sent, ProduceResults({batch: PartitionResult(0, 7, -1)}, {}, {}))
         world.network.responded()
         assert first.done()
         assert not second.done()
@@ -373,7 +374,7 @@ async def test_a_round_follows_a_response_that_asks_for_metadata() -> None:
         batch = sent[1].batches[0].batch
         world.now += 1.0
         refused = PartitionResult(6, -1, -1)  # NOT_LEADER_OR_FOLLOWER
-        world.network.complete(sent, ProduceResults({batch: refused}, {}))
+        world.network.complete(sent, ProduceResults({batch: refused}, {}, {}))
         world.network.responded()
         await world.settle()
         assert MetadataRequest in world.kinds()
