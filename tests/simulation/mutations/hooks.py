@@ -50,6 +50,9 @@ class _First:
     async def handle(self, records: Any) -> None:
         await self._handler.handle(records[:1])
 
+    async def close(self) -> None:
+        await self._handler.close()
+
 
 MUTATIONS: tuple[Mutation, ...] = (
     flush_waits_for_its_own_hook,
