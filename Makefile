@@ -60,7 +60,7 @@ matrix: env ## Run the tests of brokers' releases with every release, Kafka 2.1 
 aiokafka-tests: env ## Run aiokafka's own tests with ours in its place: AIOKAFKA_TESTS names a checkout
 	"$(BIN)/python" -m tests.support.aiokafka_tests
 
-soak: ## Run the tests that take minutes each: about two hours
+soak: ## Run the tests that take minutes each: about four hours
 	$(MAKE) --no-print-directory --keep-going soak-without-servers soak-with-servers
 
 # Their minutes are computed, so no more run at a time than there are cores.

@@ -14,6 +14,7 @@ from tests.simulation.judge import Judge
 from tests.simulation.life import Life
 from tests.simulation.mutations import MUTATIONS, mutated
 from tests.simulation.plan import Plan
+from tests.simulation.search import first_finding
 from tests.simulation.shrinking import shrink, violations
 
 MOST_LINES: Final = 3
@@ -27,12 +28,24 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--without", default="", help="labels of parts that are left out")
     parser.add_argument("--mutation", choices=sorted(MUTATIONS), help="a fault of the engine")
     parser.add_argument("--shrink", action="store_true", help="find the smallest failing life")
+    parser.add_argument("--find", action="store_true", help="for each fault the first seed")
     parser.add_argument("--story", action="store_true", help="print what happened in a life")
     parser.add_argument("--most", type=int, default=1, help="failing lives until it ends")
     options = parser.parse_args(arguments)
+    if options.find:
+        return _find(_seeds(options.seeds), options.mutation)
     gone = [label for label in options.without.split(",") if label]
     with mutated(options.mutation):
         return _live(_seeds(options.seeds), gone, options)
+
+
+def _find(seeds: range, mutation: str | None) -> int:
+    missed = 0
+    for name in [mutation] if mutation else sorted(MUTATIONS):
+        found = first_finding(name, seeds)
+        missed += found is None
+        print(name, "is not found" if found is None else f"{found[0]}, {sorted(found[1])}")
+    return 1 if missed else 0
 
 
 def _live(seeds: Iterable[int], gone: list[str], options: argparse.Namespace) -> int:

@@ -40,6 +40,8 @@ class Application:
         self.life = life
         self.sent = 0
         self.transactions = count()
+        self.unresolved: dict[int, Sent] = {}
+        """The records whose futures have not called back, by number."""
         self.started = False
         self.ended: BaseException | None = None
         """The reason that it can send no more: it was closed or fenced."""
@@ -124,20 +126,24 @@ class Application:
             sent.resolved_at, sent.stopped_until = self.life.loop.time(), self.life.stopped
             return None
         sent.future.add_done_callback(lambda _: self._resolved(sent))
-        self._count(sent.size)
+        self.unresolved[sent.number] = sent
+        self._measure()
         return sent.future
 
-    def _count(self, size: int) -> None:
+    def _measure(self) -> None:
+        """Note the bytes without an outcome, if they were never more.
+
+        Memory is free as soon as a future is done. Its callbacks come later.
+        """
         journal = self.life.journal
-        journal.undelivered[self.name] += size
-        journal.most_undelivered[self.name] = max(
-            journal.most_undelivered[self.name], journal.undelivered[self.name]
-        )
+        sizes = [s.size for s in self.unresolved.values() if s.future and not s.future.done()]
+        most = max(journal.most_undelivered[self.name], sum(sizes))
+        journal.most_undelivered[self.name] = most
 
     def _resolved(self, sent: Sent) -> None:
         sent.resolved_at = self.life.loop.time()
         sent.stopped_until = self.life.stopped
-        self._count(-sent.size)
+        del self.unresolved[sent.number]
         assert sent.future is not None
         if not sent.future.cancelled():
             sent.future.exception()

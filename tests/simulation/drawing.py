@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
 
-from tests.simulation.plan import PARTITIONS_OF_INPUT, TOPICS, Event, Plan, Step
+from tests.simulation.plan import BRISK, PARTITIONS_OF_INPUT, TOPICS, Event, Plan, Step
 
 _PRODUCERS: Final = ("a", "b")
 _PACES: Final = (0.05, 0.5, 4.0, 40.0)
@@ -15,7 +16,7 @@ _FREEZES: Final = (1.0, 5.0, 31.0, 60.0, 130.0, 900.0)
 _TIMEOUTS: Final = (
     (500, 1_000),
     (500, 4_000),
-    (2_000, 3_000),
+    (10_000, 12_000),
     (2_000, 31_000),
     (5_000, 60_000),
     (30_000, 30_020),
@@ -25,10 +26,29 @@ _TIMEOUTS: Final = (
 """Values of request_timeout_ms and delivery_timeout_ms."""
 _MAX_IDLE_MS: Final = 540_000
 """The value of connections_max_idle_ms by default."""
-_FIREWALL: Final = 1.2
-"""The time after which a firewall forgets idle connections, as a multiple of that."""
 _LONG_ENOUGH: Final = 3
 """The first values that nobody misses by himself, with distant brokers and after many stops."""
+_MOODS: Final = {
+    "calm": 2,
+    "frozen": 4,
+    "orderly": 3,
+    "troubled": 5,
+    "doubtful": 5,
+    "hostile": 4,
+}
+"""The moods of lives, and how often they are: lost connections at most; stops of the process;
+answers that are errors; all that passes; lost responses of many small batches; all there is."""
+_ALL_KINDS: Final = ("idempotent", "idempotent", "transactional", "plain")
+_KINDS: Final = {
+    "orderly": ("plain", "plain", "idempotent", "transactional", "transactional", "transactional"),
+    "doubtful": ("idempotent", "idempotent", "transactional"),
+}
+"""The kinds of producers that a mood is hard for."""
+_DOUBTFUL: Final = [
+    *["lose_response"] * 3,
+    *["mute"] * 5,
+    *["stall", "cut", "cut", "fail", "refuse", "slow", "crash", "crash", "crash"],
+]
 _VARIANTS: Final[tuple[dict[str, Any], ...]] = (
     {"buffer_memory": 24_000, "batch_size": 1_000},
     {"buffer_memory": 80_000, "batch_size": 500},
@@ -59,6 +79,8 @@ _STEPS: Final = {
 """The steps of callers, and how often they are drawn."""
 _PRODUCE, _METADATA, _INIT, _END, _COORDINATOR = 0, 3, 22, 26, 10
 _ADD_PARTITIONS, _OFFSETS = 24, 28
+_NOT_ENOUGH_REPLICAS: Final = 19
+"""The error code of a batch that waits for its next attempt, and is surely not in the log."""
 _PASSING: Final = (
     *[(_PRODUCE, code) for code in (6, 3, 7, 19, 20, 2, 56)],
     (_METADATA, 5),
@@ -88,14 +110,16 @@ class _Drawing:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.random = random = Random(f"plan {seed}")
-        self.brokers = random.choice([1, 2, 3, 3, 3])
-        self.kind = random.choice(["plain", "idempotent", "idempotent", "transactional"])
-        self.mood = random.choice(
-            ["calm", "frozen", "frozen", "troubled", "troubled", "troubled", "hostile", "hostile"]
-        )
-        self.pace = random.choice(_PACES)
+        [self.mood] = random.choices(list(_MOODS), list(_MOODS.values()))
+        self.brokers = random.choice([1, 1, 3] if self.mood == "doubtful" else [1, 2, 3, 3, 3])
+        self.kind = random.choice(_KINDS.get(self.mood, _ALL_KINDS))
+        self.pace = random.choice(_PACES[1:3] if self.mood == "doubtful" else _PACES)
+        self.bulky = self.mood != "doubtful" and random.random() < 0.1
+        """Batches are so large that they are compressed in a thread."""
+        self.firewall = random.random() < 0.4
         self.session_lifetime_ms = random.choice([0] * 7 + [3_000, 20_000, 3_600_000])
-        self.delays = random.choice(["none", "even", "jitter", "jitter", "far"])
+        delays = ["none", "even", "jitter", "jitter", "far"]
+        self.delays = random.choice(delays[:2] if self.mood == "doubtful" else delays)
 
     def plan(self) -> Plan:
         random = self.random
@@ -105,16 +129,17 @@ class _Drawing:
             count = 1 if self.kind == "transactional" else random.choice([1, 2, 4])
             for number in range(1, count + 1):
                 callers[f"{producer}{number}"] = producer, self._steps()
-        closes = random.random() < 0.15
+        closes = random.random() < (0.5 if self.bulky else 0.15)
         producers = {name: self._options(name) for name in names}
-        idle = max(each.get("connections_max_idle_ms", _MAX_IDLE_MS) for each in producers.values())
         return Plan(
             seed=self.seed,
             brokers=self.brokers,
             timers_first=random.random() < 0.5,
             step_seconds=random.choice([1e-6, 1e-6, 20e-6, 1e-3]),
             delays=self.delays,
-            transaction_version=random.choice([1, 2, 2]),
+            transaction_version=random.choice([1, 1, 2] if self.mood == "orderly" else [1, 2, 2]),
+            executor_delays=(0.05, 2.0, 5.0) if self.bulky else BRISK,
+            names_duplicates=random.random() < 0.1,
             news_takes=random.choice([0.0, 0.0, 0.3]),
             session_lifetime_ms=self.session_lifetime_ms,
             producers=producers,
@@ -124,13 +149,15 @@ class _Drawing:
             close_timeout=random.choice([0.0, 0.5, 5.0, 200.0]),
             reads=random.random() < 0.3,
             reads_beyond=random.random() < 0.1,
-            firewall=idle * _FIREWALL / 1000 if random.random() < 0.3 else 0.0,
+            firewall=self.firewall,
         )
 
     def _options(self, name: str) -> dict[str, Any]:
         random = self.random
         long = self.delays in ("jitter", "far") or self.mood in ("calm", "frozen")
-        timeouts = _TIMEOUTS[_LONG_ENOUGH:] if long else _TIMEOUTS
+        timeouts: Sequence[tuple[int, int]] = _TIMEOUTS[_LONG_ENOUGH:] if long else _TIMEOUTS
+        if self.mood == "doubtful":
+            timeouts = _TIMEOUTS[:_LONG_ENOUGH]
         request_timeout, delivery_timeout = random.choice(timeouts)
         options: dict[str, Any] = {
             "request_timeout_ms": request_timeout,
@@ -142,10 +169,19 @@ class _Drawing:
         elif self.kind == "transactional":
             options["transactional_id"] = f"tx-{name}"
             options["transaction_timeout_ms"] = random.choice([20_000, 60_000])
+        if self.firewall and self.mood == "frozen":
+            options["connections_max_idle_ms"] = random.choice([3_000, _MAX_IDLE_MS])
+        if self.mood == "doubtful":
+            options["batch_size"] = random.choice([300, 500, 2_000])
+        if self.mood == "orderly" and random.random() < 0.5:
+            options["max_in_flight_requests_per_connection"] = 1
         if random.random() < 0.25:
             options["on_failed"] = random.choice(["keep", "flush", "close"])
         for variant in random.sample(_VARIANTS, random.choice([0, 1, 2, 3])):
             options |= variant
+        if self.bulky:
+            options |= {"compression_type": "zstd", "batch_size": 100_000}
+            options.pop("buffer_memory", None)
         return options
 
     # --- callers ---------------------------------------------------------------------------
@@ -161,7 +197,14 @@ class _Drawing:
         [kind] = random.choices(list(_STEPS), list(_STEPS.values()))
         match kind:
             case "send":
-                return Step(kind, (random.choice([1, 3, 10, 30]), self._size(), *self._target()))
+                return Step(
+                    kind,
+                    (
+                        60 if self.bulky else random.choice([1, 3, 10, 30]),
+                        self._size(),
+                        *self._target(),
+                    ),
+                )
             case "send_and_wait":
                 return Step(kind, (self._size(), *self._target()))
             case "send_many":
@@ -175,12 +218,12 @@ class _Drawing:
         return Step(kind)
 
     def _size(self) -> int:
-        return self.random.choice([10, 10, 100, 100, 400, 3_000])
+        return 3_000 if self.bulky else self.random.choice([10, 10, 100, 100, 400, 3_000])
 
     def _target(self) -> tuple[str, str]:
         """The topic, and how the partition is found."""
         random = self.random
-        topic = random.choice(["orders", "orders", "audit"])
+        topic = "audit" if self.mood == "doubtful" else random.choice(["orders", "orders", "audit"])
         return topic, random.choice(["key", "sticky", "named"])
 
     def _transaction(self) -> Step:
@@ -203,17 +246,32 @@ class _Drawing:
     def _events(self) -> tuple[Event, ...]:
         random = self.random
         if self.mood == "calm":
-            return ()
-        count = random.randint(1, 3) if self.mood == "frozen" else random.randint(1, 12)
+            return self._lost_connections() if self.seed % 2 else ()
+        count = random.randint(1, 3 if self.mood == "frozen" else 12)
         events = [Event(self.pace * random.random(), *self._event()) for _ in range(count)]
+        return tuple(sorted(events, key=lambda event: event.at))
+
+    def _lost_connections(self) -> tuple[Event, ...]:
+        random = Random(f"lost connections {self.seed}")
+        events = [
+            Event(self.pace * random.random(), "forget", (random.randint(1, self.brokers),))
+            for _ in range(random.randint(1, 3))
+        ]
         return tuple(sorted(events, key=lambda event: event.at))
 
     def _event(self) -> tuple[str, tuple[Any, ...]]:
         random = self.random
         if self.mood == "frozen":
             return self._freeze()
+        if self.mood == "orderly":
+            kind = random.choice(["fail", "fail", "refuse", "refuse", "throttle", "slow"])
+            if kind == "fail" and self.kind == "transactional" and random.random() < 0.7:
+                return kind, (_PRODUCE, _NOT_ENOUGH_REPLICAS, random.choice([1, 2, 4]))
+            return self._fault(kind)
+        if self.mood == "doubtful":
+            return self._fault(random.choice(_DOUBTFUL))
         kinds = ["cut", "cut", "stall", "stall", "crash", "move", "fail", "fail", "throttle"]
-        kinds += ["shrink", "lose_response", "lose_response", "slow", "silent", "forget"]
+        kinds += ["shrink", "lose_response", "lose_response", "slow", "silent", "mute", "forget"]
         if self.mood == "hostile":
             kinds += ["refuse", "refuse", "refuse", "lossy_crash", "freeze", "expire_ids"]
             kinds += [random.choice(["delete_records", "truncate", "recreate"])]
@@ -223,6 +281,8 @@ class _Drawing:
     def _fault(self, kind: str) -> tuple[str, tuple[Any, ...]]:
         random, broker = self.random, self.random.randint(1, self.brokers)
         seconds = random.choice([0.1 * self.pace, 0.5 * self.pace, self.pace, 3.0, 8.0, 35.0])
+        if self.mood == "doubtful" and kind == "crash":
+            seconds = min(seconds, 1.0)  # the batches have not expired when it is back
         match kind:
             case "freeze":
                 return self._freeze()
@@ -230,6 +290,8 @@ class _Drawing:
                 return kind, (broker, random.random(), random.random())
             case "stall":
                 return kind, (broker, random.choice(["requests", "responses", "both"]), seconds)
+            case "mute":
+                return kind, (broker, random.choice([0.5, 1.0, 2.0, 4.0, 35.0]))
             case "crash" | "lossy_crash" | "silent":
                 return kind, (broker, seconds)
             case "move":

@@ -141,6 +141,11 @@ class Faults:
         silent.add(address)
         self._later(seconds, lambda: silent.discard(address))
 
+    def mute(self, broker: int, seconds: float) -> None:
+        """Requests arrive at a broker, but nothing comes back from it, on new connections too."""
+        self.stall(broker, "responses", seconds)
+        self.silent(broker, seconds)
+
     # --- brokers ---------------------------------------------------------------------------
 
     def crash(self, broker: int, seconds: float, *, lossy: bool = False) -> None:

@@ -117,10 +117,8 @@ class Journal:
     """The errors that the Reader has raised."""
     read_back: dict[str, list[Any]] = field(default_factory=dict)
     """The records of all partitions at the end, by isolation level."""
-    undelivered: Counter[str] = field(default_factory=Counter)
-    """Bytes of keys and values without an outcome, by producer."""
     most_undelivered: Counter[str] = field(default_factory=Counter)
-    """The most that there ever were."""
+    """The most bytes of keys and values that ever were without an outcome, by producer."""
     closed: set[str] = field(default_factory=set)
     """The producers that were closed in the midst of it all."""
     taken: dict[str, float] = field(default_factory=dict)

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from kio.schema.errors import ErrorCode
+
 from aioproducer import (
     BootstrapError,
     BrokerConnectionError,
@@ -24,10 +26,16 @@ from aioproducer import (
     ProducerError,
     TransactionError,
 )
-from aioproducer.errors import RequestTimeoutError, TransactionAbortedError
+from aioproducer.errors import (
+    Disposition,
+    OutOfOrderSequenceNumberError,
+    RequestTimeoutError,
+    TransactionAbortedError,
+)
 from aioproducer.testing.simulation.loop import BEGIN
 from tests.simulation.journal import Sent, Transaction
 from tests.simulation.plan import FORGETFUL, GROUP, TOPICS
+from tests.simulation.wire import PRODUCE, values_of
 from tests.support.simulated_world import model_of
 
 if TYPE_CHECKING:
@@ -51,6 +59,7 @@ UNCLEAN: Final = frozenset({"truncate", "recreate"})
 DEFAULTS: Final[dict[str, Any]] = {
     "acks": "all",
     "enable_idempotence": True,
+    "request_timeout_ms": 30_000,
     "delivery_timeout_ms": 120_000,
     "max_block_ms": 60_000,
     "buffer_memory": 33_554_432,
@@ -69,8 +78,14 @@ _TIMEOUTS: Final = (
     MetadataTimeoutError,
     BootstrapError,
 )
-ONE_BY_ONE: Final = frozenset({"fail", "throttle", "slow"})
+_REFUSALS: Final = KafkaError, TransactionError, IllegalStateError
+"""The errors of what a plan lets brokers refuse."""
+ORDERLY: Final = HARMLESS | {"fail", "refuse", "throttle", "slow"}
 """The faults that keep the order of a producer with one request in flight."""
+ANSWERED: Final = HARMLESS | {"fail", "refuse"}
+"""The faults with which no response is lost or late."""
+FINAL: Final = frozenset({ErrorCode.topic_authorization_failed, ErrorCode.invalid_record})
+"""The error codes by which brokers refuse a batch for good."""
 
 
 class Judge:
@@ -95,6 +110,8 @@ class Judge:
             self.nothing_misplaced,
             self.nothing_foreign,
             self.nothing_untruthful,
+            self.refused_records_fail,
+            self.numbers_fit,
             self.errors_of_the_right_class,
             self.healthy_records_do_not_fail,
             self.failures_come_in_time,
@@ -264,7 +281,7 @@ class Judge:
         one = self._options(producer)["max_in_flight_requests_per_connection"] == 1
         if self._idempotent(producer):
             return not FORGETFUL & self.plan.kinds
-        return self.plan.kinds <= (HARMLESS | ONE_BY_ONE if one else HARMLESS)
+        return self.plan.kinds <= (ORDERLY if one else HARMLESS)
 
     def nothing_misplaced(self) -> Iterator[str]:
         """A record is in the partition that it names, or in the one of its key."""
@@ -292,6 +309,38 @@ class Judge:
             if written and sent.value not in self.left:
                 yield f"{sent.name} may have been written by its error, but never left: {error!r}"
 
+    def refused_records_fail(self) -> Iterator[str]:
+        """A record that a broker has refused for good is not sent again."""
+        if not self.plan.kinds <= ANSWERED:
+            return
+        refused = {
+            value
+            for request, code in self.model.failed
+            if request.api == PRODUCE and code in FINAL and request.body.acks
+            for value in values_of(request)
+        }
+        for sent, *_ in self._delivered():
+            if sent.value in refused:
+                yield f"{sent.name} was refused by a broker, and is delivered"
+
+    def numbers_fit(self) -> Iterator[str]:
+        """A broker misses a batch only behind one that was given up, or if brokers forget.
+
+        One that has restarted knows the last batch of each producer.
+        """
+        if (FORGETFUL | {"crash"}) & self.plan.kinds:
+            return
+        given_up = {
+            (sent.producer, id(sent.transaction))
+            for sent, error in self._failed()
+            if not isinstance(error, OutOfOrderSequenceNumberError)
+            and (sent.transaction is not None or getattr(error, "may_have_been_written", False))
+        }
+        for sent, error in self._failed():
+            alone = (sent.producer, id(sent.transaction)) not in given_up
+            if isinstance(error, OutOfOrderSequenceNumberError) and alone:
+                yield f"{sent.name} failed although no batch was given up before: {error!r}"
+
     def errors_of_the_right_class(self) -> Iterator[str]:
         """Errors name what has happened, and no part of the producer dies."""
         for sent, error in self._failed():
@@ -300,12 +349,12 @@ class Judge:
             elif isinstance(error, ProducerClosedError):
                 if self.life.applications[sent.producer].ended is None:
                     yield f"{sent.name} failed by {error!r} before close()"
-            elif isinstance(error, KafkaError | TransactionError | IllegalStateError):
-                self._expect_refusals(error)
+            elif isinstance(error, KafkaError) and error.disposition is Disposition.DELIVERED:
+                yield f"{sent.name} is in the log, and failed by {error!r}"
             elif isinstance(error, BrokerConnectionError | RequestTimeoutError):
                 if not self._had_its_time(sent):
                     yield f"{sent.name} failed before its time by {error!r}"
-            elif not isinstance(error, _TIMEOUTS):
+            elif not isinstance(error, (*_TIMEOUTS, *_REFUSALS)):
                 yield f"{sent.name} failed by {error!r}"
 
     def _had_its_time(self, sent: Sent) -> bool:
@@ -313,14 +362,18 @@ class Judge:
         timeout = self._options(sent.producer)["delivery_timeout_ms"] / 1000
         return sent.resolved_at is None or sent.resolved_at - BEGIN >= timeout
 
-    def _expect_refusals(self, error: ProducerError) -> None:
-        """Brokers refuse what the plan lets them refuse, which is not judged any further."""
-
     def healthy_records_do_not_fail(self) -> Iterator[str]:
-        """Time in which the process did not run counts against nobody."""
-        if not self.plan.kinds <= HARMLESS:
+        """Time in which the process did not run counts against nobody.
+
+        A lost connection costs ``request_timeout_ms`` at most.
+        """
+        if not self.plan.kinds <= HARMLESS | {"forget"}:
             return
+        lost = len(self.plan.events) + 1 if "forget" in self.plan.kinds else 0
         for sent, error in self._failed():
+            options = self._options(sent.producer)
+            if lost * options["request_timeout_ms"] * 2 > options["delivery_timeout_ms"]:
+                continue
             if isinstance(error, _NOBODYS_FAULT) or isinstance(error.__cause__, _NOBODYS_FAULT):
                 continue
             if sent.transaction is not None and self._took_too_long(sent.transaction):
@@ -371,6 +424,8 @@ class Judge:
             if mine.outcome == "committed":
                 for sent in sent_in_it:
                     kind = self.outcomes[sent.value][0]
+                    if kind == "failed":
+                        yield f"{name} was committed, but {sent.name} has failed"
                     if kind == "delivered" and not self._visible(sent):
                         yield f"{name} was committed, but {sent.name} is not visible"
             elif visible and len(visible) < len(delivered):
@@ -487,12 +542,9 @@ class Judge:
                     yield f"{place[0]}-{place[1]}: {record.offset} was read, and is not so"
 
     def health(self) -> Iterator[str]:
-        """A life without any fault has no error at all."""
+        """No call fails in a life without any fault."""
         if self.plan.events or self.plan.closes_after is not None:
             return
-        for sent, error in self._failed():
-            if not isinstance(error, BufferExhaustedError | TransactionError):
-                yield f"{sent.name} failed without any fault: {error!r}"
         for call in self.journal.calls:
             if call.error is not None:
                 yield f"{call.what} failed without any fault: {call.error!r}"

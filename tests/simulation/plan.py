@@ -57,6 +57,8 @@ class Event:
         return f"at {self.at:.3f} s: {self.kind}({', '.join(map(repr, self.args))})"
 
 
+BRISK: Final = 0.0, 0.001, 0.05
+"""Seconds that calls take in a thread that has little else to do."""
 NO_STEP: Final = Step("nothing")
 NO_EVENT: Final = Event(0.0, "nothing")
 
@@ -72,6 +74,10 @@ class Plan:
     delays: str
     """The distribution of the network's delays."""
     transaction_version: int
+    executor_delays: tuple[float, ...] = BRISK
+    """Seconds that calls take in a thread."""
+    names_duplicates: bool = False
+    """True: brokers answer duplicates by an error code."""
     news_takes: float = 0.0
     """Seconds that brokers take at most to learn of a new leader."""
     session_lifetime_ms: int = 0
@@ -88,13 +94,19 @@ class Plan:
     """True: a Reader follows the log meanwhile."""
     reads_beyond: bool = False
     """True: a Reader that starts behind the ends of the logs reads them in the end."""
-    firewall: float = 0.0
-    """Seconds without use after which the network forgets a connection; 0: never."""
+    firewall: bool = False
+    """True: the network forgets connections that no producer may still use."""
 
     @property
     def kinds(self) -> set[str]:
         """The kinds of the events."""
         return {event.kind for event in self.events}
+
+    @property
+    def forgets_after(self) -> float:
+        """Seconds without use after which the network forgets a connection."""
+        idle = (each.get("connections_max_idle_ms", 540_000) for each in self.producers.values())
+        return max(idle, default=0) / 1000 * 1.2 if self.firewall else float("inf")
 
     def lines(self) -> Iterator[str]:
         """The plan in words."""
@@ -104,10 +116,14 @@ class Plan:
             f"{self.transaction_version}), network {self.delays}, {order}, "
             f"{self.step_seconds * 1e6:g} µs a callback"
         )
+        if self.executor_delays != BRISK:
+            yield f"  threads: calls take {self.executor_delays} s"
+        if self.names_duplicates:
+            yield "  duplicates: brokers answer them by DUPLICATE_SEQUENCE_NUMBER"
         if self.news_takes:
             yield f"  news: brokers learn of a new leader within {self.news_takes} s"
         if self.firewall:
-            yield f"  firewall: forgets connections that are idle for {self.firewall:g} s"
+            yield f"  firewall: forgets connections that are idle for {self.forgets_after:g} s"
         if self.session_lifetime_ms:
             yield f"  logins: again before {self.session_lifetime_ms} ms"
         for name, options in self.producers.items():
@@ -135,7 +151,7 @@ class Plan:
         found = [f"p.{name}" for name in self.producers if len(self.producers) > 1]
         found += self.callers
         found += [f"e{place}" for place in range(len(self.events))]
-        found += ["close", "reader", "beyond", "logins", "firewall"]
+        found += ["close", "reader", "beyond", "logins", "firewall", "duplicates", "threads"]
         found += ["news", "delays", "order", "step_seconds"]
         for name, (_, steps) in self.callers.items():
             found += [f"{name}.{place}" for place in range(len(steps))]
@@ -151,6 +167,8 @@ class Plan:
             timers_first=self.timers_first and "order" not in gone,
             step_seconds=STEP_SECONDS if "step_seconds" in gone else self.step_seconds,
             delays="even" if "delays" in gone else self.delays,
+            executor_delays=BRISK if "threads" in gone else self.executor_delays,
+            names_duplicates=self.names_duplicates and "duplicates" not in gone,
             news_takes=0.0 if "news" in gone else self.news_takes,
             session_lifetime_ms=0 if "logins" in gone else self.session_lifetime_ms,
             producers={
@@ -170,7 +188,7 @@ class Plan:
             closes_after=None if "close" in gone else self.closes_after,
             reads=self.reads and "reader" not in gone,
             reads_beyond=self.reads_beyond and "beyond" not in gone,
-            firewall=0.0 if "firewall" in gone else self.firewall,
+            firewall=self.firewall and "firewall" not in gone,
         )
 
 

@@ -1,30 +1,54 @@
 """Lives of the simulated world keep every promise.
 
-``AIOPRODUCER_LIVES=1000-2000`` lives these seeds instead. A failing life prints the command that
-lives it again.
+A hundred are the same in each run, and five hundred are new. ``AIOPRODUCER_LIVES=1000-2000`` lives
+these seeds instead. A failing life prints the command that lives it again, and the smallest plan
+that fails.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Final
 
 import pytest
 
 from tests.simulation.__main__ import report
 from tests.simulation.drawing import make_plan
+from tests.simulation.seeds import new_seeds
 from tests.simulation.shrinking import violations
 
-FIRST, _, END = os.environ.get("AIOPRODUCER_LIVES", "0-100").partition("-")
+CHOSEN: Final = os.environ.get("AIOPRODUCER_LIVES", "")
+FIRST, _, END = (CHOSEN or "0-100").partition("-")
+KNOWN: Final = range(int(FIRST), int(END or int(FIRST) + 1))
 AT_ONCE: Final = 25
 """The lives of a test."""
+SOAK_AT_ONCE: Final = 250
+
+chosen_alone = pytest.mark.skipif(bool(CHOSEN), reason=f"AIOPRODUCER_LIVES={CHOSEN}")
 
 
-@pytest.mark.parametrize("first", range(int(FIRST), int(END), AT_ONCE))
-def test_lives_keep_every_promise(first: int) -> None:
-    broken = []
-    for seed in range(first, min(first + AT_ONCE, int(END))):
+def live(seeds: Iterable[int]) -> None:
+    """Live until a promise is broken."""
+    for seed in seeds:
         plan = make_plan(seed)
         if found := violations(plan):
-            broken.append(report(plan, found, [], None, shrunk=True))
-    assert not broken, "\n".join(broken)
+            pytest.fail(report(plan, found, [], None, shrunk=True), pytrace=False)
+
+
+@pytest.mark.parametrize("first", range(0, len(KNOWN), AT_ONCE))
+def test_known_lives_keep_every_promise(first: int) -> None:
+    live(KNOWN[first : first + AT_ONCE])
+
+
+@chosen_alone
+@pytest.mark.parametrize("part", range(500 // AT_ONCE))
+def test_new_lives_keep_every_promise(part: int) -> None:
+    live(new_seeds(AT_ONCE))
+
+
+@chosen_alone
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(100_000 // SOAK_AT_ONCE))
+def test_a_hundred_thousand_new_lives_keep_every_promise(part: int) -> None:
+    live(new_seeds(SOAK_AT_ONCE))

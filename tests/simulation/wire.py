@@ -6,18 +6,29 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from aioproducer.testing.simulation.kafka.batch import only_batch
-from aioproducer.testing.simulation.kafka.messages import header_of, read_request
+from aioproducer.testing.simulation.kafka.messages import Request, header_of, read_request
 from aioproducer.testing.simulation.loop import SimulatedLoop
 from aioproducer.testing.simulation.network import Connection
 
 PRODUCE: Final = 0
+_SETUP: Final = frozenset({17, 18, 36})
+"""The requests of a login, which is not begun anew because the process was stopped in it."""
 _SIZE_BYTES: Final = 4
+
+
+def values_of(request: Request) -> Iterator[bytes | None]:
+    """The values of the records of a produce request."""
+    for topic in request.body.topic_data:
+        for partition in topic.partition_data:
+            batch = only_batch(partition.records, request.version)
+            yield from (record.value for record in batch.records(None))
 
 
 class Wire:
     """Follows ``connection``; ``trace`` gets the bytes of both ways, and a label with the moment.
 
-    ``firewall``: seconds without use after which the network forgets the connection; 0: never.
+    ``forgets_after``: seconds after which the network forgets a connection that the client knows to
+    be idle.
     """
 
     def __init__(
@@ -26,38 +37,39 @@ class Wire:
         number: int,
         loop: SimulatedLoop,
         trace: Callable[[bytes], object],
-        firewall: float,
+        forgets_after: float,
     ) -> None:
         self._connection = connection
         self._loop = loop
         self._trace = trace
-        self._firewall = firewall or float("inf")
+        self._forgets_after = forgets_after
         self._used_at = loop.time()
         self._written = bytearray()
         """The bytes that the client has written, whether they have left or not."""
         connection.requests.on_write = self._write
+        connection.responses.on_read = self._use
         connection.requests.on_put = lambda data: self._pass(f"to {number}", data)
         connection.responses.on_put = lambda data: self._pass(f"from {number}", data)
 
     def _write(self, data: bytes | bytearray | memoryview) -> None:
-        if self._loop.time() - self._used_at > self._firewall:
+        idle = self._loop.time() - self._used_at > self._forgets_after
+        if idle and header_of(bytes(data[_SIZE_BYTES:]))[0] not in _SETUP:
             self._connection.stall()
+        self._use()
         self._written += data
 
-    def _pass(self, way: str, data: bytes) -> None:
+    def _use(self) -> None:
         self._used_at = self._loop.time()
-        self._trace(f"{way} {self._used_at!r} {self._loop.steps} ".encode())
+
+    def _pass(self, way: str, data: bytes) -> None:
+        self._trace(f"{way} {self._loop.time()!r} {self._loop.steps} ".encode())
         self._trace(data)
 
     def values(self) -> Iterator[bytes | None]:
         """The values of all records that the client has written."""
         for frame in self._frames():
             if header_of(frame)[0] == PRODUCE:
-                request = read_request(frame)
-                for topic in request.body.topic_data:
-                    for partition in topic.partition_data:
-                        batch = only_batch(partition.records, request.version)
-                        yield from (record.value for record in batch.records(None))
+                yield from values_of(read_request(frame))
 
     def _frames(self) -> Iterator[bytes]:
         begin = 0

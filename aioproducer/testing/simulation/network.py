@@ -43,6 +43,8 @@ class Direction:
         """Called with the bytes that are put into it."""
         self.on_write: Callable[[bytes | bytearray | memoryview], object] = lambda _: None
         """Called with all bytes that a transport writes, before those with room are put into it."""
+        self.on_read: Callable[[], object] = lambda: None
+        """Called when the process reads from its socket what has arrived."""
         self._agenda = agenda
         self._delay = delay
         self._arrives_at = 0.0
@@ -275,6 +277,7 @@ class SimulatedTransport(asyncio.Transport):
         """Called when this end is closed."""
         self._loop = loop
         self._sends = sends
+        self._receives = receives
         self._received: deque[bytes] = deque()
         self._end: list[OSError | None] = []
         """The end of the stream, once it has come."""
@@ -330,6 +333,7 @@ class SimulatedTransport(asyncio.Transport):
             while self._received and size + len(self._received[0]) <= READ_AT_ONCE:
                 pieces.append(self._received.popleft())
                 size += len(pieces[-1])
+            self._receives.on_read()
             self._protocol.data_received(pieces[0] if len(pieces) == 1 else b"".join(pieces))
             if self._received or self._end:
                 self._loop.pollable(self)

@@ -29,12 +29,8 @@ def retry_at_the_tail(patch: Patch) -> None:
 
 
 def split_out_of_order(patch: Patch) -> None:
-    """The parts of a batch leave in the wrong order."""
-
-    def mutant(split: Any) -> Any:
-        return lambda batch, size: split(batch, size)[::-1]
-
-    patch(batch_queue, "split_batch", mutant)
+    """The parts of a batch get their places in the wrong order."""
+    patch(producer_batch, "_number", lambda number: lambda batch, parts: number(batch, parts[::-1]))
 
 
 def refusal_retried(patch: Patch) -> None:
@@ -124,18 +120,6 @@ def offset_of_the_batch_for_all(patch: Patch) -> None:
     patch(producer_batch.ProducerBatch, "deliver", mutant)
 
 
-def in_flight_batch_never_late(patch: Patch) -> None:
-    """A batch whose request has no response does not expire."""
-
-    def mutant(expired: Any) -> Any:
-        def found(self: Any, now: float, most: float = float("inf")) -> Any:
-            return [batch for batch in expired(self, now, most) if not batch.in_request]
-
-        return found
-
-    patch(batch_queue.BatchQueue, "expired", mutant)
-
-
 def compressing_batch_said_to_be_written(patch: Patch) -> None:
     """A batch that waits for its compression counts as one that was sent."""
 
@@ -164,7 +148,6 @@ MUTATIONS: tuple[Mutation, ...] = (
     expiry_too_early,
     expiry_forgotten,
     offset_of_the_batch_for_all,
-    in_flight_batch_never_late,
     compressing_batch_said_to_be_written,
     flush_forgets_what_waited,
 )

@@ -32,7 +32,7 @@ def in_flight_not_limited(patch: Patch) -> None:
 
 def silent_broker_waited_for(patch: Patch) -> None:
     """No request times out."""
-    patch(ConnectionTimeouts, "poll", lambda _: lambda self, connections, now: None)
+    patch(ConnectionTimeouts, "next", lambda _: lambda self: None)
 
 
 def acks_of_the_leader_alone(patch: Patch) -> None:

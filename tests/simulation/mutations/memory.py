@@ -14,7 +14,7 @@ def memory_not_returned(patch: Patch) -> None:
     def mutant(deallocate: Any) -> Any:
         def returned(self: BufferPool, buffer: bytearray, node: Any) -> None:
             deallocate(self, buffer, node)
-            self.total -= 1
+            self._unpooled -= 1
 
         return returned
 

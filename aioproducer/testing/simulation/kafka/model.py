@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
+from kio.schema.errors import ErrorCode
+
 from aioproducer.model import OffsetAndMetadata, TopicPartition
 from aioproducer.testing.simulation.kafka.batch import StoredRecord
 from aioproducer.testing.simulation.kafka.calls import Answer, Call, Coordinators, Login, Silence
@@ -40,6 +42,8 @@ class KafkaModel:
         groups = GroupCoordinator(self.cluster)
         self.coordinators = Coordinators(TransactionCoordinator(self.cluster, groups), groups)
         self.faults = RequestFaults()
+        self.failed: list[tuple[Request, ErrorCode]] = []
+        """The requests that were answered by an error of :meth:`fail_next`."""
         self._connections: list[ModelConnection] = []
         self._most_in_flight: Counter[int] = Counter()
         self._running = False
@@ -79,6 +83,8 @@ class KafkaModel:
         if not admits(connection.login, request.api, now):
             return Silence.CLOSED
         injected = self.faults.error_of(request.api, connection.broker)
+        if injected:
+            self.failed.append((request, injected))
         call = Call(
             self.cluster,
             self.coordinators,

@@ -51,6 +51,8 @@ class ClusterOptions:
     credentials: Mapping[str, str] | None = None
     """Passwords by user; None: the listener takes no logins."""
     sasl_mechanisms: tuple[str, ...] = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+    names_duplicates: bool = False
+    """Answer a duplicate with DUPLICATE_SEQUENCE_NUMBER instead of its offset, as Kafka 1.0 did."""
     session_lifetime_ms: int = 0
     """Clients have to log in again before that (KIP-368); 0: never."""
     first_producer_id: int = 1000

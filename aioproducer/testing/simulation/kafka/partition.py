@@ -29,6 +29,8 @@ class Appended(NamedTuple):
     required_offset: int = 0
     """The high watermark at which all replicas have the batch."""
     log_append_time_ms: int = NO_TIMESTAMP
+    repeated: bool = False
+    """True: the log had it already."""
 
 
 class Leadership(NamedTuple):
@@ -104,8 +106,8 @@ class Partition:
         shown_time = NO_TIMESTAMP if log_append_time is None else log_append_time
         if batch.has_producer:
             if (known := self.producers.duplicate_of(placed)) is not None:
-                time = known.timestamp_ms
-                return Appended(ErrorCode.none, known.first_offset, known.last_offset + 1, time)
+                place = known.first_offset, known.last_offset + 1, known.timestamp_ms
+                return Appended(ErrorCode.none, *place, repeated=True)
             if code := self.producers.refuses(placed, verified):
                 return Appended(code)
             self.producers.append(placed)
@@ -221,8 +223,9 @@ class Partition:
         self.elect(self.leader)
 
     def forget_memory(self) -> None:
-        """The leader has started anew, and knows of producers only what the log tells."""
+        """The leader has started anew, and knows of producers what a snapshot of them tells."""
         self.producers = ProducerStates.from_log(self.log.batches)
+        self.producers.keep_last_batches()
 
     def shrink_isr(self, broker: int) -> None:
         """Take a replica out; the last one stays in. Source: ``Partition.maybeShrinkIsr``."""

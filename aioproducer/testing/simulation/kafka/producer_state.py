@@ -232,6 +232,15 @@ class ProducerStates:
                 del self.entries[producer_id]
         self._verifications.clear()
 
+    def keep_last_batches(self) -> None:
+        """Forget all but the last batch of each producer, as a snapshot does.
+
+        Source: ``ProducerStateManager.writeSnapshot``.
+        """
+        for entry in self.entries.values():
+            while len(entry.batches) > 1:
+                entry.batches.popleft()
+
     @classmethod
     def from_log(cls, batches: Iterable[Batch]) -> ProducerStates:
         """The producers that the batches of a log tell of."""

@@ -202,6 +202,38 @@ def test_truncation_begins_an_epoch() -> None:
     assert (answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset) == (0, 1)
 
 
+def test_a_restarted_broker_knows_the_last_batch_of_a_producer() -> None:
+    chat = held(1)
+    line = model_line(chat)
+    code(chat, 0)
+    code(chat, 1)
+    line.model.crash(1, line.now)
+    line.model.restart(1, line.now)
+    led_anew(chat)
+    assert code(chat, 0) == ErrorCode.out_of_order_sequence_number
+    assert code(chat, 1) == ErrorCode.none
+    assert code(chat, 2) == ErrorCode.none
+    assert sequences(chat) == [0, 1, 2]
+
+
+def test_duplicates_are_named_if_the_brokers_are_old() -> None:
+    chat = Chat(ModelLine.of(1, ClusterOptions(names_duplicates=True)), "topic")
+    assert code(chat, 0) == ErrorCode.none
+    assert code(chat, 0) == ErrorCode.duplicate_sequence_number
+    assert sequences(chat) == [0]
+
+
+def test_the_model_keeps_the_requests_that_it_was_to_fail() -> None:
+    chat = held(1)
+    model = model_line(chat).model
+    model.fail_next(0, ErrorCode.invalid_record)
+    assert code(chat, 0) == ErrorCode.invalid_record
+    assert code(chat, 0) == ErrorCode.none
+    assert [(request.api, error) for request, error in model.failed] == [
+        (0, ErrorCode.invalid_record)
+    ]
+
+
 def test_lost_records_are_lost_by_whole_batches() -> None:
     chat = held()
     line = model_line(chat)

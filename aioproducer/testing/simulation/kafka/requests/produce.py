@@ -238,6 +238,9 @@ class _Produce:
             part.errors = [{"batch_index": place} for place in error.records]
             return
         done = partition.append(part.batch, part.verified, now_ms)
+        if done.repeated and self.call.cluster.options.names_duplicates:
+            part.fail(ErrorCode.duplicate_sequence_number)
+            return
         part.code = done.code
         part.base_offset = done.base_offset
         part.log_append_time_ms = done.log_append_time_ms
