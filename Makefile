@@ -43,7 +43,7 @@ $(READY) $(WITH_SPARK): pyproject.toml constraints.txt $(wildcard $(COMPILED:=/*
 demo: env ## Publish 336,776 flight records to a Kafka cluster, read them back, and check
 	"$(BIN)/python" examples/demo.py
 
-test: spark pure ## Run every test but those of matrix and soak; starts the servers that it needs, and ends them
+test: spark pure eager ## Run every test but those of matrix and soak; starts the servers that it needs, and ends them
 	"$(BIN)/python" -m pytest -m "not kafka and not registry and not spark and not soak" $(BESIDE)
 	$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-kafka test-spark
 
@@ -76,9 +76,13 @@ pure: env ## Run the tests of what is compiled without its compiled part
 		tests/unit/columnar tests/unit/accumulator tests/protocol tests/mock_cluster/test_producer_sends.py \
 		tests/mock_cluster/test_producer_order.py tests/mock_cluster/test_memory_on_the_wire.py
 
-eager: env ## Run the fast tests on event loops with eager tasks (asyncio.eager_task_factory)
+# Before Python 3.12 the tasks are imitated, which anyio does not bear: no registry, no web frameworks.
+eager: env ## Run the tests of tasks on event loops with eager tasks (asyncio.eager_task_factory)
 	AIOPRODUCER_EAGER_TASKS=1 "$(BIN)/python" -m pytest \
-		-m "not kafka and not registry and not spark and not slow and not soak" $(BESIDE)
+		-m "not kafka and not registry and not spark and not slow and not soak" $(BESIDE) \
+		$(addprefix tests/unit/,client core failed_records network reader runtime sender sync) \
+		$(addprefix tests/mock_cluster/,test_failed_records.py test_producer_close_and_flush.py \
+		test_sync_producer.py test_sync_transactions.py transactions) tests/faults tests/simulation/test_lives.py
 
 lint: spark docs ## Check format, lint, types, import contracts and the documentation's links
 	"$(BIN)/ruff" format --check .
@@ -108,7 +112,7 @@ bench: env ## Measure beside confluent-kafka, aiokafka and kafka-python, interle
 	"$(BIN)/python" -m benchmarks --settings defaults,tuned
 	"$(BIN)/python" -m benchmarks --workloads cold_topics --settings defaults --rounds 3
 	"$(BIN)/python" -m benchmarks --workloads bulk_1k,bound_1k,far,far_1k,many_partitions \
-		--clients aioproducer,confluent --settings defaults --rounds 3
+		--clients aioproducer,confluent,confluent-idempotent --settings defaults --rounds 3
 	"$(BIN)/python" -m benchmarks --brokers kafka --workloads bulk,bulk_tls,bulk_1k,bulk_1k_tls \
 		--clients aioproducer,aioproducer-asyncio,confluent,java --settings defaults,tuned
 	"$(BIN)/python" -m benchmarks.reading
@@ -119,6 +123,7 @@ bench: env ## Measure beside confluent-kafka, aiokafka and kafka-python, interle
 	"$(BIN)/python" -m benchmarks.silent_brokers
 	"$(BIN)/python" -m benchmarks.metadata
 	"$(BIN)/python" -m benchmarks.flushes
+	"$(BIN)/python" -m benchmarks.freezes
 	"$(BIN)/python" -m benchmarks.tls_handshakes
 	"$(BIN)/python" -m benchmarks.observability
 	"$(BIN)/python" -m benchmarks.serializers

@@ -17,6 +17,7 @@ from aioproducer.config import ProducerConfig
 from aioproducer.logs import RoomLogger
 from aioproducer.model import FailedRecord
 from aioproducer.runtime.tasks import is_being_cancelled
+from aioproducer.wording import counted
 
 logger = RoomLogger(__name__)
 
@@ -95,9 +96,9 @@ def tell_not_handled(hook: object, error: BaseException, topic: str, records: in
     logger.repeated(
         logging.ERROR,
         ("not handled", type(hook), type(error)),
-        "%r failed for %d failed records of topic %s",
+        "%r failed for %s of topic %s",
         hook,
-        records,
+        counted(records, "failed record"),
         topic,
         exc_info=error,
         records=records,

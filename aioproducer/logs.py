@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final, TypeAlias
 
+from aioproducer.wording import counted, duration
+
 __all__ = ["ClientLog", "RoomLogger", "current", "enter", "entered", "tell_due"]
 
 INTERVALS: Final = (1.0, 10.0, 60.0)
@@ -21,6 +23,12 @@ INTERVALS: Final = (1.0, 10.0, 60.0)
 
 MOST_CAUSES: Final = 500
 """Causes that are told apart; further ones count as one cause for each kind of line."""
+
+MOST_TOPICS: Final = 10_000
+"""Topics that one cause tells apart."""
+
+NAMED_TOPICS: Final = 3
+"""Topics that a line names of those that it counts."""
 
 Kind: TypeAlias = tuple[str, int]
 """The name of a line's logger, and its level: no line takes the place of a more serious one."""
@@ -32,14 +40,29 @@ Line: TypeAlias = Callable[[str, dict[str, Any]], None]
 class _Repeats:
     """The lines of one cause since one was written."""
 
-    __slots__ = ("count", "last_records", "line", "records", "stage", "told")
+    __slots__ = (
+        "count",
+        "known",
+        "last_records",
+        "last_topic",
+        "line",
+        "records",
+        "stage",
+        "told",
+        "topics",
+    )
 
     def __init__(self, now: float) -> None:
         self.told = now
+        self.known: set[str] = set()
+        """The topics of all lines."""
+        self.topics: dict[str, None] = {}
+        """The topics of the lines that were held back, in their order."""
         self.stage = 0
         self.count = 0
         self.records = 0
         self.last_records = 0
+        self.last_topic: str | None = None
         self.line: Line | None = None
         """Writes the last line that was held back."""
 
@@ -47,26 +70,48 @@ class _Repeats:
     def due(self) -> float:
         return self.told + INTERVALS[self.stage]
 
+    def concerns(self, topic: str) -> None:
+        """A line is about ``topic``. It is told within a second if no other one was before it."""
+        if topic not in self.known and len(self.known) < MOST_TOPICS:
+            self.known.add(topic)
+            self.stage = 0
+
     def is_history(self, now: float) -> bool:
         """True if no line is held back, and the last one was written long ago."""
         return self.line is None and now - self.told >= INTERVALS[-1]
 
-    def take(self, now: float, *, with_last: bool) -> tuple[str, dict[str, Any]]:
+    def take(self, now: float, topic: str | None, *, with_last: bool) -> tuple[str, dict[str, Any]]:
         """The suffix and the fields about the lines that were held back, which are told now.
 
-        ``with_last``: the last one of them is written itself.
+        ``topic``: that of the line which tells them. ``with_last``: it is the last one of them.
         """
         suffix, fields = "", {}
         count = self.count - with_last
         sum_of_records = self.records - (self.last_records if with_last else 0)
         if count:
-            records = f", {sum_of_records} records," if sum_of_records else ""
-            times = f"{count} more time{'s' * (count > 1)}"
-            suffix = f" ({times}{records} in {max(now - self.told, 0.0):.0f} s)"
+            others = [each for each in self.topics if each != topic]
+            parts = [f"{count} more time{'s' * (count > 1)}"]
+            if sum_of_records:
+                parts.append(counted(sum_of_records, "record"))
+            if others:
+                parts.append(_for_topics(others))
+            listed = ", ".join(parts) + "," * (len(parts) > 1)
+            suffix = f" ({listed} in {duration(round(max(now - self.told, 0.0)))})"
             fields = {"repeats": count, "repeated_records": sum_of_records}
+            if others:
+                fields["repeated_topics"] = len(others)
         self.told, self.count, self.records, self.line = now, 0, 0, None
+        self.topics = {}
         self.stage = min(self.stage + 1, len(INTERVALS) - 1)
         return suffix, fields
+
+
+def _for_topics(topics: list[str]) -> str:
+    """A few of ``topics`` by name, and the number of the others."""
+    named, more = topics[:NAMED_TOPICS], len(topics) - NAMED_TOPICS
+    if more > 0:
+        return f"for {', '.join(named)} and {counted(more, 'other topic')}"
+    return "for " + " and ".join([", ".join(named[:-1]), named[-1]] if named[:-1] else named)
 
 
 class ClientLog:
@@ -80,11 +125,12 @@ class ClientLog:
         """No held-back line is due before this time; None: there is none."""
 
     def admit(
-        self, kind: Kind, cause: Hashable, records: int, line: Line
+        self, kind: Kind, cause: Hashable, records: int, topic: str | None, line: Line
     ) -> tuple[str, dict[str, Any]] | None:
         """The suffix and fields to add to a line that is to be written now; None: it is counted.
 
-        ``line`` writes it later, if it is the last one by then.
+        ``topic``: one of many topics that have the same cause. ``line`` writes the line later, if
+        it is the last one by then.
         """
         now = self._clock()
         key = kind, cause
@@ -96,13 +142,19 @@ class ClientLog:
                 key = kind, None
                 repeats = self._causes.get(key)
         if repeats is None or repeats.is_history(now):
-            self._causes[key] = _Repeats(now)
+            repeats = self._causes[key] = _Repeats(now)
+            if topic is not None:
+                repeats.concerns(topic)
             return "", {}
+        if topic is not None:
+            repeats.concerns(topic)
         if now >= repeats.due:
-            return repeats.take(now, with_last=False)
+            return repeats.take(now, topic, with_last=False)
+        if topic is not None and len(repeats.topics) < MOST_TOPICS:
+            repeats.topics[topic] = None
         repeats.count += 1
         repeats.records += records
-        repeats.last_records = records
+        repeats.last_records, repeats.last_topic = records, topic
         repeats.line = line
         self._next = repeats.due if self._next is None else min(self._next, repeats.due)
         return None
@@ -135,7 +187,7 @@ class ClientLog:
                 if line is None:
                     continue
                 if now >= repeats.due or all_of_them:
-                    line(*repeats.take(now, with_last=True))
+                    line(*repeats.take(now, repeats.last_topic, with_last=True))
                 elif self._next is None or repeats.due < self._next:
                     self._next = repeats.due
         return self._next
@@ -209,25 +261,29 @@ class RoomLogger:
         *values: object,
         exc_info: BaseException | None = None,
         records: int = 0,
+        topic: str | None = None,
         log: ClientLog | None = None,
         **fields: object,
     ) -> None:
         """Write a line that may repeat by ``cause``; ``records`` are summed over the repeats.
 
-        ``log``: the client's, where the caller may be no task of a client.
+        ``topic``: one of the topics that share the cause; a line that counts repeats names a few of
+        them. ``log``: the client's, where the caller may be no task of a client.
         """
         if not self._logger.isEnabledFor(level):
             return
         log = log or _current.get()
         if records:
             fields["records"] = records
+        if topic is not None:
+            fields["topic"] = topic
 
         def line(suffix: str, more: dict[str, Any]) -> None:
             self._log(level, text + suffix, values, fields | more, exc_info, log)
 
         told: tuple[str, dict[str, Any]] | None = ("", {})
         if log is not None:
-            told = log.admit((self._logger.name, level), cause, records, line)
+            told = log.admit((self._logger.name, level), cause, records, topic, line)
         if told is not None:
             self._log(level, text + told[0], values, fields | told[1], exc_info, log)
 

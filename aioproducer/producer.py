@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, Unpack, overload
 
-from aioproducer.client.environment import SYSTEM, Environment
 from aioproducer.config import (
     ProducerConfig,
     ProducerOptions,
@@ -76,8 +75,6 @@ class Producer(Generic[K_contra, V_contra]):
     Raises:
         ConfigError: an option is unknown, out of range, or contradicts another one.
     """
-
-    _environment: Environment = SYSTEM
 
     @overload
     def __init__(
@@ -189,7 +186,7 @@ class Producer(Generic[K_contra, V_contra]):
             config = config.replace(**options)
         if transaction is not None:
             config = _joining(config, transaction)
-        self._core = core = ProducerCore(config, transaction, self._environment)
+        self._core = core = ProducerCore(config, transaction)
         self.config: ProducerConfig = core.config
         self.client_id: str = core.client_id
         self._fast_path = core.fast_path

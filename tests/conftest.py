@@ -20,6 +20,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Started in the background, as by `nohup make test &`: what is ignored stays ignored in the
     # processes that tests start and interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+for _number in (signal.SIGHUP, signal.SIGTERM):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        # A handler is not inherited, so those processes have the default; these tests go on.
+        signal.signal(_number, lambda *_: None)
+
+# What tests start on this machine is reached without a proxy, and their terminals are like any.
+direct = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+os.environ["no_proxy"] = os.environ["NO_PROXY"] = f"{direct},localhost,127.0.0.1,::1".lstrip(",")
+os.environ["TERM"] = "xterm-256color"
+for name in ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR"):
+    os.environ.pop(name, None)
 
 
 def pytest_collection_finish() -> None:

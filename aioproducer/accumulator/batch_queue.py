@@ -5,7 +5,7 @@ Source: Kafka's ``IncompleteBatches``, and the calls of its ``Sender`` to the ``
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from aioproducer.accumulator.batch_growth import BatchGrowth
@@ -243,6 +243,19 @@ class BatchQueue:
         """True if no earlier batch of its partition lacks an outcome."""
         return self._partition_of(batch).is_first_in_line(batch)
 
+    def later_was_delivered(self, batch: ProducerBatch) -> bool:
+        """True if a later batch of its partition is in the log."""
+        return self._partition_of(batch).later_was_delivered(batch)
+
+    def later_may_tell(self, batch: ProducerBatch) -> bool:
+        """True if a later batch may be in the log, and then ``batch`` is there, too."""
+        return self._partition_of(batch).later_may_tell(batch)
+
+    def aside(self, topic_partition: TopicPartition) -> Sequence[ProducerBatch]:
+        """The batches of a partition that were set aside, in their order."""
+        partition = self._find(topic_partition)
+        return () if partition is None else [*partition.aside]
+
     def is_in_flight(self, batch: ProducerBatch) -> bool:
         """True if ``batch`` was drained, has no outcome, and was not queued again."""
         return batch in self._partition_of(batch).in_flight
@@ -260,6 +273,13 @@ class BatchQueue:
         self._dispatch.delay(partition, not_before, now)
         partition.requeue(batch, [batch])
         self._dispatch.relist(partition, now)
+
+    def set_aside(self, batch: ProducerBatch, now: float) -> None:
+        """Keep a drained batch, and let later ones leave before it has its outcome."""
+        partition = self._partition_of(batch)
+        partition.set_aside(batch)
+        if partition.queued:
+            self._dispatch.enlist(partition, now)
 
     def split(self, batch: ProducerBatch, now: float) -> int:
         """Queue a drained batch of several records as smaller ones; returns their number.

@@ -20,19 +20,22 @@ class Partition:
     """A queue of batches; the first one leaves next, and records join the last one.
 
     A batch is *queued*, then *in flight* (:meth:`take`), then queued again (:meth:`requeue`) or
-    settled (:meth:`settle`).
+    settled (:meth:`settle`). A batch in flight may be *set aside* (:meth:`set_aside`) before it is
+    settled.
     """
 
     __slots__ = (
-        "_acknowledged",
+        "_aside",
         "_barrier",
         "_batches",
         "_delayed_until",
+        "_delivered",
         "_futures",
         "_growth",
         "_held",
         "_in_flight",
         "_leader",
+        "_log_end",
         "_next_place",
         "_open",
         "_pending",
@@ -45,12 +48,15 @@ class Partition:
         self._batches: deque[ProducerBatch] = deque()
         self._open: ProducerBatch | None = None
         self._in_flight: list[ProducerBatch] = []
+        self._aside: list[ProducerBatch] = []
+        self._log_end = 0
         self._pending: deque[PendingRecord] | None = None
         """None until a record waits for memory: there may be thousands of partitions."""
         self._held = 0
         self._futures = 0
         self._delayed_until = 0.0
-        self._acknowledged = False
+        self._delivered: BatchOrder = -1
+        """The last place that was delivered under the present epoch; -1: none."""
         self._next_place: BatchOrder = 0
         self._barrier: BatchOrder | None = None
         self._growth = BatchGrowth()
@@ -85,7 +91,7 @@ class Partition:
     @property
     def is_busy(self) -> bool:
         """True if a batch or a pending record is here."""
-        return bool(self._batches or self._in_flight) or any(
+        return bool(self._batches or self._in_flight or self._aside) or any(
             not record.settled for record in self.pending
         )
 
@@ -102,7 +108,7 @@ class Partition:
     @property
     def is_acknowledged(self) -> bool:
         """True if a batch was delivered under the present epoch."""
-        return self._acknowledged
+        return self._delivered >= 0
 
     @property
     def is_blocked(self) -> bool:
@@ -131,6 +137,27 @@ class Partition:
     def futures(self) -> int:
         """The number of futures of records in its full batches."""
         return self._futures
+
+    @property
+    def aside(self) -> Sequence[ProducerBatch]:
+        """The batches that no broker remembers, in order; a later one's outcome decides theirs."""
+        return self._aside
+
+    @property
+    def log_end(self) -> int:
+        """The offset after the last batch in the log, as far as it is known."""
+        return self._log_end
+
+    def later_was_delivered(self, batch: ProducerBatch) -> bool:
+        """True if a later batch is in the log."""
+        return self._delivered > batch.order
+
+    def later_may_tell(self, batch: ProducerBatch) -> bool:
+        """True if a later batch may be in the log, and then ``batch`` is there, too."""
+        return any(
+            other.order > batch.order and (other.uncertain or other.in_request)
+            for other in (*self._in_flight, *self._batches)
+        )
 
     def is_first_in_line(self, batch: ProducerBatch) -> bool:
         """True if no earlier batch lacks an outcome."""
@@ -183,16 +210,27 @@ class Partition:
                 later += 1
             self._batches.insert(later, batch)
 
+    def set_aside(self, taken: ProducerBatch) -> None:
+        """Let later batches leave before ``taken`` has its outcome."""
+        self._in_flight.remove(taken)
+        taken.in_request = False
+        self._aside.append(taken)
+
     def settle(self, batch: ProducerBatch) -> bool:
         """``batch`` has its outcome; True if it was queued, False if it was in flight."""
-        if batch.delivered:
-            self._acknowledged = True
+        if batch.delivered and batch.order > self._delivered:
+            self._delivered = batch.order
+            if batch.base_offset >= 0:
+                self._log_end = batch.base_offset + batch.builder.count
         in_flight = self._in_flight
         if in_flight and in_flight[0] is batch:
             del in_flight[0]
             return False
         if batch in in_flight:
             in_flight.remove(batch)
+            return False
+        if batch in self._aside:
+            self._aside.remove(batch)
             return False
         self._batches.remove(batch)
         if self._open is batch:
@@ -225,12 +263,12 @@ class Partition:
                 break
             batch.state = NO_PRODUCER_STATE
             batch.uncertain = False
-        self._acknowledged = False
+        self._delivered = -1
         self._barrier = None
 
     def forget_acknowledged(self) -> None:
         """Note that the producer has a new id, which no broker knows."""
-        self._acknowledged = False
+        self._delivered = -1
 
     # --- memory ----------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from aioproducer.accumulator.buffer_pool import BufferPool, NodeKey, NodeQuota
 from aioproducer.errors import BufferExhaustedError, RecordCancelledError
 from aioproducer.model import Header, RecordMetadata
 from aioproducer.observer import ObservedFuture, tell_partition
+from aioproducer.wording import counted
 
 
 class RecordFuture(Protocol):
@@ -271,9 +272,9 @@ class PendingRecords:
             elif self._records and not over_capacity:
                 raise BufferExhaustedError(
                     f"buffer_memory is used up: a record for topic {record.topic!r} is refused, "
-                    f"because {len(self._records)} records ({self.bytes} bytes) are pending, "
-                    f"{quota.used_by(node)} bytes of them for the same broker. "
-                    "Use `await producer.drain()` between sends, or raise buffer_memory"
+                    f"because of {counted(len(self._records), 'pending record')} "
+                    f"({self.bytes} bytes), {quota.used_by(node)} bytes of them for the same "
+                    "broker. Use `await producer.drain()` between sends, or raise buffer_memory"
                 )
         self._records[record] = None
         record.node = node

@@ -7,6 +7,7 @@ from typing import Any
 
 from aioproducer.accumulator.batch_growth import BatchGrowth
 from aioproducer.accumulator.pending_records import SerializedRecord
+from aioproducer.errors import ProducerError
 from aioproducer.model import BatchOrder, TopicPartition
 from aioproducer.observer import tell_partition
 from aioproducer.records.acceleration import RecordsBuilder, deliver_records, fail_record
@@ -31,6 +32,7 @@ class ProducerBatch:
 
     __slots__ = (
         "attempts",
+        "base_offset",
         "buffer",
         "builder",
         "compressed",
@@ -69,7 +71,7 @@ class ProducerBatch:
         self.deadline = deadline
         self.attempts = 0
         """The number of times that it failed and was put back."""
-        self.last_error: BaseException | None = None
+        self.last_error: ProducerError | None = None
         self.uncertain = False
         """True if an attempt may have been written: no response has excluded it."""
         self.order: BatchOrder = -1
@@ -85,6 +87,8 @@ class ProducerBatch:
         """The number of counted records with a future of their own."""
         self.done = False
         self.delivered = False
+        self.base_offset = -1
+        """The offset of its first record, once it is delivered; -1: unknown."""
         self.generation = 0
         """The generation of flushes that wait for it; see :class:`Flushes`."""
         self.partition: Any = None
@@ -141,6 +145,7 @@ class ProducerBatch:
     ) -> None:
         """Resolve the futures; -1 as in :func:`~aioproducer.records.delivery.deliver_records`."""
         self.done = self.delivered = True
+        self.base_offset = base_offset
         deliver_records(
             self.builder.tokens,
             self.builder.runs,

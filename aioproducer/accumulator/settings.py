@@ -38,6 +38,8 @@ class AccumulatorSettings(NamedTuple):
     """Keyless records go less often to partitions with more waiting batches."""
     availability_timeout: float | None = None
     """Seconds without a taken batch after which keyless records avoid a node; None: never."""
+    is_near: Callable[[int], bool] | None = None
+    """Keyless records prefer the nodes for which it returns True; None: all are alike."""
     most_doublings: int = 0
     """The number of times that ``batch_size`` may double under load."""
 

@@ -181,8 +181,8 @@ class StickyChoice:
     With ``adaptive_partitioning``, partitions with more queued batches are chosen less often, and a
     partition whose leader has no memory left for a batch only if no other has; ``has_room`` tells.
     The choice leaves out partitions whose leader has taken no batch for the availability timeout;
-    ``is_unavailable`` returns True for such a leader. Of many partitions, a random sample is looked
-    at.
+    ``is_unavailable`` returns True for such a leader. While there are partitions with a near
+    leader (KIP-1123), no others are chosen. Of many partitions, a random sample is looked at.
     """
 
     def __init__(
@@ -195,6 +195,7 @@ class StickyChoice:
     ) -> None:
         self._random = random
         self._sizes = sizes
+        self._is_near = settings.is_near
         self._adaptive = settings.adaptive_partitioning
         avoids = self._adaptive and settings.availability_timeout is not None
         self._is_unavailable = is_unavailable if avoids else None
@@ -209,9 +210,10 @@ class StickyChoice:
             return partitions[0]
         led: list[Partition] = []
         if len(partitions) > _SAMPLE:
-            led = self._available(self._random.sample(partitions, _SAMPLE), now)
+            led = self._near(self._available(self._random.sample(partitions, _SAMPLE), now))
         if not led:
-            led = self._available(partitions, now) or _led(partitions)
+            available = self._available(partitions, now) or _led(partitions)
+            led = self._near(available) or available
         if self._adaptive and led:
             candidates = self._roomy(led, share)
             loads = [each.queued for each in candidates]
@@ -227,6 +229,13 @@ class StickyChoice:
         if is_unavailable is None:
             return led
         return [each for each in led if each.leader is None or not is_unavailable(each.leader, now)]
+
+    def _near(self, led: list[Partition]) -> list[Partition]:
+        """The partitions with a near leader, if that matters."""
+        is_near = self._is_near
+        if is_near is None:
+            return led
+        return [each for each in led if each.leader is not None and is_near(each.leader)]
 
     def _roomy(self, led: list[Partition], size: int) -> list[Partition]:
         """The partitions whose leaders have memory for a batch of ``size``; all, if none has."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
-from typing import ClassVar, Final, Self, Unpack
+from typing import Final, Self, Unpack
 
 from aioproducer.admin.arguments import (
     check_count,
@@ -38,7 +38,6 @@ from aioproducer.admin.values import (
 )
 from aioproducer.client.arguments import check_timeout
 from aioproducer.client.cluster_client import ClusterClient
-from aioproducer.client.environment import SYSTEM, Environment
 from aioproducer.client.options import client_config
 from aioproducer.config import ProducerConfig, ProducerOptions, hidden_mapping, hide_secrets
 from aioproducer.errors import InvalidPartitionsError
@@ -78,8 +77,6 @@ class Admin:
         ConfigError: an option is unknown, out of range, or contradicts another one.
     """
 
-    _environment: ClassVar[Environment] = SYSTEM
-
     def __init__(
         self, config: ProducerConfig | None = None, /, **options: Unpack[ProducerOptions]
     ) -> None:
@@ -87,7 +84,7 @@ class Admin:
         config = hidden_mapping(config)
         self.config: ProducerConfig = client_config(config, options, "Admin")
         self.client_id: str = self.config.client_id or f"adminclient-{next(_NUMBERS)}"
-        self._client = ClusterClient(self.config, self.client_id, "Admin", self._environment)
+        self._client = ClusterClient(self.config, self.client_id, "Admin")
         calls = Calls(self._client)
         self._topics = TopicCalls(calls)
         self._configs = ConfigCalls(calls)

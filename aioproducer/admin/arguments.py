@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -109,15 +110,22 @@ def checked_names(names: Any) -> tuple[str, ...] | None:
 
 
 def checked_setting(value: Any, where: str) -> str:
-    """A value of a configuration as text. Raises :class:`InvalidConfigError`."""
+    """A value of a configuration as text. Raises :class:`InvalidConfigError`.
+
+    A whole number is written without a point: Kafka reads no other integer, and reads doubles so.
+    """
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, int | float):
-        return str(value)
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        return str(int(value))
+    if isinstance(value, float) and math.isfinite(value):
+        return float.__repr__(value)
     if not isinstance(value, str) or not _fits(value):
+        kind = type(value).__name__
+        wrong = value if isinstance(value, float) else f"a {kind} or anything longer"
         raise InvalidConfigError(
-            f"{where}: a value is a str of at most {_LONGEST_TEXT} bytes or a number, not a "
-            f"{type(value).__name__} or anything longer"
+            f"{where}: a value is a str of at most {_LONGEST_TEXT} bytes or a finite number, not "
+            f"{wrong}"
         )
     return str.__str__(value)
 

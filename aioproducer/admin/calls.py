@@ -19,6 +19,7 @@ from aioproducer.errors import NotControllerError, ProducerError, Written
 from aioproducer.model import Node, TopicPartition
 from aioproducer.network.frames import EncodedPayload
 from aioproducer.network.request import Request
+from aioproducer.wording import counted
 
 _Key = TypeVar("_Key")
 _Result = TypeVar("_Result")
@@ -209,7 +210,7 @@ class Calls:
 
 def _no_partition(topic: TopicDescription) -> Answer:
     count = len(topic.partitions)
-    there = f"the topic has {count} partitions, numbered from 0" if count else None
+    there = f"the topic has {counted(count, 'partition')}, numbered from 0" if count else None
     return Answer(UNKNOWN_TOPIC_OR_PARTITION, there)
 
 

@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 Setting: TypeAlias = str | int | float
-"""A value of a configuration; a bool is ``true`` or ``false`` for Kafka."""
+"""A value of a configuration. Kafka gets ``true`` for True, and an integer for a whole float."""
 
 ConfigResource: TypeAlias = str | int
 """The owner of a configuration: a topic by its name, or a broker by its id."""

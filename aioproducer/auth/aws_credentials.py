@@ -7,7 +7,6 @@ import os
 import re
 from dataclasses import dataclass
 from functools import partial
-from threading import Lock
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
@@ -19,6 +18,7 @@ from aioproducer.errors import (
     ProducerError,
     TokenEndpointError,
 )
+from aioproducer.runtime.locks import free_lock
 
 __all__ = [
     "EXPIRES",
@@ -77,7 +77,7 @@ class AwsSigner:
     def __init__(self, options: AwsOptions | None = None, region: str | None = None) -> None:
         self._options = options or AwsOptions()
         self._region = region
-        self._lock = Lock()
+        self._lock = free_lock()
         """Guards what follows, for a session of botocore belongs to one thread at a time."""
         self._session: Any = None
         self._credentials: Any = None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from enum import Enum, auto
 from hashlib import sha256
-from threading import Lock
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from aioproducer.auth.mechanism import Mechanism
@@ -22,6 +21,7 @@ from aioproducer.errors import (
     SaslAuthenticationFailedError,
     TokenEndpointError,
 )
+from aioproducer.runtime.locks import free_lock
 
 if TYPE_CHECKING:
     import gssapi
@@ -90,7 +90,7 @@ class Gssapi(Mechanism):
         if use_ticket_cache is None:
             use_ticket_cache = keytab is None or ticket_cache is not None
         self.name = "GSSAPI"
-        self._acquiring = Lock()
+        self._acquiring = free_lock()
         """One login at a time asks the KDC; the others find the ticket in memory."""
         self._use_ticket_cache = use_ticket_cache
         self._options = KerberosLogin(service_name, principal, keytab, ticket_cache)

@@ -12,6 +12,7 @@ from aioproducer.auth.provider import Provider, Raised, ask, is_final, told
 from aioproducer.config.secret import Secret
 from aioproducer.errors import AuthenticationError, NetworkError, ProducerError, anew
 from aioproducer.runtime.threads import ThreadForEach
+from aioproducer.wording import duration
 
 __all__ = ["ProvidedCredentials"]
 
@@ -113,7 +114,7 @@ class ProvidedCredentials(Mechanism):
 
     def _too_slow(self) -> NetworkError:
         return NetworkError(
-            f"sasl_credentials_provider did not answer within {self._timeout:g} s"
+            f"sasl_credentials_provider did not answer within {duration(self._timeout)}"
             " (sasl_login_read_timeout_ms); it is asked again for the next login"
         )
 

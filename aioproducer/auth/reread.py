@@ -11,6 +11,7 @@ from aioproducer.auth.mechanism import Exchange, Mechanism
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import ConfigError
 from aioproducer.runtime.threads import ThreadForEach
+from aioproducer.wording import duration
 
 __all__ = ["RereadMechanism"]
 
@@ -53,7 +54,7 @@ class RereadMechanism(Mechanism):
                 self._take(config)
             self._complaint = ""
         except (ConfigError, TimeoutError) as error:
-            self._complain(str(error) or f"they were not read within {_TIMEOUT:g} s")
+            self._complain(str(error) or f"they were not read within {duration(_TIMEOUT)}")
         return await self._mechanism.current()
 
     def _take(self, config: ProducerConfig) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Hashable
-from threading import Lock
 from types import MethodType
 from typing import Final, final
 
 from aioproducer.auth.provider import Provider
 from aioproducer.auth.tokens import TokenSource
+from aioproducer.runtime import forks
 
 __all__ = ["identity_of", "shared_source"]
 
@@ -17,7 +16,6 @@ _MOST: Final = 64
 """The oldest one goes first; whoever holds it uses it on."""
 
 _sources: dict[Hashable, TokenSource] = {}
-_lock = Lock()
 
 
 def shared_source(settings: Hashable, make: Callable[[], TokenSource]) -> TokenSource:
@@ -27,12 +25,10 @@ def shared_source(settings: Hashable, make: Callable[[], TokenSource]) -> TokenS
     :func:`identity_of`). It is kept, so secrets belong in it as
     :class:`~aioproducer.config.secret.Secret`. A forked process starts without any source.
     """
-    with _lock:
-        source = _sources.pop(settings, None) or make()
-        _sources[settings] = source  # the youngest again
-        while len(_sources) > _MOST:
-            del _sources[next(iter(_sources))]
-        return source
+    source = _sources.get(settings) or _sources.setdefault(settings, make())
+    for oldest in list(_sources)[:-_MOST]:
+        _sources.pop(oldest, None)
+    return source
 
 
 def identity_of(provider: Provider) -> Hashable:
@@ -62,11 +58,4 @@ class _Same:
         return id(self._held)
 
 
-def _start_anew() -> None:
-    global _lock
-    _lock = Lock()
-    _sources.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_anew)
+forks.in_child(_sources.clear)

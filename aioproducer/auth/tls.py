@@ -7,7 +7,6 @@ import os
 import ssl
 from collections.abc import Callable
 from ipaddress import ip_address
-from threading import Lock
 from typing import Any, Final, TypeAlias
 
 from aioproducer.auth.cipher_suites import CipherSuites
@@ -25,6 +24,7 @@ from aioproducer.auth.private_file import private_file
 from aioproducer.auth.tls_options import TlsOptions
 from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError
+from aioproducer.runtime.locks import free_lock
 
 __all__ = ["CipherSuiteError", "TlsContexts", "TlsOptions", "server_name"]
 
@@ -59,7 +59,7 @@ class TlsContexts:
         self.options = options
         self._reread = reread
         self._and_system = and_system
-        self._lock = Lock()
+        self._lock = free_lock()
         """Guards what follows."""
         self._context: ssl.SSLContext | None = None
         self._made_of: _Signature = ()

@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 
 from aioproducer.auth.tls import CipherSuiteError, TlsOptions
 from aioproducer.errors import BrokerConnectionError, SslAuthenticationError
+from aioproducer.wording import duration
 
 __all__ = ["explain_tls"]
 
@@ -163,7 +164,7 @@ def explain_tls(
 
 
 def _too_slow(failure: _Failure) -> TlsError:
-    within = "" if failure.timeout is None else f" within {failure.timeout:.1f} s"
+    within = "" if failure.timeout is None else f" within {duration(failure.timeout)}"
     return failure.passing(
         f"accepted the connection, but did not complete the TLS handshake{within}",
         "Check that the port is a TLS listener. A slow broker needs a longer timeout",

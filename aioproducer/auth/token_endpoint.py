@@ -21,6 +21,7 @@ from aioproducer.auth.token import Token, token_from
 from aioproducer.config.addresses import is_loopback
 from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError, MissingExtraError, TokenEndpointError, TokenError
+from aioproducer.wording import duration
 
 if TYPE_CHECKING:
     import httpx2
@@ -161,7 +162,7 @@ class TokenEndpoint:
                     f"sent a response of more than {_MOST_OF_AN_ANSWER} bytes", final=True
                 )
             if self.clock() > deadline:
-                return _Trouble(f"did not complete its response within {_LONGEST:g} seconds")
+                return _Trouble(f"did not complete its response within {duration(_LONGEST)}")
         text = Secret(body.decode("utf-8", "replace"))
         location = _without_query(response.headers.get("Location"))
         return _Answer(response.status_code, location, text)

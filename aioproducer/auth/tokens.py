@@ -13,9 +13,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from concurrent.futures import Future
+from contextlib import suppress
 from random import Random
-from threading import Lock
 from typing import Final, final
 
 from aioproducer.auth.provider import Provider, Raised, ask, is_final, told
@@ -25,6 +24,7 @@ from aioproducer.errors import ProducerError, TokenEndpointError, TokenError, an
 from aioproducer.runtime.patience import PatientTimeout
 from aioproducer.runtime.tasks import TaskOwner
 from aioproducer.runtime.threads import ThreadForEach
+from aioproducer.wording import duration
 
 __all__ = ["Token", "TokenSource"]
 
@@ -48,11 +48,32 @@ class _Fetch:
         self.started = started
         self.loop = loop
         self.owner = TaskOwner(lambda cause: None)  # askers notice the end of the task
-        self.ended: Future[None] = Future()
-        """Done, without a value, when the fetch is over: any loop may wait for it."""
-        self.ended.set_running_or_notify_cancel()  # from here on nobody's cancelling reaches it
+        self.over = False
         self.outcome: Token | ProducerError | None = None
         """None after a fetch that was given up."""
+        self._askers: list[asyncio.Future[None]] = []
+
+    async def wait(self, timeout: float) -> None:
+        """Wait for the end, in any loop, for ``timeout`` seconds at most."""
+        asker: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._askers.append(asker)
+        if self.over:
+            self.end()
+        try:
+            await asyncio.wait([asker], timeout=timeout)
+        finally:
+            asker.cancel()
+
+    def end(self) -> None:
+        """Tell all who wait that it is over."""
+        self.over = True
+        while self._askers:
+            try:
+                asker = self._askers.pop()
+            except IndexError:  # another loop has told the last one
+                return
+            with suppress(RuntimeError):  # its loop is closed
+                asker.get_loop().call_soon_threadsafe(_resolve, asker)
 
 
 @final
@@ -84,8 +105,6 @@ class TokenSource:
         self._timeout = timeout
         self._patience = patience
         self._clock = clock
-        self._lock = Lock()
-        """Guards everything below; nothing waits while it is held."""
         self._token: Token | None = None
         self._has_worked = False
         """The provider has given a token."""
@@ -117,46 +136,46 @@ class TokenSource:
                 return valid
             if outcome is not None:
                 raise anew(outcome)
-            if not found.ended.done():  # its event loop stands still
+            if not found.over:  # its event loop stands still
                 self._give_up(found)
                 raise self._too_slow()
 
     def discard(self, token: Token) -> None:
         """Forget ``token``, which a broker refused: the next login gets another one."""
-        with self._lock:
-            if self._token is not None and self._token.value == token.value:
-                self._token = None
+        if self._token is not None and self._token.value == token.value:
+            self._token = None
 
     async def close(self) -> None:
         """End a fetch that runs on this event loop. Its other askers begin another one.
 
         The source stays usable. A provider that ignores its cancellation is left alone.
         """
-        with self._lock:
-            fetch = self._fetch
+        fetch = self._fetch
         if fetch is not None and fetch.loop is asyncio.get_running_loop():
             await fetch.owner.close(_TO_END)
             self._give_up(fetch)  # of a provider that goes on, too
 
     def _at_hand(self) -> Token | ProducerError | _Fetch:
         """The answer to an asker: a token, an error, or a fetch to wait for."""
-        with self._lock:
-            now = self._clock()
-            if self._token is not None and now < self._refresh_at:
-                return self._token
-            if self._fetch is not None and not self._fetch.loop.is_closed():
-                return self._fetch
-            if self._failure is not None and now < self._retry_at:
-                return self._valid_at(now) or self._failure
-            fetch = self._fetch = _Fetch(now, asyncio.get_running_loop())
-        # An eager task runs within start(), so the lock is free by now.
+        now = self._clock()
+        token, failure, under_way = self._token, self._failure, self._fetch
+        if token is not None and now < self._refresh_at:
+            return token
+        if under_way is not None and not under_way.loop.is_closed():
+            return under_way
+        if failure is not None and now < self._retry_at:
+            return self._valid_at(now) or failure
+        fetch = _Fetch(now, asyncio.get_running_loop())
+        if self._fetch is under_way:
+            self._fetch = fetch  # no call between: one loop begins it
+        else:
+            return self._at_hand()
         task = fetch.owner.start(self._run(fetch), "aioproducer-token")
         task.add_done_callback(lambda task: self._give_up(fetch))
         return fetch
 
     def _valid(self) -> Token | None:
-        with self._lock:
-            return self._valid_at(self._clock())
+        return self._valid_at(self._clock())
 
     def _valid_at(self, now: float) -> Token | None:
         token = self._token
@@ -170,12 +189,7 @@ class TokenSource:
 
     async def _wait_for(self, fetch: _Fetch, longest: float) -> None:
         """Until ``fetch`` is over, or has run for ``longest`` seconds."""
-        left = min(max(fetch.started + longest - self._clock(), 0.0), longest)
-        ended = asyncio.wrap_future(fetch.ended)
-        try:
-            await asyncio.wait([ended], timeout=left)
-        finally:
-            ended.cancel()
+        await fetch.wait(min(max(fetch.started + longest - self._clock(), 0.0), longest))
 
     async def _run(self, fetch: _Fetch) -> None:
         """Call the provider, and keep what it gives."""
@@ -189,12 +203,11 @@ class TokenSource:
             outcome = self._failure_of(error)
         except Exception as error:
             outcome = self._too_slow() if bound.expired() else self._failure_of(error)
-        with self._lock:
-            if self._fetch is fetch:
-                outcome = self._keep(outcome)
-                self._fetch = None
-            fetch.outcome = outcome
-        _end_of(fetch)
+        if self._fetch is fetch:
+            outcome = self._keep(outcome)
+            self._fetch = None
+        fetch.outcome = outcome
+        fetch.end()
 
     async def _ask(self) -> Token | ProducerError:
         answer = await ask(self._provider, _THREADS)
@@ -216,18 +229,18 @@ class TokenSource:
 
     def _too_slow(self) -> ProducerError:
         return TokenEndpointError(
-            f"the token provider did not answer within {self._timeout:g} seconds; the "
+            f"the token provider did not answer within {duration(self._timeout)}; the "
             "producer retries"
         )
 
     def _keep(self, outcome: Token | ProducerError) -> Token | ProducerError:
-        """Note the end of a fetch, with the lock held."""
+        """Note the end of the present fetch."""
         now = self._clock()
         if isinstance(outcome, Token) and now >= _end(outcome):
             kind = TokenError if self._token is None else TokenEndpointError
             outcome = kind(
-                f"the token that the provider gave expired {now - _end(outcome):.0f} "
-                "seconds ago: check the provider, and this machine's clock"
+                f"the token that the provider gave expired {duration(now - _end(outcome))} "
+                "ago: check the provider, and this machine's clock"
             )
         if isinstance(outcome, Token):
             self._token = outcome
@@ -243,25 +256,23 @@ class TokenSource:
         self._retry_at = now + self._backoff.delay(self._failures)
         if (valid := self._valid_at(now)) is not None and valid.expires is not None:
             logger.warning(
-                "The token was not refreshed; the current one is valid for another "
-                "%.0f seconds: %s",
-                valid.expires - now,
+                "The token was not refreshed; the current one is valid for another %s: %s",
+                duration(valid.expires - now),
                 outcome,
             )
         return outcome
 
     def _give_up(self, fetch: _Fetch) -> None:
         """Let others begin a fetch, if ``fetch`` is over or hangs."""
-        with self._lock:
-            if self._fetch is fetch:
-                self._fetch = None
-        _end_of(fetch)
+        if self._fetch is fetch:
+            self._fetch = None
+        fetch.end()
 
 
 def _end(token: Token) -> float:
     return float("inf") if token.expires is None else token.expires
 
 
-def _end_of(fetch: _Fetch) -> None:
-    if not fetch.ended.done():
-        fetch.ended.set_result(None)
+def _resolve(asker: asyncio.Future[None]) -> None:
+    if not asker.done():
+        asker.set_result(None)

@@ -15,6 +15,7 @@ from aioproducer.errors import ProducerError
 from aioproducer.model import RecordMetadata, TopicPartition
 from aioproducer.records.acceleration import fill_places
 from aioproducer.records.bulk_tokens import BulkToken
+from aioproducer.wording import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +105,8 @@ def note(error: BaseException) -> None:
     report = SendReport.of(error)
     if report is not None:
         error.add_note(
-            f"send_many() had sent {report.sent} records before: {report.delivered} were delivered "
-            f"and {report.failed} failed; SendReport.of(error) lists them"
+            f"send_many() had sent {counted(report.sent, 'record')} before: {report.delivered} "
+            f"delivered and {report.failed} failed; SendReport.of(error) lists them"
         )
 
 

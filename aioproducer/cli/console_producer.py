@@ -25,6 +25,7 @@ from aioproducer.config import ProducerConfig
 from aioproducer.errors import ProducerError, RecordTooLargeError
 from aioproducer.model import Header
 from aioproducer.producer import Producer
+from aioproducer.wording import counted, duration
 
 __all__ = ["ConsoleProducer", "ConsoleJob"]
 
@@ -122,11 +123,14 @@ class ConsoleProducer:
             self._print_summary(seconds, rate)
         if counter.failed:
             sent = counter.failed + counter.delivered
-            self._terminal.say(f"{counter.failed:,} of {sent:,} records were not delivered")
+            self._terminal.say(
+                f"{counter.failed:,} of {counted(sent, 'record', ',')} "
+                f"{'was' if counter.failed == 1 else 'were'} not delivered"
+            )
         elif self._terminal.verbose or self._terminal.is_interactive:
             self._terminal.say(
-                f"{counter.delivered:,} records delivered, {counter.bytes / 1e6:,.1f} MB "
-                f"in {seconds:.1f} s ({rate:,.0f} records/s)"
+                f"{counted(counter.delivered, 'record', ',')} delivered, "
+                f"{counter.bytes / 1e6:,.1f} MB in {duration(seconds)} ({rate:,.0f} records/s)"
             )
         if self._gave_up is not None:
             return 128 + self._gave_up

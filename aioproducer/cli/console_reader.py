@@ -16,6 +16,7 @@ from aioproducer.cli.terminal import Terminal
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import ProducerError
 from aioproducer.reader import Assignment, Position, Reader
+from aioproducer.wording import counted
 
 __all__ = ["ConsoleReader", "ReadingJob"]
 
@@ -83,7 +84,7 @@ class ConsoleReader:
                 self._terminal.say(f"writing failed: {error.strerror}")
                 return 1
         if self._terminal.verbose:
-            self._terminal.say(f"{self._shown:,} records")
+            self._terminal.say(counted(self._shown, "record", ","))
         return 0 if self._gave_up is None else 128 + self._gave_up
 
     async def _show_all(self) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from aioproducer.metrics import LatencyHistogram
+from aioproducer.wording import counted
 
 __all__ = ["Measurement", "Summary"]
 
@@ -50,7 +51,7 @@ class Summary:
         """The figures in the words of Kafka's tool."""
         latency = self.latency_ms
         parts = [
-            f"{self.records} records sent",
+            f"{counted(self.records, 'record')} sent",
             f"{self.rate:.1f} records/sec ({self.mebibytes_per_second:.2f} MB/sec)",
             f"{latency['avg']:.2f} ms avg latency",
             f"{latency['max']:.2f} ms max latency",

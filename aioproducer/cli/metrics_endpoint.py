@@ -14,6 +14,7 @@ from aioproducer.errors import ConfigError, MissingExtraError, ProducerError
 from aioproducer.observability.live.snapshot import PREFIXES
 from aioproducer.observability.series import Sample
 from aioproducer.runtime.threads import ThreadForEach
+from aioproducer.wording import duration
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -50,7 +51,7 @@ class MetricsEndpoint:
                 return await asyncio.get_running_loop().run_in_executor(self._threads, call)
         except TimeoutError:
             call.cut()
-            reason = f"no answer within {self._timeout:g} s"
+            reason = f"no answer within {duration(self._timeout)}"
         except OSError as error:
             reason = error.strerror or str(error)
         except http.client.HTTPException as error:

@@ -28,6 +28,7 @@ from aioproducer.cli.results import print_result, require_output
 from aioproducer.cli.settings import client_config, one_topic, unescape
 from aioproducer.cli.terminal import Terminal
 from aioproducer.errors import ConfigError
+from aioproducer.wording import counted
 
 __all__ = ["fields", "lines", "perf"]
 
@@ -155,7 +156,10 @@ def perf(
     if result.error is not None:
         terminal.say(result.error)
     if result.failed:
-        terminal.say(f"{result.failed:,} records were not delivered")
+        terminal.say(
+            f"{counted(result.failed, 'record', ',')} "
+            f"{'was' if result.failed == 1 else 'were'} not delivered"
+        )
     if result.gave_up is not None:
         return 128 + result.gave_up
     return 1 if result.failed or result.error else 0

@@ -21,6 +21,7 @@ from aioproducer.cli.top_display import Display, LineDisplay, PictureDisplay
 from aioproducer.errors import ConfigError
 from aioproducer.observability.live.figures import figures
 from aioproducer.observability.live.snapshot import Snapshot
+from aioproducer.wording import duration
 
 __all__ = ["top"]
 
@@ -74,7 +75,7 @@ def top(
         display = LineDisplay(Terminal(), as_json=as_json)
     else:
         display = PictureDisplay(
-            f"aioproducer top {watch.endpoint.url} · every {interval:g} s", rows
+            f"aioproducer top {watch.endpoint.url} · every {duration(interval)}", rows
         )
     return loops.run(_run(watch, display))
 

@@ -40,6 +40,7 @@ from aioproducer.errors import (
     UnknownTopicOrPartitionError,
     UnsupportedVersionError,
 )
+from aioproducer.wording import counted
 
 __all__ = ["topics"]
 
@@ -268,7 +269,7 @@ def add_partitions(
     done = "would have" if validate_only else "has"
     print_result(
         {"topic": name, "partitions": partitions, "added": not validate_only},
-        [f"{name} {done} {partitions} partitions"],
+        [f"{name} {done} {counted(partitions, 'partition')}"],
         as_json=as_json,
     )
     return 0
@@ -309,7 +310,12 @@ def _creation(name: str, found: CreatedTopic | None, validate_only: bool) -> str
     done = "would be created" if validate_only else "created"
     if found.partitions is None:
         return f"{name} {done}"
-    return f"{name} {done}: {found.partitions} partitions, {found.replication_factor} replicas each"
+    replicas = (
+        ""
+        if found.replication_factor is None
+        else (f", {counted(found.replication_factor, 'replica')} each")
+    )
+    return f"{name} {done}: {counted(found.partitions, 'partition')}{replicas}"
 
 
 def _is_confirmed(names: list[str]) -> bool:

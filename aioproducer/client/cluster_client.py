@@ -15,7 +15,7 @@ from aioproducer import logs
 from aioproducer.client.ad_hoc_requests import AdHocRequests
 from aioproducer.client.connections import network_client, resolved_bootstrap_servers, security
 from aioproducer.client.describe_request import ClusterDescription, DescribeRequest
-from aioproducer.client.environment import SYSTEM, Environment
+from aioproducer.client.environment import current_environment
 from aioproducer.client.peers import KnownPeers
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.config import ProducerConfig
@@ -38,6 +38,7 @@ from aioproducer.model import Node
 from aioproducer.network.request import Request
 from aioproducer.runtime.patience import PatientTimeout, sockets_read
 from aioproducer.runtime.tasks import TaskOwner
+from aioproducer.wording import duration
 
 __all__ = ["ClusterClient"]
 
@@ -53,19 +54,13 @@ class ClusterClient:
     ``name``: the client's class, for errors. Times are the clock's seconds.
     """
 
-    def __init__(
-        self,
-        config: ProducerConfig,
-        client_id: str,
-        name: str,
-        environment: Environment = SYSTEM,
-    ) -> None:
+    def __init__(self, config: ProducerConfig, client_id: str, name: str) -> None:
         self.config = config
+        self._environment = environment = current_environment()
         self._wakeup = environment.wakeup(environment.clock)
         self.clock = self._wakeup.clock
         self.random: Random = environment.random()
         self._name = name
-        self._environment = environment
         self._process = os.getpid()
         self._state = "not started"
         self._broken: ClientBrokenError | None = None
@@ -213,9 +208,9 @@ class ClusterClient:
         if node is not None:
             reason = self._client.failures().get(node.id)
             more = "" if reason is None else f": {reason}"
-            return RequestTimeoutError(f"{node} did not respond within {seconds:g} s{more}")
+            return RequestTimeoutError(f"{node} did not respond within {duration(seconds)}{more}")
         return BootstrapError(
-            f"no broker responded within {seconds:g} s. Check bootstrap_servers and "
+            f"no broker responded within {duration(seconds)}. Check bootstrap_servers and "
             f"security_protocol. {self.why_no_answer()}"
         )
 
@@ -252,7 +247,9 @@ class ClusterClient:
             if isinstance(error, ProducerError):
                 raise
         reason = self.why_no_answer() if last is None else str(last)
-        raise ProducerTimeoutError(f"{doing} took longer than {timeout:g} s: {reason}") from last
+        raise ProducerTimeoutError(
+            f"{doing} took longer than {duration(timeout)}: {reason}"
+        ) from last
 
     def backoff(self) -> ExponentialBackoff:
         """The pauses between attempts, as ``retry_backoff_ms`` has them."""

@@ -82,6 +82,7 @@ def network_client(
                     config.receive_buffer_bytes,
                     secured.tls,
                     process=os.getpid(),
+                    reached={},
                 ),
                 mechanism=secured.mechanism,
             ),

@@ -14,6 +14,7 @@ from aioproducer.model import Node
 from aioproducer.network.apis import Api, request_module
 from aioproducer.network.frames import read_response
 from aioproducer.network.lazy_metadata import LazyMetadataResponse
+from aioproducer.wording import counted
 
 _FIRST_WITH_OPERATIONS: Final = 8
 _LAST_WITH_CLUSTER_OPERATIONS: Final = 10
@@ -123,8 +124,8 @@ def _topic(said: Any) -> TopicDescription:
         not 0 <= each < len(numbers) + _MOST_MISSING for each in numbers
     ):
         raise ProtocolError(
-            f"{len(partitions)} partitions of topic {said.name!r} with {len(numbers)} numbers from "
-            f"{min(numbers)} to {max(numbers)}"
+            f"{counted(len(partitions), 'partition')} of topic {said.name!r} with "
+            f"{len(numbers)} numbers from {min(numbers)} to {max(numbers)}"
         )
     return TopicDescription(
         str(said.name),

@@ -1,8 +1,10 @@
-"""The environment of a producer: clocks, random numbers, the network. Tests replace it."""
+"""The environment of clients: clocks, random numbers, the network. Tests replace it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from random import Random
 from time import monotonic, time_ns
 from typing import Any, Final, NamedTuple
@@ -14,7 +16,7 @@ from aioproducer.network.client import NetworkClient
 
 
 class Environment(NamedTuple):
-    """The parts of a producer that reach outside of it."""
+    """The parts of a producer, reader or admin that reach outside of it."""
 
     clock: Callable[[], float] = monotonic
     """Seconds, for every deadline and duration."""
@@ -33,3 +35,20 @@ class Environment(NamedTuple):
 
 SYSTEM: Final = Environment()
 """The machine's clocks, its random numbers and real brokers."""
+
+_CURRENT: Final = ContextVar("aioproducer.environment", default=SYSTEM)
+
+
+def current_environment() -> Environment:
+    """The environment of the clients that are made in the present context."""
+    return _CURRENT.get()
+
+
+@contextmanager
+def use_environment(environment: Environment) -> Iterator[None]:
+    """Give ``environment`` to the clients that are made inside of the block, and by its tasks."""
+    token = _CURRENT.set(environment)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)

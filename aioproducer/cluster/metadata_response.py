@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from aioproducer.cluster.snapshot import NO_EPOCH, PartitionLeader, TopicInfo
 from aioproducer.errors import KafkaError, ProtocolError, error_about, kafka_error
 from aioproducer.model import Node, PartitionInfo
+from aioproducer.wording import counted
 
 _FIRST_VERSION_WITH_RELIABLE_EPOCHS: Final = 9
 """Before (Kafka 2.4), a broker may tell an old leader epoch while replicas are reassigned."""
@@ -139,7 +140,7 @@ class _Partitions:
         count = max(found) + 1
         if len(found) < told or min(found) < 0 or count - told > _MOST_MISSING:
             raise ProtocolError(
-                f"{told} partitions of topic {topic!r} with {len(found)} numbers from "
+                f"{counted(told, 'partition')} of topic {topic!r} with {len(found)} numbers from "
                 f"{min(found)} to {count - 1}"
             )
         return tuple(found.get(index) or PartitionLeader(index, None) for index in range(count))

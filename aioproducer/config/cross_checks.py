@@ -88,9 +88,17 @@ def _check_memory(config: GivenOptions) -> None:
 
 def _warn_without_effect(config: GivenOptions) -> None:
     if config.partitioner is not None:
-        for name in ("partitioner_ignore_keys", "partitioner_availability_timeout_ms"):
+        for name in (
+            "partitioner_ignore_keys",
+            "partitioner_availability_timeout_ms",
+            "partitioner_rack_aware",
+        ):
             if getattr(config, name):
                 _logger.warning("%s has no effect: a partitioner is set", name)
+    elif config.partitioner_rack_aware and not config.client_rack:
+        _logger.warning("partitioner_rack_aware has no effect: client_rack is not set")
+    if config.client_rack and not config.partitioner_rack_aware:
+        _logger.warning("client_rack has no effect: partitioner_rack_aware is not set")
     for base, bound in (
         ("retry_backoff_ms", "retry_backoff_max_ms"),
         ("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms"),

@@ -147,6 +147,8 @@ class UntypedOptions(LoginKeywords, total=False):
     partitioner_ignore_keys: bool
     partitioner_adaptive_partitioning_enable: bool
     partitioner_availability_timeout_ms: int
+    partitioner_rack_aware: bool
+    client_rack: str
     interceptor_classes: Iterable[InterceptorOption]
     on_failed: FailureHookOption | None
     security_protocol: SecurityProtocol
@@ -174,12 +176,17 @@ WITHOUT_EFFECT: Final = {
     "auto.include.jmx.reporter": "there is no JMX; read Producer.metrics()",
     "basic.auth.credentials.source": _REGISTRY,
     "basic.auth.user.info": _REGISTRY,
+    "bootstrap.resolve.timeout.ms": "names are looked up at each attempt, for max_block_ms in all",
+    "buffer.memory.allocation.strategy": "batches begin small and grow, unless batch_size is set",
+    "metadata.cluster.check.enable": "brokers are not asked to check for a misrouted connection",
     "metric.reporters": "Java classes cannot be loaded; read Producer.metrics()",
     "metrics.recording.level": "every metric is always recorded",
     "sasl.kerberos.kinit.cmd": _KINIT,
     "sasl.kerberos.min.time.before.relogin": _KINIT,
     "sasl.kerberos.ticket.renew.jitter": _KINIT,
     "sasl.kerberos.ticket.renew.window.factor": _KINIT,
+    "sasl.oauthbearer.allow.unverified.audience": _VALIDATOR,
+    "sasl.oauthbearer.allow.unverified.issuer": _VALIDATOR,
     "sasl.oauthbearer.clock.skew.seconds": _VALIDATOR,
     "sasl.oauthbearer.expected.audience": _VALIDATOR,
     "sasl.oauthbearer.expected.issuer": _VALIDATOR,
@@ -208,6 +215,7 @@ _KEYSTORE: Final = (
     "one file with key and certificate, ssl_keystore_location with ssl_keystore_type='PEM'"
 )
 _OTHER_CLIENTS: Final = {
+    "bootstrap.controllers": "bootstrap_servers: requests go to brokers",
     "enable.ssl.certificate.verification": "an ssl_context of your own",
     "sasl.mechanisms": "sasl_mechanism",
     "sasl.oauth.token.provider": "sasl_oauthbearer_token_provider",
@@ -241,7 +249,6 @@ _CONSUMER_OPTIONS: Final = frozenset(
         "auto.commit.interval.ms",
         "auto.offset.reset",
         "check.crcs",
-        "client.rack",
         "default.api.timeout.ms",
         "enable.auto.commit",
         "exclude.internal.topics",
@@ -259,6 +266,8 @@ _CONSUMER_OPTIONS: Final = frozenset(
         "max.poll.interval.ms",
         "max.poll.records",
         "partition.assignment.strategy",
+        "share.acknowledgement.mode",
+        "share.acquire.mode",
         "value.deserializer",
     }
 )

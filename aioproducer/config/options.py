@@ -203,7 +203,7 @@ class OptionTable(TokenOptions):
     client_dns_lookup: DnsLookup = option(
         Choice(DnsLookup), "use_all_dns_ips", Group.NETWORK, MEDIUM
     )
-    """`use_all_dns_ips` tries every address of a name in turn; the other also replaces each
+    """`use_all_dns_ips` tries all addresses of a name, side by side; the other also replaces each
     bootstrap server by the canonical names of its addresses (for Kerberos)."""
 
     send_buffer_bytes: int = option(Bytes(0, INT_MAX, also=-1), 131072, Group.NETWORK, MEDIUM)
@@ -239,6 +239,14 @@ class OptionTable(TokenOptions):
     partitioner_availability_timeout_ms: int = option(Milliseconds(0, LONG_MAX), 0, Group.HOOKS)
     """Records without key avoid a partition whose broker has taken nothing for this time; 0 never
     avoids one. No effect with a `partitioner` of your own or without adaptive partitioning."""
+
+    partitioner_rack_aware: bool = option(Boolean(), False, Group.HOOKS)
+    """Records without key go to partitions whose leader is in `client_rack`, while there are any
+    (KIP-1123). No effect with a `partitioner` of your own."""
+
+    client_rack: str = option(Text(), "", Group.HOOKS)
+    """The rack of this client, as `broker.rack` names those of brokers: for
+    `partitioner_rack_aware`."""
 
     interceptor_classes: tuple[InterceptorOption, ...] = option(Interceptors(), (), Group.HOOKS)
     """See every record before it is serialized, and every outcome, that of a failed record with its

@@ -30,6 +30,7 @@ from aioproducer.model import Node, TransactionHandle
 from aioproducer.runtime.patience import PatientTimeout
 from aioproducer.sender.transaction_codec import TransactionRequest
 from aioproducer.transactions.requests import Coordinator, CoordinatorType, FindCoordinator
+from aioproducer.wording import duration
 
 __all__ = ["ClusterCheck", "TopicCheck", "check"]
 
@@ -97,8 +98,8 @@ async def check(
         if passing is not None:
             raise passing from None
         raise BootstrapError(
-            f"check() did not reach {doing} within {timeout:g} s. Check bootstrap_servers and "
-            f"security_protocol. {cluster.why_no_answer()}"
+            f"check() did not reach {doing} within {duration(timeout)}. Check bootstrap_servers "
+            f"and security_protocol. {cluster.why_no_answer()}"
         ) from None
     return ClusterCheck(
         found.cluster_id,

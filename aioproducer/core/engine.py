@@ -24,6 +24,7 @@ from aioproducer.records.acceleration import RecordsBuilder
 from aioproducer.runtime.patience import PatientTimeout
 from aioproducer.runtime.tasks import TaskOwner
 from aioproducer.sender.drain import drain
+from aioproducer.wording import counted, duration
 
 _SECONDS_PER_BATCHED_RECORD: Final = 1e-6
 _SECONDS_PER_PENDING_RECORD: Final = 5e-6
@@ -176,8 +177,8 @@ class Engine:
         Raises:
             ProducerTimeoutError: ``timeout`` seconds are over; the records are still sent.
         """
-        accumulator, began = self.accumulator, self.clock()
-        future = asyncio.get_running_loop().create_future()
+        accumulator, loop = self.accumulator, asyncio.get_running_loop()
+        future, began = loop.create_future(), loop.time()
         accumulator.flush(future)
         try:
             async with PatientTimeout(timeout, stops_count=True):
@@ -185,14 +186,14 @@ class Engine:
                 await self._failed_records_handled()
         except TimeoutError:
             raise ProducerTimeoutError(
-                f"flush() gave up after {self.clock() - began:g} s: {len(accumulator.batches)} "
-                f"batches and {len(self._pending)} pending records have no outcome yet"
+                f"flush() gave up after {duration(loop.time() - began)}: "
+                f"{counted(len(accumulator.batches), 'batch')} and "
+                f"{counted(len(self._pending), 'pending record')} have no outcome yet"
                 f"{self._failed_records_left()}"
             ) from None
         finally:
             accumulator.give_up_flush(future)
-            now = self.clock()
-            self._metrics.flushed(now - began, now)
+            self._metrics.flushed(loop.time() - began, self.clock())
 
     async def _failed_records_handled(self) -> None:
         """Wait for the hook of failed records, ``delivery_timeout_ms`` at most."""
@@ -202,7 +203,7 @@ class Engine:
 
     def _failed_records_left(self) -> str:
         left = 0 if self._failures is None else self._failures.left
-        return f", and on_failed has not handled {left} failed records" if left else ""
+        return f", and on_failed has not handled {counted(left, 'failed record')}" if left else ""
 
     def withdraw(self, record: PendingRecord) -> None:
         """Take a cancelled record out, if it is still pending."""

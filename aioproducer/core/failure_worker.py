@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from asyncio import FIRST_COMPLETED as _FIRST
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Final
 
 from aioproducer.errors import ProducerError
@@ -12,6 +13,7 @@ from aioproducer.failures import FailedRecordHandler, hurry_up, tell_not_handled
 from aioproducer.logs import RoomLogger
 from aioproducer.runtime.tasks import TaskOwner, is_being_cancelled
 from aioproducer.sender.failed_records import FailedRecordQueue
+from aioproducer.wording import counted
 
 logger = RoomLogger(__name__)
 
@@ -23,6 +25,9 @@ _LEAST_TO_FINISH: Final = 0.1
 _SHARE_OF_CLOSE: Final = 0.25
 _MOST_OF_CLOSE: Final = 5.0
 """The part of the timeout of ``close()`` that is kept for the handler, and its bound in seconds."""
+
+_CALL: Final[ContextVar[object]] = ContextVar("aioproducer_failure_call")
+"""The call of a handler in which code runs, also in tasks that the handler has begun."""
 
 
 class FailureWorker:
@@ -44,6 +49,8 @@ class FailureWorker:
         self._handler = handler
         self._owner = owner
         self._task: asyncio.Task[None] | None = None
+        self._call: object = None
+        """The present call of the handler."""
         self._closed = False
         self._let_go: asyncio.Future[None] | None = None
         """Done once the handler itself has called ``close()``, which waits for no handler then."""
@@ -68,32 +75,39 @@ class FailureWorker:
     async def _run(self) -> None:
         try:
             while records := self.queue.take(_MOST_RECORDS, _MOST_BYTES):
+                self._call = object()
+                _CALL.set(self._call)
                 try:
                     await self._handler.handle(records)
                 except (Exception, asyncio.CancelledError) as error:
                     if is_being_cancelled():
                         raise
                     tell_not_handled(self._handler, error, records[0].topic, len(records))
+                self._call = None
                 self._handled += len(records)
                 self._tell_joined()
                 await asyncio.sleep(0)
         finally:
-            self._task = None
+            self._task = self._call = None
             if self._is_let_go:
                 self._tell_left()
+
+    @property
+    def _in_handler(self) -> bool:
+        """True in the present call of the handler."""
+        return self._call is not None and _CALL.get(None) is self._call
 
     @property
     def _is_let_go(self) -> bool:
         return self._let_go is not None and self._let_go.done()
 
     def closing(self) -> None:
-        """Note a call of ``close()`` by the present task: if that is the handler, let it go.
+        """Note a call of ``close()``: if it comes from the handler, let that go.
 
         The end of the producer does not wait for the handler then. The handler goes on afterwards.
         """
         task = self._task
-        by_handler = asyncio.current_task() is task
-        if task is None or not by_handler:
+        if task is None or not self._in_handler:
             return
         if self._let_go is None:
             self._let_go = asyncio.get_running_loop().create_future()
@@ -117,7 +131,7 @@ class FailureWorker:
         A call by the handler itself returns at once.
         """
         until = self.queue.added
-        if self._closed or until <= self._handled or asyncio.current_task() is self._task:
+        if self._closed or until <= self._handled or self._in_handler:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._joined.append((until, future))
@@ -148,8 +162,7 @@ class FailureWorker:
     def _tell_left(self) -> None:
         if left := self.left:
             logger.error(
-                "%d failed records were not handled by on_failed before the producer ended; give "
-                "close() more time",
-                left,
+                "on_failed has not handled %s before the producer ended; give close() more time",
+                counted(left, "failed record"),
                 records=left,
             )

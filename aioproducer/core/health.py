@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from aioproducer.wording import duration
+
 _ENDED: Final = frozenset({"closed", "broken", "fatal", "forked"})
 """The states in which a producer never sends again."""
 
@@ -109,12 +111,12 @@ class Health:
         elif self.can_write is None:
             says = "has no open connection"
         else:
-            says = "can't write" + ("" if self.since is None else f" for {self.since:.1f} s")
+            says = "can't write" + ("" if self.since is None else f" for {duration(self.since)}")
         facts = [f"memory {self.memory_used:.0%}"]
         if self.brokers:
             connected = sum(each.state in ("connected", "throttled") for each in self.brokers)
             facts.insert(0, f"{connected} of {len(self.brokers)} brokers connected")
         if self.oldest_record_age is not None:
-            facts.append(f"oldest record {self.oldest_record_age:.1f} s")
+            facts.append(f"oldest record {duration(self.oldest_record_age)}")
         why = f": {self.reason}" if self.problems else ""
         return f"{self.client_id} ({self.state}) {says}, {', '.join(facts)}{why}"

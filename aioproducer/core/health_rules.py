@@ -16,6 +16,7 @@ from aioproducer.accumulator import FailingTopic, LeaderView
 from aioproducer.core.health import BrokerHealth, Health
 from aioproducer.model import Node, NodeId, Peer
 from aioproducer.network.connection_view import ConnectionView
+from aioproducer.wording import duration
 
 STALLED_AFTER: Final = 10.0
 """Seconds without a delivery after which a broker that has records counts as silent, over
@@ -103,7 +104,7 @@ def assess(facts: HealthFacts, now: float) -> Health:
     age = None if facts.oldest_sent is None else max(now - facts.oldest_sent, 0.0)
     if age is not None and age > facts.stalled_after:
         why = "" if facts.oldest_error is None else f": {_text(facts.oldest_error)}"
-        problems.append(f"the oldest record has had no outcome for {age:.0f} s{why}")
+        problems.append(f"the oldest record has had no outcome for {duration(round(age))}{why}")
     if facts.abortable is not None:
         problems.append(f"the transaction can only be aborted: {_text(facts.abortable)}")
     can_write: bool | None = None
@@ -262,7 +263,7 @@ def _failing(facts: HealthFacts, now: float) -> dict[str, FailingTopic]:
 def _broker_problems(facts: HealthFacts, brokers: Sequence[BrokerHealth]) -> Iterable[str]:
     relevant = [each for each in brokers if each.leads] or brokers
     for each in [each for each in relevant if each.is_failing][:_SHOWN]:
-        for_seconds = "" if each.since is None else f" for {each.since:.0f} s"
+        for_seconds = "" if each.since is None else f" for {duration(round(each.since))}"
         name = f"broker {each.node}" if isinstance(each.node, int) else "bootstrap server"
         where = f" ({each.address})" if each.address else ""
         said = {
@@ -280,8 +281,9 @@ def _broker_problems(facts: HealthFacts, brokers: Sequence[BrokerHealth]) -> Ite
 def _topic_problems(facts: HealthFacts, now: float) -> Iterable[str]:
     failing = _failing(facts, now)
     for topic, each in list(failing.items())[:_SHOWN]:
-        yield f"no record of topic {topic!r} is delivered for {now - each.since:.0f} s: " + _text(
-            each.error
+        yield (
+            f"no record of topic {topic!r} is delivered for {duration(round(now - each.since))}: "
+            + _text(each.error)
         )
     for topic, error in list((facts.topic_errors or {}).items())[:_SHOWN]:
         if topic not in failing:

@@ -8,6 +8,7 @@ from aioproducer import logs
 from aioproducer.accumulator import TopicOutcomes
 from aioproducer.config import ProducerConfig
 from aioproducer.version import __version__
+from aioproducer.wording import counted
 
 logger = logs.RoomLogger(__name__)
 
@@ -40,13 +41,13 @@ class LifeLog:
             logs.tell_due(all_of_them=True)
             if undelivered:
                 logger.error(
-                    "The producer was closed with %d records undelivered",
-                    undelivered,
+                    "The producer was closed with %s undelivered",
+                    counted(undelivered, "record"),
                     records=undelivered,
                 )
             logger.info(
-                "Closed: %d records were delivered, %d failed",
-                outcomes.delivered_records,
+                "Closed: %s delivered, %d failed",
+                counted(outcomes.delivered_records, "record"),
                 outcomes.failed_records,
                 delivered=outcomes.delivered_records,
                 failed=outcomes.failed_records,

@@ -156,6 +156,7 @@ class Parts:
             ignore_keys=config.partitioner_ignore_keys,
             adaptive_partitioning=config.partitioner_adaptive_partitioning_enable,
             availability_timeout=availability_timeout_ms / 1000 or None,
+            is_near=self._rack_check(config),
         )
         return RecordAccumulator(
             settings,
@@ -167,6 +168,18 @@ class Parts:
             None if self._manager is None else self._manager.admit,
             self._pending_failed,
         )
+
+    def _rack_check(self, config: ProducerConfig) -> Callable[[int], bool] | None:
+        """Whether a node is in the producer's rack; None: its rack is not considered."""
+        if not (config.partitioner_rack_aware and config.client_rack):
+            return None
+        metadata, rack = self.metadata, config.client_rack
+
+        def is_near(node_id: int) -> bool:
+            node = metadata.snapshot.brokers.get(node_id)
+            return node is not None and node.rack == rack
+
+        return is_near
 
     def _pending_failed(self, error: ProducerError, records: Sequence[PendingRecord]) -> None:
         if self._manager is not None:

@@ -6,12 +6,13 @@ import asyncio
 from asyncio import current_task
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from importlib import import_module
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from aioproducer import logs
 from aioproducer.accumulator import RecordFuture
-from aioproducer.client.environment import Environment
+from aioproducer.client.environment import current_environment
 from aioproducer.config import ProducerConfig
 from aioproducer.core.back_pressure import BackPressure, Unavailable
 from aioproducer.core.engine import Engine
@@ -37,6 +38,7 @@ from aioproducer.observer import default as default_observer
 from aioproducer.records.acceleration import RouteCache
 from aioproducer.runtime import forks
 from aioproducer.runtime.patience import sockets_read
+from aioproducer.wording import duration
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -47,6 +49,10 @@ if TYPE_CHECKING:
 
 _NUMBERS: Final = count(1)
 
+_READINGS: Final = ("aioproducer.core.health_source", "aioproducer.metrics.snapshot")
+"""Modules that ``health()`` and ``metrics()`` need. A signal handler that called these in the midst
+of an import would find the module half made, so a producer is not made without the modules."""
+
 
 class ProducerCore:
     """A producer without its public methods.
@@ -54,12 +60,10 @@ class ProducerCore:
     ``transaction``: another producer's transaction in which this one takes part.
     """
 
-    def __init__(
-        self,
-        config: ProducerConfig,
-        transaction: TransactionHandle | None,
-        environment: Environment,
-    ) -> None:
+    def __init__(self, config: ProducerConfig, transaction: TransactionHandle | None) -> None:
+        for module in _READINGS:
+            import_module(module)
+        self._environment = environment = current_environment()
         self.config = config
         self.client_id = config.client_id or f"producer-{next(_NUMBERS)}"
         self._life_log = LifeLog(self.client_id, environment.clock)
@@ -77,7 +81,6 @@ class ProducerCore:
         """The clock of records' timestamps, in nanoseconds since the epoch."""
         self._lifecycle = Lifecycle(self.client_id)
         self._transaction = transaction
-        self._environment = environment
         self._max_block = min(config.max_block_ms, config.delivery_timeout_ms) / 1000
         self._engine: Engine | None = None
         self._health_source: HealthSource | None = None
@@ -183,9 +186,10 @@ class ProducerCore:
         assert closing is not None
         try:
             await asyncio.wait([closing], timeout=timeout)
-        finally:
             if not closing.done():
                 await sockets_read(engine.parts.client.received)
+        finally:
+            if not closing.done():
                 engine.close_now()
                 await asyncio.wait([closing])
         return closing.result()
@@ -196,7 +200,7 @@ class ProducerCore:
         end = self._environment.clock() + bound
         error = ProducerClosedError(
             "the producer was closed before this record was delivered (close() waited for at most "
-            f"{bound:g} s, or was cancelled); give close() more time, or call flush() first"
+            f"{duration(bound)}, or was cancelled); give close() more time, or call flush() first"
         )
         try:
             undelivered = await engine.close(bound, error)

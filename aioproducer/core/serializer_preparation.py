@@ -20,6 +20,7 @@ from aioproducer.runtime.patience import PatientTimeout
 from aioproducer.runtime.tasks import is_being_cancelled
 from aioproducer.serialization import RecordSerializers
 from aioproducer.serialization.serializer import may_succeed_later
+from aioproducer.wording import duration
 
 logger = RoomLogger(__name__)
 
@@ -144,7 +145,7 @@ class SerializerPreparation:
             error.__cause__ = raised
             return error
         if not str(raised) and isinstance(raised, TimeoutError):
-            return TimeoutError(f"prepare() did not return within {self._max_block:g} s")
+            return TimeoutError(f"prepare() did not return within {duration(self._max_block)}")
         return raised
 
     async def _serialize(self, topic: str) -> None:

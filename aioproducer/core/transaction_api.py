@@ -34,6 +34,7 @@ from aioproducer.transactions.manager import TransactionManager
 from aioproducer.transactions.request_source import RequestSource
 from aioproducer.transactions.states import TransactionState as State
 from aioproducer.transactions.transaction import Ending
+from aioproducer.wording import duration
 
 logger = RoomLogger(__name__)
 
@@ -127,7 +128,7 @@ class TransactionApi:
         except TimeoutError:
             why = self._sender.describe_delay((source or self.manager).last_error)
             raise ProducerTimeoutError(
-                f"{self.manager}: {doing} is not done within {bound:g} s"
+                f"{self.manager}: {doing} is not done within {duration(bound)}"
                 f"{'' if timeout is not None else ' (max_block_ms)'}{why}. {then}"
             ) from None
 

@@ -17,6 +17,7 @@ from aioproducer.errors import ConfigError, ProducerError
 from aioproducer.failures import FailedRecordHandler
 from aioproducer.logs import RoomLogger
 from aioproducer.model import ConsumerRecord, FailedRecord, Header, ProducerRecord
+from aioproducer.wording import counted
 
 logger = RoomLogger(__name__)
 
@@ -194,8 +195,8 @@ def to_keep(records: Sequence[FailedRecord], uncertain: Uncertain) -> Sequence[F
         logger.repeated(
             logging.WARNING,
             "skipped",
-            "%d failed records that may have been written are skipped (uncertain='skip')",
-            skipped,
+            "%s skipped, for they may have been written (uncertain='skip')",
+            counted(skipped, "failed record"),
             records=skipped,
         )
     return kept
@@ -217,9 +218,9 @@ async def hand_on(
     logger.repeated(
         logging.ERROR,
         ("lost", type(error)),
-        "%r could not keep %d failed records of topic %s, and has no fallback: %s: %s",
+        "%r could not keep %s of topic %s, and has no fallback: %s: %s",
         owner,
-        len(records),
+        counted(len(records), "failed record"),
         records[0].topic,
         type(error).__name__,
         error,

@@ -22,6 +22,7 @@ from aioproducer.failed_records.dead_letter import (
 from aioproducer.failures import FailedRecordHandler, handler_of, hurry_up
 from aioproducer.model import FailedRecord
 from aioproducer.producer import Producer
+from aioproducer.runtime.patience import PatientTimeout
 
 _UNLIKE: Final[Mapping[str, Any]] = {
     "acks": "all",
@@ -178,7 +179,7 @@ class _DeadLetterSender:
                 f"a failed record of topic {record.topic!r} is a dead letter itself: {record.error}"
             )
         producer = await self._started()
-        async with asyncio.timeout(producer.config.max_block_ms / 1000):
+        async with PatientTimeout(producer.config.max_block_ms / 1000):
             await producer.drain()
         letter = DeadLetter.of(record)
         return producer.send(

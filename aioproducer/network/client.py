@@ -146,6 +146,7 @@ class NetworkClient:
     def least_loaded(self, nodes: Iterable[Peer], now: float) -> Peer | None:
         """The node for a request that any broker can answer: idle before busy, connected first.
 
+        Brokers that are slow to connect, or could not be connected, come last: they may be silent.
         None: all are in backoff, throttled or full. Ties are broken at random.
         """
         candidates = [
@@ -156,15 +157,17 @@ class NetworkClient:
         return min(candidates, default=(0, 0.0, None), key=lambda each: each[:2])[2]
 
     def _rank(self, node: NodeId, now: float) -> int | None:
-        state = self._nodes.get(node)
-        if state is None:
-            return self.settings.max_in_flight + 1
-        if state.connection is None or self._timeouts.is_left(state.connection, now):
-            return None if state.not_before > now else self.settings.max_in_flight + 1
+        connecting = self.settings.max_in_flight
+        unconnected, doubtful = connecting + 1, connecting + 2
+        state = self._nodes.get(node) or NodeConnectionState()
+        connection = state.connection
+        if connection is None or self._timeouts.is_left(connection, now):
+            rank = doubtful if state.setup_failures else unconnected
+            return None if state.not_before > now else rank
         if self.can_send(node, now):
-            return len(state.connection.in_flight)
-        if state.connection.state is ConnectionState.CONNECTING:
-            return self.settings.max_in_flight
+            return len(connection.in_flight)
+        if connection.state is ConnectionState.CONNECTING:
+            return doubtful if self._timeouts.is_slow(connection, now) else connecting
         return None
 
     def connections(self) -> list[ConnectionView]:
@@ -223,6 +226,7 @@ class NetworkClient:
             random=self.random,
         )
         state.tries(connection, now)
+        self._timeouts.connection_tried(now)
         self.owner.start(self._run(state, connection), name=f"aioproducer-connection-{node.id}")
 
     def send(self, node: NodeId, request: Request) -> None:
@@ -267,7 +271,7 @@ class NetworkClient:
         return self._timeouts.poll(self._connections(), now)
 
     def next_timeout(self) -> float | None:
-        """The moment from which :meth:`poll` may end a connection, if any."""
+        """The moment at which :meth:`poll` is due, if any."""
         return self._timeouts.next()
 
     def received(self) -> int:
@@ -281,16 +285,12 @@ class NetworkClient:
     def forget_except(self, nodes: Iterable[NodeId]) -> None:
         """Drop the state of brokers that left the cluster and have no connection."""
         kept = set(nodes)
-        gone = [
-            node
-            for node, state in self._nodes.items()
-            if node not in kept and state.connection is None
-        ]
-        for node in gone:
-            del self._nodes[node]
-            self._refused.discard(node)
-            self.metrics.forget_node(node)
-            self._log.forgotten(node)
+        for node, state in list(self._nodes.items()):
+            if node not in kept and state.connection is None:
+                del self._nodes[node]
+                self._refused.discard(node)
+                self.metrics.forget_node(node)
+                self._log.forgotten(node)
 
     def barriers(self) -> list[asyncio.Future[Any]]:
         """Send a :meth:`Connection.barrier` on each connection that needs one (``acks=0``)."""

@@ -36,6 +36,7 @@ from aioproducer.network.stream import ResponseProtocol, ResponseReader
 from aioproducer.network.transport import SocketSettings, open_transport
 from aioproducer.runtime.patience import PatientTimeout
 from aioproducer.runtime.running_clock import RunningClock
+from aioproducer.wording import duration
 
 Answer: TypeAlias = asyncio.Future[tuple[InFlightRequest, bytes]]
 
@@ -252,13 +253,15 @@ class Connection:
 
     async def _open(self) -> ResponseReader:
         loop = asyncio.get_running_loop()
-        reader = ResponseReader(loop, self._receive)
         transport, protocol = await open_transport(
             self.node,
             self._settings.socket,
             self._setup_timeout,
-            lambda: ResponseProtocol(reader, loop, self._check_written),
+            lambda: ResponseProtocol(
+                ResponseReader(loop, self._receive), loop, self._check_written
+            ),
         )
+        reader = protocol.reader
         self._reader, self._writer = reader, asyncio.StreamWriter(transport, protocol, reader, loop)
         self.round_trip = RoundTrip(transport.get_extra_info("socket"))
         if self._abort_reason is not None:
@@ -294,7 +297,7 @@ class Connection:
             hint = f". Is it a Kafka broker, and is this its {port} port?"
             raise BrokerConnectionError(
                 f"accepted the connection, but did not {what} within "
-                f"{self._settings.request_timeout:.1f} s"
+                f"{duration(self._settings.request_timeout)}"
                 f"{' (request_timeout_ms)' if self.versions.known else hint}"
             ) from None
 
@@ -383,11 +386,9 @@ class Connection:
 
     def _lazy_metadata(self, request: InFlightRequest, body: bytes) -> LazyMetadataResponse:
         assert request.response is not None
+        left_over = partial(self._report_left_over, request)
         return LazyMetadataResponse(
-            request.response,
-            body,
-            on_refusal=self._refuse,
-            on_left_over=partial(self._report_left_over, request),
+            request.response, body, on_refusal=self._refuse, on_left_over=left_over
         )
 
     def _report_left_over(self, request: InFlightRequest) -> None:

@@ -11,6 +11,7 @@ from aioproducer.model import BootstrapServer, NodeId, Peer
 from aioproducer.network.connection import Connection, ConnectionSettings
 from aioproducer.network.connection_states import NodeConnectionState, is_final
 from aioproducer.network.in_flight import InFlightRequest
+from aioproducer.wording import counted, duration
 
 logger = logs.RoomLogger("aioproducer.network.client")
 
@@ -34,10 +35,10 @@ class ConnectionLog:
             logger.repeated(
                 logging.INFO,
                 ("again", node.id),
-                "Connected to %s again, after %d failed attempts in %.1f s",
+                "Connected to %s again, after %s in %s",
                 node,
-                state.failures,
-                now - state.failing_since,
+                counted(state.failures, "failed attempt"),
+                duration(now - state.failing_since),
                 **_place(node),
             )
         else:
@@ -72,9 +73,9 @@ class ConnectionLog:
         logger.repeated(
             logging.INFO if lost else logging.DEBUG,
             ("ended", node.id),
-            "Connection to %s ended with %d requests in flight: %s",
+            "Connection to %s ended with %s in flight: %s",
             node,
-            lost,
+            counted(lost, "request"),
             _without_name(reason, node),
             error=reason,
             **_place(node),
@@ -89,9 +90,9 @@ class ConnectionLog:
         logger.repeated(
             logging.WARNING,
             ("throttled", connection.node.id),
-            "%s throttles this client for %.2f s, by a quota",
+            "%s throttles this client for %s, by a quota",
             connection.node,
-            pause,
+            duration(pause),
             throttle_ms=round(pause * 1000),
             **_place(connection.node),
         )

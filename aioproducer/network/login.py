@@ -45,6 +45,12 @@ LONGEST_SESSION: Final = 30 * 24 * 3600.0
 _SHOWN: Final = 500
 """The most characters of a broker's message in an error."""
 
+_OFFERS: Final = "this listener offers {}; set sasl_mechanism to an offered one"
+_NO_LOGIN: Final = (
+    "this listener has no login (SASL); set security_protocol='PLAINTEXT', or 'SSL' for TLS, or"
+    " take the port of a listener with a login"
+)
+
 _STEPS: Final = ThreadForEach("aioproducer-login")
 """Not asyncio's default executor; a KDC that does not answer holds up no other login."""
 
@@ -63,8 +69,7 @@ async def log_in(
     answer = await send_and_receive(Api.SASL_HANDSHAKE, request)
     code, offered = read_response(answer, _read_offer)
     if code:
-        reason = f"this listener offers {offered or 'none'}; set sasl_mechanism to an offered one"
-        raise _refused(mechanism, code, reason)
+        raise _refused(mechanism, code, _OFFERS.format(offered) if offered else _NO_LOGIN)
     try:
         exchange = await mechanism.begin(host)
     except ProducerError:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Final, TypeVar
+from itertools import zip_longest
+from typing import Any, Final, TypeAlias, TypeVar
 
 from aioproducer.errors import BrokerConnectionError
 from aioproducer.runtime.threads import ThreadForEach
@@ -22,7 +23,11 @@ _LOOKUPS: Final = ThreadForEach("aioproducer-resolve")
 holds up no other one: nothing else runs in its thread."""
 
 
-async def resolve(host: str, port: int) -> list[tuple[str, int]]:
+Address: TypeAlias = tuple[str, int]
+"""An address of IPv4 or IPv6, and a port."""
+
+
+async def resolve(host: str, port: int) -> list[Address]:
     """Every address of ``host``, IPv4 and IPv6, in the resolver's order.
 
     Raises :class:`BrokerConnectionError` for a name that nobody knows, or that can't be one.
@@ -39,6 +44,14 @@ async def resolve(host: str, port: int) -> list[tuple[str, int]]:
         raise BrokerConnectionError(f"the name {host!r} can't be resolved: {error}") from error
     addresses = [(str(address[0]), port) for *_, address in found]
     return list(dict.fromkeys(addresses))
+
+
+def interleaved(addresses: Sequence[Address]) -> list[Address]:
+    """The addresses in their order, but IPv4 and IPv6 take turns: one of them may lead nowhere."""
+    families: list[list[Address]] = [[], []]
+    for address in addresses:
+        families[(":" in address[0]) != (":" in addresses[0][0])].append(address)
+    return [each for pair in zip_longest(*families) for each in pair if each is not None]
 
 
 def _numeric(host: str, port: int) -> list[Any]:

@@ -60,6 +60,7 @@ class ResponseProtocol(asyncio.StreamReaderProtocol):
         on_written: Callable[[], None],
     ) -> None:
         super().__init__(reader, loop=loop)
+        self.reader = reader
         self._on_written = on_written
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -1,4 +1,4 @@
-"""The ends of connections by the clock: a request that is overdue, a connection that is idle."""
+"""Connections by the clock: a request is overdue, a connection is idle, or is slow to open."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from aioproducer.errors import BrokerConnectionError, RequestTimeoutError
 from aioproducer.network.connection import Connection, ConnectionState
 from aioproducer.network.in_flight import InFlightRequest
 from aioproducer.runtime.running_clock import RunningClock
+from aioproducer.wording import duration
 
 _NEVER: Final = float("inf")
+_SLOW: Final = 1.0
+"""Seconds to connect and log in after which a client tries another broker as well."""
 
 
 @dataclass(slots=True)
@@ -25,6 +28,10 @@ class ConnectionTimeouts:
     """No connection is overdue or idle before this moment; often none is at it either."""
     _lost: float = 0.0
     """The time that the clock had left out at the last look; connections age in it as well."""
+
+    def connection_tried(self, now: float) -> None:
+        """An attempt to connect began at ``now``."""
+        self._next = min(self._next, now + _SLOW)
 
     def connection_opened(self, now: float) -> None:
         """A connection takes requests from ``now`` on."""
@@ -50,7 +57,9 @@ class ConnectionTimeouts:
         return self.next()
 
     def _check(self, connection: Connection, now: float) -> float:
-        """The moment at which ``connection`` is overdue or idle; ends it if that is now."""
+        """The next moment to look at ``connection``; ends it if it is overdue or idle."""
+        if connection.state is ConnectionState.CONNECTING:
+            return _NEVER if self.is_slow(connection, now) else self._slow_at(connection)
         if connection.state is not ConnectionState.READY:
             return _NEVER
         overdue = connection.in_flight.overdue(now)
@@ -58,12 +67,18 @@ class ConnectionTimeouts:
             connection.abort(_timed_out(connection, overdue, now))
             return _NEVER
         deadline = connection.in_flight.next_deadline()
+        if deadline is not None:
+            return self.end_idle(connection, now) if self._is_lost(connection, now) else deadline
         left = self.max_idle - self.idle_for(connection, now)
-        if deadline is None:
-            return now + left if left > 0 else self.end_idle(connection, now)
-        if left <= 0 and self.idle_for(connection, now) >= self.request_timeout:  # after a stop
-            return self.end_idle(connection, now)
-        return deadline
+        return now + left if left > 0 else self.end_idle(connection, now)
+
+    def _is_lost(self, connection: Connection, now: float) -> bool:
+        """True if a response will not come any more, although the request is not overdue.
+
+        The process was stopped for so long that brokers and firewalls have given up the connection.
+        """
+        longest = max(self.max_idle, self.request_timeout)
+        return not connection.in_flight.overdue(now) and self.idle_for(connection, now) >= longest
 
     def idle_for(self, connection: Connection, now: float) -> float:
         """Seconds since the last request or response, of which a stop is a part."""
@@ -71,8 +86,15 @@ class ConnectionTimeouts:
 
     def unused_for(self, connection: Connection, now: float) -> float:
         """Seconds since the last use of a connection that has ended; 0 if it was in use."""
-        in_use = connection.in_flight or not connection.was_ready
-        return 0.0 if in_use else self.idle_for(connection, now)
+        in_use = connection.in_flight and not self._is_lost(connection, now)
+        return 0.0 if in_use or not connection.was_ready else self.idle_for(connection, now)
+
+    def is_slow(self, connection: Connection, now: float) -> bool:
+        """True if the set-up of ``connection`` has taken long, so another broker may be faster."""
+        return now >= self._slow_at(connection)
+
+    def _slow_at(self, connection: Connection) -> float:
+        return connection.last_used - self.clock.lost + _SLOW  # it was not used since it began
 
     def is_left(self, connection: Connection, now: float) -> bool:
         """True if ``connection`` waits for nothing, and is idle for too long to be used.
@@ -90,7 +112,7 @@ class ConnectionTimeouts:
         seconds = self.idle_for(connection, now)
         connection.abort(
             BrokerConnectionError(
-                f"{connection.node}: no request used the connection for {seconds:.0f} s "
+                f"{connection.node}: no request used the connection for {duration(seconds)} "
                 "(connections_max_idle_ms)"
             )
         )
@@ -101,5 +123,5 @@ def _timed_out(connection: Connection, request: InFlightRequest, now: float) -> 
     failed_to = "answer" if request.response else "read"
     return RequestTimeoutError(
         f"{connection.node} did not {failed_to} a {request.label} request within "
-        f"{now - request.sent:.1f} s (request_timeout_ms), so its connection was closed"
+        f"{duration(now - request.sent)} (request_timeout_ms), so its connection was closed"
     )

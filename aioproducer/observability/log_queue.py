@@ -5,10 +5,13 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Callable
-from threading import Condition
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from time import monotonic
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from aioproducer.model import Headers
+from aioproducer.wording import counted
 
 DropPolicy: TypeAlias = Literal["newest", "oldest"]
 
@@ -28,6 +31,7 @@ class LogEntry(NamedTuple):
 class LogQueue:
     """Takes entries from any thread and never blocks; one reader takes them out.
 
+    There is no lock: see :mod:`aioproducer.runtime.locks`. Signal handlers and finalizers log, too.
     An entry is *outstanding* until it is settled: delivered, failed or dropped. What is dropped is
     counted, and told on standard error once a minute at most. ``topic``: for that line.
     """
@@ -41,7 +45,11 @@ class LogQueue:
         self._capacity = capacity
         self._drop = drop
         self._clock = clock
-        self._changed = Condition()
+        self._reader_waits = False
+        self._news: SimpleQueue[None] = SimpleQueue()
+        """Wakes the reader that waits."""
+        self._flushing: dict[SimpleQueue[None], None] = {}
+        """Wakes those who wait until nothing is outstanding."""
         self._entries: deque[LogEntry] = deque()
         self._outstanding = 0
         self._closed = False
@@ -53,52 +61,52 @@ class LogQueue:
 
     def put(self, entry: LogEntry) -> bool:
         """Add ``entry``, or drop one by the policy; True if the reader has to be woken."""
-        with self._changed:
-            if self._closed:
-                self._lose(1, "the handler is closed")
+        if self._closed:
+            self.lose(1, "the handler is closed")
+            return False
+        if len(self._entries) >= self._capacity:
+            self.lose(1, f"{counted(self._capacity, 'record')} in the queue for the producer")
+            if self._drop == "newest":
                 return False
-            if len(self._entries) >= self._capacity:
-                self._lose(1, f"{self._capacity} records wait for the producer")
-                if self._drop == "newest":
-                    return False
-                self._entries.popleft()
-                self._outstanding -= 1
-            self._entries.append(entry)
-            self._outstanding += 1
-            self._changed.notify_all()
-            return len(self._entries) == 1
+            self._outstanding -= len(self.take(1))
+        self._outstanding += 1
+        is_first = not self._entries
+        self._entries.append(entry)  # no call between
+        if self._reader_waits:
+            self._news.put(None)
+        return is_first
 
     def take(self, most: int) -> list[LogEntry]:
         """Take up to ``most`` entries, without a wait."""
-        with self._changed:
-            return [self._entries.popleft() for _ in range(min(most, len(self._entries)))]
+        taken: list[LogEntry] = []
+        with suppress(IndexError):
+            while len(taken) < most:
+                taken.append(self._entries.popleft())
+        return taken
 
     def wait(self) -> bool:
         """Block until there are entries; False: there are none, and none will come."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._entries or self._closed)
-            return bool(self._entries)
+        self._reader_waits = True
+        while not self._entries and not self._closed:
+            self._news.get()
+        self._reader_waits = False
+        return bool(self._entries)
 
     def put_back(self, entries: list[LogEntry]) -> None:
         """Put entries that were taken at the front again."""
-        with self._changed:
-            self._entries.extendleft(reversed(entries))
+        self._entries.extendleft(reversed(entries))
 
     def settled(self, error: BaseException | None = None) -> None:
         """One entry that was taken was delivered, or failed with ``error``."""
-        with self._changed:
-            self._outstanding -= 1
-            if error is not None:
-                self._lose(1, str(error) or type(error).__name__)
-            if not self._outstanding:
-                self._changed.notify_all()
+        self._outstanding -= 1
+        if error is not None:
+            self.lose(1, str(error) or type(error).__name__)
+        if not self._outstanding:
+            for each in self._flushing.copy():
+                each.put(None)
 
     def lose(self, count: int, why: str) -> None:
-        """Count entries that were never taken in."""
-        with self._changed:
-            self._lose(count, why)
-
-    def _lose(self, count: int, why: str) -> None:
+        """Count entries that were not taken in, or not delivered."""
         self.dropped += count
         self._why = why
         now = self._clock()
@@ -118,27 +126,33 @@ class LogQueue:
         if stream is not None:
             try:
                 stream.write(line)
-            except (OSError, ValueError):  # nobody reads it, or it is closed
+            except (OSError, ValueError, RuntimeError):  # nobody reads it; closed; reentrant
                 return
 
     def flush(self, timeout: float) -> bool:
         """Wait until no entry is outstanding; False: ``timeout`` seconds were not enough."""
-        with self._changed:
-            return self._changed.wait_for(lambda: not self._outstanding, timeout)
+        end = monotonic() + timeout
+        told: SimpleQueue[None] = SimpleQueue()
+        self._flushing[told] = None
+        try:
+            while self._outstanding:
+                told.get(timeout=max(0.0, end - monotonic()))
+        except Empty:
+            return not self._outstanding
+        finally:
+            del self._flushing[told]
+        return True
 
     def close(self) -> None:
         """Take no more entries. The reader still gets those that are here."""
-        with self._changed:
-            self._closed = self._closing = True
-            self._changed.notify_all()
+        self._closed = self._closing = True
+        self._news.put(None)
 
     def tell_rest(self) -> None:
         """Drop what is left, and tell the count that was not told yet."""
-        with self._changed:
-            if left := len(self._entries):
-                self._entries.clear()
-                self._outstanding -= left
-                self._lose(left, "the handler was closed before they were sent")
-            self._closing = False
-            if self.dropped > self._told_dropped:
-                self._tell()
+        if left := len(self.take(sys.maxsize)):
+            self._outstanding -= left
+            self.lose(left, "the handler was closed before they were sent")
+        self._closing = False
+        if self.dropped > self._told_dropped:
+            self._tell()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from threading import Lock
-from typing import Final, NamedTuple
+from typing import Final
 
 from aioproducer.errors import IllegalStateError
 from aioproducer.observability.series import (
@@ -13,15 +12,11 @@ from aioproducer.observability.series import (
     SeriesOptions,
     SeriesSource,
 )
+from aioproducer.runtime.locks import free_lock
 
 __all__ = ["WatchedProducers"]
 
 _GONE: Final = frozenset({"closed", "forked"})
-
-
-class _Watched(NamedTuple):
-    producer: weakref.ref[SeriesSource]
-    series: ProducerSeries
 
 
 class WatchedProducers:
@@ -32,63 +27,61 @@ class WatchedProducers:
 
     def __init__(self, options: SeriesOptions) -> None:
         self._options = options
-        self._watched: list[_Watched] = []
-        self.renew_locks()
-
-    def renew_locks(self) -> None:
-        """Replace the locks in a forked child: a thread of the parent may have held them."""
-        self._lock = Lock()
-        """Guards the list. An event loop may wait for it, so nothing slow is done within."""
-        self._reading_lock = Lock()
-        """A series keeps its topics from one reading to the next."""
+        self._names: dict[str, weakref.ref[SeriesSource]] = {}
+        """The names in use, and the producers that have them."""
+        self._watched: dict[weakref.ref[SeriesSource], ProducerSeries] = {}
+        self._reading = free_lock()
+        """A series keeps its topics from one reading to the next. No event loop waits for it."""
 
     def add(self, producer: SeriesSource) -> None:
         """Watch ``producer``; a second time does nothing."""
-        with self._lock:
-            watched = self._living()
-            if all(each.producer() is not producer for each in watched):
-                taken = {each.series.client_id for each in watched}
-                series = ProducerSeries(_unique(producer.client_id, taken), self._options)
-                watched.append(_Watched(weakref.ref(producer), series))
-            self._watched = watched
+        self._forget_gone()
+        watched = weakref.ref(producer)
+        if watched not in self._watched:
+            name = self._name(watched, producer.client_id)
+            self._watched[watched] = ProducerSeries(name, self._options)
+
+    def _name(self, watched: weakref.ref[SeriesSource], client_id: str) -> str:
+        """A name for a producer that no other one has."""
+        name, number = client_id, 1
+        while self._names.setdefault(name, watched) is not watched:
+            number += 1
+            name = f"{client_id}-{number}"
+        return name
 
     def remove(self, producer: SeriesSource) -> None:
         """Watch ``producer`` no more."""
-        with self._lock:
-            self._watched = [each for each in self._living() if each.producer() is not producer]
+        self._forget(weakref.ref(producer))
 
     def families(self) -> Families:
         """All series of all producers as they are now."""
-        with self._lock:
-            self._watched = watched = self._living()
+        self._forget_gone()
         families = Families()
-        with self._reading_lock:
-            for each in watched:
-                _read(each, families)
+        with self._reading:
+            for watched, series in self._watched.copy().items():
+                _read(watched(), series, families)
         return families
 
-    def _living(self) -> list[_Watched]:
-        return [each for each in self._watched if _lives(each.producer())]
+    def _forget_gone(self) -> None:
+        for watched in self._watched.copy():
+            if not _lives(watched()):
+                self._forget(watched)
+
+    def _forget(self, watched: weakref.ref[SeriesSource]) -> None:
+        series = self._watched.pop(watched, None)
+        if series is not None:
+            self._names.pop(series.client_id, None)
 
 
 def _lives(producer: SeriesSource | None) -> bool:
     return producer is not None and producer.health().state not in _GONE
 
 
-def _read(watched: _Watched, families: Families) -> None:
-    producer = watched.producer()
+def _read(producer: SeriesSource | None, series: ProducerSeries, families: Families) -> None:
     if producer is None:
         return
     try:
         metrics, latencies = producer.metrics(), producer.latencies()
     except IllegalStateError:
         return  # it was not started yet
-    watched.series.add_to(families, metrics, latencies, producer.health())
-
-
-def _unique(client_id: str, taken: set[str]) -> str:
-    name, number = client_id, 1
-    while name in taken:
-        number += 1
-        name = f"{client_id}-{number}"
-    return name
+    series.add_to(families, metrics, latencies, producer.health())

@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
 from itertools import count
-from typing import Any, ClassVar, Final, Self, Unpack, cast
+from typing import Any, Final, Self, Unpack, cast
 
 from aioproducer.client.arguments import check_partition
 from aioproducer.client.cluster_client import ClusterClient
-from aioproducer.client.environment import SYSTEM, Environment
 from aioproducer.client.list_offsets import IsolationLevel
 from aioproducer.client.options import client_config
 from aioproducer.config import (
@@ -80,8 +79,6 @@ class Reader:
         InvalidTopicError: a topic's name is illegal.
     """
 
-    _environment: ClassVar[Environment] = SYSTEM
-
     def __init__(
         self,
         assignment: Assignment,
@@ -103,7 +100,7 @@ class Reader:
         if self._options.fetch_max_wait_ms >= self.config.request_timeout_ms:
             raise ConfigError("fetch_max_wait_ms has to be less than request_timeout_ms")
         self.client_id: str = self.config.client_id or f"reader-{next(_NUMBERS)}"
-        self._client = ClusterClient(self.config, self.client_id, "Reader", self._environment)
+        self._client = ClusterClient(self.config, self.client_id, "Reader")
         self._fetcher: Fetcher | None = None
         self._cursor = Cursor()
         self._reading = False

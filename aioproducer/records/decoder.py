@@ -10,6 +10,7 @@ from aioproducer.records.acceleration import ParsedRecords
 from aioproducer.records.arrow_output import to_arrow
 from aioproducer.records.encoded_batch import EncodedBatch
 from aioproducer.records.field_reader import MalformedRecordError
+from aioproducer.wording import counted
 
 _MOST_BYTES: Final = 2**31 - 1
 """Kafka's own bound: the length of a batch has 31 bits."""
@@ -86,7 +87,7 @@ class RecordBatch(Sequence[ConsumerRecord]):
 
     def __repr__(self) -> str:
         return (
-            f"<RecordBatch of {self.topic_partition}: {len(self)} records from offset "
+            f"<RecordBatch of {self.topic_partition}: {counted(len(self), 'record')} from offset "
             f"{self.first_offset}, before offset {self.next_offset}>"
         )
 

@@ -21,21 +21,21 @@ handler waits for. A reentrant lock helps only the handler itself. Therefore:
 from __future__ import annotations
 
 import weakref
-from threading import Lock
+from threading import RLock
 from typing import Final
 
 from aioproducer.runtime import forks
 
-_LOCKS: Final[weakref.WeakSet[Lock]] = weakref.WeakSet()
+_LOCKS: Final[weakref.WeakSet[RLock]] = weakref.WeakSet()
 
 
-def free_lock() -> Lock:
-    """A lock that each forked child finds free, for data that is never left half changed.
+def free_lock() -> RLock:
+    """A reentrant lock that each forked child finds free, for data that is whole at each point.
 
     A lock that another thread held at the fork would stay held for ever: the child has no such
     thread.
     """
-    lock = Lock()
+    lock = RLock()
     _LOCKS.add(lock)
     return lock
 

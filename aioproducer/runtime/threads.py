@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from contextvars import copy_context
 from queue import Empty, SimpleQueue
-from threading import Lock, Thread
+from threading import Thread
 from typing import Any, Final, TypeAlias, TypeVar
 
 from aioproducer.errors import ProducerClosedError
@@ -37,13 +38,12 @@ class DaemonThreads(Executor):
 
     def __init__(self, name: str, most: int) -> None:
         self._name = name
-        self._most = most
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._lock = Lock()
-        """Guards the following fields."""
-        self._threads: list[Thread] = []
-        self._unfinished = 0
-        """Calls that wait, or run."""
+        self._unbegun = deque(range(most))
+        """The numbers of threads that have not begun."""
+        self._begun: list[Thread] = []
+        self._idle: SimpleQueue[None] = SimpleQueue()
+        """An item for each thread that has begun and has nothing to do."""
         self._ended = False
 
     async def run(self, call: Callable[[], _Answer]) -> _Answer:
@@ -52,57 +52,56 @@ class DaemonThreads(Executor):
 
     def submit(self, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """See :class:`concurrent.futures.Executor`."""
+        if self._ended:
+            raise self._refusal()
         future: Future[Any] = Future()
         context = copy_context()
         job = (future, lambda: context.run(call, *args, **kwargs))
-        with self._lock:
-            if self._ended:
-                raise ProducerClosedError(f"the threads {self._name!r} were ended")
-            self._unfinished += 1
-            served = self._unfinished <= len(self._threads) or self._begin()
-            if served:
-                self._jobs.put(job)
-        if not served:
-            self._do(job)
+        if not self._serves():
+            _do(job)
+            return future
+        self._jobs.put(job)
+        if self._ended and future.cancel():  # the threads may have ended before
+            raise self._refusal()
         return future
 
-    def _begin(self) -> bool:
-        """Begin one more thread, unless there are enough; True if there is any."""
-        if len(self._threads) < self._most:
-            name = f"{self._name}-{len(self._threads)}"
-            thread = Thread(target=self._work, name=name, daemon=True)
-            try:
-                thread.start()
-            except RuntimeError:  # the interpreter exits
-                return bool(self._threads)
-            self._threads.append(thread)
+    def _refusal(self) -> ProducerClosedError:
+        return ProducerClosedError(f"the threads {self._name!r} were ended")
+
+    def _serves(self) -> bool:
+        """True if a thread will take a job; another one begins unless one is idle."""
+        try:
+            self._idle.get_nowait()
+            return True
+        except Empty:
+            pass
+        try:
+            number = self._unbegun.popleft()
+        except IndexError:
+            return True
+        thread = Thread(target=self._work, name=f"{self._name}-{number}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # the interpreter exits
+            self._unbegun.append(number)
+            return bool(self._begun)
+        self._begun.append(thread)
+        if self._ended:
+            self._jobs.put(None)  # the end came before it knew of this one
         return True
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
-            self._do(job)
+            _do(job)
             del job  # keep no reference to the call until the next one comes
-
-    def _do(self, job: _Job) -> None:
-        future, call = job
-        if future.set_running_or_notify_cancel():
-            try:
-                answer = call()
-            except BaseException as error:
-                future.set_exception(error)
-            else:
-                future.set_result(answer)
-        with self._lock:
-            self._unfinished -= 1
+            self._idle.put(None)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Begin no more calls; each thread ends after its present call, and is not joined.
 
         ``wait`` has no effect: a running call may take long, and its result is not needed.
         """
-        with self._lock:
-            self._ended = True
-            threads = list(self._threads)
+        self._ended = True
         while cancel_futures:
             try:
                 job = self._jobs.get_nowait()
@@ -110,8 +109,19 @@ class DaemonThreads(Executor):
                 break
             if job is not None:
                 job[0].cancel()
-        for _ in threads:
+        for _ in self._begun:
             self._jobs.put(None)
+
+
+def _do(job: _Job) -> None:
+    future, call = job
+    if future.set_running_or_notify_cancel():
+        try:
+            answer = call()
+        except BaseException as error:
+            future.set_exception(error)
+        else:
+            future.set_result(answer)
 
 
 class ThreadForEach(Executor):

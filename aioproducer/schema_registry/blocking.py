@@ -17,6 +17,7 @@ from aioproducer.runtime.locks import free_lock
 from aioproducer.schema_registry.wire_format import ReadHeaders
 from aioproducer.serialization import Field
 from aioproducer.type_parameters import V_co
+from aioproducer.wording import duration
 
 _GRACE: Final = 5.0  # seconds for the thread to end
 
@@ -98,7 +99,8 @@ class BlockingDeserializer(Generic[V_co]):
                 raise
             fetched.cancel()
             raise ProducerTimeoutError(
-                f"topic {topic!r}: the schema of a record was not fetched within {self._timeout} s"
+                f"topic {topic!r}: the schema of a record was not fetched within "
+                f"{duration(self._timeout)}"
             ) from error
 
     def _running(self) -> asyncio.AbstractEventLoop:
@@ -108,13 +110,13 @@ class BlockingDeserializer(Generic[V_co]):
         """
         if self._closed:
             raise _closed()
-        if self._loop is None or self._thread is None or not self._thread.is_alive():
-            self._loop = asyncio.new_event_loop()
-            self._thread = Thread(
-                target=_run, args=(self._loop,), name="aioproducer-schemas", daemon=True
-            )
-            self._thread.start()
-        return self._loop
+        loop, thread = self._loop, self._thread
+        if loop is None or thread is None or not thread.is_alive():
+            loop = asyncio.new_event_loop()
+            thread = Thread(target=_run, args=(loop,), name="aioproducer-schemas", daemon=True)
+            thread.start()
+            self._loop, self._thread = loop, thread
+        return loop
 
     def close(self) -> None:
         """End the thread, and close the deserializer."""

@@ -30,12 +30,14 @@ from aioproducer.sender.outcomes import (
     Fail,
     Outcome,
     Retry,
+    SetAside,
     Split,
     Standing,
     others_in_batch,
     still_uncertain,
 )
 from aioproducer.transactions.sequence_numbers import ProducerIdState, SequenceNumbers
+from aioproducer.wording import counted, duration
 
 if TYPE_CHECKING:
     from aioproducer.transactions.manager import TransactionManager
@@ -72,6 +74,8 @@ class BatchCompleter:
         self._transactions = transactions
         self._blocked: set[TopicPartition] = set()
         """The partitions that have a barrier."""
+        self._aside: set[TopicPartition] = set()
+        """The partitions with a batch that was set aside."""
 
     def standing(self, batch: ProducerBatch, now: float) -> Standing:
         """The facts about ``batch`` that decide its outcome."""
@@ -80,6 +84,8 @@ class BatchCompleter:
             may_retry=batch.attempts < self._retries and now < batch.deadline,
             first_in_line=not dropped_soon and self._batches.is_first_in_line(batch),
             uncertain=batch.uncertain,
+            later_was_delivered=self._batches.later_was_delivered(batch),
+            later_may_tell=batch.uncertain and self._batches.later_may_tell(batch),
             records=batch.count,
             may_be_numbered_anew=self._transactions is None,
         )
@@ -91,12 +97,32 @@ class BatchCompleter:
 
     def deliver(self, batch: ProducerBatch, outcome: Deliver, now: float) -> None:
         """Resolve the futures of a batch that is in the log."""
+        if self._aside:
+            self._settle_aside(batch, outcome.base_offset, now)
         self._reports.delivered(batch, now)
         batch.deliver(*outcome)
         self._outcomes.delivered(batch.topic_partition.topic, batch.count)
         self._done(batch, now)
         if self._sequence_numbers.has_breaks:
             self._sequence_numbers.delivered(batch.topic_partition, batch.order)
+
+    def _settle_aside(self, delivered: ProducerBatch, base_offset: int, now: float) -> None:
+        """Settle the batches that were set aside before a ``delivered`` one.
+
+        They are in the log, too, at unknown offsets, for no broker writes a number after a gap. But
+        one that forgot the producer does. It leaves no room for them, and then they fail.
+        """
+        partition = delivered.topic_partition
+        if partition not in self._aside:
+            return
+        self._aside.discard(partition)
+        room = base_offset - delivered.partition.log_end
+        for batch in self._batches.aside(partition):
+            room -= batch.count
+            if room >= 0 or base_offset < 0:  # a duplicate: its broker forgot nothing
+                self.deliver(batch, Deliver(-1, -1), now)
+            else:
+                self._fail_doubtful(batch, now)
 
     def settle(self, batch: ProducerBatch, outcome: Outcome, node: NodeId, now: float) -> None:
         """Carry out ``outcome`` for a batch that was sent to ``node``."""
@@ -110,6 +136,12 @@ class BatchCompleter:
                 self._retry(batch, error, node, now)
                 if numbers_lost:
                     self._sequence_numbers.missing(batch.topic_partition, batch.order)
+            case SetAside(error):
+                batch.last_error = error
+                self._batches.set_aside(batch, now)
+                self._aside.add(batch.topic_partition)
+                if self._transactions is None:
+                    self._sequence_numbers.doubtful(batch.topic_partition, batch.order)
             case Split(error):
                 self._split(batch, error, now)
             case Fail(error, record_errors):
@@ -141,10 +173,21 @@ class BatchCompleter:
         for partition in sorted(concerned):
             barrier = self._sequence_numbers.barrier(partition)
             if self._batches.block(partition, barrier, now):
+                self._fail_aside(partition, now)
                 self._sequence_numbers.renew(partition)
                 self._batches.renumber(partition, now)
             elif barrier is not None:
                 self._blocked.add(partition)
+
+    def _fail_aside(self, partition: TopicPartition, now: float) -> None:
+        """Fail the batches that were set aside, as no later one has told about them."""
+        self._aside.discard(partition)
+        for batch in self._batches.aside(partition):
+            self._fail_doubtful(batch, now)
+
+    def _fail_doubtful(self, batch: ProducerBatch, now: float) -> None:
+        if batch.last_error is not None:
+            self._fail(batch, batch.last_error, True, {}, now)
 
     def _split(self, batch: ProducerBatch, error: ProducerError, now: float) -> None:
         self._compressor.came_out_too_large(batch)
@@ -152,7 +195,7 @@ class BatchCompleter:
         self._reports.split(now)
         logger.repeated(
             logging.WARNING,
-            ("split", batch.topic_partition.topic),
+            "split",
             "Splitting a batch for %s into %d smaller ones: %s",
             batch.topic_partition,
             parts,
@@ -171,8 +214,8 @@ class BatchCompleter:
         logger.repeated(
             logging.DEBUG if soon else level,
             ("retry", node, type(error)),
-            "Retrying %d records for %s (attempt %d failed): %s",
-            batch.count,
+            "Retrying %s for %s (attempt %d failed): %s",
+            counted(batch.count, "record"),
             batch.topic_partition,
             batch.attempts + 1,
             error,
@@ -199,7 +242,7 @@ class BatchCompleter:
         uncertain = self._may_have_been_written(batch)
         written = "it may have been written" if uncertain else "it was not written"
         error = DeliveryTimeoutError(
-            f"{batch.topic_partition}: not acknowledged within {timeout:g} s "
+            f"{batch.topic_partition}: not acknowledged within {duration(timeout)} "
             f"(delivery_timeout_ms), {written}. Resolve the cause, or raise the timeout: "
             f"{batch.last_error or why_not_sent(batch)}"
         )
@@ -293,9 +336,9 @@ class BatchCompleter:
         topic, count = batch.topic_partition.topic, batch.count
         logger.repeated(
             logging.ERROR,
-            ("failed", topic, type(error)),
-            "A batch of %d records for %s failed: %s",
-            count,
+            ("failed", type(error)),
+            "A batch of %s for %s failed: %s",
+            counted(count, "record"),
             batch.topic_partition,
             error,
             records=count,
@@ -308,6 +351,7 @@ class BatchCompleter:
         self._done(batch, now)
         if self._transactions is not None:
             self._transactions.batch_failed(error)
+            self._fail_aside(batch.topic_partition, now)
 
     def _note_gap(self, batch: ProducerBatch, uncertain: bool) -> None:
         """Note the gap in the sequence numbers, if the failed ``batch`` had some."""

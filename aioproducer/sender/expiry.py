@@ -20,6 +20,7 @@ from aioproducer.network.client import NetworkClient
 from aioproducer.sender.completer import RECORDS_PER_SLICE, BatchCompleter
 from aioproducer.sender.refresher import MetadataRefresher
 from aioproducer.transactions.sequence_numbers import SequenceNumbers
+from aioproducer.wording import counted, duration
 
 if TYPE_CHECKING:
     from aioproducer.transactions.manager import TransactionManager
@@ -134,9 +135,9 @@ class RecordExpiry:
             logger.repeated(
                 logging.WARNING,
                 "waiting",
-                "%d records wait for metadata or memory, the oldest one for %.0f s",
-                len(self._pending),
-                now - oldest,
+                "%s pending for metadata or memory, the oldest one for %s",
+                counted(len(self._pending), "record"),
+                duration(now - oldest),
                 pending=len(self._pending),
             )
 
@@ -151,7 +152,7 @@ class RecordExpiry:
         self._metrics.buffer_exhausted(now)
         return BufferExhaustedError(
             f"no memory became free for a record of topic {record.topic!r} within "
-            f"{now - record.sent:.1f} s (max_block_ms or delivery_timeout_ms): use "
+            f"{duration(now - record.sent)} (max_block_ms or delivery_timeout_ms): use "
             "`await producer.drain()` between sends, or raise buffer_memory"
         )
 
@@ -161,7 +162,7 @@ class RecordExpiry:
         if cause is not None:
             reason = f"the last error is {type(cause).__name__}: {cause}"
         error = PreparationTimeoutError(
-            f"the serializers were not prepared for topic {topic!r} within {waited:.1f} s "
+            f"the serializers were not prepared for topic {topic!r} within {duration(waited)} "
             f"(max_block_ms or delivery_timeout_ms): {reason}"
         )
         error.__cause__ = cause
@@ -171,9 +172,9 @@ class RecordExpiry:
 def _tell_failed(topic: str, count: int, error: ProducerError) -> None:
     logger.repeated(
         logging.ERROR,
-        ("expired", topic, type(error)),
-        "%d pending records for %s failed: %s",
-        count,
+        ("expired", type(error)),
+        "%s for %s failed: %s",
+        counted(count, "pending record"),
         topic,
         error,
         records=count,

@@ -17,6 +17,7 @@ from aioproducer.errors import ProducerError
 from aioproducer.logs import RoomLogger
 from aioproducer.model import FailedRecord, TopicPartition
 from aioproducer.records.reader import read_written
+from aioproducer.wording import counted
 
 logger = RoomLogger(__name__)
 
@@ -89,11 +90,11 @@ class FailedRecordQueue:
             logger.repeated(
                 logging.ERROR,
                 "dropped",
-                "%d failed records of topic %s are not given to on_failed: it takes them more "
-                "slowly than they come, and %d bytes wait",
-                lot.left,
+                "on_failed is not given %s of topic %s: it takes them more slowly than they come, "
+                "and %s wait",
+                counted(lot.left, "failed record"),
                 topic,
-                self._size,
+                counted(self._size, "byte"),
                 records=lot.left,
                 topic=topic,
             )

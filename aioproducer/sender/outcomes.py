@@ -40,6 +40,12 @@ class Retry(NamedTuple):
     """True if the broker refuses the sequence number: the batch needs a new one."""
 
 
+class SetAside(NamedTuple):
+    """Keep the batch until the outcome of a later one tells whether it is in the log."""
+
+    error: ProducerError
+
+
 class Split(NamedTuple):
     """Send the records again in smaller batches."""
 
@@ -53,7 +59,7 @@ class Fail(NamedTuple):
     record_errors: dict[int, ProducerError]
 
 
-Outcome: TypeAlias = Deliver | Retry | Split | Fail
+Outcome: TypeAlias = Deliver | Retry | SetAside | Split | Fail
 
 
 class Standing(NamedTuple):
@@ -65,6 +71,10 @@ class Standing(NamedTuple):
     """True if no earlier batch of the partition lacks an outcome, or was just dropped."""
     uncertain: bool = False
     """True if an earlier attempt may have been written: no response has excluded it."""
+    later_was_delivered: bool = False
+    """True if a later batch is in the log."""
+    later_may_tell: bool = False
+    """True if a later batch may be in the log, and then this one is there, too."""
     records: int = 1
     """The number of records in the batch."""
     may_be_numbered_anew: bool = True
@@ -91,15 +101,22 @@ def decide_error(
 
     A batch's number does not fit if the batch arrived before an earlier one, which is still in
     flight, or if an earlier one will never arrive. In the second case the batch needs a new number.
-    It gets one only if it is certainly not in the log. A batch that may have been written fails,
-    because it could be written twice.
+    It gets one only if it is certainly not in the log. A batch that may have been written could be
+    written twice. A restarted broker remembers only the last batch of a producer. So a later batch
+    in the log shows that this one is there, too, and one that may be there is asked for first.
+    Without one, the batch fails.
     """
     if standing.may_retry:
         if isinstance(error, KafkaError) and error.disposition is Disposition.MISNUMBERED:
             if not standing.first_in_line:
                 return Retry(error)
             renewable = standing.may_be_numbered_anew
-            if renewable and not still_uncertain(standing.uncertain, error):
+            if still_uncertain(standing.uncertain, error):
+                if standing.later_was_delivered:
+                    return Deliver(-1, -1)
+                if standing.later_may_tell:
+                    return SetAside(error)
+            elif renewable:
                 return Retry(error, numbers_lost=True)
         elif error.retriable:
             return Retry(error)

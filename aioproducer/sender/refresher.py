@@ -31,6 +31,7 @@ from aioproducer.network.request import Completion
 from aioproducer.sender.cluster_news import shortened, tell_moves
 from aioproducer.sender.compressor import Compressor
 from aioproducer.sender.requests import MetadataRequest
+from aioproducer.wording import counted, duration
 
 logger = RoomLogger(__name__)
 
@@ -235,9 +236,9 @@ class MetadataRefresher(Requester):
             self._outcomes.failed(topic, failed, error, self._now)
             logger.repeated(
                 logging.ERROR,
-                ("failed", topic, type(error)),
-                "%d pending records for %s failed: %s",
-                failed,
+                ("failed", type(error)),
+                "%s for %s failed: %s",
+                counted(failed, "pending record"),
                 topic,
                 error,
                 records=failed,
@@ -256,7 +257,8 @@ class MetadataRefresher(Requester):
 
     def why_no_metadata(self, topic: str, since: float, now: float) -> ProducerError:
         """The error of callers and records if ``topic`` did not become known in time."""
-        waited = f"within {now - since:.1f} s (max_block_ms or delivery_timeout_ms)"
+        seconds = round(now - since, 1) or now - since
+        waited = f"within {duration(seconds)} (max_block_ms or delivery_timeout_ms)"
         if self._metadata.last_update is None:
             reasons = self._client.failures()
             listed = "; ".join(
@@ -286,6 +288,6 @@ class MetadataRefresher(Requester):
             return None
         return MetadataTimeoutError(
             f"partition {partition} of topic {topic!r} did not become known within "
-            f"{now - since:.1f} s (max_block_ms or delivery_timeout_ms): the topic has the "
+            f"{duration(now - since)} (max_block_ms or delivery_timeout_ms): the topic has the "
             f"partitions 0 to {len(info.partitions) - 1}. Use one of these, or add partitions"
         )

@@ -50,7 +50,7 @@ class Sender:
         parts: Sequence[Requester] = (refresher, *requesters)
         self._requester_of = {kind: each for each in parts for kind in each.requests}
         self._is_busy = False
-        """True if records, responses or connections were waited for in the last round."""
+        """True if records or responses were waited for at the end of the last round."""
         self._late_at: float | None = None
         """No batch, pending record or connection is late before this time."""
         client.responded = self._take_response
@@ -92,9 +92,7 @@ class Sender:
         self._expiry.report_refused(now)
         expiry = self._accumulator.next_deadline()
         self._late_at = _earliest(expiry, self._client.next_timeout())
-        self._is_busy = (
-            expiry is not None or not self._is_quiet or self._client.total_in_flight() > 0
-        )
+        self._is_busy = expiry is not None or self._client.total_in_flight() > 0
         return _earliest(deadline, self._late_at, logs.tell_due())
 
     def _take_completed(self, now: float) -> None:

@@ -154,7 +154,7 @@ def decode_json(data: bytes) -> Any:
     text = data.decode()
     value = _DECODER.decode(text)
     if _SURROGATE.search(text):
-        json.dumps(value, ensure_ascii=False).encode()
+        json.dumps(_WITH_REPEATED_NAMES.decode(text), ensure_ascii=False).encode()
     return value
 
 
@@ -170,3 +170,4 @@ def _refused(constant: str) -> None:
 
 
 _DECODER: Final = json.JSONDecoder(parse_float=_finite, parse_constant=_refused)
+_WITH_REPEATED_NAMES: Final = json.JSONDecoder(object_pairs_hook=list)

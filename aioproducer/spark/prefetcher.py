@@ -7,9 +7,12 @@ import logging
 from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass
-from threading import Semaphore, Thread
+from queue import SimpleQueue
+from threading import Thread
 from time import monotonic
 from typing import Final, Generic, Self, TypeVar
+
+from aioproducer.wording import duration
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +52,10 @@ class Prefetcher(Generic[T]):
         self._name = name
         self._patience = patience
         self._there: asyncio.Queue[T | _End] = asyncio.Queue()
-        self._room = Semaphore(AHEAD - 1)  # the first item is asked for without
+        self._room: SimpleQueue[None] = SimpleQueue()
+        """An item for each item that may be read; the first one is asked for without."""
+        for _ in range(AHEAD - 1):
+            self._room.put(None)
         self._stopping = False
         self._ended = False
         self._thread = Thread(target=self._run, name=name, daemon=True)
@@ -68,7 +74,7 @@ class Prefetcher(Generic[T]):
             raise StopAsyncIteration
         item = await self._there.get()
         if not isinstance(item, _End):
-            self._room.release()
+            self._room.put(None)
             return item
         self._ended = True
         try:
@@ -89,11 +95,13 @@ class Prefetcher(Generic[T]):
         await gone.wait()
         interrupter.join()
         if self._thread.is_alive():
-            logger.error("%s did not end within %g s and is abandoned", self._name, self._patience)
+            logger.error(
+                "%s did not end within %s and is abandoned", self._name, duration(self._patience)
+            )
 
     def _stop(self) -> None:
         self._stopping = True
-        self._room.release()
+        self._room.put(None)
 
     # --- in the threads --------------------------------------------------------------------
 
@@ -104,7 +112,7 @@ class Prefetcher(Generic[T]):
                 for item in items:
                     self._tell(self._there.put_nowait, item)
                     del item  # the next one is made meanwhile
-                    self._room.acquire()
+                    self._room.get()
                     if self._stopping:
                         break
         except BaseException as raised:

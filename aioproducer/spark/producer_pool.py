@@ -9,12 +9,13 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from threading import Lock, Timer
+from threading import Timer
 from typing import Final
 
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import ProducerError
 from aioproducer.runtime import forks
+from aioproducer.runtime.locks import free_lock
 from aioproducer.sync import Producer
 
 logger = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ class ProducerPool:
         forks.in_child(self._empty)
 
     def _empty(self) -> None:
-        self._lock = Lock()
+        self._lock = free_lock()
         self._kept: dict[ProducerConfig, _Kept] = {}
 
     @contextmanager

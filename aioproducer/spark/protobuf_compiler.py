@@ -15,6 +15,7 @@ from typing import Final
 from aioproducer.errors import ConfigError
 from aioproducer.schema_registry.extras import needed
 from aioproducer.schema_registry.protobuf.schema import file_of
+from aioproducer.wording import duration
 
 _COMPILER: Final = "grpc_tools"
 _SECONDS: Final = 60.0
@@ -76,6 +77,6 @@ def _run(*arguments: str) -> None:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise ConfigError(f"protoc has not ended within {_SECONDS:.0f} seconds") from None
+        raise ConfigError(f"protoc has not ended within {duration(_SECONDS)}") from None
     if done.returncode:
         raise ConfigError(f"protoc refuses the Protobuf schema: {done.stderr.strip()[:1000]}")

@@ -6,14 +6,15 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from threading import Lock
 from typing import Final
 
 from aioproducer.errors import ConfigError, ProducerError, SchemaRegistryUnavailableError
+from aioproducer.runtime.locks import free_lock
 from aioproducer.schema_registry import Schema, SchemaRegistry
 from aioproducer.spark.encodings import ColumnEncoding, RecordSchema
 from aioproducer.spark.formats import FormatOptions
 from aioproducer.spark.schemas import TypedColumn, check_latest
+from aioproducer.wording import duration
 
 _SECONDS: Final = 60.0
 """The longest time that a plan waits for a registry, as long as a producer waits by default."""
@@ -36,7 +37,7 @@ class Registries:
     """
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._lock = free_lock()
         self._known: dict[frozenset[tuple[str, str]], Known] = {}
 
     def known(self, properties: Mapping[str, str]) -> Known:
@@ -91,7 +92,7 @@ async def _ask(formats: FormatOptions, columns: Sequence[TypedColumn]) -> list[C
         if not bound.expired() or isinstance(error, ProducerError):
             raise
         raise SchemaRegistryUnavailableError(
-            f"the schema registry has not answered within {_SECONDS:.0f} seconds"
+            f"the schema registry has not answered within {duration(_SECONDS)}"
         ) from None
     finally:
         await known.registry.close()

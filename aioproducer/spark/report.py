@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from aioproducer.bulk.send_report import OffsetRange
 from aioproducer.model import TopicPartition
+from aioproducer.wording import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,9 @@ class WriteReport:
             f"{place} from {there.first} to {there.last}"
             for place, there in sorted(self.ranges.items())
         )
-        return f"{self.records:,} records written" + (f" ({places})" if places else "")
+        return f"{counted(self.records, 'record', ',')} written" + (
+            f" ({places})" if places else ""
+        )
 
 
 def _joined(one: OffsetRange, other: OffsetRange) -> OffsetRange:

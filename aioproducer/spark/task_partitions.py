@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from aioproducer.errors import IllegalStateError
 from aioproducer.model import TopicPartition
 from aioproducer.records.arrow import murmur2_partitions
+from aioproducer.wording import counted
 
 _LONGEST_START: Final = 61
 """The most rows of a first batch. A prime, as attempts are numbered through all tasks; with fewer
@@ -77,9 +78,9 @@ class TaskPartitions:
         count = len(partitions)
         if self._task >= count:
             raise IllegalStateError(
-                f"task {self._task} has rows without a key, and {topic!r} has {count} partitions. "
-                "With exactly_once each partition takes the rows of one task: write "
-                f"df.coalesce({count})"
+                f"task {self._task} has rows without a key, and {topic!r} has "
+                f"{counted(count, 'partition')}. With exactly_once each partition takes "
+                f"the rows of one task: write df.coalesce({count})"
             )
         return partitions[(self._task + self._shift) % count]
 

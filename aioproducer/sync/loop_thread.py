@@ -26,6 +26,7 @@ from aioproducer.sync.inbox import Entry, Inbox, Marker
 from aioproducer.sync.pump import Pump
 from aioproducer.sync.record_future import Outcomes
 from aioproducer.sync.standstill import stops_at_forks
+from aioproducer.wording import duration
 
 _Answer = TypeVar("_Answer")
 
@@ -187,8 +188,8 @@ class LoopThread:
         """Wait for room in the inbox."""
         if not self._inbox.wait(thread, size, timeout):
             refused = errors.BufferExhaustedError(
-                f"no memory became free within {timeout} s (max_block_ms; a callback does "
-                "not wait): send more slowly, or raise buffer_memory"
+                f"no memory became free within {duration(timeout or 0.0)} (max_block_ms; "
+                "a callback does not wait): send more slowly, or raise buffer_memory"
             )
             self.call_soon(self._core.record_failed, refused)
             raise refused
@@ -199,14 +200,14 @@ class LoopThread:
         """The result of ``call`` in the loop. Raises an error if the thread ends."""
         self._check(waits=True)
         question = _Question(call)
-        self._questions[question] = None
         try:
+            self._questions[question] = None
             if not self.call_soon(question.ask):
                 raise errors.anew(self._refusal)
             with suppress(Empty):
                 question.answers.get(timeout=timeout)
         finally:
-            del self._questions[question]
+            self._questions.pop(question, None)
             if not question.answered:
                 self.call_soon(question.cancel)
         if question.answered:
@@ -214,7 +215,8 @@ class LoopThread:
         if self.ended:
             raise errors.anew(self._refusal)
         raise errors.ProducerTimeoutError(
-            f"the call of producer {self._core.client_id!r} was not done within {timeout} s"
+            f"the call of producer {self._core.client_id!r} was not done "
+            f"within {duration(timeout or 0.0)}"
         )
 
     def _check(self, *, waits: bool) -> None:

@@ -9,12 +9,12 @@ from concurrent.futures._base import CANCELLED, CANCELLED_AND_NOTIFIED, FINISHED
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from threading import RLock
 from typing import Any, Final, TypeAlias
 
 from aioproducer.errors import ProducerError, anew
 from aioproducer.model import RecordMetadata
 from aioproducer.records.acceleration import hide, show
+from aioproducer.runtime.locks import free_lock
 
 logger = logging.getLogger(__name__)
 
@@ -31,14 +31,13 @@ class Outcomes:
     def __init__(self) -> None:
         self.lost: ProducerError | None = None
         """The error of pending futures in a forked child: only the parent gets outcomes."""
-        self.lock = RLock()
+        self.lock = free_lock()
         """The standard library's functions hold it as they look at several futures. The producer
         never takes it."""
 
     def disown(self, error: ProducerError) -> None:
         """Fail pending futures with ``error`` in a forked child, when they are asked."""
         self.lost = error
-        self.lock = RLock()  # another thread may have held it at the fork
 
 
 class RecordFuture(Future[RecordMetadata]):
@@ -156,7 +155,7 @@ class RecordFuture(Future[RecordMetadata]):
         if self._state == CANCELLED:
             self._state = CANCELLED_AND_NOTIFIED
             return False
-        raise RuntimeError(f"Future in unexpected state: {self._state}")
+        return super().set_running_or_notify_cancel()  # raises the reason
 
     def set_result(self, result: RecordMetadata) -> None:
         self._refuse_if_done()
@@ -192,7 +191,7 @@ class RecordFuture(Future[RecordMetadata]):
     # --- for wait() and as_completed() of concurrent.futures ---------------------------------
 
     @property
-    def _condition(self) -> RLock:  # type: ignore[override]
+    def _condition(self) -> Any:  # type: ignore[override]
         return self._outcomes.lock
 
     @property

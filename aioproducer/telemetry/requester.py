@@ -35,6 +35,7 @@ from aioproducer.telemetry.requests import (
 )
 from aioproducer.telemetry.states import TERMINATION_SECONDS, TelemetryState, TelemetryStates
 from aioproducer.telemetry.subscription import SubscriptionResponse
+from aioproducer.wording import counted, duration
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -241,10 +242,14 @@ class TelemetryRequester(Requester):
         elif states.state is TelemetryState.PUSH_NEEDED:
             interval, metrics = response.subscription.interval, response.subscription.selection
             instance_id = str(states.client_instance_id)
-            logger.debug("The brokers ask for %d metrics every %g s", len(metrics), interval)
+            logger.debug(
+                "The brokers ask for %s every %s",
+                counted(len(metrics), "metric"),
+                duration(interval),
+            )
             self._info(
-                "The brokers ask for metrics, and get them every %g s from client instance id %s",
-                interval,
+                "The brokers ask for metrics, and get them every %s from client instance id %s",
+                duration(interval),
                 instance_id,
                 client_instance_id=instance_id,
             )
@@ -294,7 +299,7 @@ class TelemetryRequester(Requester):
         except TimeoutError:
             failures = "; ".join(map(str, self._client.failures().values()))
             raise ProducerTimeoutError(
-                f"no broker has assigned a client instance id within {timeout:g} s"
+                f"no broker has assigned a client instance id within {duration(timeout)}"
                 f"{': ' if failures else ''}{failures}"
             ) from None
         finally:

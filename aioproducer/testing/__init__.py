@@ -16,9 +16,13 @@ if TYPE_CHECKING:
     from aioproducer.testing.read_records import ReadRecords, read_back, read_back_sync
     from aioproducer.testing.schema_registry_server import SchemaRegistryServer
     from aioproducer.testing.sent_record import SentRecord
+    from aioproducer.testing.simulation.cluster import SimulatedCluster
+    from aioproducer.testing.simulation.loop import DeadlockError
+    from aioproducer.testing.simulation.world import SimulatedWorld, simulate
     from aioproducer.testing.topic_expectations import TopicExpectations, expect
 
 _MODULES = {
+    "DeadlockError": "simulation.loop",
     "Expectations": "expectations",
     "FaultProxy": "fault_proxy",
     "InMemorySchemaRegistry": "in_memory_registry",
@@ -28,11 +32,14 @@ _MODULES = {
     "ReadRecords": "read_records",
     "SchemaRegistryServer": "schema_registry_server",
     "SentRecord": "sent_record",
+    "SimulatedCluster": "simulation.cluster",
+    "SimulatedWorld": "simulation.world",
     "SyncMockProducer": "mock_producer",
     "TopicExpectations": "topic_expectations",
     "expect": "topic_expectations",
     "read_back": "read_records",
     "read_back_sync": "read_records",
+    "simulate": "simulation.world",
 }
 """The modules of the names. No module has the name of a function: its import would hide it."""
 
@@ -50,6 +57,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "DeadlockError",
     "Expectations",
     "FaultProxy",
     "InMemorySchemaRegistry",
@@ -59,9 +67,12 @@ __all__ = [
     "ReadRecords",
     "SchemaRegistryServer",
     "SentRecord",
+    "SimulatedCluster",
+    "SimulatedWorld",
     "SyncMockProducer",
     "TopicExpectations",
     "expect",
     "read_back",
     "read_back_sync",
+    "simulate",
 ]

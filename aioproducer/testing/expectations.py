@@ -10,6 +10,7 @@ from aioproducer.testing.expected_record import Described, ExpectedRecord, Recor
 from aioproducer.testing.pairing import pair
 from aioproducer.testing.read_records import ReadRecords
 from aioproducer.testing.unmet import listed, nearest, unmet
+from aioproducer.wording import counted
 
 __all__ = ["Expectations"]
 
@@ -40,7 +41,7 @@ class Expectations:
         matching = [each for each in self.records if expected.matches(each)]
         if len(matching) == count if count is not None else matching:
             return self
-        wanted = "a record" if count is None else f"{count:,} records"
+        wanted = "a record" if count is None else counted(count, "record", ",")
         problem = f"expected {wanted}{_with(expected)}"
         if count is not None:
             problem += f", and there are {len(matching):,}"
@@ -86,8 +87,8 @@ class Expectations:
         if not missing:
             lists += listed("not expected:", extra)
         problem = (
-            f"expected exactly {len(wanted):,} records: {len(missing):,} of them are missing, "
-            f"and {len(extra):,} others are there"
+            f"expected exactly {counted(len(wanted), 'record', ',')}: {len(missing):,} missing, "
+            f"and {len(extra):,} too many"
         )
         raise unmet(problem, self.records, lists)
 
@@ -107,7 +108,7 @@ class Expectations:
         found = {where: _found_in_order(wanted, log) for where, log in logs.items()}
         if not wanted or any(len(each) == len(wanted) for each in found.values()):
             return self
-        problem = f"expected {len(wanted):,} records in this order in one partition"
+        problem = f"expected {counted(len(wanted), 'record', ',')} in this order in one partition"
         if not found:
             raise unmet(problem, self.records)
         where = max(found, key=lambda each: len(found[each]))

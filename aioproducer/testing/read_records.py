@@ -11,6 +11,7 @@ from aioproducer.config.reader_options import READER_OPTIONS
 from aioproducer.errors import IllegalStateError, ProducerTimeoutError
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.reader import Assignment, Position, Reader
+from aioproducer.wording import counted, duration
 
 __all__ = ["PATIENCE", "ReadOptions", "ReadRecords", "read_back", "read_back_sync"]
 
@@ -87,8 +88,9 @@ async def read_back(
         if not scope.expired():
             raise
         raise ProducerTimeoutError(
-            f"{assignment!r:.200} was not read to its end within {timeout:g} s: "
-            f"{len(records):,} records were read; look at the brokers, or allow more by timeout="
+            f"{assignment!r:.200} was not read to its end within {duration(timeout)}: "
+            f"{counted(len(records), 'record', ',')} read; look at the brokers, or allow more by"
+            " timeout="
         ) from error
 
 

@@ -8,6 +8,7 @@ from typing import Final
 from aioproducer.model import ConsumerRecord
 from aioproducer.testing.expected_record import ExpectedRecord, describe
 from aioproducer.testing.read_records import ReadRecords
+from aioproducer.wording import counted
 
 __all__ = ["listed", "nearest", "place", "unmet"]
 
@@ -31,7 +32,7 @@ def place(records: Sequence[ConsumerRecord]) -> str:
         where = f"{partitions[0]}, read up to offset {records.positions[partitions[0]]}"
     else:
         topics = ", ".join(sorted({each.topic for each in partitions}))
-        where = f"{topics}, {len(partitions)} partitions"
+        where = f"{topics}, {counted(len(partitions), 'partition')}"
     hidden = "; those of aborted and open transactions are left out"
     return f"{count} of {where} ({records.isolation_level}{hidden * _hides(records)})"
 

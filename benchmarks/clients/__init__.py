@@ -86,6 +86,13 @@ CLIENTS = {
             tls={"security.protocol": "ssl", "ssl.ca.location": ""},
         ),
         Client(
+            "confluent-idempotent",
+            "confluent_client",
+            "confluent-kafka",
+            tuned.CONFLUENT_IDEMPOTENT,
+            defaults.CONFLUENT_IDEMPOTENT,
+        ),
+        Client(
             "confluent-aio",
             "confluent_aio_client",
             "confluent-kafka",

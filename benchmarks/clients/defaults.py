@@ -34,6 +34,11 @@ CONFLUENT = {
     **_defaults(tuned.CONFLUENT, _ACKS, "compression.type"),
     "keyed": _MURMUR2,
 }
+CONFLUENT_IDEMPOTENT = {
+    name: {**settings, "enable.idempotence": True}
+    for name, settings in CONFLUENT.items()
+    if name in tuned.CONFLUENT_IDEMPOTENT
+}
 CONFLUENT_AIO = {
     **_defaults(
         # A lone record waits for a second, until others would have filled a batch of its own.

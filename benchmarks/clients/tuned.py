@@ -89,6 +89,12 @@ CONFLUENT: Mapping[str, Settings] = {
     "many_partitions": {"acks": "all", "linger.ms": 0},
 }
 
+# With the guarantee that ours gives by default: at most five requests to a broker in flight.
+CONFLUENT_IDEMPOTENT: Mapping[str, Settings] = {
+    name: {**CONFLUENT[name], "enable.idempotence": True}
+    for name in ("bulk", "bulk_1k", "bound_1k", "far", "far_1k")
+}
+
 # Its futures are resolved in threads by calls that only asyncio's own loop bears: no uvloop.
 _AIO: Mapping[str, Settings] = {
     # Not those of many topics: each is a call of its own in a thread, which takes minutes.

@@ -135,7 +135,7 @@ async def test_the_delivery_timeout_holds_in_the_line_too(
 
 async def test_ten_thousand_tasks_wait_when_every_broker_dies(start_kafka: StartKafka) -> None:
     kafka = await start_kafka(3, {"orders": 6})
-    options: dict[str, Any] = {"request_timeout_ms": 1_500, "delivery_timeout_ms": 3_000}
+    options: dict[str, Any] = {"request_timeout_ms": 3_000, "delivery_timeout_ms": 6_000}
     slowest_turn = 0.0
 
     async def send(producer: Producer, number: int) -> float:
@@ -165,7 +165,7 @@ async def test_ten_thousand_tasks_wait_when_every_broker_dies(start_kafka: Start
         tasks += [asyncio.create_task(send(producer, number)) for number in range(1, 10_000, 2)]
         waited = await asyncio.wait_for(asyncio.gather(*tasks), PATIENCE)
         pulse.cancel()
-        assert max(waited) < 3 + SLACK
+        assert max(waited) < 6 + SLACK
         assert slowest_turn < SLACK
         metrics = producer.metrics()["producer-metrics"]
         assert metrics["buffer-available-bytes"] == metrics["buffer-total-bytes"]

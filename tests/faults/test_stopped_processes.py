@@ -19,6 +19,7 @@ from aioproducer.client.cluster_client import ClusterClient
 from aioproducer.client.describe_request import DescribeRequest
 from aioproducer.testing.simulation.kafka import ClusterOptions
 from aioproducer.testing.simulation.world import SimulatedWorld
+from tests.support.simulated_world import loop_of, model_of, network_of, run_in
 
 STOPS = [1.0, 60.0, 900.0]
 """Seconds; the second is above the timeouts, the last above everything."""
@@ -63,7 +64,7 @@ class Life:
         for topic, values in self.sent.items():
             for partition in range(PARTITIONS):
                 there = [v for n, v in enumerate(values, 1) if n % PARTITIONS == partition]
-                log = self.world.cluster.log(topic, partition)
+                log = model_of(self.world).log(topic, partition)
                 assert [record.value for record in log] == there
 
 
@@ -108,7 +109,7 @@ async def queries(life: Life) -> None:
 async def requests_of_clients(life: Life) -> None:
     """An Admin and a Reader send theirs in this way."""
     config = ProducerConfig(bootstrap_servers=life.world.cluster.bootstrap_servers)
-    client = ClusterClient(config, "client", "Admin", life.world.environment())
+    client = ClusterClient(config, "client", "Admin")
     await client.start()
     try:
         found = await client.describe(["orders"])
@@ -144,20 +145,19 @@ def live(scenario: Scenario, options: dict[str, Any], stop_before: int, seconds:
     world = SimulatedWorld(stop_before, 2, timers_first=True, options=cluster)
     for topic in ("orders", "input"):
         world.cluster.create_topic(topic, PARTITIONS)
-    life = Life(world, options)
+    life, loop = Life(world, options), loop_of(world)
     stopped = False
 
     def perhaps_stop() -> None:
         nonlocal stopped
-        if not stopped and world.loop.steps == stop_before:
+        if not stopped and loop.steps == stop_before:
             stopped = True
             world.freeze(seconds)
 
-    world.loop.before_step = perhaps_stop
-    with world.entered():
-        world.run(scenario(life))
+    loop.before_step = perhaps_stop
+    run_in(world, scenario(life))
     life.check()
-    assert world.loop.complaints == []
+    assert loop.complaints == []
     return stopped
 
 
@@ -181,26 +181,66 @@ def test_a_response_in_time_is_read_before_its_request_is_late(steps: int) -> No
     world = SimulatedWorld(steps, 2, timers_first=True)
     world.cluster.create_topic("orders", PARTITIONS)
     life = Life(world, PLAIN | SHORT | {"acks": 1, "delivery_timeout_ms": 10_000})
+    loop = loop_of(world)
     stopped = False
 
     async def run() -> None:
         async with life.producer() as producer:
             for _ in range(PARTITIONS):
                 await life.send(producer)
-            world.network.delay = lambda: 1.998 / 2
-            began, last = world.loop.time(), 0
+            network_of(world).delay = lambda: 1.998 / 2
+            began, last = loop.time(), 0
 
             def perhaps_stop() -> None:
                 nonlocal last, stopped
-                last += world.loop.time() >= began + 1.9
+                last += loop.time() >= began + 1.9
                 if last > steps and not stopped:
                     stopped = True
                     world.freeze(0.3)
 
-            world.loop.before_step = perhaps_stop
+            loop.before_step = perhaps_stop
             await life.send(producer)
 
-    with world.entered():
-        world.run(run())
+    run_in(world, run())
     assert stopped
+    life.check()
+
+
+ROUND_TRIP = 0.1
+LOGIN_TRIPS = 2
+"""Round trips of a login by PLAIN: the handshake and the password."""
+
+
+@pytest.mark.parametrize("in_flight", [0, 1])
+@pytest.mark.parametrize("logs_in", [False, True])
+def test_a_connection_that_a_firewall_forgot_is_not_waited_for(
+    in_flight: int, logs_in: bool
+) -> None:
+    """The next record needs a connection, the login, and two round trips."""
+    options = ClusterOptions(credentials={USER: PASSWORD} if logs_in else None)
+    world = SimulatedWorld(0, 1, timers_first=True, options=options)
+    loop, network = loop_of(world), network_of(world)
+    world.cluster.create_topic("orders", PARTITIONS)
+    network.delay = lambda: ROUND_TRIP / 2
+    life = Life(world, PLAIN | {"acks": 1, "retries": 10} | (LOGIN if logs_in else {}))
+
+    async def run() -> None:
+        async with life.producer() as producer:
+            await life.send(producer)
+            if in_flight:
+                for connection in network.connections:
+                    connection.requests.stall()
+                life.send(producer)
+            await asyncio.sleep(ROUND_TRIP)
+            for connection in network.connections:
+                connection.stall()
+            world.freeze(900.0)
+            began = loop.time()
+            await life.send(producer)
+            trips = 1 + LOGIN_TRIPS * logs_in + 2
+            allowed = 0.01 + 0.2 * in_flight
+            assert loop.time() - began == pytest.approx(trips * ROUND_TRIP, abs=allowed)
+            await producer.flush()
+
+    run_in(world, run())
     life.check()

@@ -171,9 +171,11 @@ async def test_refused_topics(admin: Admin, topic: str) -> None:
 async def test_configurations_as_another_client_reads_them(
     admin: Admin, other: AdminClient, topic: str
 ) -> None:
-    await admin.create_topic(topic, 1, 1, configs={"retention.ms": 8_000_000, "segment.ms": 9_000})
+    await admin.create_topic(topic, 1, 1, configs={"retention.ms": 8e6, "segment.ms": 9_000})
     changes: dict[str, Any] = {"retention.ms": None, "cleanup.policy": Append("compact")}
     await admin.alter_configs({topic: {**changes, "min.insync.replicas": 2}}, validate_only=True)
+    whole = {"max.message.bytes": 2.0**20, "min.cleanable.dirty.ratio": 1.0}
+    await admin.alter_configs({topic: {**whole, "max.compaction.lag.ms": 36e5}}, validate_only=True)
     await admin.alter_configs({topic: changes})
 
     def read() -> dict[str, str]:

@@ -316,7 +316,7 @@ def test_unreachable_servers_end_it_although_input_goes_on(option: list[str]) ->
         told = process.stderr.read().decode()
     assert "127.0.0.1:1" in told
     assert "Traceback" not in told
-    assert told.endswith("aioproducer: 1 of 1 records were not delivered\n")
+    assert told.endswith("aioproducer: 1 of 1 record was not delivered\n")
     assert "pending records" not in told, "the record's own error says the same"
 
 
@@ -325,7 +325,7 @@ def test_a_line_without_key_names_its_number_and_ends_the_reading(cluster: MockC
     assert done.returncode == 1
     assert done.stderr.decode().splitlines() == [
         "aioproducer: line 2: no key separator b':' in b'b2'",
-        "aioproducer: 1 of 2 records were not delivered",
+        "aioproducer: 1 of 2 records was not delivered",
     ]
     assert values(cluster, "t", 0) == [b"1"]
 
@@ -374,7 +374,7 @@ def test_a_producer_that_can_not_send_names_the_line_and_ends_the_reading(
     told = done.stderr.decode().splitlines()
     assert told[0].startswith("aioproducer: line 1: ")
     assert "transaction" in told[0]
-    assert told[-1] == "aioproducer: 1 of 1 records were not delivered"
+    assert told[-1] == "aioproducer: 1 of 1 record was not delivered"
     assert end_offset(cluster, "t") == 0
 
 
@@ -382,7 +382,7 @@ def test_sync_ends_at_the_first_failure(cluster: MockCluster) -> None:
     cluster.push_request_errors(PRODUCE, 0, MESSAGE_TOO_LARGE)
     done = produce(cluster, "t", "--sync", "-X", "retries=0", stdin=b"one\ntwo\nthree\n")
     assert done.returncode == 1
-    assert done.stderr.endswith(b"aioproducer: 1 of 2 records were not delivered\n")
+    assert done.stderr.endswith(b"aioproducer: 1 of 2 records was not delivered\n")
     assert values(cluster, "t", 0) == [b"one"]
 
 
@@ -435,7 +435,7 @@ def test_typing_at_a_terminal(cluster: MockCluster, terminal: Terminal) -> None:
         wait_until(lambda: end_offset(cluster, "t") == 1)
         terminal.type(b"\x04")  # Ctrl-D
         assert process.wait(PATIENCE) == 0
-    wait_until(lambda: terminal.shows("1 records delivered"))
+    wait_until(lambda: terminal.shows("1 record delivered"))
     assert values(cluster, "t", 0) == [b"hello"]
 
 

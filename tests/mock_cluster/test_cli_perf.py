@@ -163,7 +163,7 @@ def test_a_second_interrupt_gives_up(cluster: MockCluster, options: list[str]) -
         out, told = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert b" records sent, " in out
-    assert b"records were not delivered" in told
+    assert re.search(rb"records? (was|were) not delivered", told)
 
 
 def test_a_terminal_shows_a_table_while_the_run_lasts(cluster: MockCluster) -> None:
@@ -188,7 +188,7 @@ def test_the_brokers_refusal_ends_the_run(cluster: MockCluster) -> None:
     assert found["failed"] > 0
     first, *_, last = done.stderr.splitlines()
     assert "authoriz" in first.lower()
-    assert last.endswith(" records were not delivered")
+    assert re.search("records? (was|were) not delivered$", last)
 
 
 def test_without_brokers_there_is_one_line() -> None:

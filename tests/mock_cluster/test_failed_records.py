@@ -286,7 +286,7 @@ async def test_close_does_not_wait_for_a_hook_that_hangs(
     async with asyncio.timeout(PATIENCE):
         assert await producer.close(0.5) == 1
     assert isinstance(future.exception(), ProducerClosedError)
-    assert "1 failed records were not handled by on_failed" in caplog.text
+    assert "on_failed has not handled 1 failed record before" in caplog.text
 
 
 @pytest.mark.parametrize("first", ["hook", "application"])
@@ -327,7 +327,7 @@ async def test_flush_waits_for_the_hook_within_its_bound(orders: MockCluster) ->
     producer = await started(orders, on_failed=hook)
     orders.push_request_errors(PRODUCE, POLICY_VIOLATION)
     future = producer.send("orders", b"v", partition=0)
-    with pytest.raises(ProducerTimeoutError, match="on_failed has not handled 1 failed records"):
+    with pytest.raises(ProducerTimeoutError, match="on_failed has not handled 1 failed record"):
         await producer.flush(0.5)
     assert isinstance(future.exception(), errors.PolicyViolationError)
     flushed = asyncio.ensure_future(producer.flush())
@@ -435,7 +435,7 @@ async def test_dead_letters_that_fail_are_no_dead_letters_again(
             ("orders", b"1"),
         ]
     else:
-        assert re.search("could not keep [12] failed records of topic orders", caplog.text)
+        assert re.search("could not keep [12] failed records? of topic orders", caplog.text)
 
 
 async def test_close_gives_the_fallback_its_time_while_the_cluster_is_down(

@@ -51,7 +51,6 @@ NEEDLESS = {
         "aioproducer.bulk",
         "aioproducer.cli",
         "aioproducer.core.check",
-        "aioproducer.metrics.names",
         "aioproducer.sync",
         "aioproducer.testing",
     ),

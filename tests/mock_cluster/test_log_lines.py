@@ -55,7 +55,7 @@ async def test_a_life_is_told_in_few_lines(
     assert told[1].startswith("INFO [shop] Connected to cluster mockCluster")
     assert told[1].endswith("with the brokers 1, 2, 3")
     assert told[2].startswith("INFO [shop] Producer id ")
-    assert told[3] == "INFO [shop] Closed: 10000 records were delivered, 0 failed"
+    assert told[3] == "INFO [shop] Closed: 10000 records delivered, 0 failed"
 
 
 def test_the_blocking_producer_tells_the_same(
@@ -139,7 +139,7 @@ async def test_a_partition_that_is_not_there_fails_a_pending_record_with_a_line(
         metrics = producer.metrics()["producer-metrics"]
         assert metrics["record-error-total"] == 1
     (told,) = lines(caplog, logging.ERROR)
-    assert told.startswith("ERROR [shop] 1 pending records for orders failed: the partitioner")
+    assert told.startswith("ERROR [shop] 1 pending record for orders failed: the partitioner")
 
 
 async def test_brokers_that_are_down_under_load_make_few_lines(

@@ -98,7 +98,9 @@ async def test_flush_gives_up_after_its_timeout_and_the_records_go_on(orders: Mo
     producer = await started(orders)
     orders.set_broker_down(ALL_BROKERS)
     future = producer.send("orders", b"v", partition=0)
-    with pytest.raises(ProducerTimeoutError, match=r"flush\(\) gave up.*1 batches") as raised:
+    with pytest.raises(
+        ProducerTimeoutError, match=r"flush\(\) gave up.*1 batch and 0 pending records have"
+    ) as raised:
         await producer.flush(0.05)
     assert isinstance(raised.value, TimeoutError)
     with pytest.raises(ProducerTimeoutError):

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from typing import TYPE_CHECKING, Final
 
 from aioproducer.testing.simulation.kafka.faults import RequestFaults
 from aioproducer.testing.simulation.world import SimulatedWorld
 from tests.simulation.plan import Event
+from tests.support.simulated_world import (
+    change,
+    connections_to,
+    loop_of,
+    model_of,
+    network_of,
+)
 
 if TYPE_CHECKING:
     from tests.simulation.life import Life
@@ -28,10 +36,10 @@ class Network:
     """The delays of a life's network."""
 
     def __init__(self, world: SimulatedWorld, kind: str) -> None:
-        self.random = world.random("network")
+        self.random = Random(f"{world.seed} network")
         self.least, self.most = _BASE_DELAYS[kind]
         self.factor = 1.0
-        world.network.delay = self.delay
+        network_of(world).delay = self.delay
 
     def delay(self) -> float:
         """Seconds that the next bytes are under way."""
@@ -50,7 +58,7 @@ class Faults:
         self.life = life
         self.world = life.world
         self.cluster = life.world.cluster
-        self.model = life.world.cluster.model
+        self.model = model_of(life.world)
         self.network = network
         self._at_peace = False
         self._repairs: dict[Callable[[], object], None] = {}
@@ -68,7 +76,7 @@ class Faults:
                 repair()
 
         self._repairs[repair] = None
-        self.world.loop.outside.call_later(seconds, end)
+        loop_of(self.world).outside.call_later(seconds, end)
 
     def end_all(self) -> None:
         """Make peace: everything is repaired, and nothing more goes wrong."""
@@ -91,7 +99,7 @@ class Faults:
 
     def cut(self, broker: int, requests: float, responses: float) -> None:
         """All connections are reset; a part of what is under way arrives."""
-        for connection in self.cluster.connections(broker):
+        for connection in connections_to(self.world, broker):
             connection.cut(
                 int(connection.requests.under_way * requests),
                 int(connection.responses.under_way * responses),
@@ -99,7 +107,7 @@ class Faults:
 
     def stall(self, broker: int, which: str, seconds: float) -> None:
         """Connections pass nothing on in one or both directions, and go on later."""
-        stalled = list(self.cluster.connections(broker))
+        stalled = connections_to(self.world, broker)
         for connection in stalled:
             for name in ("requests", "responses"):
                 if which in (name, "both"):
@@ -114,7 +122,7 @@ class Faults:
 
     def forget(self, broker: int) -> None:
         """A firewall forgets the connections, until there is peace."""
-        for connection in self.cluster.connections(broker):
+        for connection in connections_to(self.world, broker):
             connection.stall()
             self._repairs[connection.cut] = None
 
@@ -129,9 +137,9 @@ class Faults:
 
     def silent(self, broker: int, seconds: float) -> None:
         """New connections to a broker are not answered."""
-        address = self.cluster.address(broker)
-        self.world.network.silent.add(address)
-        self._later(seconds, lambda: self.world.network.silent.discard(address))
+        address, silent = self.model.host(broker), network_of(self.world).silent
+        silent.add(address)
+        self._later(seconds, lambda: silent.discard(address))
 
     def mute(self, broker: int, seconds: float) -> None:
         """Requests arrive at a broker, but nothing comes back from it, on new connections too."""
@@ -164,8 +172,7 @@ class Faults:
 
     def shrink(self, topic: str, partition: int, broker: int, seconds: float) -> None:
         """A replica is out of sync for a while."""
-        self.model.shrink_isr(topic, partition, broker, self.cluster.now, seconds)
-        self.cluster.moved_on()
+        change(self.world, self.model.shrink_isr, topic, partition, broker, seconds=seconds)
 
     def fail(self, api: int, code: int, times: int) -> None:
         """The next requests are answered by an error."""
@@ -185,35 +192,30 @@ class Faults:
 
     def delete_records(self, topic: str, partition: int, records: int) -> None:
         """The oldest records are deleted."""
-        self.model.delete_records(topic, partition, records, self.cluster.now)
-        self.cluster.moved_on()
+        change(self.world, self.model.delete_records, topic, partition, records)
 
     def truncate(self, topic: str, partition: int, share: float) -> None:
         """The newest records are lost, by an election that was not clean."""
         log = self.model.log(topic, partition)
         end = log[-1].offset + 1 if log else 0
-        self.model.truncate(topic, partition, int(end * share), self.cluster.now)
-        self.cluster.moved_on()
+        change(self.world, self.model.truncate, topic, partition, int(end * share))
 
     def recreate(self, topic: str) -> None:
         """A topic is deleted, and made anew."""
         if len(self.life.down) == self.life.plan.brokers:
             return
-        self.model.recreate_topic(topic, self.cluster.now)
-        self.cluster.moved_on()
+        change(self.world, self.model.recreate_topic, topic)
 
     def time_out(self, producer: str) -> None:
         """The coordinator aborts the open transaction of a producer."""
         options = self.life.plan.producers.get(producer, {})
         transactional_id = str(options.get("transactional_id"))
         if transactional_id in self.model.transactions():
-            self.model.time_out_transaction(transactional_id, self.cluster.now)
-            self.cluster.moved_on()
+            change(self.world, self.model.time_out_transaction, transactional_id)
 
     def expire_ids(self) -> None:
         """The brokers forget the producers."""
-        self.model.expire_producer_ids(self.cluster.now)
-        self.cluster.moved_on()
+        change(self.world, self.model.expire_producer_ids)
 
     def fence(self) -> None:
         """Other producers start with the transactional ids."""

@@ -36,6 +36,7 @@ from aioproducer.testing.simulation.loop import BEGIN
 from tests.simulation.journal import Sent, Transaction
 from tests.simulation.plan import FORGETFUL, GROUP, TOPICS
 from tests.simulation.wire import PRODUCE, values_of
+from tests.support.simulated_world import model_of
 
 if TYPE_CHECKING:
     from tests.simulation.life import Life
@@ -94,7 +95,7 @@ class Judge:
         self.life = life
         self.plan = life.plan
         self.journal = life.journal
-        self.model = life.world.cluster.model
+        self.model = model_of(life.world)
 
     def violations(self) -> list[str]:
         """Every broken promise, in words."""

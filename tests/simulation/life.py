@@ -8,6 +8,7 @@ import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from random import Random
 from typing import Any, Final
 
 from aioproducer import (
@@ -36,10 +37,13 @@ from tests.simulation.plan import (
     Step,
 )
 from tests.simulation.wire import Wire
+from tests.support.simulated_world import loop_of, model_of, network_of, run_in
 
 PATIENCE: Final = 2_000.0
 """Seconds of the virtual clock after which a call that should have ended has not."""
 MOST_STEPS: Final = 400_000
+SLOW_REPLICAS: Final = 0.1, 0.5
+"""Seconds until a slow follower has what its leader has."""
 TRANSACTIONS_END: Final = 70.0
 """Seconds in which coordinators abort transactions that nobody ends."""
 HEAL: Final = 30.0
@@ -54,6 +58,7 @@ class Life:
         options = ClusterOptions(
             transaction_version=plan.transaction_version,
             topic_config={"min.insync.replicas": "2" if plan.brokers == 3 else "1"},
+            replication=SLOW_REPLICAS if plan.slow_replicas else ClusterOptions.replication,
             names_duplicates=plan.names_duplicates,
             metadata=(0.0, plan.news_takes),
             credentials={USER: PASSWORD} if plan.session_lifetime_ms else None,
@@ -62,9 +67,9 @@ class Life:
         self.world = SimulatedWorld(
             plan.seed, plan.brokers, timers_first=plan.timers_first, options=options
         )
-        self.loop = self.world.loop
+        self.loop = loop_of(self.world)
         self.loop.step_seconds = plan.step_seconds
-        executor = self.world.random("executor")
+        executor = Random(f"{plan.seed} executor")
         self.loop.executor_delay = lambda: executor.choice(plan.executor_delays)
         self.journal = Journal()
         self.applications: dict[str, Application] = {}
@@ -84,7 +89,7 @@ class Life:
         self._faults = Faults(self, Network(self.world, plan.delays))
         for name, partitions in {**TOPICS, INPUT: PARTITIONS_OF_INPUT}.items():
             self.world.cluster.create_topic(name, partitions)
-        self.world.network.on_connection = self._follow
+        network_of(self.world).on_connection = self._follow
 
     def _follow(self, connection: Connection) -> None:
         number = len(self.wires) + 1
@@ -184,15 +189,13 @@ class Life:
     def live(self) -> Journal:
         """Live the plan, from its beginning to its end."""
         gc.collect(1)  # the life before, which was young at its end
-        gc.disable()
         try:
-            with self.world.entered(), _without_log():
-                self.world.run(self._main())
+            with _without_log():
+                run_in(self.world, self._main())
         except Exception as error:
             self.journal.broken("it_lives", f"the life ended by {type(error).__name__}: {error}")
         finally:
             self._faults.network.factor = 1.0
-            gc.enable()
         gc.collect(0)
         return self.journal
 
@@ -357,7 +360,7 @@ class Life:
 
     async def _read_from_beyond(self) -> list[Any]:
         """The records that a reader finds whose positions are behind the ends of the logs."""
-        model = self.world.cluster.model
+        model = model_of(self.world)
         beyond = {
             TopicPartition(topic, number): model.high_watermark(topic, number) + 5
             for topic, partitions in TOPICS.items()
@@ -380,7 +383,7 @@ class Life:
             self.journal.broken("nothing_is_left", f"tasks are left: {sorted(left)}")
         if self.loop.timers:
             self.journal.broken("nothing_is_left", f"timers are left: {self.loop.timers}")
-        if self.world.network.connections:
+        if network_of(self.world).connections:
             self.journal.broken("nothing_is_left", "connections are left")
 
 

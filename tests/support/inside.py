@@ -6,7 +6,7 @@ from typing import Any
 
 from aioproducer import Producer, sync
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
-from aioproducer.client.environment import Environment
+from aioproducer.client.environment import Environment, use_environment
 from aioproducer.core.engine import Engine
 from aioproducer.core.lifecycle import Lifecycle
 from aioproducer.core.producer_core import ProducerCore
@@ -55,6 +55,8 @@ def in_environment(environment: Environment) -> type[Producer]:
     """Producers with other clocks, another network, or chance that repeats itself."""
 
     class ProducerElsewhere(Producer):
-        _environment = environment
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            with use_environment(environment):
+                super().__init__(*arguments, **options)
 
     return ProducerElsewhere

@@ -110,6 +110,68 @@ def test_repeats_are_told_after_a_second_ten_and_each_minute(
     assert (second.repeats, second.repeated_records, second.records) == (6, 60, 10)
 
 
+def failed(topic: str) -> None:
+    LOGGER.repeated(
+        logging.ERROR, "failed", "2 records for %s failed", topic, records=2, topic=topic
+    )
+
+
+def test_an_outage_of_thousands_of_topics_is_a_few_lines(
+    client: logs.ClientLog, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(2):
+        for number in range(3_000):
+            failed(f"topic-{number}")
+        clock.now += 1
+        logs.tell_due()
+    assert caplog.messages == [
+        "[shop] 2 records for topic-0 failed",
+        "[shop] 2 records for topic-2999 failed (2998 more times, 5996 records, for topic-1,"
+        " topic-2, topic-3 and 2995 other topics, in 1 s)",
+    ]
+    last: Any = caplog.records[-1]
+    assert (last.topic, last.repeated_topics) == ("topic-2999", 2998)
+
+
+@pytest.mark.parametrize(
+    ("topics", "told"),
+    [
+        ("aa", "2 records for a failed"),
+        ("aba", "2 records for a failed (1 more time, 2 records, for b, in 1 s)"),
+        ("abca", "2 records for a failed (2 more times, 4 records, for b and c, in 1 s)"),
+        ("abcda", "2 records for a failed (3 more times, 6 records, for b, c and d, in 1 s)"),
+        (
+            "abcdea",
+            "2 records for a failed (4 more times, 8 records, for b, c, d and 1 other topic,"
+            " in 1 s)",
+        ),
+    ],
+)
+def test_a_few_topics_are_named(
+    topics: str, told: str, client: logs.ClientLog, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    for topic in topics:
+        failed(topic)
+    clock.now += 1
+    logs.tell_due()
+    assert caplog.messages[1:] == [f"[shop] {told}"]
+
+
+def test_a_topic_that_joins_a_long_outage_is_told_within_a_second(
+    client: logs.ClientLog, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(100):
+        failed("orders")
+        clock.now += 1
+        logs.tell_due()
+    before = len(caplog.messages)
+    failed("payments")
+    failed("orders")
+    clock.now += 1
+    logs.tell_due()
+    assert [each for each in caplog.messages[before:] if "payments" in each]
+
+
 def test_what_is_held_back_is_told_at_the_end(
     client: logs.ClientLog, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
-from aioproducer.client.describe_request import DescribeRequest
+from aioproducer.client.describe_request import ClusterDescription, DescribeRequest
 from aioproducer.core.cluster_queries import ClusterQueries
 from aioproducer.errors import AuthenticationError, BootstrapError, NetworkError, ProducerError
+from aioproducer.runtime.patience import PatientTimeout
+from aioproducer.wording import duration
 
-_THE_CLUSTER: Final = DescribeRequest(())
+WHOLE_CLUSTER: Final = DescribeRequest(None)
+"""Asks for all topics as well."""
 
 
-async def bootstrap(cluster: ClusterQueries, timeout: float) -> None:
-    """Ask each bootstrap server in turn, until one has responded.
+async def bootstrap(cluster: ClusterQueries, timeout: float) -> ClusterDescription:
+    """The cluster with all topics, as the first bootstrap server that responds describes it.
 
     Raises:
         AuthenticationError: the last of the servers has refused the login.
@@ -22,19 +24,19 @@ async def bootstrap(cluster: ClusterQueries, timeout: float) -> None:
     reasons: list[str] = []
     last: ProducerError | None = None
     try:
-        async with asyncio.timeout(timeout):
+        async with PatientTimeout(timeout):
             for server in cluster.bootstrap_servers:
                 try:
-                    await cluster.request(_THE_CLUSTER, server)
+                    found: ClusterDescription = await cluster.request(WHOLE_CLUSTER, server)
                 except (NetworkError, AuthenticationError) as error:
                     reasons.append(str(error))
                     last = error
                 else:
-                    return
+                    return found
     except TimeoutError as error:
         if isinstance(error, ProducerError):
             raise
-        reasons.append(f"no response within {timeout:g} s (request_timeout_ms)")
+        reasons.append(f"no response within {duration(timeout)} (request_timeout_ms)")
     if isinstance(last, AuthenticationError):
         raise last
     raise BootstrapError(f"Unable to bootstrap: {'; '.join(reasons)}")

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
 
+from aioproducer import logs
+from aioproducer.client.describe_request import ClusterDescription, TopicDescription
 from aioproducer.cluster.snapshot import ClusterView
-from aioproducer.compat.aiokafka.bootstrap import bootstrap
+from aioproducer.compat.aiokafka.bootstrap import WHOLE_CLUSTER, bootstrap
 from aioproducer.compat.aiokafka.errors import translating
 from aioproducer.core.arguments import checked_topic
-from aioproducer.core.check import check
 from aioproducer.core.cluster_queries import ClusterQueries
-from aioproducer.errors import ProducerError
+from aioproducer.errors import BootstrapError, ProducerError
 from aioproducer.model import Node, TopicPartition
+from aioproducer.wording import duration
 
-_NO_CLUSTER = ClusterView({})
+logger: Final = logs.RoomLogger(__name__)
+
+_NO_CLUSTER: Final = ClusterView({})
 
 
 class BrokerMetadata(NamedTuple):
@@ -28,43 +32,69 @@ class BrokerMetadata(NamedTuple):
 
 
 class ClusterMetadata:
-    """A view of the brokers, and of the topics that the producer uses."""
+    """A view of the brokers and topics of the cluster.
+
+    It is as old as the last description of the whole cluster, and as new as the producer's own
+    metadata for the topics that the producer uses.
+    """
 
     def __init__(self, known: Callable[[], ClusterView]) -> None:
         self._known = known
+        self._described: ClusterDescription | None = None
+
+    def take(self, described: ClusterDescription) -> None:
+        """Take a description of the cluster with all of its topics."""
+        self._described = described
 
     def brokers(self) -> set[BrokerMetadata]:
         """All brokers; none before the first response with metadata."""
-        return {_broker(node) for node in self._known().brokers.values()}
+        return {_broker(node) for node in self._brokers().values()}
 
     def broker_metadata(self, broker_id: int) -> BrokerMetadata | None:
         """The broker with this id."""
-        node = self._known().brokers.get(broker_id)
+        node = self._brokers().get(broker_id)
         return None if node is None else _broker(node)
 
     def topics(self, exclude_internal_topics: bool = True) -> set[str]:
-        """The names of the topics that are in use."""
-        return set(self._known().topics)
+        """The names of the topics."""
+        described = {} if self._described is None else self._described.topics
+        return {*self._known().topics, *(name for name, it in described.items() if _exists(it))} - {
+            name for name, it in described.items() if it.internal and exclude_internal_topics
+        }
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
         """The numbers of the partitions; None: the topic is not known."""
-        info = self._known().topics.get(topic)
-        return None if info is None else {each.partition for each in info.partitions}
+        leaders = self._leaders(topic)
+        return None if leaders is None else set(leaders)
 
     def available_partitions_for_topic(self, topic: str) -> set[int] | None:
         """The numbers of the partitions that have a leader; None: the topic is not known."""
-        info = self._known().topics.get(topic)
-        if info is None:
+        leaders = self._leaders(topic)
+        if leaders is None:
             return None
-        return {each.partition for each in info.partitions if each.leader is not None}
+        return {partition for partition, leader in leaders.items() if leader is not None}
 
     def leader_for_partition(self, partition: TopicPartition) -> int | None:
         """The id of the leader, -1 while there is none; None: the partition is not known."""
-        info = self._known().topics.get(partition[0])
-        if info is None or not 0 <= partition[1] < len(info.partitions):
+        leaders = self._leaders(partition[0])
+        if leaders is None or partition[1] not in leaders:
             return None
-        leader = info.partitions[partition[1]].leader
+        leader = leaders[partition[1]]
         return -1 if leader is None else leader
+
+    def _brokers(self) -> Mapping[int, Node]:
+        described = {} if self._described is None else self._described.brokers
+        return self._known().brokers or described
+
+    def _leaders(self, topic: str) -> dict[int, int | None] | None:
+        """The leaders of the topic's partitions; None: the topic is not known."""
+        used = self._known().topics.get(topic)
+        if used is not None:
+            return {each.partition: each.leader for each in used.partitions}
+        described = None if self._described is None else self._described.topics.get(topic)
+        if described is None or not _exists(described):
+            return None
+        return {each.partition: each.leader for each in described.partitions}
 
 
 class AIOKafkaClient:
@@ -99,7 +129,29 @@ class AIOKafkaClient:
     async def bootstrap(self) -> None:
         """Ask the bootstrap servers about the cluster. Raises KafkaConnectionError."""
         with translating():
-            await bootstrap(self._queries(), self._timeout)
+            self.cluster.take(await bootstrap(self._queries(), self._timeout))
+
+    async def follow(self, max_age: float) -> None:
+        """Ask about the cluster again every ``max_age`` seconds, until the task is cancelled."""
+        while True:
+            await asyncio.sleep(max_age)
+            try:
+                await self._describe()
+            except ProducerError as error:
+                logger.debug("The cluster was not described again: %s", error, error=error)
+
+    async def _describe(self) -> None:
+        queries = self._queries()
+        try:
+            async with asyncio.timeout(self._timeout):
+                self.cluster.take(await queries.request(WHOLE_CLUSTER))
+        except TimeoutError as error:
+            if isinstance(error, ProducerError):
+                raise
+            raise BootstrapError(
+                f"no broker described the cluster within {duration(self._timeout)}"
+                f" (request_timeout_ms): {queries.why_no_answer()}"
+            ) from None
 
     def add_topic(self, topic: str) -> asyncio.Future[bool]:
         """Let :meth:`force_metadata_update` ask for ``topic`` as well."""
@@ -114,21 +166,26 @@ class AIOKafkaClient:
         return _done()
 
     async def force_metadata_update(self) -> bool:
-        """Fetch the metadata of the topics in use; True if the cluster has told all of it."""
+        """Fetch the metadata of all topics; True if the cluster has told all of it."""
         queries = self._queries()
         try:
             for topic in {*self._topics, *queries.known.topics}:
                 await queries.partition_infos(topic, self._timeout)
                 await queries.topic(topic, self._timeout)
+            await self._describe()
         except ProducerError:
             return False
         return True
 
     async def fetch_all_metadata(self) -> ClusterMetadata:
-        """A view of the cluster, after a response of a broker. Raises KafkaConnectionError."""
+        """The view of the cluster, after a response of a broker. Raises KafkaConnectionError."""
         with translating():
-            await check(self._queries(), (), None, self._timeout)
+            await self._describe()
         return self.cluster
+
+
+def _exists(topic: TopicDescription) -> bool:
+    return not topic.error_code
 
 
 def _broker(node: Node) -> BrokerMetadata:

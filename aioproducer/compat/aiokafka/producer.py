@@ -6,21 +6,22 @@ import asyncio
 import sys
 import traceback
 import warnings
+import weakref
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any, Final, Self, Unpack
 
-from aioproducer.client.environment import SYSTEM
+from aioproducer.client.environment import current_environment
 from aioproducer.cluster.snapshot import TopicInfo
 from aioproducer.compat.aiokafka import options
 from aioproducer.compat.aiokafka.batch_builder import BatchBuilder, check_bytes, whole
-from aioproducer.compat.aiokafka.bootstrap import bootstrap
 from aioproducer.compat.aiokafka.client import AIOKafkaClient
 from aioproducer.compat.aiokafka.encoded import send_encoded
 from aioproducer.compat.aiokafka.errors import NoFieldsError, translating
 from aioproducer.compat.aiokafka.results import RecordFuture, UnacknowledgedFuture
 from aioproducer.compat.aiokafka.transaction import TransactionContext
 from aioproducer.core.arguments import checked_group, checked_offsets, checked_topic
+from aioproducer.core.cluster_queries import ClusterQueries
 from aioproducer.core.producer_core import ProducerCore
 from aioproducer.errors import (
     BufferExhaustedError,
@@ -28,10 +29,13 @@ from aioproducer.errors import (
     InvalidPartitionError,
     MetadataTimeoutError,
     NetworkError,
+    ProducerClosedError,
     ProducerError,
 )
 from aioproducer.model import Header
 from aioproducer.records.acceleration import hide
+from aioproducer.runtime.patience import PatientTimeout
+from aioproducer.wording import duration
 
 _NO_FIELDS: Final = "Need at least one: key or value"
 
@@ -59,13 +63,13 @@ class AIOKafkaProducer:
         given.check()
         self._config = given.config()
         self._timeout = given.request_timeout_ms / 1000
-        self._core = ProducerCore(self._config, None, SYSTEM)
+        self._core = ProducerCore(self._config, None)
         self._future = UnacknowledgedFuture if given.effective_acks == "0" else RecordFuture
         self._key_serializer = given.key_serializer
         self._value_serializer = given.value_serializer
         self._serializes = not (given.key_serializer is None and given.value_serializer is None)
         self._partitioner = given.partitioner
-        self._random = SYSTEM.random()
+        self._random = current_environment().random()
         self._loop = _running_loop() if loop is None else loop
         if self._loop is not None and self._loop.get_debug():
             self._source_traceback = traceback.extract_stack(sys._getframe(1))
@@ -87,9 +91,15 @@ class AIOKafkaProducer:
     @cached_property
     def client(self) -> AIOKafkaClient:
         """What applications ask about the cluster."""
-        return AIOKafkaClient(
-            lambda: self._core.engine.queries, self._config.bootstrap_servers, self._timeout
-        )
+        this = weakref.ref(self)  # a task of the client keeps no producer that nobody closed
+
+        def queries() -> ClusterQueries:
+            producer = this()
+            if producer is None:
+                raise ProducerClosedError("the producer of this client is gone")
+            return producer._core.engine.queries
+
+        return AIOKafkaClient(queries, self._config.bootstrap_servers, self._timeout)
 
     # --- life ------------------------------------------------------------------------------
 
@@ -106,11 +116,14 @@ class AIOKafkaProducer:
         with translating():
             await core.start(initialize=False)
             try:
-                await bootstrap(core.engine.queries, self._timeout)
+                await self.client.bootstrap()
+                core.engine.start_task(
+                    self.client.follow(self._config.metadata_max_age_ms / 1000), "aiokafka-client"
+                )
                 if self._config.transactional_id is not None:
                     await core.transactions.initialize(None)
             except BaseException:
-                self._core = ProducerCore(self._config, None, SYSTEM)
+                self._core = ProducerCore(self._config, None)
                 await core.close(0)
                 raise
 
@@ -174,13 +187,11 @@ class AIOKafkaProducer:
         timestamp_ms: float | None = None,
         headers: Iterable[Header] | None = None,
     ) -> Any:
-        """Send a record, and wait for its outcome: aiokafka's ``RecordMetadata``."""
-        if self._serializes:
-            key, value = self._serialized(key, value)
-        future = self._send_at_once(topic, value, key, partition, timestamp_ms, headers)
-        if future is None:
-            future = await self._send(topic, value, key, partition, timestamp_ms, headers)
-        return await future
+        """Send a record, and wait for its outcome: aiokafka's ``RecordMetadata``.
+
+        The record goes by :meth:`send`, which a subclass, a mock or a tracer may have replaced.
+        """
+        return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
 
     def _send_at_once(
         self,
@@ -244,14 +255,14 @@ class AIOKafkaProducer:
         if not (core.back_pressure.is_full and core.back_pressure.must_wait()):
             return
         try:
-            async with asyncio.timeout(self._timeout):
+            async with PatientTimeout(self._timeout):
                 await core.wait_for_room()
         except TimeoutError as error:
             if isinstance(error, ProducerError):
                 raise
             raise BufferExhaustedError(
-                f"no memory for the record within {self._timeout:g} s (request_timeout_ms): the "
-                "brokers take records more slowly than they are sent"
+                f"no memory for the record within {duration(self._timeout)} (request_timeout_ms): "
+                "the brokers take records more slowly than they are sent"
             ) from None
 
     def _serialized(self, key: Any, value: Any) -> tuple[Any, Any]:

@@ -22,7 +22,7 @@ _CLIENT: Final = (
     mapped("metadata.broker.list bootstrap.servers", "bootstrap_servers", servers),
     mapped("client.id", "client_id"),
     mapped("enable.metrics.push", "enable_metrics_push", flag("enable_metrics_push")),
-    refused("client.rack", "leave it out: a producer writes to leaders, wherever they are"),
+    mapped("client.rack", "client_rack", note="set partitioner_rack_aware as well"),
     refused("client.software.name client.software.version", NO_EFFECT),
     refused("builtin.features", "leave it out: codecs and mechanisms are packages of Python"),
     refused("plugin.library.paths", "leave it out: there are no plugins of C"),

@@ -33,9 +33,15 @@ __all__ = [
 _PORT: Final = 9092
 _RETRIEVER: Final = "org.apache.kafka.common.security.oauthbearer"
 _PARTITIONERS: Final = {
+    "random": "random",
+    "consistent": "consistent",
+    "consistent_random": "consistent_random",
     "murmur2": "murmur2_random",  # keyless records never reach their partitioners
+    "murmur2_random": "murmur2_random",
+    "fnv1a": "fnv1a",
     "fnv1a_random": "fnv1a",
 }
+"""Ours by librdkafka's names; where names differ, the partitions are the same."""
 
 
 def text_of(value: Any) -> Any:
@@ -98,8 +104,16 @@ def codec(value: Any) -> Converted:
 
 
 def partitioner(value: Any) -> Converted:
-    """The partitioners whose names differ, though the partitions are the same."""
-    return {"partitioner": _PARTITIONERS.get(str(value).strip(), value)}
+    """A partitioner of librdkafka's by its name; a callable is one of the user's own."""
+    if not isinstance(value, str):
+        return {"partitioner": value}
+    name = _PARTITIONERS.get(value.strip())
+    if name is None:
+        raise ConfigError(
+            f"{value!r} is none of {', '.join(_PARTITIONERS)}; give another one as keyword:"
+            " from_librdkafka(…, partitioner=…)"
+        )
+    return {"partitioner": name}
 
 
 def setup_timeout(value: Any) -> Converted:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from threading import Lock
 from typing import TYPE_CHECKING, Final, Self
 
 from aioproducer.errors import ConfigError
@@ -13,6 +12,8 @@ from aioproducer.observability.live.rendering import picture
 from aioproducer.observability.live.snapshot import Snapshot
 from aioproducer.observability.series import SeriesOptions, SeriesSource
 from aioproducer.observability.watched import WatchedProducers
+from aioproducer.runtime.locks import free_lock
+from aioproducer.wording import duration
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -57,7 +58,7 @@ class LiveView:
             self._watched.add(producer)
         self._interval = interval
         self._rows = rows
-        self._lock = Lock()
+        self._lock = free_lock()
         self._base: Snapshot | None = None
         """The begin of the interval of the present picture."""
         self._now: Snapshot | None = None
@@ -91,7 +92,7 @@ class LiveView:
                     self._base = last
                 self._now = Snapshot(now, samples)
                 self._picture = picture(
-                    f"aioproducer · every {self._interval:g} s",
+                    f"aioproducer · every {duration(self._interval)}",
                     figures(self._base, self._now),
                     rows=self._rows,
                 )

@@ -13,7 +13,6 @@ from aioproducer.observability.otel.conventions import SCHEMA_URL
 from aioproducer.observability.otel.options import emits_old_names
 from aioproducer.observability.otel.producer_metrics import ProducerInstruments
 from aioproducer.observability.otel.tracers import SCOPE
-from aioproducer.runtime.locks import free_lock
 from aioproducer.version import __version__
 
 __all__ = ["Instruments", "instruments_of"]
@@ -26,25 +25,19 @@ class Instruments(NamedTuple):
     producers: ProducerInstruments
 
 
-_LOCK: Final = free_lock()
 _OF_PROVIDER: Final[weakref.WeakKeyDictionary[MeterProvider, Instruments]] = (
     weakref.WeakKeyDictionary()
 )
-_OF_GLOBAL_PROVIDER: Final[list[Instruments]] = []
+_OF_GLOBAL_PROVIDER: Final[dict[None, Instruments]] = {}
 """The instruments of the global provider, which may be set later: its proxies become real then."""
 
 
 def instruments_of(provider: MeterProvider | None) -> Instruments:
     """The instruments of a provider; None: of the global one."""
-    with _LOCK:
-        if provider is None or provider is metrics.get_meter_provider():
-            if not _OF_GLOBAL_PROVIDER:
-                _OF_GLOBAL_PROVIDER.append(_made(metrics.get_meter_provider()))
-            return _OF_GLOBAL_PROVIDER[0]
-        found = _OF_PROVIDER.get(provider)
-        if found is None:
-            found = _OF_PROVIDER[provider] = _made(provider)
-        return found
+    if provider is None or provider is metrics.get_meter_provider():
+        found = _OF_GLOBAL_PROVIDER.get(None)
+        return found or _OF_GLOBAL_PROVIDER.setdefault(None, _made(metrics.get_meter_provider()))
+    return _OF_PROVIDER.get(provider) or _OF_PROVIDER.setdefault(provider, _made(provider))
 
 
 def _made(provider: MeterProvider) -> Instruments:

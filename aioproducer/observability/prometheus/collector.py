@@ -7,7 +7,6 @@ import os
 import weakref
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from threading import Lock
 from typing import Final
 
 from aioproducer.errors import MissingExtraError
@@ -23,6 +22,7 @@ from aioproducer.observability.series import (
 from aioproducer.observability.series.producer import all_families
 from aioproducer.observability.watched import WatchedProducers
 from aioproducer.runtime import forks
+from aioproducer.runtime.locks import free_lock
 
 try:
     from prometheus_client import REGISTRY, CollectorRegistry
@@ -81,7 +81,7 @@ class ProducerCollector(Collector):
         folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR") if workers is None else workers
         self._folder = Path(folder) if folder else None
         self._socket: WorkerSocket | None = None
-        self._socket_lock = Lock()
+        self._socket_lock = free_lock()
         _ALL.add(self)
         if registry is not None:
             registry.register(self)
@@ -113,8 +113,6 @@ class ProducerCollector(Collector):
 
     def _forked(self) -> None:
         """Leave the parent's socket to it."""
-        self._watched.renew_locks()
-        self._socket_lock = Lock()
         if self._socket is not None:
             self._socket.leave()
             self._socket = None

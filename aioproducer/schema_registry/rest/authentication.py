@@ -17,6 +17,7 @@ from aioproducer.errors import (
 from aioproducer.runtime.threads import ThreadForEach
 from aioproducer.schema_registry.rest.addresses import basic_authorization
 from aioproducer.schema_registry.rest.flights import Flights
+from aioproducer.wording import duration
 
 __all__ = ["BearerToken", "Credentials"]
 
@@ -111,7 +112,7 @@ async def _called(give: Callable[[], Any], timeout: float) -> Secret | ProducerE
     except Exception as error:
         if bound.expired():
             return SchemaRegistryUnavailableError(
-                f"bearer_token gave no token within {timeout:g} seconds"
+                f"bearer_token gave no token within {duration(timeout)}"
             )
         told = f"bearer_token failed to give a token: {type(error).__name__}"
         failed: ProducerError

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple
-
-from aioproducer.runtime.locks import free_lock
 
 __all__ = ["AnswerCache", "Awaited", "Key"]
 
@@ -33,55 +31,54 @@ class Awaited:
 
 
 class AnswerCache:
-    """Threads may share the object. The answer that was used least recently goes first."""
+    """Threads may share the object; there is no lock: see :mod:`aioproducer.runtime.locks`.
+
+    The answer that was used least recently goes first.
+    """
 
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
-        self._lock = free_lock()
-        """Guards what follows."""
         self._answers: OrderedDict[Key, tuple[Any, float]] = OrderedDict()
         self._awaited: set[Awaited] = set()
 
     def get(self, key: Key, now: float) -> Any:
         """The answer; None if there is none, or it is too old."""
-        with self._lock:
-            found = self._answers.get(key)
-            if found is None:
-                return None
-            answer, good_until = found
-            if now >= good_until:
-                del self._answers[key]
-                return None
+        found = self._answers.get(key)
+        if found is None:
+            return None
+        answer, good_until = found
+        if now >= good_until:
+            self._answers.pop(key, None)
+            return None
+        with suppress(KeyError):  # another thread has dropped it
             self._answers.move_to_end(key)
-            return answer
+        return answer
 
     @contextmanager
     def awaiting(self, key: Key) -> Iterator[Awaited]:
         """The call is made meanwhile; for :meth:`put`."""
         awaited = Awaited(key)
-        with self._lock:
-            self._awaited.add(awaited)
+        self._awaited.add(awaited)
         try:
             yield awaited
         finally:
-            with self._lock:
-                self._awaited.discard(awaited)
+            self._awaited.discard(awaited)
 
     def put(self, awaited: Awaited, answer: Any, good_until: float) -> None:
         """Keep an answer, unless its call was forgotten while it was awaited."""
-        with self._lock:
-            if not awaited.current:
-                return
-            self._answers[awaited.key] = (answer, good_until)
+        self._answers[awaited.key] = (answer, good_until)
+        with suppress(KeyError):
             self._answers.move_to_end(awaited.key)
             while len(self._answers) > self._most:
                 self._answers.popitem(last=False)
+        if not awaited.current:
+            self._answers.pop(awaited.key, None)
 
     def forget(self, unwanted: Callable[[Key], bool]) -> None:
         """Drop the answers to these calls, those that are on their way, too."""
-        with self._lock:
-            for key in [each for each in self._answers if unwanted(each)]:
-                del self._answers[key]
-            for awaited in self._awaited:
-                if unwanted(awaited.key):
-                    awaited.current = False
+        for awaited in self._awaited.copy():  # first: it may arrive meanwhile
+            if unwanted(awaited.key):
+                awaited.current = False
+        for key in list(self._answers):
+            if unwanted(key):
+                self._answers.pop(key, None)

@@ -36,6 +36,7 @@ from aioproducer.schema_registry.rest.requests import RegistryRequest
 from aioproducer.schema_registry.rest.responses import RETRIED, Answer, body_of, registry_message
 from aioproducer.schema_registry.rest.sessions import Session, Sessions, imported_httpx2
 from aioproducer.version import __version__
+from aioproducer.wording import duration
 
 if TYPE_CHECKING:
     import httpx2
@@ -300,10 +301,10 @@ def _seconds(text: str | None) -> float | None:
 def _trouble_of(error: Exception, timeout: float) -> _Trouble:
     httpx2 = imported_httpx2()
     if isinstance(error, httpx2.ConnectTimeout):
-        within = f"{timeout * _FOR_A_STEP:g} seconds"
+        within = f"{duration(timeout * _FOR_A_STEP)}"
         return _Trouble(f"can't be reached (no connection within {within})", sent=False)
     if isinstance(error, TimeoutError | httpx2.TimeoutException):
-        return _Trouble(f"did not answer within {timeout:g} seconds")
+        return _Trouble(f"did not answer within {duration(timeout)}")
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):

@@ -21,6 +21,7 @@ from aioproducer.testing.kafka_cluster.broker import KafkaBroker
 from aioproducer.testing.kafka_cluster.launch import Launch
 from aioproducer.testing.kafka_distribution import KafkaDistribution
 from aioproducer.testing.processes import ProcessSupervisor
+from aioproducer.wording import duration
 
 __all__ = ["BrokerProcesses", "KafkaClusterError"]
 
@@ -142,7 +143,7 @@ class BrokerProcesses:
             while broker.is_running and not _has_leaders(broker, name, partitions):
                 if time.monotonic() > deadline:
                     raise KafkaClusterError(
-                        f"topic {name!r} was created, but after {timeout:g} s broker "
+                        f"topic {name!r} was created, but after {duration(timeout)} broker "
                         f"{broker.node_id} does not know a leader for each of its partitions"
                     )
                 time.sleep(_POLL)
@@ -163,7 +164,7 @@ class BrokerProcesses:
             out, err = child.communicate(None if text is None else text.encode(), timeout)
         except subprocess.TimeoutExpired as late:
             raise KafkaClusterError(
-                f"{main_class} did not end within {timeout:g} s; it had printed: "
+                f"{main_class} did not end within {duration(timeout)}; it had printed: "
                 f"{(late.stdout or b'')[-2000:]!r} {(late.stderr or b'')[-2000:]!r}"
             ) from None
         finally:
@@ -238,7 +239,7 @@ class BrokerProcesses:
                 if time.monotonic() > deadline:
                     raise KafkaClusterError(
                         f"broker {broker.node_id} is not ready after "
-                        f"{self.launch.start_timeout:g} s; it does not know the brokers "
+                        f"{duration(self.launch.start_timeout)}; it does not know the brokers "
                         f"{sorted(missing)}. {_log(broker)}"
                     )
                 time.sleep(_POLL)

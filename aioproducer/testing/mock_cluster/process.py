@@ -14,13 +14,14 @@ import struct
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from aioproducer.errors import MissingExtraError, ProducerError, UsageError
+from aioproducer.runtime.locks import free_lock
+from aioproducer.wording import duration
 
 __all__ = ["MockClusterProcess", "MockClusterError", "MockClusterArgumentError"]
 
@@ -48,7 +49,7 @@ class MockClusterProcess:
         """Start it; blocks until it listens. Raises `MissingExtraError`, `MockClusterError`."""
         library = _find_librdkafka()
         self._timeout = timeout
-        self._lock = threading.Lock()
+        self._lock = free_lock()
         self._unread = b""
         self._failure: str | None = None
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  close() closes it
@@ -165,7 +166,7 @@ class MockClusterProcess:
         self._child.kill()
         self._child.wait()
         if code is None:
-            reason = f"did not answer within {self._timeout:g} s and was killed"
+            reason = f"did not answer within {duration(self._timeout)} and was killed"
         elif code < 0:
             reason = f"crashed by {signal.Signals(-code).name}"
         else:

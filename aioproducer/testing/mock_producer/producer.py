@@ -8,7 +8,7 @@ from functools import partial
 from random import Random
 from typing import Any, Final, Unpack
 
-from aioproducer.client.environment import Environment
+from aioproducer.client.environment import current_environment, use_environment
 from aioproducer.config import ProducerConfig, ProducerOptions, hide_secrets
 from aioproducer.errors import IllegalStateError, ProducerError, WrongLoopError
 from aioproducer.model import (
@@ -67,12 +67,13 @@ class MockProducer(Producer[Any, Any]):
         self._cluster = cluster = InMemoryCluster(partitions)
         self._journal = journal = Journal(auto_complete=auto_complete)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._environment = Environment(
+        environment = current_environment()._replace(
             random=partial(Random, _SEED),
             network=self._make_network,
             interceptors=partial(JournaledInterceptors, journal),
         )
-        super().__init__(config_of(config, options), transaction=transaction)
+        with use_environment(environment):
+            super().__init__(config_of(config, options), transaction=transaction)
         if transaction is not None:
             cluster.coordinator.join(transaction)
 

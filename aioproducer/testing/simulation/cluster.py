@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, Literal
 
+from aioproducer.errors import KafkaError
+from aioproducer.model import ConsumerRecord, OffsetAndMetadata, TopicPartition
+from aioproducer.testing.read_records import ReadRecords
 from aioproducer.testing.simulation.agenda import Agenda, Event
-from aioproducer.testing.simulation.kafka import ClusterOptions, KafkaModel, StoredRecord
+from aioproducer.testing.simulation.kafka import ClusterOptions, KafkaModel
+from aioproducer.testing.simulation.kafka.partition import NO_LEADER, Partition
 from aioproducer.testing.simulation.network import Accepting, Connection, SimulatedNetwork
 
-PORT: Final = 9092
 EPOCH: Final = 1_750_000_000.0
 """The time of Unix at the zero of the virtual clock, in seconds."""
 LEAST_PAUSE: Final = 1e-6
 """Seconds by which the model's time moves on at least: sums of large numbers are rounded."""
+MOST_REPLICAS: Final = 3
 
 
 class SimulatedCluster:
-    """The brokers 1 to ``brokers``, and what can go wrong with them.
+    """The Kafka cluster of a :func:`simulate`, and what can go wrong with it.
 
-    Everything happens at the present moment of the virtual clock.
+    A method acts at the present moment of the virtual clock. Brokers are named by their ids, which
+    begin with 1.
+
+    The model keeps Kafka's rules about leader epochs, replication, sequence numbers of idempotent
+    producers, transactions, and committed offsets of groups.
     """
 
     def __init__(
@@ -34,90 +42,202 @@ class SimulatedCluster:
     ) -> None:
         self._agenda = agenda
         self._network = network
+        self._random = random
         self._next: Event | None = None
         self.brokers: Sequence[int] = range(1, brokers + 1)
         """The ids of the brokers."""
-        self.model = KafkaModel(brokers, random=random, options=options or ClusterOptions())
-        """The brokers' state."""
-        self.model.host = self.address
+        self._model = KafkaModel(brokers, random=random, options=options or ClusterOptions())
         for broker in self.brokers:
-            network.accept(self.address(broker), self._accepting(broker))
-
-    @property
-    def now(self) -> float:
-        """The time of Unix, in seconds."""
-        return EPOCH + self._agenda.now
-
-    def address(self, broker: int) -> tuple[str, int]:
-        """The host and port of a broker."""
-        return f"broker-{broker}.simulated", PORT
+            network.accept(self._address(broker), self._accepting(broker))
 
     @property
     def bootstrap_servers(self) -> str:
-        """The option for clients."""
-        return ",".join(f"{host}:{port}" for host, port in map(self.address, self.brokers))
-
-    # --- connections -----------------------------------------------------------------------
-
-    def _accepting(self, broker: int) -> Accepting:
-        return lambda connection: _BrokerEnd(self, broker, connection)
-
-    def connections(self, broker: int) -> Iterator[Connection]:
-        """The open connections to a broker."""
-        address = self.address(broker)
-        return (each for each in list(self._network.connections) if each.address == address)
-
-    def moved_on(self) -> None:
-        """Let the model do what is due, and wake it when there is more to do."""
-        moment = self.model.tick(self.now)
-        if self._next is not None:
-            self._next.cancel()
-            self._next = None
-        if moment is not None:
-            pause = max(moment - self.now, LEAST_PAUSE)
-            self._next = self._agenda.call_later(pause, self._due)
-
-    def _due(self) -> None:
-        self._next = None
-        self.moved_on()
+        """The option of producers, readers and admins in this world."""
+        return ",".join(f"{host}:{port}" for host, port in map(self._address, self.brokers))
 
     # --- topics ----------------------------------------------------------------------------
 
     def create_topic(
         self, name: str, partitions: int = 1, replicas: int | None = None, **config: Any
     ) -> None:
-        """Create a topic. ``replicas`` None: on each broker, three at most."""
-        wanted = min(len(self.brokers), 3) if replicas is None else replicas
-        self.model.create_topic(name, partitions, wanted, **config)
-        self.moved_on()
+        """Create a topic. ``replicas`` None: on each broker, three at most.
 
-    def log(self, topic: str, partition: int) -> Sequence[StoredRecord]:
-        """The records of a partition, with those of aborted and open transactions."""
-        return self.model.log(topic, partition)
+        ``config`` has Kafka's names with underscores: ``min_insync_replicas=2``.
+        """
+        wanted = min(len(self.brokers), MOST_REPLICAS) if replicas is None else replicas
+        settings = {name: str(value) for name, value in config.items()}
+        self._model.create_topic(name, partitions, wanted, **settings)
+        self._moved_on()
 
-    # --- faults ----------------------------------------------------------------------------
+    def leader(self, topic: str, partition: int = 0) -> int | None:
+        """The id of the broker that leads a partition; None: there is none now."""
+        leader = self._model.partition(topic, partition).leader
+        return None if leader == NO_LEADER else leader
+
+    def records(self, topic: str) -> ReadRecords:
+        """The records that a consumer with ``read_committed`` sees, without a request.
+
+        Records that are not on all replicas in sync, and those of aborted and open transactions,
+        are not among them. :func:`expect` makes assertions on them.
+
+        Raises:
+            LookupError: there is no such topic.
+        """
+        partitions = self._model.topic(topic).partitions
+        records = [record for partition in partitions for record in _committed(partition)]
+        ends = {each.where: each.last_stable_offset for each in partitions}
+        return ReadRecords(records, ends, "read_committed")
+
+    def committed_offsets(self, group: str) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        """The committed offsets of a group, without those of open transactions."""
+        return self._model.committed_offsets(group)
+
+    # --- faults of brokers -----------------------------------------------------------------
 
     def crash(self, broker: int, *, lose_unreplicated: bool = False) -> None:
-        """Stop a broker. ``lose_unreplicated``: records that no other broker has are gone."""
-        self.model.crash(broker, self.now, lose_unreplicated=lose_unreplicated)
-        for connection in self.connections(broker):
-            connection.cut()
-        self.moved_on()
+        """Stop a broker; nothing happens if it is down.
+
+        After 0.1 to 1 second, drawn from the seed, other replicas in sync lead its partitions.
+        ``lose_unreplicated``: records that no other broker has are lost, which happens to records
+        sent with ``acks=1``. False: the other replicas got them in the last moment.
+        """
+        if self._runs(broker):
+            self._change(self._model.crash, broker, lose_unreplicated=lose_unreplicated)
+            self._cut(broker)
 
     def restart(self, broker: int) -> None:
-        """Start a broker that has crashed."""
-        self.model.restart(broker, self.now)
-        self.moved_on()
+        """Start a broker that has crashed; nothing happens if it runs."""
+        if not self._runs(broker):
+            self._change(self._model.restart, broker)
 
     def move_leader(self, topic: str, partition: int, to: int) -> None:
-        """Make another broker the leader of a partition."""
-        self.model.move_leader(topic, partition, to, self.now)
-        self.moved_on()
+        """Make another broker the leader of a partition, if it is a replica in sync that runs."""
+        self._check(to)
+        self._change(self._model.move_leader, topic, partition, to)
+
+    def throttle(self, throttle_time_ms: int, *, requests: int = 1) -> None:
+        """Throttle the next requests for so many milliseconds each, as a quota does (KIP-219)."""
+        self._model.throttle(throttle_time_ms, requests)
+
+    def fail_next(
+        self, api_key: int, error: type[KafkaError], *, broker: int | None = None, times: int = 1
+    ) -> None:
+        """Answer the next requests of a kind with an error, and do not do their work.
+
+        ::
+
+            cluster.fail_next(ApiKey.PRODUCE, NotEnoughReplicasError, times=2)
+
+        ``api_key``: Kafka's number, such as a member of
+        :class:`~aioproducer.testing.fault_proxy.ApiKey`. ``broker`` None: all brokers together.
+        """
+        self._model.fail_next(api_key, error.code, broker=broker, times=times)
+
+    def lose_next_response(
+        self, api_key: int, *, broker: int | None = None, times: int = 1
+    ) -> None:
+        """Do the work of the next requests of a kind, and reset the connection in place of the
+        response. The client cannot know whether it was done.
+        """
+        self._model.lose_next_response(api_key, broker=broker, times=times)
+
+    # --- faults of the network -------------------------------------------------------------
+
+    def set_latency(self, least: float, most: float | None = None) -> None:
+        """Let bytes be under way for ``least`` to ``most`` seconds, drawn for each piece of them.
+
+        ``most`` None: exactly ``least``. It is 0.5 to 5 milliseconds at first.
+        """
+        upper = least if most is None else most
+        self._network.delay = lambda: self._random.uniform(least, upper)
 
     def cut(self, broker: int) -> None:
-        """Reset all connections to a broker."""
-        for connection in self.connections(broker):
+        """Reset the connections to a broker; bytes under way are lost. New ones are accepted."""
+        self._check(broker)
+        self._cut(broker)
+
+    def stall(
+        self, broker: int, direction: Literal["both", "requests", "responses"] = "both"
+    ) -> None:
+        """Let no bytes pass between clients and a broker, without a sign, until :meth:`release`.
+
+        With ``requests`` the broker still answers the requests that it has got. With ``responses``
+        it still gets requests and does their work. New connections are not answered in any case.
+        """
+        self._check(broker)
+        self._network.silent.add(self._address(broker))
+        for connection in self._connections(broker):
+            if direction != "responses":
+                connection.requests.stall()
+            if direction != "requests":
+                connection.responses.stall()
+
+    def release(self, broker: int) -> None:
+        """End a stall; bytes that were under way arrive now."""
+        self._check(broker)
+        self._network.silent.discard(self._address(broker))
+        for connection in self._connections(broker):
+            connection.requests.release()
+            connection.responses.release()
+
+    # --- the model -------------------------------------------------------------------------
+
+    def _check(self, broker: int) -> None:
+        if broker not in self.brokers:
+            raise ValueError(f"there is no broker {broker}: the ids are 1 to {len(self.brokers)}")
+
+    def _runs(self, broker: int) -> bool:
+        self._check(broker)
+        return broker in self._model.cluster.alive
+
+    def _address(self, broker: int) -> tuple[str, int]:
+        return self._model.host(broker)
+
+    def _accepting(self, broker: int) -> Accepting:
+        return lambda connection: _BrokerEnd(self, broker, connection)
+
+    def _connections(self, broker: int) -> list[Connection]:
+        """The open connections to a broker."""
+        address = self._address(broker)
+        return [each for each in self._network.connections if each.address == address]
+
+    def _cut(self, broker: int) -> None:
+        for connection in self._connections(broker):
             connection.cut()
+
+    @property
+    def _now(self) -> float:
+        """The time of Unix, in seconds."""
+        return EPOCH + self._agenda.now
+
+    def _change(self, change: Callable[..., None], *arguments: Any, **options: Any) -> None:
+        """Call a method of the model that takes the time last, and do what follows from it."""
+        change(*arguments, self._now, **options)
+        self._moved_on()
+
+    def _moved_on(self) -> None:
+        """Let the model do what is due, and wake it when there is more to do."""
+        moment = self._model.tick(self._now)
+        if self._next is not None:
+            self._next.cancel()
+            self._next = None
+        if moment is not None:
+            pause = max(moment - self._now, LEAST_PAUSE)
+            self._next = self._agenda.call_later(pause, self._due)
+
+    def _due(self) -> None:
+        self._next = None
+        self._moved_on()
+
+
+def _committed(partition: Partition) -> Iterator[ConsumerRecord]:
+    timestamp_type = partition.config["message.timestamp.type"]
+    end = partition.last_stable_offset
+    for stored in partition.log.records():
+        if stored.visible and stored.offset < end:
+            place = *partition.where, stored.offset
+            data = stored.key, stored.value, stored.headers
+            yield ConsumerRecord(*place, stored.timestamp_ms, timestamp_type, *data)
 
 
 class _BrokerEnd:
@@ -126,20 +246,20 @@ class _BrokerEnd:
     def __init__(self, cluster: SimulatedCluster, broker: int, connection: Connection) -> None:
         self._cluster = cluster
         self._responses = connection.responses
-        self._model = cluster.model.connect(
-            broker, connection.responses.put, self._close, cluster.now
+        self._model = cluster._model.connect(
+            broker, connection.responses.put, self._close, cluster._now
         )
 
     def arrived(self, data: bytes) -> None:
         """Bytes of requests."""
-        self._model.receive(data, self._cluster.now)
-        self._cluster.moved_on()
+        self._model.receive(data, self._cluster._now)
+        self._cluster._moved_on()
 
     def ended(self, error: OSError | None) -> None:
         """The client has ended the connection, or the network has."""
-        self._model.lost(self._cluster.now)
+        self._model.lost(self._cluster._now)
         self._responses.close(error)
-        self._cluster.moved_on()
+        self._cluster._moved_on()
 
     def _close(self) -> None:
         self._responses.close(ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"))

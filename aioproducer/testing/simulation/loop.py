@@ -7,16 +7,23 @@ the process computes, holds its loop, or is stopped: what arrives meanwhile wait
 from __future__ import annotations
 
 import asyncio
+import gc
 import heapq
+import sys
 from asyncio.events import _set_running_loop
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import Context
 from itertools import count
+from math import inf
+from threading import get_ident
 from typing import Any, Final, Protocol, TypeVar, TypeVarTuple, Unpack
 from weakref import WeakSet
 
 from aioproducer.testing.simulation.agenda import Agenda
+from aioproducer.testing.simulation.refusals import without_machine
+from aioproducer.testing.simulation.waiting import places
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -32,8 +39,8 @@ def _nothing() -> float:
     return 0.0
 
 
-class NothingHappensAnyMoreError(Exception):
-    """No callback is due, now or later, but a task still waits."""
+class DeadlockError(RuntimeError):
+    """No callback is due, now or later, but a task still waits; the message names what waits."""
 
 
 class Network(Protocol):
@@ -68,8 +75,12 @@ class _Task(asyncio.Task[T]):
         return self._number
 
 
+@without_machine
 class SimulatedLoop(asyncio.BaseEventLoop):
     """Runs what asyncio code needs, except for threads and sockets of the machine.
+
+    Executors run calls in the loop's own thread. An exception that nobody has handled goes to
+    :attr:`complaints`, and to the log as in asyncio.
 
     An iteration polls the sockets, finds the timers that are due, and runs all callbacks that are
     ready then. ``timers_first``: due timers run before what the sockets have, as in libuv; asyncio
@@ -77,9 +88,13 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     """
 
     network: Network
+    _asyncgen_firstiter_hook: Callable[[AsyncGenerator[Any, Any]], None]
+    _asyncgen_finalizer_hook: Callable[[AsyncGenerator[Any, Any]], None]
 
     def __init__(self, *, timers_first: bool = False) -> None:
-        self._runs = self._ended = False
+        self._ended = False
+        self._thread: int | None = None
+        """The thread that runs it."""
         super().__init__()
         self.steps = 0
         """The number of callbacks that have run."""
@@ -107,22 +122,48 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     # --- running ---------------------------------------------------------------------------
 
-    def run(self, main: Coroutine[Any, Any, T], most_steps: int = MOST_STEPS) -> T:
-        """Run ``main`` to its end, once; more than ``most_steps`` callbacks are an error."""
-        task = self.create_task(main)
-        self._runs = True
+    def run(self, main: Coroutine[Any, Any, T], timeout: float = inf) -> T:
+        """Run ``main`` to its end, once.
+
+        Raises:
+            DeadlockError: it waits, and nothing will ever happen.
+            TimeoutError: it takes more than ``timeout`` seconds, or :data:`MOST_STEPS` callbacks.
+        """
+        task = self.create_task(main, name="main")
+        with self._running():
+            try:
+                self._run_until(task, self.time() + timeout)
+            finally:
+                self._cancel_all()
+                self.close()
+        return task.result()
+
+    def _run_until(self, task: asyncio.Task[Any], end: float) -> None:
+        began = self.time()
+        while not task.done():
+            if self.time() > end or self.steps >= MOST_STEPS:
+                raise TimeoutError(
+                    f"no end after {self.time() - began:g} s and {self.steps:,} callbacks of the "
+                    f"event loop; {self._waiting}"
+                )
+            self._iterate()
+
+    @contextmanager
+    def _running(self) -> Iterator[None]:
+        """Be the running loop. Objects are collected at no moment that the past decides."""
+        hooks, collects = sys.get_asyncgen_hooks(), gc.isenabled()
+        gc.disable()
+        sys.set_asyncgen_hooks(self._asyncgen_firstiter_hook, self._asyncgen_finalizer_hook)
+        self._thread = get_ident()
         _set_running_loop(self)
         try:
-            while not task.done():
-                if self.steps >= most_steps:
-                    raise TimeoutError(f"no end after {most_steps} steps")
-                self._iterate()
+            yield
         finally:
-            self._cancel_all()
             _set_running_loop(None)
-            self._runs = False
-            self.close()
-        return task.result()
+            self._thread = None
+            sys.set_asyncgen_hooks(*hooks)
+            if collects:
+                gc.enable()
 
     def _cancel_all(self) -> None:
         """End the tasks that are left, as :func:`asyncio.run` does, with patience for most."""
@@ -130,12 +171,20 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         left = [task for task in self.tasks if not task.done()]
         for task in left:
             task.cancel()
+        self._run_briefly(left)
+        self._run_briefly([self.create_task(self.shutdown_asyncgens())])
+
+    def _run_briefly(self, tasks: list[asyncio.Task[Any]]) -> None:
         last = self.steps + STEPS_TO_CANCEL
-        while self.steps < last and not all(task.done() for task in left):
-            try:
+        with suppress(DeadlockError):
+            while self.steps < last and not all(task.done() for task in tasks):
                 self._iterate()
-            except NothingHappensAnyMoreError:
-                break
+
+    @property
+    def _waiting(self) -> str:
+        """The tasks that wait, the first one first, and where."""
+        tasks = sorted(self.tasks, key=hash)
+        return f"these tasks wait:\n{places(tasks)}"
 
     def _iterate(self) -> None:
         if self._due:
@@ -173,7 +222,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                 self.outside.run_until(timers[0][0])
                 return
             if moment is None:
-                raise NothingHappensAnyMoreError("a task waits, but nothing will ever happen")
+                raise DeadlockError(f"nothing will ever happen, but {self._waiting}")
             self.outside.run_until(moment)
 
     def _poll(self) -> list[asyncio.Handle]:
@@ -222,7 +271,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     # --- what asyncio asks -----------------------------------------------------------------
 
     def is_running(self) -> bool:
-        return self._runs
+        return self._thread is not None
 
     def is_closed(self) -> bool:
         return self._ended
@@ -250,7 +299,15 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._due.append(handle)
         return handle
 
-    call_soon_threadsafe = call_soon
+    def call_soon_threadsafe(
+        self,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.Handle:
+        if get_ident() != self._thread:
+            raise RuntimeError("threads are not simulated: run_in_executor() and to_thread() are")
+        return self.call_soon(callback, *args, context=context)
 
     def call_later(
         self,
@@ -296,6 +353,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         self.complaints.append(context)
+        super().call_exception_handler(context)
 
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., T], *args: Any
@@ -315,9 +373,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             if not future.cancelled():
                 future.set_result(result)
 
-    async def shutdown_asyncgens(self) -> None:
-        """Nothing watches them here."""
-
     async def create_server(  # type: ignore[override]
         self, protocol_factory: Callable[[], asyncio.BaseProtocol], host: Any, port: int, **_: Any
     ) -> Any:
@@ -327,5 +382,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self, protocol_factory: Callable[[], Any], host: Any, port: int, **options: Any
     ) -> tuple[asyncio.Transport, Any]:
         if options.get("ssl") is not None:
-            raise NotImplementedError("simulated connections have no TLS")
+            raise NotImplementedError(
+                "simulated connections have no TLS: set security_protocol to PLAINTEXT here"
+            )
         return await self.network.connect(protocol_factory, str(host), port)

@@ -168,12 +168,15 @@ class SimulatedNetwork:
         """Called with each connection of a client, before any byte is put into it."""
         self._loop = loop
         self._listeners: dict[tuple[str, int], Accepting] = {}
+        self._served: set[tuple[str, int]] = set()
+        """The addresses that have, or had, a listener."""
         self._ports = count(FIRST_PORT)
         loop.network = self
 
     def accept(self, address: tuple[str, int], accepting: Accepting) -> None:
         """Let ``accepting`` serve an address."""
         self._listeners[address] = accepting
+        self._served.add(address)
 
     def close(self, address: tuple[str, int]) -> None:
         """Refuse connections to an address; open ones stay."""
@@ -182,8 +185,18 @@ class SimulatedNetwork:
     async def connect(
         self, protocol_factory: Callable[[], Any], host: str, port: int
     ) -> tuple[asyncio.Transport, Any]:
-        """Open a connection, which takes a round trip. Raises :class:`ConnectionRefusedError`."""
+        """Open a connection, which takes a round trip.
+
+        Raises:
+            ConnectionRefusedError: nobody listens any more at the address.
+            NotImplementedError: the address is of the machine, or of a real network.
+        """
         loop, address = self._loop, (host, port)
+        if address not in self._served:
+            raise NotImplementedError(
+                f"nothing serves {host}:{port} in the simulated world: make producers inside of "
+                "the life, with world.cluster.bootstrap_servers"
+            )
         answer: asyncio.Future[None] = loop.create_future()
         socket = _Answer(loop, answer)
         loop.outside.call_later(self.delay() + self.delay(), lambda: self._answer(address, socket))

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import contextmanager
+import asyncio
+import random
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from itertools import count
+from math import inf
 from random import Random
 from typing import Any, Final, TypeVar
 
-from aioproducer.admin import Admin
-from aioproducer.client.environment import Environment
-from aioproducer.errors import BrokerConnectionError
+from aioproducer.client.environment import Environment, use_environment
+from aioproducer.errors import BrokerConnectionError, IllegalStateError
 from aioproducer.network.client import NetworkClient
 from aioproducer.network.connection_states import ClientSettings
-from aioproducer.producer import Producer
-from aioproducer.reader import Reader
 from aioproducer.testing.simulation.cluster import EPOCH, SimulatedCluster
 from aioproducer.testing.simulation.kafka import ClusterOptions
 from aioproducer.testing.simulation.loop import BEGIN, SimulatedLoop
@@ -24,12 +24,13 @@ __all__ = ["SimulatedWorld", "simulate"]
 
 T = TypeVar("T")
 
-_CLIENTS: Final[tuple[Any, ...]] = (Producer, Reader, Admin)
+LATENCY: Final = 0.0005, 0.005
+"""Seconds that bytes are under way, if a life says nothing else."""
 _SUFFIX: Final = ".simulated"
 
 
 class SimulatedWorld:
-    """See :func:`simulate`."""
+    """The world of a life. :func:`simulate` makes it."""
 
     def __init__(
         self,
@@ -39,67 +40,67 @@ class SimulatedWorld:
         timers_first: bool = False,
         options: ClusterOptions | None = None,
     ) -> None:
-        self.seed = seed
-        self.loop = SimulatedLoop(timers_first=timers_first)
-        self.network = SimulatedNetwork(self.loop)
-        self.cluster = SimulatedCluster(
-            brokers, self.network, self.loop.outside, self.random("cluster"), options
+        self.seed: int = seed
+        """The number from which everything is drawn that differs from run to run."""
+        self.random: Random = self._drawn_from("life")
+        """A generator of random numbers for the life, such as the moment of a fault."""
+        self._loop = SimulatedLoop(timers_first=timers_first)
+        self._network = SimulatedNetwork(self._loop)
+        self.cluster: SimulatedCluster = SimulatedCluster(
+            brokers, self._network, self._loop.outside, self._drawn_from("cluster"), options
         )
+        """The Kafka cluster, and its faults."""
         self._clients = count()
-
-    def random(self, name: str) -> Random:
-        """A generator of random numbers, always the same for a seed and a name."""
-        return Random(f"{self.seed} {name}")
-
-    # --- clients ---------------------------------------------------------------------------
-
-    def environment(self) -> Environment:
-        """The environment of clients that live in this world."""
-        return Environment(
-            clock=self.loop.time,
-            wall_clock_ns=self._wall_clock_ns,
-            random=lambda: self.random(f"client {next(self._clients)}"),
-            network=_network_client,
-        )
-
-    def _wall_clock_ns(self) -> int:
-        return round((EPOCH + self.loop.time()) * 1e9)
-
-    @contextmanager
-    def entered(self) -> Iterator[None]:
-        """Let all producers, readers and admins that are made here live in this world."""
-        environment = self.environment()
-        before = [client._environment for client in _CLIENTS]
-        for client in _CLIENTS:
-            client._environment = environment
-        try:
-            yield
-        finally:
-            for client, former in zip(_CLIENTS, before, strict=True):
-                client._environment = former
-
-    # --- life ------------------------------------------------------------------------------
-
-    def run(self, main: Coroutine[Any, Any, T]) -> T:
-        """Run ``main`` to its end in the world's event loop; once for each world."""
-        return self.loop.run(main)
 
     @property
     def now(self) -> float:
-        """Seconds since the beginning."""
-        return self.loop.time() - BEGIN
+        """Seconds since the beginning, by the virtual clock."""
+        return self._loop.time() - BEGIN
 
     def at(self, seconds: float, call: Callable[[], object]) -> None:
-        """Let something happen ``seconds`` after the beginning, whatever the process does then."""
-        self.loop.outside.call_at(BEGIN + seconds, call)
+        """Call a function ``seconds`` after the beginning, whatever the application does then.
+
+        ::
+
+            world.at(2.5, partial(world.cluster.crash, 1))
+        """
+        self._loop.outside.call_at(BEGIN + seconds, call)
 
     def freeze(self, seconds: float) -> None:
-        """Stop the process, as SIGSTOP or a laptop's sleep does. Network and brokers go on."""
-        self.loop.pass_time(seconds)
+        """Stop the application, as SIGSTOP or a laptop's sleep does. Network and brokers go on.
+
+        In a coroutine it holds up the event loop, as a blocking call does.
+        """
+        self._loop.pass_time(seconds)
+
+    # --- for simulate() --------------------------------------------------------------------
+
+    def _drawn_from(self, name: str) -> Random:
+        """A generator of random numbers, always the same for a seed and a name."""
+        return Random(f"{self.seed} {name}")
+
+    def _run(self, life: Coroutine[Any, Any, T], timeout: float = inf) -> T:
+        """Run a life to its end, once."""
+        with use_environment(self._environment()):
+            return self._loop.run(life, timeout)
+
+    def _environment(self) -> Environment:
+        """The environment of the clients that live in this world."""
+        return Environment(
+            clock=self._loop.time,
+            wall_clock_ns=lambda: round((EPOCH + self._loop.time()) * 1e9),
+            random=lambda: self._drawn_from(f"client {next(self._clients)}"),
+            network=partial(_network_client, self._loop),
+        )
 
 
-def _network_client(settings: ClientSettings, *given: Any) -> NetworkClient:
+def _network_client(loop: SimulatedLoop, settings: ClientSettings, *given: Any) -> NetworkClient:
     """A client that resolves the names of simulated brokers."""
+    if asyncio._get_running_loop() is not loop:
+        raise IllegalStateError(
+            "a simulated world has one event loop and no threads: a blocking Producer can't be "
+            "simulated"
+        )
     connection = settings.connection
     socket = connection.socket._replace(resolve=_resolve)
     return NetworkClient(settings._replace(connection=connection._replace(socket=socket)), *given)
@@ -108,31 +109,65 @@ def _network_client(settings: ClientSettings, *given: Any) -> NetworkClient:
 async def _resolve(host: str, port: int) -> list[tuple[str, int]]:
     if not host.endswith(_SUFFIX):
         raise BrokerConnectionError(
-            f"the name {host!r} can't be resolved in a simulated world: use its bootstrap_servers"
+            f"the name {host!r} can't be resolved in a simulated world: use "
+            "world.cluster.bootstrap_servers"
         )
     return [(host, port)]
 
 
-@contextmanager
 def simulate(
-    seed: int = 0, brokers: int = 3, topics: Mapping[str, int] | None = None
-) -> Iterator[SimulatedWorld]:
-    """A Kafka cluster in memory, and the event loop of an application that uses it.
+    life: Callable[[SimulatedWorld], Coroutine[Any, Any, T]],
+    *,
+    seed: int = 0,
+    brokers: int = 3,
+    topics: Mapping[str, int] | None = None,
+    timeout: float = 3600.0,
+) -> T:
+    """Run a coroutine function in a simulated world, and return its result.
 
     ::
 
-        def test_orders_survive_a_crash():
-            with simulate(seed=7, topics={"orders": 6}) as world:
-                world.at(0.5, partial(world.cluster.crash, 2))
-                world.run(place_orders(world.cluster.bootstrap_servers))
-                assert len(world.records("orders")) == 100
+        def test_an_order_survives_a_crash():
+            async def life(world):
+                servers = world.cluster.bootstrap_servers
+                async with Producer(bootstrap_servers=servers) as producer:
+                    order = producer.send("orders", b"one espresso")
+                    world.cluster.crash(1)
+                    await asyncio.sleep(60)
+                    await order
+                assert world.cluster.records("orders").values == [b"one espresso"]
 
-    Producers, readers and admins that are made inside of the block live in the world, without a
-    change of the application. Its clock is virtual: ``asyncio.sleep(3600)`` takes no time. The same
-    seed gives the same run. ``topics`` are names and numbers of partitions.
+            simulate(life, seed=7, topics={"orders": 6})
+
+    The world has an event loop in virtual time, so that ``asyncio.sleep(60)`` takes no time, a
+    network, and the cluster :attr:`SimulatedWorld.cluster`. Every :class:`~aioproducer.Producer`,
+    :class:`~aioproducer.reader.Reader` and :class:`~aioproducer.admin.Admin` that is made in the
+    life belongs to the world.
+
+    ``seed`` decides all random numbers, of the module :mod:`random` as well: the same seed gives
+    the same run. ``topics``: names and numbers of partitions. ``timeout``: seconds of virtual time.
+
+    Tasks that are left at the end are cancelled, as by :func:`asyncio.run`. An exception of the
+    life is raised here, with a note that tells the seed.
+
+    Raises:
+        DeadlockError: the life waits for something that will never happen.
+        TimeoutError: the life takes longer than ``timeout``, or more than 2 million callbacks of
+            the event loop.
+        RuntimeError: an event loop runs in this thread.
     """
+    if asyncio._get_running_loop() is not None:
+        raise RuntimeError("simulate() can't be called while an event loop runs in this thread")
     world = SimulatedWorld(seed, brokers)
+    world.cluster.set_latency(*LATENCY)
     for name, partitions in (topics or {}).items():
         world.cluster.create_topic(name, partitions)
-    with world.entered():
-        yield world
+    state = random.getstate()
+    random.seed(seed)
+    try:
+        return world._run(life(world), timeout)
+    except BaseException as error:
+        error.add_note(f"simulated with seed={seed}: the same seed repeats this run")
+        raise
+    finally:
+        random.setstate(state)

@@ -186,6 +186,70 @@ async def test_partitions_and_the_cluster(orders: MockCluster) -> None:
         await client.fetch_all_metadata()
 
 
+async def test_the_cluster_is_known_after_the_start(orders: MockCluster) -> None:
+    """Readiness checks look at it before the first record."""
+    orders.create_topic("payments", 3)
+    async with producer_on(orders) as producer:
+        cluster = producer.client.cluster
+        assert {broker.nodeId for broker in cluster.brokers()} == {1, 2}
+        assert cluster.topics() == {"orders", "payments"}
+        assert cluster.partitions_for_topic("payments") == {0, 1, 2}
+        assert cluster.available_partitions_for_topic("payments") == {0, 1, 2}
+        assert cluster.leader_for_partition(TopicPartition("payments", 2)) in {1, 2}
+        assert cluster.leader_for_partition(TopicPartition("payments", 3)) is None
+        orders.create_topic("refunds", 1)
+        assert await producer.client.force_metadata_update()
+        assert "refunds" in cluster.topics()
+
+
+async def test_the_cluster_is_described_again(orders: MockCluster) -> None:
+    async with producer_on(orders, metadata_max_age_ms=50) as producer:
+        orders.create_topic("payments", 3)
+        async with asyncio.timeout(30):
+            cluster = producer.client.cluster
+            while not cluster.partitions_for_topic("payments"):  # noqa: ASYNC110 -- no event
+                await asyncio.sleep(0.01)
+
+
+class Counting(AIOKafkaProducer):
+    """As tracing wrappers and retries of applications do."""
+
+    sent = 0
+
+    async def send(self, *arguments: Any, **options: Any) -> Any:
+        self.sent += 1
+        return await super().send(*arguments, **options)
+
+
+async def test_send_and_wait_sends_by_an_overridden_send(orders: MockCluster) -> None:
+    async with Counting(bootstrap_servers=orders.bootstrap_servers) as producer:
+        await producer.send_and_wait("orders", b"v", partition=0)
+        await producer.send_and_wait("orders", b"v", b"k")
+        assert producer.sent == 2
+
+
+async def test_send_and_wait_sends_by_a_replaced_send(
+    orders: MockCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called: list[tuple[Any, ...]] = []
+
+    async def send(*arguments: Any) -> asyncio.Future[Any]:
+        called.append(arguments)
+        future = asyncio.get_running_loop().create_future()
+        future.set_result("mocked")
+        return future
+
+    async with producer_on(orders) as producer:
+        monkeypatch.setattr(producer, "send", send)
+        assert await producer.send_and_wait("orders", b"v", partition=1) == "mocked"
+        monkeypatch.undo()
+        monkeypatch.setattr(AIOKafkaProducer, "send", send)
+        assert await producer.send_and_wait("orders", b"v", partition=1) == "mocked"
+        monkeypatch.undo()
+    assert [each[-6:] for each in called] == [("orders", b"v", None, 1, None, None)] * 2
+    assert values(orders, "orders", 1) == []
+
+
 async def test_traced_records_have_the_same_results(orders: MockCluster) -> None:
     sdk = InMemorySdk()
     instrumentor = AioproducerInstrumentor()

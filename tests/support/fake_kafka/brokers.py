@@ -86,6 +86,8 @@ class FakeKafka:
         self.advertised: dict[int, int] = {}
         """Ports in the metadata in place of the brokers' own."""
         self.in_metadata = set(self.servers)
+        self.racks: dict[int, str] = {}
+        """The racks of brokers, in the metadata."""
         self.answers: deque[ProduceAnswer] = deque()
         """For the next produce requests, whatever their broker."""
         self.init_errors: deque[int] = deque()

@@ -163,7 +163,9 @@ def metadata(kafka: FakeKafka, module: Any, body: Any) -> Any:
             )
         )
     brokers = tuple(
-        module.MetadataResponseBroker(node_id=node, host=kafka.host, port=kafka.port(node))
+        module.MetadataResponseBroker(
+            node_id=node, host=kafka.host, port=kafka.port(node), rack=kafka.racks.get(node)
+        )
         for node in sorted(kafka.in_metadata)
     )
     return make(

@@ -12,7 +12,7 @@ from tests.unit.accumulator.world import BATCH, BLOCK, FULL, START, AccumulatorW
 def test_a_full_line_refuses_at_once_and_keeps_what_it_has() -> None:
     world = AccumulatorWorld(pending_memory=200)
     sent = [world.send(topic="unknown", size=10) for _ in range(2)]
-    with pytest.raises(BufferExhaustedError, match=r"2 records \(184 bytes\).*drain\(\)"):
+    with pytest.raises(BufferExhaustedError, match=r"2 pending records \(184 bytes\).*drain\(\)"):
         world.send(topic="unknown", size=10)
     assert [record.record.token for record in world.pending] == sent
     assert world.records.bytes == 184

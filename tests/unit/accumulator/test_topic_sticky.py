@@ -94,6 +94,44 @@ def test_keyless_records_avoid_a_broker_without_memory_for_another_batch() -> No
     assert [each.topic_partition.partition for each in world.batches][before:] == [1, 1, 1]
 
 
+def test_keyless_records_stay_near_while_a_near_leader_takes_batches() -> None:
+    near = {1}
+    world = AccumulatorWorld(availability_timeout=1.0, is_near=near.__contains__)
+    world.learn(2, 1, None, 1, 2)
+
+    def chosen() -> set[int]:
+        tokens = [world.send(None, FULL) for _ in range(40)]
+        world.deliver_all(1, 2)
+        return {token.delivered_to for token in tokens[1:]}
+
+    assert chosen() == {1, 3}
+    world.batches.node_is_ready(1, False, world.now - 1.5)
+    assert chosen() == {0, 4}, "no near leader takes batches"
+    world.batches.node_is_ready(1, True, world.now)
+    world.learn(2, 2, 1, 2, 2)
+    assert chosen() == {2}
+    near.clear()
+    assert chosen() == {0, 1, 2, 3, 4}, "no leader is near"
+
+
+def test_a_single_near_leader_is_found_among_thousands() -> None:
+    world = AccumulatorWorld(memory=10_000 * BATCH, is_near=lambda node: node == 1)
+    world.learn(*[1 if number == 4_321 else 2 for number in range(10_000)])
+    for _ in range(20):
+        world.send(None, FULL)
+    assert {each.topic_partition.partition for each in world.batches} == {4_321}
+
+
+def test_keyed_records_go_where_their_keys_belong_however_far() -> None:
+    world, far = AccumulatorWorld(is_near=lambda node: node == 1), AccumulatorWorld()
+    for each in (world, far):
+        each.learn(1, 2, 2, 2)
+        for number in range(20):
+            each.send(None, 10, key=b"%d" % number)
+    places = [[batch.topic_partition for batch in each.batches] for each in (world, far)]
+    assert places[0] == places[1]
+
+
 def test_a_choice_among_thousands_of_partitions_does_not_go_through_them() -> None:
     class Watched(list[Partition]):
         """A list that may be indexed only."""

@@ -61,7 +61,7 @@ class AccumulatorWorld(World):
         partitions = tuple(PartitionLeader(number, node) for number, node in enumerate(leaders))
         self.accumulator.update_topic(TopicInfo(topic, None, partitions), self.now)
         for partition in self.accumulator._topics[topic].partitions:
-            partition._acknowledged = self.acknowledged
+            partition._delivered = 0 if self.acknowledged else -1
 
     acknowledged = True
     """Every partition has acknowledged a batch before."""

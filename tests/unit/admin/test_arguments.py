@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections.abc import Callable
+from decimal import Decimal
+from enum import IntEnum
 from typing import Any
 
 import pytest
@@ -39,6 +42,44 @@ def test_a_new_topic_is_checked_and_frozen() -> None:
     assert pickle.loads(pickle.dumps(topic)) == topic
     with pytest.raises(AttributeError):
         topic.name = "x"  # type: ignore[misc]
+
+
+class Days(IntEnum):
+    WEEK = 7
+
+
+class Ratio(float):
+    def __repr__(self) -> str:
+        return "a ratio"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (3_600_000, "3600000"),
+        (3_600_000.0, "3600000"),
+        (60 * 60 * 1e3, "3600000"),
+        (1e18, "1000000000000000000"),
+        (-1.0, "-1"),
+        (-0.0, "0"),
+        (0.5, "0.5"),
+        (Ratio(0.25), "0.25"),
+        (Days.WEEK, "7"),
+        (False, "false"),
+        ("3600000.0", "3600000.0"),
+    ],
+)
+def test_numbers_of_a_configuration_are_texts_that_kafka_reads(value: Any, text: str) -> None:
+    """An integer setting takes no ``3600000.0``; one of a double takes ``1``."""
+    assert NewTopic("a", configs={"x": value}).configs == {"x": text}
+    assert checked_changes({"a": {"x": value}}) == {"a": {"x": text}}
+    assert checked_changes({"a": {"x": Append(value)}}) == {"a": {"x": Append(text)}}
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, Decimal(1), b"1"])
+def test_values_of_a_configuration_that_no_setting_takes(value: Any) -> None:
+    with pytest.raises(InvalidConfigError, match=r"topic 'a', x: a value is a str .* or a finite"):
+        NewTopic("a", configs={"x": value})
 
 
 @pytest.mark.parametrize(

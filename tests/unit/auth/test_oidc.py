@@ -244,7 +244,7 @@ def test_an_answer_that_trickles_in_ends(server: Server) -> None:
 
     server.script = trickle
     provider = ClientCredentials(TokenEndpoint(server.url, clock), "me", Secret(SECRET))
-    refused(provider, TokenEndpointError, "did not complete its response within 60 seconds")
+    refused(provider, TokenEndpointError, "did not complete its response within 60 s")
 
 
 @pytest.fixture(scope="module")

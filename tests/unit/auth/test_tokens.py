@@ -7,7 +7,6 @@ import contextlib
 import logging
 import threading
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -105,13 +104,13 @@ async def test_a_cancelled_asker_wakes_no_other(
     clock: Clock, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits = []
-    wrap_future = asyncio.wrap_future
+    wait = asyncio.wait
 
-    def wrapped(future: Future[None]) -> asyncio.Future[None]:
-        waits.append(future)
-        return wrap_future(future)
+    def counted(*arguments: Any, **options: Any) -> Any:
+        waits.append(arguments)
+        return wait(*arguments, **options)
 
-    monkeypatch.setattr("aioproducer.auth.tokens.asyncio.wrap_future", wrapped)
+    monkeypatch.setattr("aioproducer.auth.tokens.asyncio.wait", counted)
     provider.gate = asyncio.Event()
     source = source_of(provider, clock)
     askers = [asyncio.create_task(value(source)) for _ in range(2)]
@@ -177,7 +176,7 @@ async def test_an_old_token_serves_on_while_it_lasts(
         assert await value(source) == "token-1"
     assert provider.calls == 2, "the second asker came before the backoff was over"
     assert len(caplog.records) == 1
-    assert "is valid for another 360 seconds" in caplog.text
+    assert "is valid for another 360 s" in caplog.text
     clock.now += 0.1
     assert await value(source) == "token-1"
     assert provider.calls == 3
@@ -301,7 +300,7 @@ async def test_a_plain_function_may_return_an_awaitable(clock: Clock, provider: 
 async def test_a_provider_that_hangs_ends_by_the_timeout(clock: Clock, provider: Provider) -> None:
     provider.gate = asyncio.Event()
     source = source_of(provider, clock, timeout=0.01)
-    with pytest.raises(TokenEndpointError, match=r"within 0\.01 seconds"):
+    with pytest.raises(TokenEndpointError, match=r"within 0\.01 s"):
         await source.token()
     clock.now += 10
     provider.gate.set()
@@ -352,14 +351,14 @@ async def test_a_token_that_has_expired_when_it_comes(clock: Clock) -> None:
 
     ends = clock.now - 7
     source = source_of(provider, clock)
-    with pytest.raises(TokenError, match="expired 7 seconds ago") as caught:
+    with pytest.raises(TokenError, match="expired 7 s ago") as caught:
         await source.token()
     assert "s3cr3t" not in everything_in(caught.value)
     clock.now += 1
     ends = clock.now + HOUR
     await source.token()
     clock.now += HOUR
-    with pytest.raises(TokenEndpointError, match="expired 0 seconds ago"):
+    with pytest.raises(TokenEndpointError, match="expired 0 s ago"):
         await source.token()
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from aioproducer.client.wakeup import Wakeup
+from aioproducer.runtime.tasks import new_task
 from tests.support.clock import Clock
 
 
@@ -20,7 +21,7 @@ async def iterations(waiting: asyncio.Task[float], limit: int = 20) -> int:
 
 
 def start(wakeup: Wakeup, deadline: float | None) -> asyncio.Task[float]:
-    return asyncio.get_running_loop().create_task(wakeup.wait(deadline))
+    return new_task(wakeup.wait(deadline))
 
 
 async def test_it_sleeps_until_woken() -> None:

@@ -140,6 +140,18 @@ def test_reconnect_backoff(
             {"partitioner": "murmur3", "partitioner_availability_timeout_ms": 1},
             "partitioner_availability_timeout_ms has no effect: a partitioner is set",
         ),
+        (
+            {"partitioner": "murmur3", "partitioner_rack_aware": True, "client_rack": "a"},
+            "partitioner_rack_aware has no effect: a partitioner is set",
+        ),
+        (
+            {"partitioner_rack_aware": True},
+            "partitioner_rack_aware has no effect: client_rack is not set",
+        ),
+        (
+            {"client_rack": "a"},
+            "client_rack has no effect: partitioner_rack_aware is not set",
+        ),
     ],
 )
 def test_warnings(options: dict[str, Any], warning: str, caplog: pytest.LogCaptureFixture) -> None:

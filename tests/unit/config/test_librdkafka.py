@@ -335,3 +335,14 @@ def test_whole_floats_and_capital_letters_are_taken_as_librdkafka_takes_them() -
     assert (made.acks, made.delivery_timeout_ms) == ("1", 60_000)
     with pytest.raises(ConfigError, match=r"delivery\.timeout\.ms"):
         ProducerConfig.from_librdkafka({"bootstrap.servers": "a:1", "delivery.timeout.ms": 1.5})
+
+
+@pytest.mark.parametrize("name", ["rando", "round_robin", "org.apache.kafka.clients.producer.X"])
+def test_names_of_partitioners_are_librdkafkas(name: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        ProducerConfig.from_librdkafka({"bootstrap.servers": "a:1", "partitioner": name})
+    assert str(caught.value) == (
+        f"librdkafka's option 'partitioner': {name!r} is none of random, consistent,"
+        " consistent_random, murmur2, murmur2_random, fnv1a, fnv1a_random; give another one as"
+        " keyword: from_librdkafka(…, partitioner=…)"
+    )

@@ -18,10 +18,12 @@ INT_MAX = 2**31 - 1
 
 OAUTH = "org.apache.kafka.common.security.oauthbearer"
 
-# Printed by kafka-clients 4.3.1: name, default, importance; lists and nulls as Python writes them.
+# Printed by kafka-clients 4.4.0: name, default, importance; lists and nulls as Python writes them.
 KAFKA_4 = [
     ("acks", "all", "LOW"),
     ("buffer.memory", 33554432, "HIGH"),
+    ("client.rack", "", "LOW"),
+    ("partitioner.rack.aware", False, "LOW"),
     ("client.dns.lookup", "use_all_dns_ips", "MEDIUM"),
     ("compression.gzip.level", -1, "MEDIUM"),
     ("compression.lz4.level", 9, "MEDIUM"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -108,7 +108,7 @@ async def test_an_error_of_the_hook_is_logged_and_ends_nothing(
     failures.fail(b"1", b"2")
     await asyncio.wait_for(failures.worker.join(), PATIENCE)
     assert seen == [b"1", b"2"]
-    assert "failed for 1 failed records of topic orders" in caplog.text
+    assert "failed for 1 failed record of topic orders" in caplog.text
 
 
 async def test_an_async_call_that_hangs_is_cancelled(
@@ -159,7 +159,7 @@ async def test_a_handler_gets_many_records_at_once_and_a_slow_one_bounded_memory
     for _ in range(10):
         failures.fail(*[bytes(10)] * 1_000)
     assert failures.worker.left - before <= 500, "the queue is full again"
-    assert "on_failed: it takes them more slowly than they come" in caplog.text
+    assert "orders: it takes them more slowly than they come" in caplog.text
     handler.go.set()
     await asyncio.wait_for(failures.worker.join(), PATIENCE)
     assert max(handler.calls) == 500
@@ -178,13 +178,72 @@ async def test_join_waits_for_the_records_before_it_alone(failures: Failures) ->
     await asyncio.wait_for(joined, PATIENCE)
 
 
-async def test_join_by_the_hook_itself_returns_at_once(failures: Failures) -> None:
+async def itself(call: Callable[[], Awaitable[None]]) -> None:
+    await call()
+
+
+async def in_a_task(call: Callable[[], Awaitable[None]]) -> None:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(itself(call))
+
+
+@pytest.mark.parametrize("way", [itself, in_a_task])
+async def test_join_by_the_hook_returns_at_once(
+    failures: Failures, way: Callable[[Callable[[], Awaitable[None]]], Awaitable[None]]
+) -> None:
+    """``asyncio.wait_for()`` in Python 3.11, ``gather()`` and ``shield()`` begin tasks as well."""
+
     async def hook(_record: FailedRecord) -> None:
+        await way(failures.worker.join)
+
+    failures.serve(hook)
+    failures.fail(b"1", b"2")
+    await asyncio.wait_for(failures.worker.join(), PATIENCE)
+
+
+async def test_a_task_that_outlives_its_hook_waits_for_later_ones(failures: Failures) -> None:
+    first, second, go = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    tasks: list[asyncio.Task[None]] = []
+
+    async def join_later() -> None:
+        await first.wait()
+        failures.fail(b"2")
         await failures.worker.join()
+
+    async def hook(record: FailedRecord) -> None:
+        if record.value == b"1":
+            tasks.append(asyncio.create_task(join_later()))
+        else:
+            second.set()
+            await go.wait()
 
     failures.serve(hook)
     failures.fail(b"1")
     await asyncio.wait_for(failures.worker.join(), PATIENCE)
+    first.set()
+    await asyncio.wait_for(second.wait(), PATIENCE)
+    assert not tasks[0].done()
+    go.set()
+    await asyncio.wait_for(tasks[0], PATIENCE)
+
+
+@pytest.mark.parametrize("way", [itself, in_a_task])
+async def test_the_end_does_not_wait_for_a_hook_that_asks_for_it(
+    failures: Failures, way: Callable[[Callable[[], Awaitable[None]]], Awaitable[None]]
+) -> None:
+    ended = asyncio.Event()
+
+    async def close() -> None:
+        failures.worker.closing()
+        await failures.finish(PATIENCE * 10)
+
+    async def hook(_record: FailedRecord) -> None:
+        await way(close)
+        ended.set()
+
+    failures.serve(hook)
+    failures.fail(b"1")
+    await asyncio.wait_for(ended.wait(), PATIENCE)
 
 
 async def test_a_cancelled_join_is_forgotten(failures: Failures) -> None:
@@ -224,7 +283,7 @@ async def test_the_end_cancels_a_handler_that_hangs_and_tells_the_rest(
     await asyncio.wait_for(joined, PATIENCE)
     await failures.owner.close(PATIENCE)
     assert handler.cancelled
-    assert "700 failed records were not handled by on_failed" in caplog.text
+    assert "on_failed has not handled 700 failed records" in caplog.text
     failures.fail(b"too late")
     assert handler.calls == [500], "no task begins after the end"
 

@@ -376,7 +376,7 @@ def test_levels_are_told() -> None:
     assert (found.batches, found.pending_records, found.memory_used) == (4, 7, 0.25)
     assert found.metadata_age == 5.0
     assert str(found) == (
-        "payments (started) can write, 3 of 3 brokers connected, memory 25%, oldest record 3.0 s"
+        "payments (started) can write, 3 of 3 brokers connected, memory 25%, oldest record 3 s"
     )
 
 

@@ -352,6 +352,31 @@ async def test_connected_before_connecting_before_unconnected_before_none(
     assert world.client.least_loaded((TWO,), world.now + 1.0) == TWO
 
 
+async def test_a_broker_that_takes_long_to_connect_comes_last(world: ObservedClient) -> None:
+    world.client.connect(ONE, world.now)
+    assert world.client.next_timeout() == world.now + 1.0
+    world.now += 0.999
+    assert world.client.least_loaded((ONE, TWO), world.now) == ONE
+    world.now += 0.001
+    assert world.client.least_loaded((ONE, TWO), world.now) == TWO
+    assert world.client.least_loaded((ONE,), world.now) == ONE, "there is no other"
+    world.client.poll(world.now)
+    assert world.client.next_timeout() is None, "it is found slow once"
+
+
+async def test_a_broker_that_could_not_be_connected_comes_after_untried_ones(
+    world: ObservedClient,
+) -> None:
+    world.client.connect(ONE, world.now)
+    await settle()
+    await world.connections[0].breaks()
+    world.now += 10.0
+    world.client.random = Random(7)
+    chosen = {world.client.least_loaded((ONE, TWO, THREE), world.now) for _ in range(50)}
+    assert chosen == {TWO, THREE}
+    assert world.client.least_loaded((ONE,), world.now) == ONE
+
+
 async def test_ties_are_broken_at_random() -> None:
     world = ObservedClient()
     world.client.random = Random(7)

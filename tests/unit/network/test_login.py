@@ -138,6 +138,14 @@ async def test_the_mechanisms_of_the_listener_are_named() -> None:
     assert not broker.mechanism.hosts, "no token is spent on it"
 
 
+async def test_a_listener_without_logins_is_a_wrong_security_protocol() -> None:
+    broker = Broker(offers(code=ErrorCode.illegal_sasl_state))
+    told = r"this listener has no login \(SASL\); set security_protocol='PLAINTEXT', or 'SSL'"
+    with pytest.raises(IllegalSaslStateError, match=told) as caught:
+        await broker.log_in(Exchange([b""]))
+    assert "sasl_mechanism" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("code", "kind"),
     [

@@ -155,13 +155,12 @@ def test_scrapes_of_many_threads_while_producers_come_and_go(
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_a_forked_child_scrapes_although_a_thread_held_the_locks(
+def test_a_forked_child_scrapes_although_a_thread_held_the_lock(
     registry: CollectorRegistry, collector: ProducerCollector
 ) -> None:
     producer = ObservedProducer()
     collector.add(producer)
-    watched = collector._watched
-    with watched._lock, watched._reading_lock:
+    with collector._watched._reading:
         child = os.fork()
         if not child:
             done = threading.Thread(target=lambda: sent(registry), daemon=True)

@@ -40,6 +40,7 @@ from aioproducer.reader.fetch_request import Fetched, FetchedPartition, FetchLim
 from aioproducer.reader.fetcher import Fetcher, FetchSettings
 from aioproducer.reader.leaders import Leaders
 from aioproducer.reader.partition import PartitionState
+from aioproducer.runtime.tasks import new_task
 from tests.support.waiting import until
 from tests.unit.reader.written import batch
 
@@ -79,7 +80,7 @@ class ScriptedClient:
         return ExponentialBackoff(0.001, 0.002, Random(1))
 
     def start_task(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
-        self._tasks.append(asyncio.ensure_future(coroutine))
+        self._tasks.append(new_task(coroutine))
 
     def check_usable(self) -> None:
         for task in self._tasks:

@@ -65,7 +65,7 @@ def test_the_end_waits_for_nobody_and_drops_what_has_not_begun() -> None:
     running = threads.submit(run)
     waiting = threads.submit(lambda: "never")
     assert begun.wait(PATIENCE)
-    (thread,) = threads._threads
+    (thread,) = threads._begun
     threads.shutdown(cancel_futures=True)
     threads.shutdown(cancel_futures=True)
     assert waiting.cancelled()

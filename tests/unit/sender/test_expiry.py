@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from aioproducer.accumulator import SerializedRecord, Unserialized
 from aioproducer.errors import (
     BootstrapError,
     BufferExhaustedError,
     MetadataTimeoutError,
+    NotPreparedError,
+    PreparationTimeoutError,
     code_name,
 )
 from aioproducer.sender.requests import MetadataRequest
@@ -97,3 +102,25 @@ async def test_no_memory_within_max_block() -> None:
         error = late.exception()
         assert isinstance(error, BufferExhaustedError)
         assert "drain()" in str(error)
+
+
+async def test_late_records_that_lack_something_are_not_all_serialized_in_vain() -> None:
+    attempts = 0
+
+    def lacking() -> SerializedRecord:
+        nonlocal attempts
+        attempts += 1
+        raise NotPreparedError("no schema yet")
+
+    async with running(pending_memory=1_000_000) as world:
+        futures = [asyncio.get_running_loop().create_future() for _ in range(1_000)]
+        for future in futures:
+            world.accumulator.enqueue(
+                SerializedRecord("orders", None, 1, None, None, (), future),
+                world.now,
+                world.now + MAX_BLOCK,
+                unserialized=Unserialized(100, lacking),
+            )
+        await world.turn(MAX_BLOCK)
+        assert {type(future.exception()) for future in futures} == {PreparationTimeoutError}
+    assert 0 < attempts < 100, "the next one tells enough"

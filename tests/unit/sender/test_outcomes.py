@@ -22,6 +22,7 @@ from aioproducer.sender.outcomes import (
     Fail,
     Outcome,
     Retry,
+    SetAside,
     Split,
     Standing,
     decide,
@@ -45,6 +46,8 @@ def kind(outcome: Outcome) -> str:
             return "deliver"
         case Retry(_, numbers_lost):
             return "new number" if numbers_lost else "retry"
+        case SetAside():
+            return "set aside"
         case Split():
             return "split"
         case Fail():
@@ -119,6 +122,42 @@ def test_sequence_errors_depend_on_what_else_is_on_its_way(
 ) -> None:
     standing = Standing(may_retry=True, first_in_line=first, uncertain=uncertain)
     assert kind(decide(result(code), WHERE, standing)) == outcome
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("uncertain", [True, False])
+@pytest.mark.parametrize("transactional", [True, False])
+def test_a_batch_that_may_be_written_waits_for_a_later_one(
+    first: bool, uncertain: bool, transactional: bool
+) -> None:
+    standing = Standing(
+        may_retry=True,
+        first_in_line=first,
+        uncertain=uncertain,
+        later_may_tell=True,
+        may_be_numbered_anew=not transactional,
+    )
+    outcome = kind(decide(result(45), WHERE, standing))
+    assert (outcome == "set aside") is (first and uncertain)
+    assert kind(decide(result(6), WHERE, standing)) == "retry"
+    assert kind(decide(result(45), WHERE, standing._replace(may_retry=False))) == "fail"
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("uncertain", [True, False])
+def test_a_batch_that_may_be_written_is_in_the_log_if_a_later_one_is(
+    first: bool, uncertain: bool
+) -> None:
+    standing = Standing(
+        may_retry=True,
+        first_in_line=first,
+        uncertain=uncertain,
+        later_was_delivered=True,
+        later_may_tell=True,
+    )
+    outcome = decide(result(45), WHERE, standing)
+    assert (outcome == Deliver(-1, -1)) is (first and uncertain)
+    assert kind(decide(result(6), WHERE, standing)) == "retry"
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,7 @@ TEXTS = st.recursive(
 @example(b"-0.0")
 @example(b'{"a":1,"a":2}')
 @example(rb'"\ud800"')
+@example(rb'{"":"\ud83d","":[]}')
 @example(rb'"\\ud800"')
 @example(rb'"\udc00\ud800"')
 @example(b'"\xed\xa0\x80"')

@@ -488,7 +488,7 @@ for _ in range(3):
     began = time.monotonic()
     done = run(script)
     assert time.monotonic() - began < 9
-    assert done.stderr.count("closed with 1 records undelivered") == 3
+    assert done.stderr.count("closed with 1 record undelivered") == 3
 
 
 async def test_it_works_in_the_thread_of_another_loop() -> None:

@@ -46,6 +46,7 @@ def entered_before(number: int, call: Callable[[], object]) -> Iterator[list[str
         return trace
 
     before = sys.gettrace()
+    sys._getframe().f_trace_opcodes = True  # else Python 3.12 leaves out the first calls
     sys.settrace(trace)
     try:
         yield entered

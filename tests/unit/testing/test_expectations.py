@@ -162,7 +162,7 @@ def test_not_exactly_these() -> None:
     with pytest.raises(AssertionError) as raised:
         expect(ORDERS).has_exactly([b"two teas", b"one espressi", None, None])
     lines = message(raised)
-    assert lines[0] == ("expected exactly 4 records: 2 of them are missing, and 1 others are there")
+    assert lines[0] == ("expected exactly 4 records: 2 missing, and 1 too many")
     assert lines[2] == "missing: value=b'one espressi'; nearest of the others first:"
     assert lines[3].startswith("  orders-0 at offset 1: key=b'anna', value=b'one espresso'")
     with pytest.raises(AssertionError, match=r"not expected:\n  orders-2 at offset 0"):

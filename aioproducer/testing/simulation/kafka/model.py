@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode
 from aioproducer.model import OffsetAndMetadata, TopicPartition
 from aioproducer.testing.simulation.kafka.batch import StoredRecord
 from aioproducer.testing.simulation.kafka.calls import Answer, Call, Coordinators, Login, Silence
-from aioproducer.testing.simulation.kafka.cluster import Cluster
+from aioproducer.testing.simulation.kafka.cluster import Cluster, Topic
 from aioproducer.testing.simulation.kafka.connection import ModelConnection
 from aioproducer.testing.simulation.kafka.faults import RequestFaults
 from aioproducer.testing.simulation.kafka.group_coordinator import GroupCoordinator
@@ -160,7 +160,7 @@ class KafkaModel:
 
     def move_leader(self, topic: str, partition: int, to: int, now: float) -> None:
         """Elect another leader, one of the replicas in sync; else nothing changes."""
-        found = self._partition(topic, partition)
+        found = self.partition(topic, partition)
         if to in found.isr and to in self.cluster.registered & self.cluster.alive:
             self.cluster.lead(found, to, now)
         self.run(now)
@@ -169,19 +169,19 @@ class KafkaModel:
         self, topic: str, partition: int, broker: int, now: float, seconds: float = 1.0
     ) -> None:
         """Let a follower fetch nothing for ``seconds``, which takes it out of the ISR."""
-        found = self._partition(topic, partition)
+        found = self.partition(topic, partition)
         if broker != found.leader:
             self.cluster.stall(found, broker, seconds, now)
         self.run(now)
 
     def truncate(self, topic: str, partition: int, offset: int, now: float) -> None:
         """Lose the records from ``offset`` on, in a new epoch of the leader."""
-        self._partition(topic, partition).lose(offset)
+        self.partition(topic, partition).lose(offset)
         self.run(now)
 
     def delete_records(self, topic: str, partition: int, before: int, now: float) -> None:
         """Delete the records before an offset, as retention does; those of all replicas only."""
-        found = self._partition(topic, partition)
+        found = self.partition(topic, partition)
         found.delete_records(min(before, found.high_watermark))
         self.run(now)
 
@@ -227,17 +227,31 @@ class KafkaModel:
 
     # --- what is in the cluster ------------------------------------------------------------
 
+    def topic(self, name: str) -> Topic:
+        """A topic with its partitions. Read it, and change nothing. Raises LookupError."""
+        found = self.cluster.topics.get(name)
+        if found is None:
+            raise LookupError(f"there is no topic {name!r}")
+        return found
+
+    def partition(self, topic: str, number: int) -> Partition:
+        """A partition. Read it, and change nothing. Raises LookupError."""
+        found = self.cluster.partition(topic, number)
+        if found is None:
+            raise LookupError(f"there is no partition {topic}-{number}")
+        return found
+
     def log(self, topic: str, partition: int) -> Sequence[StoredRecord]:
         """The records of a partition, without the markers of transactions."""
-        return self._partition(topic, partition).log.records()
+        return self.partition(topic, partition).log.records()
 
     def high_watermark(self, topic: str, partition: int) -> int:
         """The end of what all replicas have."""
-        return self._partition(topic, partition).high_watermark
+        return self.partition(topic, partition).high_watermark
 
     def last_stable_offset(self, topic: str, partition: int) -> int:
         """The end of what ``read_committed`` may see."""
-        return self._partition(topic, partition).last_stable_offset
+        return self.partition(topic, partition).last_stable_offset
 
     def committed_offsets(self, group: str) -> Mapping[TopicPartition, OffsetAndMetadata]:
         """The offsets that count, without those of open transactions."""
@@ -250,9 +264,3 @@ class KafkaModel:
     def most_in_flight(self, api: int) -> int:
         """The most requests of one kind that were unanswered on a connection at once."""
         return self._most_in_flight[api]
-
-    def _partition(self, topic: str, number: int) -> Partition:
-        found = self.cluster.partition(topic, number)
-        if found is None:
-            raise LookupError(f"there is no partition {topic}-{number}")
-        return found

@@ -8,6 +8,7 @@ from weakref import ref
 
 from aioproducer import Producer, RecordMetadata
 from aioproducer.testing.simulation.world import SimulatedWorld
+from tests.support.simulated_world import model_of, run_in
 
 
 def test_a_future_that_is_kept_keeps_no_world() -> None:
@@ -19,9 +20,8 @@ def test_a_future_that_is_kept_keeps_no_world() -> None:
             await producer.send("orders", b"0")
             return producer.send("orders", b"1")
 
-    with world.entered():
-        future = world.run(send(world.cluster.bootstrap_servers))
-    model = ref(world.cluster.model)
+    future = run_in(world, send(world.cluster.bootstrap_servers))
+    model = ref(model_of(world))
     del world
     gc.collect()
     assert future.result().offset == 1

@@ -1,0 +1,36 @@
+"""The places at which tasks wait, in words."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+
+def places(tasks: Iterable[asyncio.Task[Any]]) -> str:
+    """A line for each task that is not done: its name, and the calls that wait for each other."""
+    return "\n".join(
+        f"  {task.get_name()}: {' -> '.join(map(_place, _frames(task.get_coro())))}"
+        for task in tasks
+        if not task.done()
+    )
+
+
+def _frames(awaited: Any) -> Iterator[FrameType]:
+    """The frames of a coroutine, and of whatever it awaits."""
+    while awaited is not None:
+        for frame, inner in (("cr_frame", "cr_await"), ("gi_frame", "gi_yieldfrom")):
+            if hasattr(awaited, inner):
+                if getattr(awaited, frame) is not None:
+                    yield getattr(awaited, frame)
+                awaited = getattr(awaited, inner)
+                break
+        else:
+            return
+
+
+def _place(frame: FrameType) -> str:
+    code = frame.f_code
+    return f"{code.co_qualname}() in {Path(code.co_filename).name}:{frame.f_lineno}"

@@ -1,0 +1,67 @@
+"""Nothing that a call of a producer needs has a lock: see ``aioproducer.runtime.locks``."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[2] / "aioproducer"
+
+MAKER = "runtime/locks.py"
+SERVERS = {"testing/kafka_cluster/broker_processes.py", "testing/mock_cluster/server.py"}
+"""They start and end brokers; no producer calls them."""
+
+LOCKS = {"Barrier", "BoundedSemaphore", "Condition", "Event", "Lock", "RLock", "Semaphore"}
+QUEUES = {"LifoQueue", "PriorityQueue", "Queue"}
+
+USERS = {
+    "auth/aws_credentials.py": "threads that sign for logins",
+    "auth/gssapi.py": "threads that ask the KDC",
+    "auth/tls.py": "threads that read certificates",
+    "observability/live/live_view.py": "the threads that draw the view",
+    "observability/otel/producer_metrics.py": "OpenTelemetry's threads, as they read metrics",
+    "observability/prometheus/collector.py": "the start of an answer to other processes",
+    "observability/watched.py": "threads that read metrics",
+    "schema_registry/blocking.py": "threads of consumers, as they begin or end the loop's thread",
+    "spark/producer_pool.py": "Spark's threads, as they begin or end a producer",
+    "spark/registered.py": "Spark's threads, as they look a registry up",
+    "sync/record_future.py": "concurrent.futures.wait() and as_completed()",
+    "testing/mock_cluster/process.py": "a test that sends a command to the mock cluster",
+}
+"""The files that use a lock, and those who take it. No event loop of a producer is among them."""
+
+
+def sources() -> Iterator[tuple[str, ast.AST]]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        yield path.relative_to(PACKAGE).as_posix(), ast.parse(path.read_text())
+
+
+def names_from(tree: ast.AST, module: str) -> set[str]:
+    """The names of ``module`` that a file uses."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == module:
+            names |= {each.name for each in node.names}
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            names |= {node.attr} if node.value.id == module.rpartition(".")[2] else set()
+    return names
+
+
+def test_locks_are_made_in_one_place() -> None:
+    found = {
+        (file, name)
+        for file, tree in sources()
+        for name in (names_from(tree, "threading") & LOCKS) | (names_from(tree, "queue") & QUEUES)
+        if file not in SERVERS
+    }
+    assert found == {(MAKER, "RLock")}, "read the module docstring of aioproducer/runtime/locks.py"
+
+
+def test_every_lock_is_known_with_those_who_take_it() -> None:
+    users = {
+        file
+        for file, tree in sources()
+        if "free_lock" in names_from(tree, "aioproducer.runtime.locks")
+    }
+    assert users == set(USERS), "read the module docstring of aioproducer/runtime/locks.py"
