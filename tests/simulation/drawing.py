@@ -26,6 +26,11 @@ _TIMEOUTS: Final = (
 """Values of request_timeout_ms and delivery_timeout_ms."""
 _MAX_IDLE_MS: Final = 540_000
 """The value of connections_max_idle_ms by default."""
+_NO_TIME_FOR_A_FORGOTTEN_CONNECTION: Final = {
+    "connections_max_idle_ms": 3_000,
+    "request_timeout_ms": 30_000,
+    "delivery_timeout_ms": 30_020,
+}
 _LONG_ENOUGH: Final = 3
 """The first values that nobody misses by himself, with distant brokers and after many stops."""
 _MOODS: Final = {
@@ -36,7 +41,7 @@ _MOODS: Final = {
     "doubtful": 5,
     "hostile": 4,
 }
-"""The moods of lives, and how often they are: lost connections at most; stops of the process;
+"""The moods of lives, and how often they are: one kind of fault at most; stops of the process;
 answers that are errors; all that passes; lost responses of many small batches; all there is."""
 _ALL_KINDS: Final = ("idempotent", "idempotent", "transactional", "plain")
 _KINDS: Final = {
@@ -139,6 +144,7 @@ class _Drawing:
             delays=self.delays,
             transaction_version=random.choice([1, 1, 2] if self.mood == "orderly" else [1, 2, 2]),
             executor_delays=(0.05, 2.0, 5.0) if self.bulky else BRISK,
+            slow_replicas=self.mood == "calm" and self.seed % 4 == 0,
             names_duplicates=random.random() < 0.1,
             news_takes=random.choice([0.0, 0.0, 0.3]),
             session_lifetime_ms=self.session_lifetime_ms,
@@ -182,6 +188,8 @@ class _Drawing:
         if self.bulky:
             options |= {"compression_type": "zstd", "batch_size": 100_000}
             options.pop("buffer_memory", None)
+        if self.firewall and self.mood == "calm" and self.seed % 4 == 2:
+            options |= _NO_TIME_FOR_A_FORGOTTEN_CONNECTION
         return options
 
     # --- callers ---------------------------------------------------------------------------
@@ -246,17 +254,21 @@ class _Drawing:
     def _events(self) -> tuple[Event, ...]:
         random = self.random
         if self.mood == "calm":
-            return self._lost_connections() if self.seed % 2 else ()
+            return self._quiet_faults()
         count = random.randint(1, 3 if self.mood == "frozen" else 12)
         events = [Event(self.pace * random.random(), *self._event()) for _ in range(count)]
         return tuple(sorted(events, key=lambda event: event.at))
 
-    def _lost_connections(self) -> tuple[Event, ...]:
-        random = Random(f"lost connections {self.seed}")
-        events = [
-            Event(self.pace * random.random(), "forget", (random.randint(1, self.brokers),))
-            for _ in range(random.randint(1, 3))
-        ]
+    def _quiet_faults(self) -> tuple[Event, ...]:
+        """Lost connections; or crashes of brokers that lose what only they have; or nothing."""
+        random = Random(f"quiet faults {self.seed}")
+        if self.seed % 4 == 2:
+            return ()
+        events = []
+        for _ in range(random.randint(1, 3)):
+            at, broker = self.pace * random.random(), random.randint(1, self.brokers)
+            args = (broker,) if self.seed % 2 else (broker, 3.0)
+            events.append(Event(at, "forget" if self.seed % 2 else "lossy_crash", args))
         return tuple(sorted(events, key=lambda event: event.at))
 
     def _event(self) -> tuple[str, tuple[Any, ...]]:

@@ -42,6 +42,8 @@ from tests.support.simulated_world import loop_of, model_of, network_of, run_in
 PATIENCE: Final = 2_000.0
 """Seconds of the virtual clock after which a call that should have ended has not."""
 MOST_STEPS: Final = 400_000
+SLOW_REPLICAS: Final = 0.1, 0.5
+"""Seconds until a slow follower has what its leader has."""
 TRANSACTIONS_END: Final = 70.0
 """Seconds in which coordinators abort transactions that nobody ends."""
 HEAL: Final = 30.0
@@ -56,6 +58,7 @@ class Life:
         options = ClusterOptions(
             transaction_version=plan.transaction_version,
             topic_config={"min.insync.replicas": "2" if plan.brokers == 3 else "1"},
+            replication=SLOW_REPLICAS if plan.slow_replicas else ClusterOptions.replication,
             names_duplicates=plan.names_duplicates,
             metadata=(0.0, plan.news_takes),
             credentials={USER: PASSWORD} if plan.session_lifetime_ms else None,

@@ -76,6 +76,8 @@ class Plan:
     transaction_version: int
     executor_delays: tuple[float, ...] = BRISK
     """Seconds that calls take in a thread."""
+    slow_replicas: bool = False
+    """True: followers have a record only after a while."""
     names_duplicates: bool = False
     """True: brokers answer duplicates by an error code."""
     news_takes: float = 0.0
@@ -118,6 +120,8 @@ class Plan:
         )
         if self.executor_delays != BRISK:
             yield f"  threads: calls take {self.executor_delays} s"
+        if self.slow_replicas:
+            yield "  replicas: they are slow"
         if self.names_duplicates:
             yield "  duplicates: brokers answer them by DUPLICATE_SEQUENCE_NUMBER"
         if self.news_takes:
@@ -151,7 +155,16 @@ class Plan:
         found = [f"p.{name}" for name in self.producers if len(self.producers) > 1]
         found += self.callers
         found += [f"e{place}" for place in range(len(self.events))]
-        found += ["close", "reader", "beyond", "logins", "firewall", "duplicates", "threads"]
+        found += [
+            "close",
+            "reader",
+            "beyond",
+            "logins",
+            "firewall",
+            "duplicates",
+            "threads",
+            "replicas",
+        ]
         found += ["news", "delays", "order", "step_seconds"]
         for name, (_, steps) in self.callers.items():
             found += [f"{name}.{place}" for place in range(len(steps))]
@@ -168,6 +181,7 @@ class Plan:
             step_seconds=STEP_SECONDS if "step_seconds" in gone else self.step_seconds,
             delays="even" if "delays" in gone else self.delays,
             executor_delays=BRISK if "threads" in gone else self.executor_delays,
+            slow_replicas=self.slow_replicas and "replicas" not in gone,
             names_duplicates=self.names_duplicates and "duplicates" not in gone,
             news_takes=0.0 if "news" in gone else self.news_takes,
             session_lifetime_ms=0 if "logins" in gone else self.session_lifetime_ms,
