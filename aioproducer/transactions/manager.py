@@ -250,9 +250,18 @@ class TransactionManager(RequestSource):
         """
         if not settled or self.state not in (State.COMMITTING, State.ABORTING):
             return
-        transaction = self._open_transaction
-        if not transaction.needs_end and not transaction.has_pending_offsets:
+        if not self._needs_end and not self._open_transaction.has_pending_offsets:
             self._complete()
+
+    @property
+    def _needs_end(self) -> bool:
+        """True if EndTxn must be sent: the coordinator, or another producer, may know of it.
+
+        With version 2 the first batch tells the coordinator. Each transaction has its own epoch, so
+        a batch has left if one has a number of it.
+        """
+        has_numbers = self.ends_the_epoch and not self._sequence_numbers.fresh
+        return has_numbers or self._open_transaction.needs_end
 
     def next_request(self, *, settled: bool) -> CoordinatorRequest | None:
         """The request to send now, if any. ``settled``: every record has its outcome.

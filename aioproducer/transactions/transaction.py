@@ -83,7 +83,7 @@ class Transaction:
 
     @property
     def needs_end(self) -> bool:
-        """True if EndTxn must be sent: the coordinator, or another producer, may know of it."""
+        """True if a request has told the coordinator of it, or another producer may have."""
         return self._known or self.handed_out
 
     @property
@@ -102,7 +102,6 @@ class Transaction:
             self._partitions_to_add.add(partition)
             return False
         self._partitions.add(partition)
-        self._known = True
         return True
 
     def add_offsets(

@@ -34,7 +34,7 @@ from aioproducer.errors import (
 )
 from aioproducer.testing.simulation.loop import BEGIN
 from tests.simulation.journal import Sent, Transaction
-from tests.simulation.plan import FORGETFUL, GROUP, TOPICS
+from tests.simulation.plan import BRISK, FORGETFUL, GROUP, TOPICS
 from tests.simulation.wire import PRODUCE, values_of
 from tests.support.simulated_world import model_of
 
@@ -367,7 +367,8 @@ class Judge:
 
         A lost connection costs ``request_timeout_ms`` at most.
         """
-        if not self.plan.kinds <= HARMLESS | {"forget"}:
+        slow_threads = self.plan.executor_delays != BRISK
+        if slow_threads or not self.plan.kinds <= HARMLESS | {"forget"}:
             return
         lost = len(self.plan.events) + 1 if "forget" in self.plan.kinds else 0
         for sent, error in self._failed():

@@ -57,18 +57,12 @@ def failed_record_committed(patch: Patch) -> None:
 
 
 def abort_commits(patch: Patch) -> None:
-    """An empty abort is forgotten: the transaction goes on into the next one."""
+    """An abort is not told to the coordinator: the transaction goes on into the next one."""
 
-    def mutant(abort: Any) -> Any:
-        def aborted(self: TransactionManager) -> Any:
-            ending = abort(self)
-            if self.transaction is not None:
-                self.transaction._known = False
-            return ending
+    def mutant(needs_end: Any) -> Any:
+        return lambda self: self.state is not State.ABORTING and needs_end(self)
 
-        return aborted
-
-    patch(TransactionManager, "abort", mutant)
+    patch(TransactionManager, "_needs_end", mutant)
 
 
 def commit_not_awaited(patch: Patch) -> None:

@@ -207,6 +207,19 @@ def test_an_empty_transaction_ends_when_pending_records_have_their_outcome() -> 
     assert ending.open
 
 
+@pytest.mark.parametrize("sent", [False, True])
+def test_with_version_2_an_abort_asks_only_if_a_batch_has_left(sent: bool) -> None:
+    """A coordinator that still ends the transaction before takes another end for a fenced one's."""
+    world = opened(version=2)
+    world.manager.admit(ONE)  # its batch lingers
+    if sent:
+        world.sequence_numbers.stamp(ONE, 1)
+    ending = world.manager.abort()
+    assert kinds(world.run()) == (["EndTxn"] if sent else [])
+    assert ending.done
+    assert world.manager.state is S.READY
+
+
 def test_what_was_asked_may_have_reached_the_coordinator_so_the_abort_is_told() -> None:
     world = opened()
     world.manager.admit(ONE)
