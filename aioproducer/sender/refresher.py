@@ -257,8 +257,7 @@ class MetadataRefresher(Requester):
 
     def why_no_metadata(self, topic: str, since: float, now: float) -> ProducerError:
         """The error of callers and records if ``topic`` did not become known in time."""
-        seconds = round(now - since, 1) or now - since
-        waited = f"within {duration(seconds)} (max_block_ms or delivery_timeout_ms)"
+        waited = _within(now - since)
         if self._metadata.last_update is None:
             reasons = self._client.failures()
             listed = "; ".join(
@@ -287,7 +286,12 @@ class MetadataRefresher(Requester):
         if partition < len(info.partitions):
             return None
         return MetadataTimeoutError(
-            f"partition {partition} of topic {topic!r} did not become known within "
-            f"{duration(now - since)} (max_block_ms or delivery_timeout_ms): the topic has the "
-            f"partitions 0 to {len(info.partitions) - 1}. Use one of these, or add partitions"
+            f"partition {partition} of topic {topic!r} did not become known "
+            f"{_within(now - since)}: the topic has the partitions 0 "
+            f"to {len(info.partitions) - 1}. Use one of these, or add partitions"
         )
+
+
+def _within(waited: float) -> str:
+    """The bound that was over after ``waited`` seconds, in tenths: it is measured a little late."""
+    return f"within {duration(round(waited, 1) or waited)} (max_block_ms or delivery_timeout_ms)"

@@ -32,7 +32,8 @@ def test_defaults_name_only_what_makes_clients_alike() -> None:
     alike = {"acks", "compression_type", "compression.type", "partitioner", "api_version"}
     for client in CLIENTS.values():
         for workload, options in client.defaults.items():
-            assert options.keys() <= alike, (client.name, workload)
+            guarantee = {"enable.idempotence"} if client.name == "confluent-idempotent" else set()
+            assert options.keys() <= alike | guarantee, (client.name, workload)
 
 
 @pytest.mark.parametrize("choice", Choice)
