@@ -119,6 +119,8 @@ class BatchCompleter:
         room = base_offset - delivered.partition.log_end
         for batch in self._batches.aside(partition):
             room -= batch.count
+            if batch.done:  # it failed with another one of its transaction
+                continue
             if room >= 0 or base_offset < 0:  # a duplicate: its broker forgot nothing
                 self.deliver(batch, Deliver(-1, -1), now)
             else:
@@ -186,7 +188,8 @@ class BatchCompleter:
             self._fail_doubtful(batch, now)
 
     def _fail_doubtful(self, batch: ProducerBatch, now: float) -> None:
-        if batch.last_error is not None:
+        """Fail a batch that was set aside, unless it failed with another one of its transaction."""
+        if batch.last_error is not None and not batch.done:
             self._fail(batch, batch.last_error, True, {}, now)
 
     def _split(self, batch: ProducerBatch, error: ProducerError, now: float) -> None:

@@ -88,6 +88,10 @@ FINAL: Final = frozenset({ErrorCode.topic_authorization_failed, ErrorCode.invali
 """The error codes by which brokers refuse a batch for good."""
 
 
+TOO_LARGE: Final = frozenset({10, 18})
+"""The codes after which a batch is split."""
+
+
 class Judge:
     """Judges a life that was lived."""
 
@@ -326,7 +330,8 @@ class Judge:
     def numbers_fit(self) -> Iterator[str]:
         """A broker misses a batch only behind one that was given up, or if brokers forget.
 
-        One that has restarted knows the last batch of each producer.
+        One that has restarted knows the last batch of each producer. A batch that was split after
+        it may have been written has parts that no broker knows.
         """
         if (FORGETFUL | {"crash"}) & self.plan.kinds:
             return
@@ -336,9 +341,17 @@ class Judge:
             if not isinstance(error, OutOfOrderSequenceNumberError)
             and (sent.transaction is not None or getattr(error, "may_have_been_written", False))
         }
+        split = {
+            value
+            for request, code in self.model.failed
+            if request.api == PRODUCE and code in TOO_LARGE
+            for value in values_of(request)
+        }
         for sent, error in self._failed():
             alone = (sent.producer, id(sent.transaction)) not in given_up
-            if isinstance(error, OutOfOrderSequenceNumberError) and alone:
+            if not isinstance(error, OutOfOrderSequenceNumberError) or not alone:
+                continue
+            if not error.may_have_been_written or sent.value not in split:
                 yield f"{sent.name} failed although no batch was given up before: {error!r}"
 
     def errors_of_the_right_class(self) -> Iterator[str]:

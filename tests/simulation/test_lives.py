@@ -1,8 +1,8 @@
 """Lives of the simulated world keep every promise.
 
-A hundred are the same in each run, and five hundred are new. ``AIOPRODUCER_LIVES=1000-2000`` lives
-these seeds instead. A failing life prints the command that lives it again, and the smallest plan
-that fails.
+A hundred are the same in each run, and so are those that found a fault once. Five hundred new ones
+are drawn with ``-m soak``, and a hundred thousand. ``AIOPRODUCER_LIVES=1000-2000`` lives these seeds
+instead. A failing life prints the command that lives it again, and the smallest plan that fails.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from tests.simulation.shrinking import violations
 CHOSEN: Final = os.environ.get("AIOPRODUCER_LIVES", "")
 FIRST, _, END = (CHOSEN or "0-100").partition("-")
 KNOWN: Final = range(int(FIRST), int(END or int(FIRST) + 1))
+FOUND_ONCE: Final = (66_619_832, 470_199_859, 515_679_661)
 AT_ONCE: Final = 25
 """The lives of a test."""
 SOAK_AT_ONCE: Final = 250
@@ -42,6 +43,13 @@ def test_known_lives_keep_every_promise(first: int) -> None:
 
 
 @chosen_alone
+@pytest.mark.parametrize("seed", FOUND_ONCE)
+def test_what_was_found_once_is_mended(seed: int) -> None:
+    live([seed])
+
+
+@chosen_alone
+@pytest.mark.soak
 @pytest.mark.parametrize("part", range(500 // AT_ONCE))
 def test_new_lives_keep_every_promise(part: int) -> None:
     live(new_seeds(AT_ONCE))
