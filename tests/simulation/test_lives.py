@@ -1,8 +1,9 @@
 """Lives of the simulated world keep every promise.
 
 A hundred are the same in each run, and so are those that found a fault once. Five hundred new ones
-are drawn with ``-m soak``, and a hundred thousand. ``AIOPRODUCER_LIVES=1000-2000`` lives these seeds
-instead. A failing life prints the command that lives it again, and the smallest plan that fails.
+are drawn with ``-m soak``, and a hundred thousand. ``AIOPRODUCER_LIVES=1000-2000`` lives those
+seeds instead. A failing life prints the command that lives it again, and the smallest plan that
+fails.
 """
 
 from __future__ import annotations
