@@ -275,7 +275,7 @@ class BatchSender(Requester):
         def send() -> None:
             self._compressing.discard(node.id)
             self._wakeup.wake()
-            now = self._wakeup.clock()
+            now = self._wakeup.clock.turn()  # a stop ages connections
             if self._client.can_send(node.id, now):
                 self._send(node, batches)
                 return

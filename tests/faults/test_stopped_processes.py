@@ -17,6 +17,7 @@ import pytest
 from aioproducer import Producer, ProducerConfig, RecordMetadata
 from aioproducer.client.cluster_client import ClusterClient
 from aioproducer.client.describe_request import DescribeRequest
+from aioproducer.sender.compressor import COMPRESS_ELSEWHERE_BYTES
 from aioproducer.testing.simulation.kafka import ClusterOptions
 from aioproducer.testing.simulation.world import SimulatedWorld
 from tests.support.simulated_world import loop_of, model_of, network_of, run_in
@@ -209,6 +210,28 @@ def test_a_response_in_time_is_read_before_its_request_is_late(steps: int) -> No
 ROUND_TRIP = 0.1
 LOGIN_TRIPS = 2
 """Round trips of a login by PLAIN: the handshake and the password."""
+
+
+def test_a_batch_that_was_compressed_during_a_stop_needs_a_connection_of_its_own() -> None:
+    """The connections are too old to be used then."""
+    world = SimulatedWorld(0, 1)
+    world.cluster.create_topic("orders")
+    loop_of(world).executor_delay = lambda: 5.0
+    network_of(world).delay = lambda: ROUND_TRIP / 2
+    options = {"bootstrap_servers": world.cluster.bootstrap_servers, "compression_type": "gzip"}
+    value = bytes(COMPRESS_ELSEWHERE_BYTES + 1)
+
+    async def run() -> None:
+        async with Producer(**options, **PLAIN, acks=1, batch_size=2 * len(value)) as producer:
+            await producer.send("orders", b"")
+            future = producer.send("orders", value)
+            await asyncio.sleep(1.0)  # a thread has it
+            world.freeze(900.0)
+            await future
+
+    run_in(world, run())
+    log = model_of(world).log("orders", 0)
+    assert [record.value for record in log] == [b"", value]
 
 
 @pytest.mark.parametrize("in_flight", [0, 1])
