@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 from aioproducer.config import ProducerConfig
 from aioproducer.logs import RoomLogger
 from aioproducer.model import FailedRecord
+from aioproducer.runtime.patience import PatientTimeout
 from aioproducer.runtime.tasks import is_being_cancelled
 from aioproducer.wording import counted
 
@@ -59,7 +60,7 @@ class FailureFunction:
             try:
                 result = self._function(record)
                 if isawaitable(result):
-                    async with asyncio.timeout(self._timeout):
+                    async with PatientTimeout(self._timeout):
                         await result
             except (Exception, asyncio.CancelledError) as error:
                 if is_being_cancelled():

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from aioproducer import Producer, ProducerConfig, RecordMetadata
+from aioproducer import FailedRecord, Producer, ProducerConfig, RecordMetadata
 from aioproducer.client.cluster_client import ClusterClient
 from aioproducer.client.describe_request import DescribeRequest
 from aioproducer.sender.compressor import COMPRESS_ELSEWHERE_BYTES
@@ -30,6 +30,7 @@ PARTITIONS = 2
 LONGEST_TRANSACTION_MS = 2_000_000
 """Brokers abort no transaction because of a stop."""
 USER, PASSWORD = "user", "secret"
+PRODUCE, UNAUTHORIZED = 0, 29
 LOGIN: dict[str, Any] = {
     "security_protocol": "SASL_PLAINTEXT",
     "sasl_mechanism": "PLAIN",
@@ -218,11 +219,13 @@ def test_a_batch_that_was_compressed_during_a_stop_needs_a_connection_of_its_own
     world.cluster.create_topic("orders")
     loop_of(world).executor_delay = lambda: 5.0
     network_of(world).delay = lambda: ROUND_TRIP / 2
-    options = {"bootstrap_servers": world.cluster.bootstrap_servers, "compression_type": "gzip"}
-    value = bytes(COMPRESS_ELSEWHERE_BYTES + 1)
+    options: dict[str, Any] = PLAIN | {"acks": 1, "compression_type": "gzip"}
+    servers, value = world.cluster.bootstrap_servers, bytes(COMPRESS_ELSEWHERE_BYTES + 1)
 
     async def run() -> None:
-        async with Producer(**options, **PLAIN, acks=1, batch_size=2 * len(value)) as producer:
+        async with Producer(
+            bootstrap_servers=servers, batch_size=2 * len(value), **options
+        ) as producer:
             await producer.send("orders", b"")
             future = producer.send("orders", value)
             await asyncio.sleep(1.0)  # a thread has it
@@ -232,6 +235,28 @@ def test_a_batch_that_was_compressed_during_a_stop_needs_a_connection_of_its_own
     run_in(world, run())
     log = model_of(world).log("orders", 0)
     assert [record.value for record in log] == [b"", value]
+
+
+def test_a_hook_for_failed_records_outlives_a_stop() -> None:
+    world = SimulatedWorld(0, 1)
+    world.cluster.create_topic("orders")
+    kept = []
+
+    async def keep(record: FailedRecord) -> None:
+        await asyncio.sleep(1.0)
+        world.freeze(900.0)
+        await asyncio.sleep(1.0)
+        kept.append(record.value)
+
+    async def run() -> None:
+        servers = world.cluster.bootstrap_servers
+        async with Producer(bootstrap_servers=servers, on_failed=keep) as producer:
+            model_of(world).fail_next(PRODUCE, UNAUTHORIZED)
+            producer.send("orders", b"espresso")
+            await producer.flush()
+
+    run_in(world, run())
+    assert kept == [b"espresso"]
 
 
 @pytest.mark.parametrize("in_flight", [0, 1])

@@ -386,7 +386,8 @@ class Judge:
         lost = len(self.plan.events) + 1 if "forget" in self.plan.kinds else 0
         for sent, error in self._failed():
             options = self._options(sent.producer)
-            if lost * options["request_timeout_ms"] * 2 > options["delivery_timeout_ms"]:
+            patience = min(options["delivery_timeout_ms"], options["max_block_ms"])
+            if lost * options["request_timeout_ms"] * 2 > patience:
                 continue
             if isinstance(error, _NOBODYS_FAULT) or isinstance(error.__cause__, _NOBODYS_FAULT):
                 continue
