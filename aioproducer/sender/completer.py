@@ -119,8 +119,6 @@ class BatchCompleter:
         room = base_offset - delivered.partition.log_end
         for batch in self._batches.aside(partition):
             room -= batch.count
-            if batch.done:  # it failed with another one of its transaction
-                continue
             if room >= 0 or base_offset < 0:  # a duplicate: its broker forgot nothing
                 self.deliver(batch, Deliver(-1, -1), now)
             else:
@@ -188,9 +186,8 @@ class BatchCompleter:
             self._fail_doubtful(batch, now)
 
     def _fail_doubtful(self, batch: ProducerBatch, now: float) -> None:
-        """Fail a batch that was set aside, unless it failed with another one of its transaction."""
-        if batch.last_error is not None and not batch.done:
-            self._fail(batch, batch.last_error, True, {}, now)
+        if batch.last_error is not None:
+            self._fail_alone(batch, batch.last_error, True, {}, now)
 
     def _split(self, batch: ProducerBatch, error: ProducerError, now: float) -> None:
         self._compressor.came_out_too_large(batch)
@@ -326,6 +323,19 @@ class BatchCompleter:
         record_errors: Mapping[int, ProducerError],
         now: float,
     ) -> None:
+        """Fail ``batch``, and in a transaction those before it that were set aside."""
+        self._fail_alone(batch, error, uncertain, record_errors, now)
+        if self._transactions is not None:
+            self._fail_aside(batch.topic_partition, now)
+
+    def _fail_alone(
+        self,
+        batch: ProducerBatch,
+        error: ProducerError,
+        uncertain: bool,
+        record_errors: Mapping[int, ProducerError],
+        now: float,
+    ) -> None:
         error = _error_for(error, uncertain, batch.topic_partition)
         others = error
         if record_errors:
@@ -354,7 +364,6 @@ class BatchCompleter:
         self._done(batch, now)
         if self._transactions is not None:
             self._transactions.batch_failed(error)
-            self._fail_aside(batch.topic_partition, now)
 
     def _note_gap(self, batch: ProducerBatch, uncertain: bool) -> None:
         """Note the gap in the sequence numbers, if the failed ``batch`` had some."""

@@ -54,9 +54,10 @@ class BatchExpiry:
 
     def expire(self, now: float) -> None:
         """Fail the late batches, about ``RECORDS_PER_SLICE`` records at once."""
+        timeout = self._batches.delivery_timeout
         for batch in self._batches.expired(now, RECORDS_PER_SLICE):
-            timeout = self._batches.delivery_timeout
-            self._completer.expire(batch, timeout, self._why_not_sent, now)
+            if not batch.done:  # else it has failed with the one before it
+                self._completer.expire(batch, timeout, self._why_not_sent, now)
 
     def _why_not_sent(self, batch: ProducerBatch) -> str:
         """The reason that a batch was not sent, if no attempt has failed."""

@@ -9,6 +9,7 @@ from aioproducer.errors import (
     DeliveryTimeoutError,
     InvalidRecordError,
     KafkaError,
+    OutOfOrderSequenceNumberError,
     ProducerClosedError,
     ProducerError,
     RecordTooLargeError,
@@ -20,6 +21,7 @@ from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
 from aioproducer.transactions.states import TransactionState
 from tests.support.responses import identity_response
 from tests.support.world import BACKOFF, DELIVERY
+from tests.unit.sender.transactions import written
 from tests.unit.sender.world import identified, running, states, transactional
 
 
@@ -257,6 +259,51 @@ async def test_in_a_transaction_a_failed_batch_leaves_no_break() -> None:
         assert world.manager.state is TransactionState.ABORTABLE_ERROR
         await world.turn(DELIVERY)
         assert not world.sequence_numbers.broken
+
+
+@pytest.mark.parametrize("expires", [True, False])
+async def test_batches_that_no_broker_remembers_fail_once_with_their_transaction(
+    expires: bool,
+) -> None:
+    async with transactional(2, batch_size=1) as world:
+        world.manager.begin()
+        await written(world)
+        futures = [world.send() for _ in range(4)]
+        await world.turn()
+        for sent in world.requests(ProduceRequest):
+            await world.complete(sent, error=BrokerConnectionError("broken"))
+        for _ in range(3):
+            await world.turn(BACKOFF)
+            await world.answer(world.one(ProduceRequest), code=45)
+        await world.turn(BACKOFF)
+        last = world.one(ProduceRequest)
+        assert not any(future.done() for future in futures)
+        if expires:
+            await world.turn(DELIVERY)
+        else:
+            await world.answer(last, code=45)
+        for future in futures:
+            failed = future.exception()
+            assert isinstance(failed, ProducerError)
+            assert failed.may_have_been_written
+        assert not world.batches
+        assert world.pool.available == world.pool.total
+
+
+async def test_hundreds_of_batches_that_no_broker_remembers_fail_one_after_the_other() -> None:
+    """Parts of a large batch may be so many."""
+    async with transactional(2, batch_size=100_000, delivery_timeout=1e6) as world:
+        world.manager.begin()
+        await written(world)
+        futures = [world.send(bytes(80)) for _ in range(1_000)]
+        await world.turn()
+        await world.complete(world.one(ProduceRequest), error=BrokerConnectionError("broken"))
+        while not all(future.done() for future in futures):
+            await world.turn(BACKOFF)
+            for sent in world.requests(ProduceRequest):
+                many = sent[1].batches[0].batch.count > 1
+                await world.answer(sent, code=10 if many else 45)
+        assert {type(future.exception()) for future in futures} == {OutOfOrderSequenceNumberError}
 
 
 async def test_what_is_on_its_way_can_be_left_to_its_answer() -> None:
