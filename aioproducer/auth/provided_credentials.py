@@ -11,6 +11,7 @@ from aioproducer.auth.mechanism import Exchange, Mechanism
 from aioproducer.auth.provider import Provider, Raised, ask, is_final, told
 from aioproducer.config.secret import Secret
 from aioproducer.errors import AuthenticationError, NetworkError, ProducerError, anew
+from aioproducer.runtime.patience import PatientTimeout
 from aioproducer.runtime.threads import ThreadForEach
 from aioproducer.wording import duration
 
@@ -76,7 +77,7 @@ class ProvidedCredentials(Mechanism):
 
     async def _renew(self) -> None:
         try:
-            async with asyncio.timeout(self._timeout) as bound:
+            async with PatientTimeout(self._timeout) as bound:
                 self._take(await ask(self._provider, _THREADS))
             self._failure, self._complaint = None, ""
         except asyncio.CancelledError as error:

@@ -10,6 +10,7 @@ from typing import Final, final
 from aioproducer.auth.mechanism import Exchange, Mechanism
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import ConfigError
+from aioproducer.runtime.patience import PatientTimeout
 from aioproducer.runtime.threads import ThreadForEach
 from aioproducer.wording import duration
 
@@ -48,7 +49,7 @@ class RereadMechanism(Mechanism):
         """See :meth:`aioproducer.auth.mechanism.Mechanism.current`; a file that hangs is none."""
         loop, known = asyncio.get_running_loop(), self._config
         try:
-            async with asyncio.timeout(_TIMEOUT):
+            async with PatientTimeout(_TIMEOUT):
                 config = await loop.run_in_executor(_THREADS, known.reread)
             if config is not known and config != self._config:  # another login may have taken it
                 self._take(config)

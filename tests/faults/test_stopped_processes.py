@@ -259,6 +259,33 @@ def test_a_hook_for_failed_records_outlives_a_stop() -> None:
     assert kept == [b"espresso"]
 
 
+def test_a_provider_of_credentials_outlives_a_stop() -> None:
+    world = SimulatedWorld(0, 1, options=ClusterOptions(credentials={USER: PASSWORD}))
+    world.cluster.create_topic("orders")
+    asked, given = [], []
+
+    async def give() -> tuple[str, str]:
+        asked.append(world.now)
+        await asyncio.sleep(1.0)
+        if len(asked) == 1:
+            world.freeze(900.0)
+        await asyncio.sleep(1.0)
+        given.append(world.now)
+        return USER, PASSWORD
+
+    async def run() -> None:
+        async with Producer(
+            bootstrap_servers=world.cluster.bootstrap_servers,
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism="PLAIN",
+            sasl_credentials_provider=give,
+        ) as producer:
+            await producer.send("orders", b"espresso")
+
+    run_in(world, run())
+    assert len(given) == len(asked), "no call was given up"
+
+
 @pytest.mark.parametrize("in_flight", [0, 1])
 @pytest.mark.parametrize("logs_in", [False, True])
 def test_a_connection_that_a_firewall_forgot_is_not_waited_for(

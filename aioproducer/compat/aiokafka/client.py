@@ -15,6 +15,7 @@ from aioproducer.core.arguments import checked_topic
 from aioproducer.core.cluster_queries import ClusterQueries
 from aioproducer.errors import BootstrapError, ProducerError
 from aioproducer.model import Node, TopicPartition
+from aioproducer.runtime.patience import PatientTimeout
 from aioproducer.wording import duration
 
 logger: Final = logs.RoomLogger(__name__)
@@ -143,7 +144,7 @@ class AIOKafkaClient:
     async def _describe(self) -> None:
         queries = self._queries()
         try:
-            async with asyncio.timeout(self._timeout):
+            async with PatientTimeout(self._timeout):
                 self.cluster.take(await queries.request(WHOLE_CLUSTER))
         except TimeoutError as error:
             if isinstance(error, ProducerError):
