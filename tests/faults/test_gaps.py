@@ -233,6 +233,15 @@ async def test_whatever_happens_the_log_is_what_was_told(
                 assert error.may_have_been_written or each not in log, f"{error!r}"
 
 
+async def unanswered(kafka: FakeKafka, producer: Producer, batches: int) -> list[Sent]:
+    """The records 1 to ``batches``, written behind an answered record, and without a response."""
+    await producer.send("orders", value(0))
+    kafka.answers.extend([kafka.Answer(silent_after_writing=True)] * batches)
+    futures = [producer.send("orders", value(number)) for number in range(1, batches + 1)]
+    await kafka.until(lambda: len(kafka.values("orders")) == batches + 1)
+    return futures
+
+
 def restart(kafka: FakeKafka) -> None:
     """As a broker that was stopped and started: its snapshot has a producer's last batch alone."""
     for _, batches in kafka.topics["orders"][0].producers.values():
@@ -244,10 +253,7 @@ async def test_a_restarted_broker_knows_earlier_batches_by_the_last_one(kafka: F
     async with Producer(
         bootstrap_servers=kafka.bootstrap_servers, request_timeout_ms=100_000, **QUICK
     ) as producer:
-        await producer.send("orders", value(0))
-        kafka.answers.extend([kafka.Answer(silent_after_writing=True)] * 4)
-        futures = [producer.send("orders", value(number)) for number in range(1, 5)]
-        await kafka.until(lambda: len(kafka.values("orders")) == 5)
+        futures = await unanswered(kafka, producer, 4)
         restart(kafka)
         await kafka.servers[1].cut()
         await settled(futures)
@@ -263,10 +269,7 @@ async def test_a_last_batch_that_the_broker_calls_a_duplicate_tells_of_earlier_o
     async with Producer(
         bootstrap_servers=kafka.bootstrap_servers, request_timeout_ms=100_000, **QUICK
     ) as producer:
-        await producer.send("orders", value(0))
-        kafka.answers.extend([kafka.Answer(silent_after_writing=True)] * 3)
-        futures = [producer.send("orders", value(number)) for number in range(1, 4)]
-        await kafka.until(lambda: len(kafka.values("orders")) == 4)
+        futures = await unanswered(kafka, producer, 3)
         kafka.answers.extend([kafka.Answer(error=OUT_OF_ORDER)] * 2)
         kafka.answers.append(kafka.Answer(error=DUPLICATE))
         await kafka.servers[1].cut()
@@ -299,10 +302,7 @@ async def test_what_no_broker_knows_is_not_written_twice(kafka: FakeKafka) -> No
     async with Producer(
         bootstrap_servers=kafka.bootstrap_servers, request_timeout_ms=100_000, **QUICK
     ) as producer:
-        await producer.send("orders", value(0))
-        kafka.answers.extend([kafka.Answer(silent_after_writing=True)] * 3)
-        futures = [producer.send("orders", value(number)) for number in range(1, 4)]
-        await kafka.until(lambda: len(kafka.values("orders")) == 4)
+        futures = await unanswered(kafka, producer, 3)
         kafka.answers.extend([kafka.Answer(error=OUT_OF_ORDER)] * 20)
         await kafka.servers[1].cut()
         await settled(futures)
