@@ -52,7 +52,7 @@ FOUND_BY: Final = {
     "sequence_counts_batches": 6,
     "sequence_not_advanced": 0,
     "sequence_reused_after_a_failed_batch": 8,
-    "silent_broker_waited_for": 369,
+    "silent_broker_waited_for": 235,
     "split_out_of_order": 189,
     "stops_count": 29,
     "uncertainty_forgotten_by_a_retry": 17,
