@@ -30,6 +30,7 @@ class Partition:
         "_batches",
         "_delayed_until",
         "_delivered",
+        "_forgotten",
         "_futures",
         "_growth",
         "_held",
@@ -57,6 +58,8 @@ class Partition:
         self._delayed_until = 0.0
         self._delivered: BatchOrder = -1
         """The last place that was delivered under the present epoch; -1: none."""
+        self._forgotten: BatchOrder = -1
+        """The last place that a broker wrote although earlier batches were missing; -1: none."""
         self._next_place: BatchOrder = 0
         self._barrier: BatchOrder | None = None
         self._growth = BatchGrowth()
@@ -149,8 +152,8 @@ class Partition:
         return self._log_end
 
     def later_was_delivered(self, batch: ProducerBatch) -> bool:
-        """True if a later batch is in the log."""
-        return self._delivered > batch.order
+        """True if a later batch is in the log, and its broker had not forgotten the producer."""
+        return self._delivered > batch.order >= self._forgotten
 
     def later_may_tell(self, batch: ProducerBatch) -> bool:
         """True if a later batch may be in the log, and then ``batch`` is there, too."""
@@ -218,11 +221,16 @@ class Partition:
 
     def settle(self, batch: ProducerBatch) -> bool:
         """``batch`` has its outcome; True if it was queued, False if it was in flight."""
+        in_flight, queued = self._in_flight, self._batches
         if batch.delivered and batch.order > self._delivered:
             self._delivered = batch.order
             if batch.base_offset >= 0:
+                first = bool(in_flight) and in_flight[0] is batch
+                if not first or (queued and 0 <= queued[0].order < batch.order):
+                    room = batch.base_offset - self._log_end
+                    if self._missing_before(batch.order) > room:
+                        self._forgotten = batch.order
                 self._log_end = batch.base_offset + batch.builder.count
-        in_flight = self._in_flight
         if in_flight and in_flight[0] is batch:
             del in_flight[0]
             return False
@@ -236,6 +244,11 @@ class Partition:
         if self._open is batch:
             self.close_batch()
         return True
+
+    def _missing_before(self, order: BatchOrder) -> int:
+        """The number of records in earlier batches that lack an outcome."""
+        earlier = [*self._in_flight, *self._batches] if self._batches else self._in_flight
+        return sum(each.builder.count for each in earlier if 0 <= each.order < order)
 
     # --- order across failures and leaders ---------------------------------------------------
 
@@ -263,12 +276,12 @@ class Partition:
                 break
             batch.state = NO_PRODUCER_STATE
             batch.uncertain = False
-        self._delivered = -1
+        self.forget_acknowledged()
         self._barrier = None
 
     def forget_acknowledged(self) -> None:
-        """Note that the producer has a new id, which no broker knows."""
-        self._delivered = -1
+        """Note that the producer has a new id or epoch, which no broker knows."""
+        self._delivered = self._forgotten = -1
 
     # --- memory ----------------------------------------------------------------------------
 

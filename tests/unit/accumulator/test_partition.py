@@ -78,6 +78,26 @@ def test_only_a_delivered_batch_acknowledges_the_epoch() -> None:
     assert not partition.is_acknowledged
 
 
+@pytest.mark.parametrize("queued", [True, False])
+@pytest.mark.parametrize(("offset", "proves"), [(10, False), (11, False), (12, True), (-1, True)])
+def test_a_later_batch_proves_an_earlier_one_if_it_leaves_room_for_it(
+    offset: int, proves: bool, queued: bool
+) -> None:
+    partition = Partition(NAME, 1)
+    first, second = (ProducerBatch(NAME, bytearray(1000), 1000, 10.0, 130.0) for _ in range(2))
+    partition.open(first)
+    for _ in range(12):
+        assert first.append(SerializedRecord("t", 0, 1, None, b"", (), Token()))
+    partition.open(second)
+    partition.take(1)
+    partition.take(1)
+    if queued:
+        partition.requeue(first, [first])
+    second.delivered, second.base_offset = True, offset
+    partition.settle(second)
+    assert partition.later_was_delivered(first) is proves
+
+
 def test_a_barrier_blocks_batches_without_a_number_before_it() -> None:
     partition, (first, second) = with_batches(2)
     for number, batch in enumerate((first, second)):
