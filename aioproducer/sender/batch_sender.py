@@ -291,9 +291,10 @@ class BatchSender(Requester):
         self._compressor.compress_elsewhere(batches, f"aioproducer-compress-{node.id}", send)
 
     def _send(self, node: Node, batches: Sequence[ProducerBatch]) -> None:
-        request = self._builder.build(batches, self._wakeup.clock())
+        now = self._wakeup.clock()
+        request = self._builder.build(batches, now)
         if request is not None:
-            self._client.send(node.id, request)
+            self._client.send(node.id, request, now)
 
     def completed(self, completion: Completion, now: float) -> None:
         """Take the response to a produce request, or the error in its place."""
