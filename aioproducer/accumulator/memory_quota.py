@@ -117,7 +117,7 @@ class MemoryQuota:
         self._pool.move(partition.held, before, leader)
         self.futures.take(before, -partition.futures)
         self.futures.take(leader, partition.futures)
-        for record in partition.pending:
+        for record in partition.pending or ():
             self._pending.move(record, leader)
         self._leave(before)
         if partition.first_pending is not None:

@@ -14,11 +14,10 @@ from typing import Any
 from aioproducer.accumulator.batch_growth import BatchGrowth
 from aioproducer.accumulator.batch_queue import BatchQueue
 from aioproducer.accumulator.buffer_pool import BufferPool
-from aioproducer.accumulator.dispatch import Dispatch
 from aioproducer.accumulator.flushes import Flushes, FlushFuture
 from aioproducer.accumulator.memory_quota import LeaderView, MemoryQuota
 from aioproducer.accumulator.memory_waiters import MemoryWaiters
-from aioproducer.accumulator.partition import Partition
+from aioproducer.accumulator.partition import Backlogs, Partition
 from aioproducer.accumulator.pending_queue import PendingFailed, PendingQueue
 from aioproducer.accumulator.pending_records import (
     PendingRecord,
@@ -80,11 +79,11 @@ class RecordAccumulator:
         self._memory_quota = MemoryQuota(
             self._pool, self._records, settings.batch_size, lambda each: self.pending.needs(each)
         )
-        dispatch = Dispatch(
+        self._backlogs = Backlogs(
             one_at_a_time=settings.one_at_a_time, in_order=settings.in_order, admit=admit
         )
         self.batches = BatchQueue(
-            settings, self._topics, dispatch, self._memory_quota, self._flushes, self._sizes
+            settings, self._topics, self._backlogs, self._memory_quota, self._flushes, self._sizes
         )
         """The batches, for the sender."""
         self.pending = PendingQueue(
@@ -199,7 +198,7 @@ class RecordAccumulator:
         self._stir()
         batch.append(record)
         if self._one_record_each:
-            self.batches.close_batch(partition)
+            partition.close_batch()
         return batch
 
     # --- pending records -------------------------------------------------------------------
@@ -267,7 +266,7 @@ class RecordAccumulator:
 
         A topic of few partitions needs no such steps.
         """
-        topic = self._topics.get(info.name) or Topic(info.name)
+        topic = self._topics.get(info.name) or Topic(info.name, self._backlogs)
         fresh: dict[int, Partition] = {}
         for known in info.partitions[len(topic.partitions) :]:
             fresh[known.partition] = topic.make(known)
@@ -286,7 +285,7 @@ class RecordAccumulator:
         """
         topic = self._topics.get(info.name)
         if topic is None:
-            topic = self._topics[info.name] = Topic(info.name)
+            topic = self._topics[info.name] = Topic(info.name, self._backlogs)
             self.routes.topics[info.name] = topic.open_batches
         self._memory_quota.add(topic.resize(info.partitions, fresh))
         moved = 0
@@ -316,7 +315,6 @@ class RecordAccumulator:
         before = partition.leader
         partition.move_leader(leader, now)
         self._memory_quota.moved(partition, before, now)
-        self.batches.leader_moved(partition, now)
 
     def _place(self, topic: Topic, record: PendingRecord, now: float) -> None:
         if record.cancelled:
@@ -371,7 +369,8 @@ class RecordAccumulator:
 
     def next_deadline(self) -> float | None:
         """The next time when a batch or a pending record expires; None: there are no records."""
-        record, batch = self._records.next_deadline(), self.batches.next_expiry()
+        batch = self.batches.next_expiry if self.batches else None
+        record = self._records.next_deadline()
         if record is None or batch is None:
             return batch if record is None else record
         return min(record, batch)

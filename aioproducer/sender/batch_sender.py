@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from aioproducer.accumulator import ProducerBatch, RecordAccumulator
+from aioproducer.accumulator import Backlog, ProducerBatch, RecordAccumulator
 from aioproducer.client.requester import Requester
 from aioproducer.client.wakeup import Wakeup
 from aioproducer.cluster.metadata import Metadata
@@ -171,6 +171,7 @@ class BatchSender(Requester):
         wakeup: Wakeup,
     ) -> None:
         self._batches = accumulator.batches
+        self._backlogs = self._batches.backlogs
         self._client = client
         self._metadata = metadata
         self._sequence_numbers = sequence_numbers
@@ -191,65 +192,70 @@ class BatchSender(Requester):
 
     @property
     def quiet(self) -> bool:
-        """True without queued batches and such as are being compressed."""
-        return not self._compressing and not self._batches.nodes()
+        """True without batches that may leave, and without such as are being compressed."""
+        return not self._compressing and self._backlogs.is_empty
 
     def step(self, now: float) -> float | None:
         """Send the ready batches. Returns the time of the next round by the clock."""
-        deadline = self._batches.release_delayed(now)
-        if self._batches.has_leaderless:
-            for topic in sorted(self._batches.topics_without_leader()):
+        backlogs = self._backlogs
+        deadline = backlogs.release_delayed(now)
+        if backlogs.leaderless.partitions:
+            for topic in sorted(backlogs.topics_without_leader()):
                 self._metadata.use(topic, now)
                 self._metadata.request_update(topic)
         if not self._sequence_numbers.usable:
             return None
         taken = self._routes.taken
         self._came, self._taken = taken - self._taken, taken
-        for node_id in self._batches.nodes():
-            node = self._metadata.snapshot.brokers.get(node_id)
-            if node is None:
+        brokers = self._metadata.snapshot.brokers
+        for node, backlog in [*backlogs.by_node.items()]:
+            if not backlog.partitions:
+                continue
+            if node not in brokers:
                 self._metadata.request_update()
-            elif node_id not in self._compressing:
-                due = self._send_to(node, now)
+            elif node not in self._compressing:
+                due = self._send_to(brokers[node], backlog, now)
                 if due is not None and (deadline is None or due < deadline):
                     deadline = due
         return deadline
 
-    def _send_to(self, node: Node, now: float) -> float | None:
+    def _send_to(self, node: Node, backlog: Backlog, now: float) -> float | None:
         """Send the ready batches for ``node``. Returns the time of the next attempt."""
+        client, node_id = self._client, node.id
         while True:
-            idle = self._client.in_flight(node.id) == 0
-            due = self._batches.ready(node.id, now, idle=idle)
+            idle = client.in_flight(node_id) == 0
+            due = self._batches.ready(backlog, now, idle=idle)
             if due is None or due > now:
                 return due
-            if idle and self._gathers(node.id, now):
+            if idle and self._came and self._gathers(node_id, backlog, now):
                 return now
-            self._gathering.discard(node.id)
-            ready = self._client.ready(node, now)
-            self._batches.node_is_ready(node.id, ready, now)
-            if not ready:
-                self._doubt_leader(node.id)
-                return self._client.not_before(node.id, now)
-            batches = self._batches.drain(node.id, now)
+            if self._gathering:
+                self._gathering.discard(node_id)
+            if not client.ready(node, now):
+                if backlog.not_ready_since is None:
+                    backlog.not_ready_since = now
+                self._doubt_leader(node_id)
+                return client.not_before(node_id, now)
+            backlog.not_ready_since = None
+            batches = self._batches.drain(backlog, now)
             self._number(batches, now)
-            if self._compressor.is_much(batches):
-                self._compress_and_send(node, batches)
-                return None
-            self._compressor.compress(batches)
-            self._send(node, batches)
+            if self._compressor.compresses:
+                if self._compressor.is_much(batches):
+                    self._compress_and_send(node_id, batches)
+                    return None
+                self._compressor.compress(batches)
+            self._send(node_id, batches)
 
-    def _gathers(self, node: int, now: float) -> bool:
+    def _gathers(self, node: int, backlog: Backlog, now: float) -> bool:
         """True if batches for an idle ``node`` should wait another iteration of the event loop.
 
         They do while each iteration brings records: a request with several costs little more than
         one. A lone record is not kept waiting, nor is any for long.
         """
-        if not self._came:
-            return False
         alone = self._came == 1 and node not in self._gathering
         if alone and not self._client.total_in_flight():
             return False
-        if not self._batches.may_gather(node, now):
+        if not self._batches.may_gather(backlog, now):
             return False
         self._gathering.add(node)
         return True
@@ -271,25 +277,25 @@ class BatchSender(Requester):
             if batch.state is NO_PRODUCER_STATE:
                 batch.state = self._sequence_numbers.stamp(batch.topic_partition, batch.count)
 
-    def _compress_and_send(self, node: Node, batches: Sequence[ProducerBatch]) -> None:
+    def _compress_and_send(self, node: int, batches: Sequence[ProducerBatch]) -> None:
         def send() -> None:
-            self._compressing.discard(node.id)
+            self._compressing.discard(node)
             self._wakeup.wake()
             now = self._wakeup.clock.turn()  # a stop ages connections
-            if self._client.can_send(node.id, now):
+            if self._client.can_send(node, now):
                 self._send(node, batches)
                 return
             for batch in batches:
                 if not batch.done:
                     self._batches.put_back(batch, now, now)
 
-        self._compressing.add(node.id)
-        self._compressor.compress_elsewhere(batches, f"aioproducer-compress-{node.id}", send)
+        self._compressing.add(node)
+        self._compressor.compress_elsewhere(batches, f"aioproducer-compress-{node}", send)
 
-    def _send(self, node: Node, batches: Sequence[ProducerBatch]) -> None:
+    def _send(self, node: int, batches: Sequence[ProducerBatch]) -> None:
         request = self._builder.build(batches, self._wakeup.clock())
         if request is not None:
-            self._client.send(node.id, request)
+            self._client.send(node, request)
 
     def completed(self, completion: Completion, now: float) -> None:
         """Take the response to a produce request, or the error in its place."""

@@ -82,10 +82,10 @@ class BatchCompleter:
         dropped_soon = self._dropping and not batch.uncertain
         return Standing(
             may_retry=batch.attempts < self._retries and now < batch.deadline,
-            first_in_line=not dropped_soon and self._batches.is_first_in_line(batch),
+            first_in_line=not dropped_soon and batch.partition.is_first_in_line(batch),
             uncertain=batch.uncertain,
-            later_was_delivered=self._batches.later_was_delivered(batch),
-            later_may_tell=batch.uncertain and self._batches.later_may_tell(batch),
+            later_was_delivered=batch.partition.later_was_delivered(batch),
+            later_may_tell=batch.uncertain and batch.partition.later_may_tell(batch),
             records=batch.count,
             may_be_numbered_anew=self._transactions is None,
         )
@@ -138,7 +138,7 @@ class BatchCompleter:
                     self._sequence_numbers.missing(batch.topic_partition, batch.order)
             case SetAside(error):
                 batch.last_error = error
-                self._batches.set_aside(batch, now)
+                batch.partition.set_aside(batch, now)
                 self._aside.add(batch.topic_partition)
                 if self._transactions is None:
                     self._sequence_numbers.doubtful(batch.topic_partition, batch.order)
@@ -226,7 +226,7 @@ class BatchCompleter:
             **batch.topic_partition._asdict(),
         )
         self._reports.retried(batch, node, now)
-        moved = self._batches.leader_of(batch) != node
+        moved = batch.partition.leader != node
         delay = self._backoff.soon if soon else self._backoff.delay
         wait = 0.0 if moved else delay(batch.attempts + 1)
         self._batches.retry(batch, now + wait, now)
@@ -313,7 +313,7 @@ class BatchCompleter:
         """True if a transaction may not end before ``batch`` has its outcome."""
         fenced_by_the_end = self._transactions is not None and self._transactions.ends_the_epoch
         doubtful = batch.uncertain and not fenced_by_the_end
-        return doubtful or self._batches.is_in_flight(batch)
+        return doubtful or batch in batch.partition.in_flight
 
     def _fail(
         self,

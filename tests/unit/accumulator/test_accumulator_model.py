@@ -136,7 +136,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
         self.timestamp_ms += int(seconds * 1_000)
-        self.batches.release_delayed(self.now)
+        self.batches.backlogs.release_delayed(self.now)
         for batch in self.batches.expired(self.now):
             assert batch.deadline <= self.now
             self.fail(batch, DeliveryTimeoutError("late"))
@@ -146,10 +146,10 @@ class AccumulatorMachine(RuleBasedStateMachine):
 
     @rule(node=st.sampled_from(NODES), idle=st.booleans())
     def drain(self, node: int, idle: bool) -> None:
-        due = self.batches.ready(node, self.now, idle=idle)
+        due = self.batches.ready(self.batches.backlogs.of(node), self.now, idle=idle)
         if due is None or due > self.now:
             return
-        batches = self.batches.drain(node, self.now)
+        batches = self.batches.drain(self.batches.backlogs.of(node), self.now)
         assert batches
         assert len({batch.topic_partition for batch in batches}) == len(batches)
         assert len(batches) == 1 or sum(batch.size for batch in batches) <= 1_500
@@ -295,7 +295,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
             if self.accumulator.is_empty:
                 break
             self.now += 0.0001
-            self.batches.release_delayed(self.now + 1.0)
+            self.batches.backlogs.release_delayed(self.now + 1.0)
             for batch in sorted(self.on_wire, key=lambda batch: batch.order):
                 if self.overtook_another(batch):
                     del self.on_wire[batch]

@@ -11,7 +11,7 @@ from aioproducer.accumulator.memory_quota import (
     MemoryQuota,
     Pressure,
 )
-from aioproducer.accumulator.partition import Partition
+from aioproducer.accumulator.partition import Backlogs, Partition
 from aioproducer.accumulator.pending_records import PendingRecords
 from aioproducer.model import TopicPartition
 
@@ -28,13 +28,14 @@ class QuotaUsers:
     def __init__(self, total: int = TOTAL, nodes: int = 0) -> None:
         self.pool = BufferPool(total, BATCH)
         self.pending = PendingRecords(total // 4, self.pool, total)
+        self.backlogs = Backlogs(one_at_a_time=False, in_order=False)
         self.wanted: dict[Partition, int] = {}
         self.memory_quota = MemoryQuota(self.pool, self.pending, BATCH, self.wanted.get)
         for node in range(1, nodes + 1):
             self.partition(node)
 
     def partition(self, leader: int | None) -> Partition:
-        partition = Partition(TopicPartition("t", 0))
+        partition = Partition(TopicPartition("t", 0), self.backlogs)
         self.move(partition, leader)
         return partition
 
