@@ -1,8 +1,8 @@
 """Partitions, and the backlogs of brokers in which they stand while a batch may leave.
 
-A :class:`Partition` owns its state: its batches, its pending records, the memory that they hold. Other
-parts of this room read it. Only the commands of the partition change it, and each of them leaves the
-partition in its leader's :class:`Backlog` if its first batch may leave.
+A :class:`Partition` owns its state: its batches, its pending records, the memory that they hold.
+Other parts of this room read it. Only the commands of the partition change it, and each of them
+leaves the partition in its leader's :class:`Backlog` if its first batch may leave.
 
 Source: ``ready`` and ``drain`` of Kafka's ``RecordAccumulator``. Kafka examines every partition to
 find ready batches. Here each partition lines up by itself, so no step costs more with more topics.
