@@ -123,7 +123,7 @@ class BatchQueue:
         """Bytes of the next batch of ``partition``, ``least`` or more: its part of the memory."""
         full = self._sizes.full(topic, growth)
         fair = self._memory_quota.fair_size(full, partition.leader, grown=growth.doublings > 0)
-        return max(fair, least)
+        return fair if fair > least else least
 
     def overflowed(self, batch: ProducerBatch) -> None:
         """A record did not fit into ``batch``, which others may still: count its futures anew."""

@@ -40,7 +40,8 @@ from aioproducer.records.builder import batch_size_bound
 class RecordAccumulator:
     """Puts records into batches: at once if there is memory, else when memory comes back.
 
-    ``wake`` requests a round of the sender, and ``stir`` one for a batch that begins.
+    ``wake`` requests a round of the sender, and ``stir`` one for a batch that begins
+    at a time.
     ``make_future`` makes the futures of callers that wait for memory. ``expansion`` returns the
     ratio of a topic's bytes before compression to its bytes on the wire. ``admit`` returns True if
     batches may leave for a partition. ``on_failed`` is called with the error of failed pending
@@ -52,7 +53,7 @@ class RecordAccumulator:
         settings: AccumulatorSettings,
         random: Random,
         wake: Callable[[], None],
-        stir: Callable[[], None],
+        stir: Callable[[float], None],
         make_future: Callable[[], Any],
         expansion: Callable[[str], float] = lambda _topic: 1.0,
         partitioner: PartitionFunction | None = None,
@@ -187,15 +188,17 @@ class RecordAccumulator:
         self, partition: Partition, growth: BatchGrowth, record: SerializedRecord, now: float
     ) -> ProducerBatch | None:
         needed = self._sizes.checked(record)
-        if partition.first_pending is not None:
+        if partition.pending:
             return None
         size = self.batches.next_size(partition, record.topic, growth, needed)
-        buffer = self._memory_quota.allocate(partition, size, now)
-        self.waiters.look_at(partition.leader)
+        quota = self._memory_quota
+        buffer = quota.allocate(partition, size, now)
+        if not quota.is_low:
+            self.waiters.look_at(partition.leader)
         if buffer is None:
             return None
         batch = self.batches.open(partition, buffer, growth, now, now + self._delivery_timeout)
-        self._stir()
+        self._stir(now)
         batch.append(record)
         if self._one_record_each:
             partition.close_batch()

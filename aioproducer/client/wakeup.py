@@ -44,12 +44,15 @@ class Wakeup:
         self.whole = True
         self.stir()
 
-    def stir(self) -> None:
-        """End the sleep, or the next one at once: a batch has begun, or the time has come."""
+    def stir(self, now: float | None = None) -> None:
+        """End the sleep, or the next one at once: a batch has begun, or the time has come.
+
+        ``now``: the time; None: to be read.
+        """
         self._awake = True
         if self._sleeper is not None and not self._sleeper.done():
             self._sleeper.set_result(None)
-            self.clock.expect_turn()
+            self.clock.expect_turn(now)
 
     def fail(self, error: BaseException) -> None:
         """Raise ``error`` in the sleeping coroutine, or in the next sleep."""

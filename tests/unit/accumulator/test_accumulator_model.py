@@ -253,9 +253,9 @@ class AccumulatorMachine(RuleBasedStateMachine):
             assert leaders is None or node in leaders
             waiting[node] += record.size
         for node in (*NODES, None):
-            assert self.pool.quota.used_by(node) == held[node]
-            assert self.memory_quota.futures.used_by(node) == futures[node]
-            assert self.records.quota.used_by(node) == waiting[node]
+            assert self.pool.quota.used_by.get(node, 0) == held[node]
+            assert self.memory_quota.futures.used_by.get(node, 0) == futures[node]
+            assert self.records.quota.used_by.get(node, 0) == waiting[node]
 
     @invariant()
     def records_are_in_the_log_in_the_order_of_their_sends(self) -> None:

@@ -102,7 +102,7 @@ def test_memory_moves_with_its_partition(world: QuotaUsers) -> None:
     hog, other = world.partition(1), world.partition(2)
     world.fill(hog)
     world.move(hog, 2)
-    assert world.pool.quota.used_by(1) == 0
+    assert world.pool.quota.used_by.get(1, 0) == 0
     assert not world.take(other)
     assert world.take(world.partition(1))
 
@@ -183,7 +183,7 @@ def test_a_large_record_gets_what_becomes_spare(world: QuotaUsers) -> None:
         assert not world.take(busy)
         world.take(world.partition(3))
     assert world.granted() is large
-    assert world.pool.quota.used_by(3) == SPARE // NODES
+    assert world.pool.quota.used_by.get(3, 0) == SPARE // NODES
 
 
 def test_a_large_record_that_is_taken_back_claims_nothing(world: QuotaUsers) -> None:

@@ -58,7 +58,8 @@ class AccumulatorWorld(World):
         """There is no sender to wake."""
         self.wakes += 1
 
-    stir = wake
+    def stir(self, now: float | None = None) -> None:
+        self.wake()
 
     def learn(self, *leaders: int | None, topic: str = "t") -> None:
         partitions = tuple(PartitionLeader(number, node) for number, node in enumerate(leaders))
