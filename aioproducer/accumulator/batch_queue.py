@@ -19,6 +19,8 @@ from aioproducer.model import BatchOrder, TopicPartition
 from aioproducer.records.acceleration import RecordsBuilder
 from aioproducer.records.bulk_tokens import BulkToken
 
+_NEVER: Final = float("inf")
+
 _LONGEST_GATHERING: Final = 0.001
 """Seconds that batches for an idle node wait for the records of a busy event loop, at most."""
 
@@ -49,8 +51,8 @@ class BatchQueue:
         self._flushes = flushes
         self._sizes = sizes
         self._batches: dict[ProducerBatch, None] = {}
-        self.next_expiry = float("inf")
-        """No batch expires before this time."""
+        self.next_expiry = _NEVER
+        """No batch expires before this time; infinite without batches."""
         self._closing = False
 
     def __len__(self) -> int:
@@ -240,6 +242,8 @@ class BatchQueue:
         partition = batch.partition
         partition.settle(batch, now)
         del self._batches[batch]
+        if not self._batches:
+            self.next_expiry = _NEVER
         self._topics[batch.topic_partition.topic].forget(batch)
         self._flushes.done(batch)
         buffer = batch.release()
@@ -291,7 +295,7 @@ class BatchQueue:
                 late.append(batch)
                 records += batch.count
         rest = (batch.deadline for batch in self._batches if batch.deadline > now)
-        self.next_expiry = min(rest, default=float("inf"))
+        self.next_expiry = min(rest, default=_NEVER)
         return late
 
     # --- partitions --------------------------------------------------------------------------

@@ -431,11 +431,6 @@ class Backlogs:
             backlog = self.by_node[leader] = Backlog(leader)
         return backlog
 
-    @property
-    def is_empty(self) -> bool:
-        """True if no batch may leave for a node."""
-        return not any(backlog.partitions for backlog in self.by_node.values())
-
     def nodes(self) -> list[int]:
         """The nodes with batches to send."""
         return [node for node, backlog in self.by_node.items() if backlog.partitions]

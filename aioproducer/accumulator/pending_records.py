@@ -274,7 +274,8 @@ class PendingRecords:
                     f"buffer_memory is used up: a record for topic {record.topic!r} is refused, "
                     f"because of {counted(len(self._records), 'pending record')} "
                     f"({self.bytes} bytes), {quota.used_by.get(node, 0)} bytes of them for the "
-                    "same broker. Use `await producer.drain()` between sends, or raise buffer_memory"
+                    "same broker. Use `await producer.drain()` between sends, or raise "
+                    "buffer_memory"
                 )
         self._records[record] = None
         record.node = node

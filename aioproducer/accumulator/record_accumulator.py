@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from random import Random
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from aioproducer.accumulator.batch_growth import BatchGrowth
 from aioproducer.accumulator.batch_queue import BatchQueue
@@ -35,6 +35,8 @@ from aioproducer.model import TopicPartition
 from aioproducer.partitioning import STICKY, UNKNOWN, PartitionFunction, route
 from aioproducer.records.acceleration import RouteCache
 from aioproducer.records.builder import batch_size_bound
+
+_NEVER: Final = float("inf")
 
 
 class RecordAccumulator:
@@ -372,11 +374,15 @@ class RecordAccumulator:
 
     def next_deadline(self) -> float | None:
         """The next time when a batch or a pending record expires; None: there are no records."""
-        batch = self.batches.next_expiry if self.batches else None
-        record = self._records.next_deadline()
-        if record is None or batch is None:
-            return batch if record is None else record
-        return min(record, batch)
+        deadline: float = self.batches.next_expiry
+        if self._records.quota.used:
+            deadline = min(deadline, self._records.next_deadline() or deadline)
+        return None if deadline == _NEVER else deadline
+
+    @property
+    def somebody_waits(self) -> bool:
+        """True if a record waits, or a caller does, or may soon."""
+        return bool(self._records.quota.used) or self.waiters.is_full or self.waiters.has_callers
 
     def flush(self, future: FlushFuture) -> None:
         """Resolve ``future`` once every present record has its outcome; no batch lingers."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from aioproducer.accumulator import Backlog, ProducerBatch, RecordAccumulator
@@ -19,9 +19,9 @@ from aioproducer.sender.cluster_news import tell_moves
 from aioproducer.sender.completer import BatchCompleter
 from aioproducer.sender.compressor import Compressor
 from aioproducer.sender.delivery_reports import DeliveryReports
-from aioproducer.sender.outcomes import Deliver, decide, decide_error
+from aioproducer.sender.outcomes import decide, decide_error
 from aioproducer.sender.produce import EncodedBatch, ProduceRequest
-from aioproducer.sender.produce_response import ProduceResults
+from aioproducer.sender.produce_response import PartitionResult, ProduceResults
 from aioproducer.transactions.sequence_numbers import SequenceNumbers
 
 if TYPE_CHECKING:
@@ -101,42 +101,41 @@ class ProduceResponses:
 
     def take(self, request: ProduceRequest, completion: Completion, now: float) -> None:
         """Settle the batches of ``request`` by its response, or by the error in its place."""
-        batches = [batch for batch, _ in request.batches]
-        for batch in batches:
+        if self._reports.observed.observer is not None:
+            self._reports.request_ended(request, completion)
+        error, node, deliver = completion.error, completion.node, self._completer.deliver
+        results: Mapping[ProducerBatch, PartitionResult] = {}
+        if error is None and request.acks:
+            produced: ProduceResults = completion.result
+            results = produced.results
+            if produced.leaders:
+                self._take_hints(produced, now)
+        for batch, _ in request.batches:
             batch.lent = False
-        self._reports.request_ended(request, completion)
-        node = completion.node
-        if completion.error is not None:
-            for batch in batches:
-                self._settle_error(batch, completion.error, node, now)
-        elif not request.answered:
-            for batch in batches:
-                if not batch.done:
-                    self._completer.settle(batch, Deliver(-1, -1), node, now)
-        else:
-            self._take_results(batches, completion.result, node, now)
-
-    def _take_results(
-        self, batches: Sequence[ProducerBatch], produced: ProduceResults, node: NodeId, now: float
-    ) -> None:
-        if produced.leaders:
-            self._take_hints(produced, now)
-        deliver = self._completer.deliver
-        for batch in batches:
             if batch.done:
                 continue
-            result = produced.results.get(batch)
-            if result is not None and not result.error_code:
-                found = result.base_offset, result.log_append_time_ms, result.log_start_offset
-                deliver(batch, Deliver(*found), now)
-                continue
-            where = f"{batch.topic_partition} on {self._metadata.describe(node)}"
-            if result is None:
-                missing = ProtocolError(f"{where}: the response does not mention the partition")
-                self._settle_error(batch, missing, node, now)
+            if error is not None:
+                self._settle_error(batch, error, node, now)
+            elif not request.acks:
+                deliver(batch, -1, -1, -1, now)
             else:
-                outcome = decide(result, where, self._completer.standing(batch, now))
-                self._completer.settle(batch, outcome, node, now)
+                result = results.get(batch)
+                if result is None or result.error_code:
+                    self._settle_unusual(batch, result, node, now)
+                else:
+                    offset, appended = result.base_offset, result.log_append_time_ms
+                    deliver(batch, offset, appended, result.log_start_offset, now)
+
+    def _settle_unusual(
+        self, batch: ProducerBatch, result: PartitionResult | None, node: NodeId, now: float
+    ) -> None:
+        where = f"{batch.topic_partition} on {self._metadata.describe(node)}"
+        if result is None:
+            missing = ProtocolError(f"{where}: the response does not mention the partition")
+            self._settle_error(batch, missing, node, now)
+        else:
+            outcome = decide(result, where, self._completer.standing(batch, now))
+            self._completer.settle(batch, outcome, node, now)
 
     def _settle_error(
         self, batch: ProducerBatch, error: ProducerError, node: NodeId, now: float
@@ -193,7 +192,7 @@ class BatchSender(Requester):
     @property
     def quiet(self) -> bool:
         """True without batches that may leave, and without such as are being compressed."""
-        return not self._compressing and self._backlogs.is_empty
+        return not self._compressing and not self._backlogs.nodes()
 
     def step(self, now: float) -> float | None:
         """Send the ready batches. Returns the time of the next round by the clock."""
