@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple
+from collections import defaultdict
+from typing import NamedTuple
 
-from aioproducer.metrics.summary import Summary
+from aioproducer.metrics.summary import BITS, LONGEST, Summary, bucket_of
 
 __all__ = ["Latencies", "LatencyHistogram"]
-
-_BITS: Final = 7
-"""Buckets per power of two, as a power of two: a percentile is at most 1/128 too high."""
-_LONGEST: Final = (1 << 36) - 1
-"""Microseconds, 19 hours; longer ones count as this."""
 
 
 class LatencyHistogram(Summary):
     """Counts by time, in buckets that grow with it (as of HdrHistogram). Times are seconds.
 
-    It has at most 3,840 buckets, and keeps those that are not empty.
+    A negative time counts as 0. It has at most 3,840 buckets, and keeps those that are not empty.
     """
 
-    __slots__ = ("_buckets",)
+    __slots__ = ()
+
+    _buckets: defaultdict[int, int]
 
     def __init__(self) -> None:
         super().__init__()
-        self._buckets: dict[int, int] = {}
+        self._buckets = defaultdict(int)
 
     def __repr__(self) -> str:
         if not self.count:
@@ -35,31 +33,6 @@ class LatencyHistogram(Summary):
             f"<LatencyHistogram of {self.count:,} values: p50 {half * 1e3:.2f} ms, "
             f"p99 {most * 1e3:.2f} ms, max {longest * 1e3:.2f} ms>"
         )
-
-    def add(self, value: float, count: int = 1) -> None:
-        """Count ``count`` values of ``value`` seconds each; a negative value counts as 0."""
-        if value < 0:
-            value = 0.0
-        self.count += count
-        self.total += value * count
-        if value > self._greatest:
-            self._greatest = value
-        microseconds = round(value * 1e6)
-        if microseconds >> 8:  # _bucket() for all but the shortest, without the call
-            microseconds = min(microseconds, _LONGEST)
-            shift = microseconds.bit_length() - 8
-            bucket = (shift << _BITS) + (microseconds >> shift)
-        else:
-            bucket = microseconds
-        buckets = self._buckets
-        buckets[bucket] = buckets.get(bucket, 0) + count
-
-    def absorb(self, other: Summary) -> None:
-        """Count the values of ``other``, a histogram, as well."""
-        super().absorb(other)
-        if isinstance(other, LatencyHistogram):
-            for bucket, count in list(other._buckets.items()):
-                self._buckets[bucket] = self._buckets.get(bucket, 0) + count
 
     def percentile(self, percent: float) -> float:
         """The time, in seconds, that ``percent`` percent of the values did not exceed.
@@ -79,7 +52,7 @@ class LatencyHistogram(Summary):
 
     def count_up_to(self, seconds: float) -> int:
         """The number of values of ``seconds`` at most, within the width of a bucket."""
-        last = _bucket(min(max(0, round(seconds * 1e6)), _LONGEST))
+        last = bucket_of(min(max(0, round(seconds * 1e6)), LONGEST))
         return sum(count for bucket, count in list(self._buckets.items()) if bucket <= last)
 
 
@@ -101,13 +74,7 @@ class Latencies(NamedTuple):
     alone tells it; elsewhere there are no values."""
 
 
-def _bucket(microseconds: int) -> int:
-    """Below ``2 ** (_BITS + 1)`` each number has a bucket; above, a power of two has 2 ** _BITS."""
-    shift = max(0, microseconds.bit_length() - _BITS - 1)
-    return (shift << _BITS) + (microseconds >> shift)
-
-
 def _upper_bound(bucket: int) -> int:
     """The longest time of a bucket, in microseconds."""
-    shift = max(0, (bucket >> _BITS) - 1)
-    return ((bucket - (shift << _BITS) + 1) << shift) - 1
+    shift = max(0, (bucket >> BITS) - 1)
+    return ((bucket - (shift << BITS) + 1) << shift) - 1

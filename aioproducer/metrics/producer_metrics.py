@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias, TypedDict
 
 from aioproducer.metrics.latency_histogram import Latencies
+from aioproducer.metrics.summary import Addition, add_each
 from aioproducer.metrics.windows import Windows
 from aioproducer.model import NodeId
 
@@ -13,6 +14,12 @@ __all__ = ["Latencies", "MetricsSnapshot", "ProducerMetrics", "TransactionCall"]
 
 Mark: TypeAlias = tuple[int, int]
 """The index of a record in its batch, and the wall clock's nanoseconds of its ``send()``."""
+
+SentBatch: TypeAlias = tuple[str, int, int, int, int, float]
+"""A batch in a produce request: its topic, records, size as it is sent, size before compression,
+the size of its largest record before compression, and the time from its creation to the request.
+
+Both sizes of the batch include its header, so none is 0."""
 
 TransactionCall: TypeAlias = Literal["init", "begin", "send_offsets", "commit", "abort"]
 
@@ -47,45 +54,39 @@ class ProducerMetrics:
     def __init__(self, *, num_samples: int = 2, sample_window: float = 30.0, now: float) -> None:
         self._windows = Windows(num_samples=num_samples, sample_window=sample_window, now=now)
 
-    def batch_drained(
-        self,
-        topic: str,
-        records: int,
-        size: int,
-        uncompressed_size: int,
-        max_record_size: int,
-        queue_time: float,
-        now: float,
-    ) -> None:
-        """Count a batch in a produce request; a retried batch counts each time.
-
-        Both sizes include the batch header, so ``uncompressed_size`` is never 0.
-        ``max_record_size`` is the size of the largest record before compression; ``queue_time``
-        runs from the creation of the batch to this request.
-        """
-        counts = self._windows.at(now)
-        stats = counts.topics.by_key[topic]
-        stats.batches_sent += 1
-        stats.records_sent += records
-        stats.bytes_sent += size
-        stats.compression_ratios += size / uncompressed_size
-        client = counts.client
-        client.batch_size.add(size)
-        client.record_size.add(max_record_size)
-        client.queue_time.add(queue_time)
-
-    def request_built(self, records: int, now: float) -> None:
-        """A produce request was built, with that many records in all its batches."""
-        self._windows.at(now).client.records_per_request.add(records)
+    def request_built(self, batches: Sequence[SentBatch], now: float) -> None:
+        """A produce request was built; a batch that is retried counts each time."""
+        windows = self._windows
+        counts = windows.current if now < windows.ends else windows.at(now)
+        client, topics = counts.client, counts.topics.by_key
+        in_request = 0
+        additions: list[Addition] = []
+        for topic, records, size, uncompressed_size, largest, queue_time in batches:
+            stats = topics[topic]
+            stats.batches_sent += 1
+            stats.records_sent += records
+            stats.bytes_sent += size
+            stats.compression_ratios += size / uncompressed_size
+            in_request += records
+            additions += (
+                (client.batch_size, size, 1),
+                (client.record_size, largest, 1),
+                (client.queue_time, queue_time, 1),
+            )
+        additions += ((client.records_per_request, in_request, 1),)
+        add_each(additions)
 
     def records_delivered(self, count: int, marks: Sequence[Mark], now_ns: int, now: float) -> None:
         """A batch of ``count`` records was delivered, at ``now_ns`` by the wall clock."""
-        latency = self._windows.at(now).client.record_latency
-        end = count
+        windows = self._windows
+        counts = windows.current if now < windows.ends else windows.at(now)
+        latency, end = counts.client.record_latency, count
+        additions: list[Addition] = []
         for first, sent_ns in reversed(marks):
             if first < end:
-                latency.add((now_ns - sent_ns) / 1e9, end - first)
+                additions += ((latency, (now_ns - sent_ns) / 1e9, end - first),)
                 end = first
+        add_each(additions)
 
     def record_waited(self, seconds: float, now: float) -> None:
         """A record that waited for metadata or memory has joined a batch."""
@@ -145,33 +146,37 @@ class ProducerMetrics:
 
     def request_sent(self, node_id: NodeId, size: int, now: float) -> None:
         """A request of any kind was written; ``size`` includes the length prefix."""
-        self._windows.at(now).nodes.by_key[node_id].request_size.add(size)
+        windows = self._windows
+        counts = windows.current if now < windows.ends else windows.at(now)
+        add_each(((counts.nodes.by_key[node_id].request_size, size, 1),))
 
     def response_received(
         self,
         node_id: NodeId,
         size: int,
-        latency: float | None,
+        throttle_time: float | None,
         now: float,
+        latency: float | None = None,
         round_trip: float | None = None,
     ) -> None:
         """A response of any kind was read; ``size`` includes the length prefix.
 
-        ``latency`` is None unless it is a produce response, as in Kafka's ``Sender``: lookups and
-        handshakes do not count in the latency of records. ``round_trip``: that of the connection.
+        ``throttle_time`` is None if the response has no such field. Zeros belong in the average
+        too, as in Kafka. ``latency`` is None unless it is a produce response, as in Kafka's
+        ``Sender``: lookups and handshakes do not count in the latency of records. ``round_trip``:
+        that of the connection.
         """
-        counts = self._windows.at(now)
-        stats = counts.nodes.by_key[node_id]
-        stats.response_size.add(size)
+        windows = self._windows
+        counts = windows.current if now < windows.ends else windows.at(now)
+        client, stats = counts.client, counts.nodes.by_key[node_id]
+        additions: list[Addition] = [(stats.response_size, size, 1)]
+        if throttle_time is not None:
+            additions += ((stats.throttle_time, throttle_time, 1),)
         if latency is not None:
-            stats.latency.add(latency)
-            counts.client.request_latency.add(latency)
+            additions += ((stats.latency, latency, 1), (client.request_latency, latency, 1))
             if round_trip is not None:
-                counts.client.broker_time.add(latency - round_trip)
-
-    def throttled(self, node_id: NodeId, throttle_time: float, now: float) -> None:
-        """A response had this throttle time. Zeros belong in the average too, as in Kafka."""
-        self._windows.at(now).nodes.by_key[node_id].throttle_time.add(throttle_time)
+                additions += ((client.broker_time, latency - round_trip, 1),)
+        add_each(additions)
 
     def connection_opened(self, now: float) -> None:
         self._windows.at(now).client.connections_opened.add(1)

@@ -1,33 +1,44 @@
-"""The number of values, their sum and the greatest of them."""
+"""The number of values, their sum and the greatest of them; times also by buckets."""
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Final, TypeAlias
 
-__all__ = ["Summary"]
+__all__ = ["Addition", "Summary", "add_each"]
+
+BITS: Final = 7
+"""Buckets per power of two, as a power of two: a percentile is at most 1/128 too high."""
+LONGEST: Final = (1 << 36) - 1
+"""Microseconds, 19 hours; longer ones count as this."""
 
 
 class Summary:
     """The number of values, their sum and the greatest of them."""
 
-    __slots__ = ("_greatest", "count", "total")
+    __slots__ = ("_buckets", "_greatest", "count", "total")
 
     def __init__(self) -> None:
         self.count: int = 0
         self.total: float = 0
         self._greatest = -math.inf
+        self._buckets: defaultdict[int, int] | None = None
+        """The counts of times by :func:`bucket_of`; None: the values are no times with buckets."""
 
-    def add(self, value: float) -> None:
-        self.count += 1
-        self.total += value
-        if value > self._greatest:
-            self._greatest = value
+    def add(self, value: float, count: int = 1) -> None:
+        """Count ``count`` values of ``value`` each."""
+        add_each(((self, value, count),))
 
     def absorb(self, other: Summary) -> None:
         self.count += other.count
         self.total += other.total
         if other._greatest > self._greatest:
             self._greatest = other._greatest
+        if self._buckets is not None and other._buckets is not None:
+            for bucket, count in list(other._buckets.items()):
+                self._buckets[bucket] += count
 
     @property
     def mean(self) -> float:
@@ -38,3 +49,36 @@ class Summary:
     def max(self) -> float:
         """NaN without values, as Kafka's ``Max``."""
         return self._greatest if self.count else math.nan
+
+
+Addition: TypeAlias = tuple[Summary, float, int]
+"""A summary, a value, and the number of times that it is added."""
+
+
+def add_each(additions: Iterable[Addition]) -> None:
+    """Count all values of one event, in one call for all of them.
+
+    Each value is counted without a call in between, so that no other thread reads a part of it.
+    """
+    for summary, value, count in additions:
+        buckets = summary._buckets
+        if buckets is not None:
+            if value < 0:
+                value = 0.0
+            bucket = microseconds = int(value * 1e6 + 0.5)
+            if microseconds >> (BITS + 1):  # bucket_of() for all but the shortest
+                if microseconds > LONGEST:
+                    microseconds = LONGEST
+                shift = microseconds.bit_length() - BITS - 1
+                bucket = (shift << BITS) + (microseconds >> shift)
+            buckets[bucket] += count
+        summary.count += count
+        summary.total += value * count
+        if value > summary._greatest:
+            summary._greatest = value
+
+
+def bucket_of(microseconds: int) -> int:
+    """Below ``2 ** (BITS + 1)`` each number has a bucket; above, a power of two has 2 ** BITS."""
+    shift = max(0, microseconds.bit_length() - BITS - 1)
+    return (shift << BITS) + (microseconds >> shift)

@@ -93,8 +93,6 @@ class Windows:
     """
 
     __slots__ = (
-        "_current",
-        "_ends",
         "_index",
         "_live",
         "_moves",
@@ -102,6 +100,8 @@ class Windows:
         "_origin",
         "_past",
         "_width",
+        "current",
+        "ends",
     )
 
     def __init__(self, *, num_samples: int, sample_window: float, now: float) -> None:
@@ -115,10 +115,13 @@ class Windows:
         self._open(0)
 
     def at(self, now: float) -> Counts:
-        """The window of an event. A clock that stands still or goes back is tolerated."""
-        if now >= self._ends:
+        """The window of an event. A clock that stands still or goes back is tolerated.
+
+        Until :attr:`ends` it is :attr:`current`, which frequent events look at without a call.
+        """
+        if now >= self.ends:
             self._advance(now)
-        return self._current
+        return self.current
 
     def read(self, now: float) -> Reading[Counts]:
         """The live windows and all since the start, as copies for the caller to keep."""
@@ -165,12 +168,13 @@ class Windows:
 
     def _open(self, index: int) -> None:
         self._index = index
-        self._ends = self._origin + (index + 1) * self._width
-        self._current = Counts()
-        self._live.append((index, self._current))
+        self.ends = self._origin + (index + 1) * self._width
+        """The time at which the current window has ended."""
+        self.current = Counts()
+        self._live.append((index, self.current))
 
     def _index_at(self, now: float) -> int:
-        if now < self._ends:
+        if now < self.ends:
             return self._index
         # The division may round down to the window that has just ended.
         return max(self._index + 1, int((now - self._origin) // self._width))

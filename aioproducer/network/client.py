@@ -363,13 +363,11 @@ class NetworkClient:
         latency = now - request.sent
         node = connection.node.id
         produce = request.context.api is Api.PRODUCE
-        times = (latency, now, connection.round_trip.seconds(now)) if produce else (None, now)
-        self.metrics.response_received(node, size, *times)
-        if pause is not None:
-            self.metrics.throttled(node, pause, now)
-            if pause:
-                self._log.throttled(connection, pause)
-                connection.throttled_until = max(connection.throttled_until, now + pause)
+        times = (latency, connection.round_trip.seconds(now)) if produce else (None, None)
+        self.metrics.response_received(node, size, pause, now, *times)
+        if pause:
+            self._log.throttled(connection, pause)
+            connection.throttled_until = max(connection.throttled_until, now + pause)
         self._log.answered(connection, request, latency)
         self._completed.append(Completion(request.context, node, result, None, latency))
         self.responded()

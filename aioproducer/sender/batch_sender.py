@@ -54,12 +54,25 @@ class ProduceRequestBuilder:
 
     def build(self, batches: Sequence[ProducerBatch], now: float) -> ProduceRequest | None:
         """The request with the batches that have no outcome; None: all have one."""
-        encoded = [self._encode(batch, now) for batch in batches if not batch.done]
+        encoded = [self._encode(batch) for batch in batches if not batch.done]
         if not encoded:
             return None
         topics = self._metadata.snapshot.topics
         names = {batch.topic_partition.topic for batch, _ in encoded}
-        self._metrics.request_built(sum([batch.count for batch, _ in encoded]), now)
+        self._metrics.request_built(
+            [
+                (
+                    batch.topic_partition.topic,
+                    batch.count,
+                    len(data),
+                    batch.size,
+                    batch.builder.max_record_size,
+                    now - batch.created,
+                )
+                for batch, data in encoded
+            ],
+            now,
+        )
         return ProduceRequest(
             encoded,
             self._settings.acks,
@@ -68,19 +81,10 @@ class ProduceRequestBuilder:
             None if self._transactions is None else self._transactions.handle,
         )
 
-    def _encode(self, batch: ProducerBatch, now: float) -> EncodedBatch:
+    def _encode(self, batch: ProducerBatch) -> EncodedBatch:
         data = self._compressor.encode(batch)
         batch.in_request = True
         batch.lent = isinstance(data, memoryview)  # else it is a copy, compressed
-        self._metrics.batch_drained(
-            batch.topic_partition.topic,
-            batch.count,
-            len(data),
-            batch.size,
-            batch.builder.max_record_size,
-            now - batch.created,
-            now,
-        )
         return EncodedBatch(batch, data)
 
 

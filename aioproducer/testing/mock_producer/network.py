@@ -161,8 +161,8 @@ class InMemoryNetwork(NetworkClient):
         now = self.clock()
         self._unanswered[node] -= 1
         produce = isinstance(request, ProduceRequest)
-        times = (now - sent, now, now - sent) if produce else (None, now)
+        times = (now - sent, now - sent) if produce else (None, None)
         if request.answered:
-            self.metrics.response_received(node, 0, *times)
+            self.metrics.response_received(node, 0, None, now, *times)
         self._completed.append(Completion(request, node, result, error, now - sent))
         self.responded()

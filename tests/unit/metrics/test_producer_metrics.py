@@ -25,25 +25,23 @@ def read(counted: ProducerMetrics, age: float = 0.0) -> MetricsSnapshot:
 
 
 def drain(counted: ProducerMetrics, topic: str, records: int, age: float = 0.0) -> None:
-    counted.batch_drained(topic, records, 50 * records, 100 * records, 120, 0.004, START + age)
+    batch = topic, records, 50 * records, 100 * records, 120, 0.004
+    counted.request_built([batch], START + age)
 
 
 Record = Callable[[ProducerMetrics], None]
 
 
 def two_batches(m: ProducerMetrics) -> None:
-    m.batch_drained("a", 10, 400, 1000, 130, 0.002, START)
-    m.batch_drained("b", 20, 1600, 2000, 190, 0.006, START)
-    m.request_built(30, START)
+    batches = [("a", 10, 400, 1000, 130, 0.002), ("b", 20, 1600, 2000, 190, 0.006)]
+    m.request_built(batches, START)
 
 
 def two_requests(m: ProducerMetrics) -> None:
     m.request_sent(1, 100, START)
     m.request_sent(BootstrapId("-1"), 300, START)
-    m.response_received(1, 40, 0.025, START)
-    m.response_received(BootstrapId("-1"), 60, None, START)
-    m.throttled(1, 0.5, START)
-    m.throttled(BootstrapId("-1"), 0.0, START)
+    m.response_received(1, 40, 0.5, START, 0.025)
+    m.response_received(BootstrapId("-1"), 60, 0.0, START)
 
 
 def waits(m: ProducerMetrics) -> None:
@@ -277,9 +275,9 @@ def test_without_values_averages_are_nan_and_rates_and_totals_are_zero() -> None
 
 def test_the_time_of_the_broker_is_the_latency_less_the_round_trip() -> None:
     counted = metrics()
-    counted.response_received(1, 40, 0.030, START, 0.010)
-    counted.response_received(1, 40, 0.012, START, 0.002)
-    counted.response_received(1, 40, 0.500, START)
+    counted.response_received(1, 40, None, START, 0.030, 0.010)
+    counted.response_received(1, 40, None, START, 0.012, 0.002)
+    counted.response_received(1, 40, None, START, 0.500)
     values = read(counted)["producer-metrics"]
     assert {name: values[name] for name in BROKER_TIMES} == pytest.approx(BROKER_TIMES, rel=0.01)
 
@@ -296,8 +294,8 @@ def test_latencies_are_kept_since_the_start() -> None:
 
 def test_a_latency_of_zero_counts_and_none_does_not() -> None:
     counted = metrics()
-    counted.response_received(1, 40, 0.0, START)
-    counted.response_received(1, 40, 0.010, START)
+    counted.response_received(1, 40, None, START, 0.0)
+    counted.response_received(1, 40, None, START, 0.010)
     counted.response_received(1, 40, None, START)
     values = read(counted)["producer-metrics"]
     assert values["request-latency-avg"] == pytest.approx(5.0)
