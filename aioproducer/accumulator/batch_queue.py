@@ -28,7 +28,7 @@ _LONGEST_GATHERING: Final = 0.001
 class BatchQueue:
     """The batches without an outcome, the oldest first: each begins and ends here.
 
-    The sender takes batches from :attr:`backlogs` (:meth:`ready`, :meth:`drain`) and gives each one
+    The sender takes batches from :attr:`backlogs` once they are :meth:`ready`, and gives each one
     back: settled (:meth:`complete`), to be sent again (:meth:`retry`, :meth:`put_back`), or in
     parts (:meth:`split`).
     """
@@ -45,6 +45,7 @@ class BatchQueue:
         self.backlogs = backlogs
         """The batches that may leave, by broker."""
         self.delivery_timeout = settings.delivery_timeout
+        self.max_request_size = settings.max_request_size
         self._settings = settings
         self._topics = topics
         self._memory_quota = memory_quota
@@ -150,13 +151,11 @@ class BatchQueue:
 
     # --- batches leave -----------------------------------------------------------------------
 
-    def ready(self, backlog: Backlog, now: float, *, idle: bool) -> float | None:
-        """The time from which batches of ``backlog`` may leave, ``now`` or later; None: no batch.
+    def ready(self, backlog: Backlog, now: float, *, idle: bool) -> float:
+        """The time from which the batches of ``backlog`` may leave, ``now`` or later.
 
         ``idle``: no request to the node is in flight.
         """
-        if not backlog.partitions:
-            return None
         linger = self._settings.linger
         if linger is None:
             linger = 0.0 if idle else self._settings.adaptive_linger
@@ -184,10 +183,6 @@ class BatchQueue:
             and now - backlog.oldest < _LONGEST_GATHERING
             and not self._memory_quota.skips_linger(backlog.node, now)
         )
-
-    def drain(self, backlog: Backlog, now: float) -> list[ProducerBatch]:
-        """Take the batches of a request: ``max_request_size`` bytes, or one batch."""
-        return backlog.take(self._settings.max_request_size, now)
 
     def is_unavailable(self, node: int, now: float) -> bool:
         """True if ``node`` has taken no batch for the availability timeout."""

@@ -397,10 +397,10 @@ class Backlogs:
     """
 
     __slots__ = (
-        "_delayed",
         "_ticket",
         "admit",
         "by_node",
+        "delayed",
         "in_order",
         "leaderless",
         "one_at_a_time",
@@ -419,7 +419,8 @@ class Backlogs:
         self.by_node: dict[int, Backlog] = {}
         self.leaderless = Backlog(None)
         """The partitions without a leader: no node gets their batches."""
-        self._delayed: list[tuple[float, int, Partition]] = []
+        self.delayed: list[tuple[float, int, Partition]] = []
+        """A heap of the ends of backoffs, and their partitions."""
         self._ticket = count()
 
     def of(self, leader: int | None) -> Backlog:
@@ -443,14 +444,14 @@ class Backlogs:
 
     def delay(self, partition: Partition, due: float) -> None:
         """Let ``partition`` line up again at ``due``."""
-        heapq.heappush(self._delayed, (due, next(self._ticket), partition))
+        heapq.heappush(self.delayed, (due, next(self._ticket), partition))
 
     def release_delayed(self, now: float) -> float | None:
         """Line up the partitions whose backoff is over; returns the end of the next backoff."""
-        while self._delayed:
-            due, _, partition = self._delayed[0]
+        while self.delayed:
+            due, _, partition = self.delayed[0]
             if due > now:
                 return due
-            heapq.heappop(self._delayed)
+            heapq.heappop(self.delayed)
             partition.line_up(now)
         return None

@@ -201,7 +201,9 @@ class RecordAccumulator:
             return None
         batch = self.batches.open(partition, buffer, growth, now, now + self._delivery_timeout)
         self._stir(now)
-        batch.append(record)
+        builder = batch.builder
+        builder.mark(record.sent_ns)
+        builder.append(record.token, record.timestamp_ms, record.key, record.value, record.headers)
         if self._one_record_each:
             partition.close_batch()
         return batch

@@ -183,7 +183,7 @@ class Metadata:
     @property
     def has_requests(self) -> bool:
         """True if a full or a partial update was requested, and none of it is under way."""
-        return self._wanted or bool(self._partial)
+        return self._wanted or bool(self._partial.new or self._partial.again)
 
     def next_refresh(self, now: float) -> float | None:
         """The time of the next request; None while one is under way or nobody needs one."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID
 
 from aioproducer.accumulator import Backlog, ProducerBatch, RecordAccumulator
 from aioproducer.client.requester import Requester
 from aioproducer.client.wakeup import Wakeup
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.errors import ProducerError, ProtocolError
-from aioproducer.metrics import ProducerMetrics
+from aioproducer.metrics import ProducerMetrics, SentBatch
 from aioproducer.model import Node, NodeId
 from aioproducer.network.client import NetworkClient
 from aioproducer.network.request import Completion
@@ -54,38 +55,34 @@ class ProduceRequestBuilder:
 
     def build(self, batches: Sequence[ProducerBatch], now: float) -> ProduceRequest | None:
         """The request with the batches that have no outcome; None: all have one."""
-        encoded = [self._encode(batch) for batch in batches if not batch.done]
+        compressor, topics = self._compressor, self._metadata.snapshot.topics
+        encoded: list[EncodedBatch] = []
+        counted: list[SentBatch] = []
+        topic_ids: dict[str, UUID | None] = {}
+        for batch in batches:
+            if batch.done:
+                continue
+            builder, topic = batch.builder, batch.topic_partition.topic
+            data = compressor.encode(batch) if compressor.compresses else batch.encode(None)
+            batch.in_request = True
+            batch.lent = type(data) is memoryview  # else it is a copy, compressed
+            encoded += (EncodedBatch(batch, data),)
+            size, queued = len(data), now - batch.created
+            counted += (
+                (topic, builder.count, size, builder.position, builder.max_record_size, queued),
+            )
+            if topic not in topic_ids:
+                topic_ids[topic] = topics[topic].topic_id if topic in topics else None
         if not encoded:
             return None
-        topics = self._metadata.snapshot.topics
-        names = {batch.topic_partition.topic for batch, _ in encoded}
-        self._metrics.request_built(
-            [
-                (
-                    batch.topic_partition.topic,
-                    batch.count,
-                    len(data),
-                    batch.size,
-                    batch.builder.max_record_size,
-                    now - batch.created,
-                )
-                for batch, data in encoded
-            ],
-            now,
-        )
+        self._metrics.request_built(counted, now)
         return ProduceRequest(
             encoded,
             self._settings.acks,
             self._settings.request_timeout_ms,
-            {name: topics[name].topic_id if name in topics else None for name in names},
+            topic_ids,
             None if self._transactions is None else self._transactions.handle,
         )
-
-    def _encode(self, batch: ProducerBatch) -> EncodedBatch:
-        data = self._compressor.encode(batch)
-        batch.in_request = True
-        batch.lent = isinstance(data, memoryview)  # else it is a copy, compressed
-        return EncodedBatch(batch, data)
 
 
 class ProduceResponses:
@@ -201,7 +198,7 @@ class BatchSender(Requester):
     def step(self, now: float) -> float | None:
         """Send the ready batches. Returns the time of the next round by the clock."""
         backlogs = self._backlogs
-        deadline = backlogs.release_delayed(now)
+        deadline = backlogs.release_delayed(now) if backlogs.delayed else None
         if backlogs.leaderless.partitions:
             for topic in sorted(backlogs.topics_without_leader()):
                 self._metadata.use(topic, now)
@@ -225,10 +222,10 @@ class BatchSender(Requester):
     def _send_to(self, node: Node, backlog: Backlog, now: float) -> float | None:
         """Send the ready batches for ``node``. Returns the time of the next attempt."""
         client, node_id = self._client, node.id
-        while True:
+        while backlog.partitions:
             idle = client.in_flight(node_id) == 0
             due = self._batches.ready(backlog, now, idle=idle)
-            if due is None or due > now:
+            if due > now:
                 return due
             if idle and self._came and self._gathers(node_id, backlog, now):
                 return now
@@ -240,14 +237,15 @@ class BatchSender(Requester):
                 self._doubt_leader(node_id)
                 return client.not_before(node_id, now)
             backlog.not_ready_since = None
-            batches = self._batches.drain(backlog, now)
+            batches = backlog.take(self._batches.max_request_size, now)
             self._number(batches, now)
             if self._compressor.compresses:
                 if self._compressor.is_much(batches):
                     self._compress_and_send(node_id, batches)
                     return None
                 self._compressor.compress(batches)
-            self._send(node_id, batches)
+            self._send(node_id, batches, now)
+        return None
 
     def _gathers(self, node: int, backlog: Backlog, now: float) -> bool:
         """True if batches for an idle ``node`` should wait another iteration of the event loop.
@@ -278,7 +276,8 @@ class BatchSender(Requester):
                 self._metadata.use(topic, now)
                 used = topic
             if batch.state is NO_PRODUCER_STATE:
-                batch.state = self._sequence_numbers.stamp(batch.topic_partition, batch.count)
+                count = batch.builder.count
+                batch.state = self._sequence_numbers.stamp(batch.topic_partition, count)
 
     def _compress_and_send(self, node: int, batches: Sequence[ProducerBatch]) -> None:
         def send() -> None:
@@ -286,7 +285,7 @@ class BatchSender(Requester):
             self._wakeup.wake()
             now = self._wakeup.clock.turn()  # a stop ages connections
             if self._client.can_send(node, now):
-                self._send(node, batches)
+                self._send(node, batches, now)
                 return
             for batch in batches:
                 if not batch.done:
@@ -295,8 +294,8 @@ class BatchSender(Requester):
         self._compressing.add(node)
         self._compressor.compress_elsewhere(batches, f"aioproducer-compress-{node}", send)
 
-    def _send(self, node: int, batches: Sequence[ProducerBatch]) -> None:
-        request = self._builder.build(batches, self._wakeup.clock())
+    def _send(self, node: int, batches: Sequence[ProducerBatch], now: float) -> None:
+        request = self._builder.build(batches, now)
         if request is not None:
             self._client.send(node, request)
 

@@ -65,8 +65,7 @@ class Compressor:
     def encode(self, batch: ProducerBatch) -> bytearray | memoryview:
         """The bytes of ``batch`` in a request; the estimate of its topic learns from their size."""
         data = batch.encode(self._compression)
-        if self._compression is not None:
-            self._ratios.observe(batch.topic_partition.topic, len(data) / batch.size)
+        self._ratios.observe(batch.topic_partition.topic, len(data) / batch.size)
         return data
 
     # --- topics ------------------------------------------------------------------------------

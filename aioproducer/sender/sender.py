@@ -6,6 +6,7 @@ Source: Kafka's ``Sender``. Its thread is a task here; its poll is a sleep until
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from aioproducer import logs
 from aioproducer.accumulator import RecordAccumulator
@@ -19,6 +20,8 @@ from aioproducer.sender.batch_sender import BatchSender
 from aioproducer.sender.completer import BatchCompleter
 from aioproducer.sender.expiry import Expiry
 from aioproducer.sender.refresher import MetadataRefresher
+
+_NEVER: Final = float("inf")
 
 
 class Sender:
@@ -42,6 +45,7 @@ class Sender:
         wakeup: Wakeup,
     ) -> None:
         self._accumulator = accumulator
+        self._batches = accumulator.batches
         self._pending = accumulator.pending
         self._waiters = accumulator.waiters
         self._client = client
@@ -165,7 +169,7 @@ class Sender:
                 or not self._refresher.quiet
             ):
                 self._wakeup.wake()
-            elif not self._batch_sender.quiet:
+            elif self._batches.next_expiry < _NEVER and not self._batch_sender.quiet:
                 self._wakeup.stir()
 
     def _serve_memory(self, now: float) -> float | None:

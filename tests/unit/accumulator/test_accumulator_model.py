@@ -146,10 +146,10 @@ class AccumulatorMachine(RuleBasedStateMachine):
 
     @rule(node=st.sampled_from(NODES), idle=st.booleans())
     def drain(self, node: int, idle: bool) -> None:
-        due = self.batches.ready(self.batches.backlogs.of(node), self.now, idle=idle)
-        if due is None or due > self.now:
+        backlog = self.batches.backlogs.of(node)
+        if not backlog.partitions or self.batches.ready(backlog, self.now, idle=idle) > self.now:
             return
-        batches = self.batches.drain(self.batches.backlogs.of(node), self.now)
+        batches = backlog.take(self.batches.max_request_size, self.now)
         assert batches
         assert len({batch.topic_partition for batch in batches}) == len(batches)
         assert len(batches) == 1 or sum(batch.size for batch in batches) <= 1_500

@@ -99,8 +99,10 @@ class AccumulatorWorld(World):
 
     def ready(self, node: int = 1, *, idle: bool = False) -> Any:
         """In how many seconds."""
-        due = self.batches.ready(self.backlogs.of(node), self.now, idle=idle)
-        return None if due is None else pytest.approx(due - self.now)
+        backlog = self.backlogs.of(node)
+        if not backlog.partitions:
+            return None
+        return pytest.approx(self.batches.ready(backlog, self.now, idle=idle) - self.now)
 
     def drain(self, node: int = 1, max_size: int = 100 * BATCH) -> list[ProducerBatch]:
         return self.backlogs.of(node).take(max_size, self.now)
