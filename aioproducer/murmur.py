@@ -6,6 +6,7 @@ Both take bytes and return an unsigned number of 32 bits.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 __all__ = ["murmur2", "murmur2_in_python", "murmur3", "murmur3_in_python"]
@@ -51,7 +52,7 @@ def _mixed(word: int) -> int:
 def _compiled_murmur2() -> Callable[[bytes], int]:
     from murmurhash2 import murmurhash2
 
-    return lambda key: murmurhash2(key, KAFKAS_SEED) & _MASK
+    return partial(murmurhash2, seed=KAFKAS_SEED)
 
 
 def _compiled_murmur3() -> Callable[[bytes], int]:

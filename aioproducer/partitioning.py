@@ -69,7 +69,7 @@ def route(key: bytes | None, partition: int | None, count: int, *, ignore_keys: 
         return partition if 0 <= partition < count else UNKNOWN
     if key is None or ignore_keys:
         return STICKY
-    return murmur2_partition(key, count) if count else UNKNOWN
+    return (murmur2(key) & _POSITIVE) % count if count else UNKNOWN
 
 
 class RoundRobinPartitioner:

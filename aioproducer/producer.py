@@ -280,11 +280,9 @@ class Producer(Generic[K_contra, V_contra]):
         core = self._core
         core.check_usable()
         fields: RecordFields = (topic, value, key, partition, headers, timestamp_ms)
-        if isinstance(topic, ProducerRecord):
+        if type(topic) is not str and isinstance(topic, ProducerRecord):
             fields = only_argument(topic, *fields[1:])
-        future = core.new_future()
-        core.send(fields, future)
-        return future
+        return core.send(fields)
 
     async def drain(self) -> None:
         """Return at once while there is memory for more records; else wait for it, in turn.

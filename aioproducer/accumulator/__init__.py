@@ -9,6 +9,7 @@ rooms import from this package, and from none of its modules.
 from aioproducer.accumulator.batch_queue import BatchQueue
 from aioproducer.accumulator.memory_quota import LeaderView
 from aioproducer.accumulator.memory_waiters import MemoryWaiters
+from aioproducer.accumulator.partition import Backlog
 from aioproducer.accumulator.pending_queue import PendingQueue
 from aioproducer.accumulator.pending_records import (
     PendingRecord,
@@ -24,6 +25,7 @@ from aioproducer.accumulator.topic_outcomes import FailingTopic, TopicOutcomes
 
 __all__ = [
     "AccumulatorSettings",
+    "Backlog",
     "BatchQueue",
     "FailingTopic",
     "LeaderView",

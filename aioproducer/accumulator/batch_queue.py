@@ -5,20 +5,21 @@ Source: Kafka's ``IncompleteBatches``, and the calls of its ``Sender`` to the ``
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from aioproducer.accumulator.batch_growth import BatchGrowth
-from aioproducer.accumulator.dispatch import Dispatch
 from aioproducer.accumulator.flushes import Flushes
 from aioproducer.accumulator.memory_quota import MemoryQuota
-from aioproducer.accumulator.partition import Partition
+from aioproducer.accumulator.partition import Backlog, Backlogs, Partition
 from aioproducer.accumulator.producer_batch import ProducerBatch, split_batch
 from aioproducer.accumulator.settings import AccumulatorSettings, BatchSizes
 from aioproducer.accumulator.topic import Topic
 from aioproducer.model import BatchOrder, TopicPartition
 from aioproducer.records.acceleration import RecordsBuilder
 from aioproducer.records.bulk_tokens import BulkToken
+
+_NEVER: Final = float("inf")
 
 _LONGEST_GATHERING: Final = 0.001
 """Seconds that batches for an idle node wait for the records of a busy event loop, at most."""
@@ -27,31 +28,32 @@ _LONGEST_GATHERING: Final = 0.001
 class BatchQueue:
     """The batches without an outcome, the oldest first: each begins and ends here.
 
-    The sender takes batches (:meth:`ready`, :meth:`drain`) and gives each one back: settled
-    (:meth:`complete`), to be sent again (:meth:`retry`, :meth:`put_back`), or in parts
-    (:meth:`split`).
+    The sender takes batches from :attr:`backlogs` once they are :meth:`ready`, and gives each one
+    back: settled (:meth:`complete`), to be sent again (:meth:`retry`, :meth:`put_back`), or in
+    parts (:meth:`split`).
     """
 
     def __init__(
         self,
         settings: AccumulatorSettings,
         topics: Mapping[str, Topic],
-        dispatch: Dispatch,
+        backlogs: Backlogs,
         memory_quota: MemoryQuota,
         flushes: Flushes,
         sizes: BatchSizes,
     ) -> None:
+        self.backlogs = backlogs
+        """The batches that may leave, by broker."""
         self.delivery_timeout = settings.delivery_timeout
+        self.max_request_size = settings.max_request_size
         self._settings = settings
         self._topics = topics
-        self._dispatch = dispatch
         self._memory_quota = memory_quota
         self._flushes = flushes
         self._sizes = sizes
         self._batches: dict[ProducerBatch, None] = {}
-        self._next_expiry = float("inf")
-        self._not_ready_since: dict[int, float] = {}
-        """For each node that takes no batch, the time of the first refusal."""
+        self.next_expiry = _NEVER
+        """No batch expires before this time; infinite without batches."""
         self._closing = False
 
     def __len__(self) -> int:
@@ -75,14 +77,18 @@ class BatchQueue:
         self,
         partition: Partition,
         buffer: bytearray,
-        growth: BatchGrowth,
+        growth: BatchGrowth | None,
         now: float,
         deadline: float,
     ) -> ProducerBatch:
         """A new batch in ``buffer``, the last of ``partition`` and open; ``growth`` follows it."""
-        batch = self._begin(partition, buffer, now, deadline)
+        batch = ProducerBatch(partition.topic_partition, buffer, len(buffer), now, deadline)
         batch.growth = growth
-        self._dispatch.enlist(partition, now)
+        self._batches[batch] = None
+        self._flushes.began(batch)
+        if deadline < self.next_expiry:
+            self.next_expiry = deadline
+        partition.open(batch, now)
         return batch
 
     def add_encoded(
@@ -110,34 +116,17 @@ class BatchQueue:
             return None
         if partition.open_batch is not None:
             self._count_futures(partition.open_batch)
-        batch = self._begin(partition, buffer, now, now + self.delivery_timeout)
+        batch = self.open(partition, buffer, None, now, now + self.delivery_timeout)
         batch.builder.mark(sent_ns)
         batch.builder.copy_records(encoded, tokens)
-        self._dispatch.enlist(partition, now)
-        self.close_batch(partition)
-        return batch
-
-    def _begin(
-        self, partition: Partition, buffer: bytearray, now: float, deadline: float
-    ) -> ProducerBatch:
-        batch = ProducerBatch(partition.topic_partition, buffer, len(buffer), now, deadline)
-        partition.open(batch)
-        self._batches[batch] = None
-        self._flushes.began(batch)
-        if deadline < self._next_expiry:
-            self._next_expiry = deadline
+        partition.close_batch()
         return batch
 
     def next_size(self, partition: Partition, topic: str, growth: BatchGrowth, least: int) -> int:
         """Bytes of the next batch of ``partition``, ``least`` or more: its part of the memory."""
         full = self._sizes.full(topic, growth)
         fair = self._memory_quota.fair_size(full, partition.leader, grown=growth.doublings > 0)
-        return max(fair, least)
-
-    def close_batch(self, partition: Partition) -> None:
-        """Close the open batch of ``partition``, which need not linger for more records."""
-        partition.close_batch()
-        self._dispatch.no_linger(partition)
+        return fair if fair > least else least
 
     def overflowed(self, batch: ProducerBatch) -> None:
         """A record did not fit into ``batch``, which others may still: count its futures anew."""
@@ -148,13 +137,13 @@ class BatchQueue:
     def _count_futures(self, batch: ProducerBatch) -> None:
         tokens = batch.builder.tokens
         futures = len(tokens) - [*map(type, tokens)].count(BulkToken)
-        self._memory_quota.count_futures(self._partition_of(batch), futures - batch.futures)
+        self._memory_quota.count_futures(batch.partition, futures - batch.futures)
         batch.futures = futures
 
     def expire_by(self, batch: ProducerBatch, deadline: float) -> None:
         """Let ``batch`` expire at ``deadline`` at the latest, the deadline of its oldest record."""
         batch.deadline = min(batch.deadline, deadline)
-        self._next_expiry = min(self._next_expiry, deadline)
+        self.next_expiry = min(self.next_expiry, deadline)
 
     def close(self) -> None:
         """No more records will come: no batch lingers."""
@@ -162,69 +151,42 @@ class BatchQueue:
 
     # --- batches leave -----------------------------------------------------------------------
 
-    def nodes(self) -> Collection[int]:
-        """The nodes with batches to send."""
-        return self._dispatch.nodes()
-
-    @property
-    def has_leaderless(self) -> bool:
-        """True if a batch's partition has no leader."""
-        return self._dispatch.has_leaderless
-
-    def topics_without_leader(self) -> set[str]:
-        """The topics with a batch whose partition has no leader."""
-        return self._dispatch.topics_without_leader()
-
-    def release_delayed(self, now: float) -> float | None:
-        """Release batches whose backoff is over; returns the end of the next backoff."""
-        return self._dispatch.release_delayed(now)
-
-    def ready(self, node: int, now: float, *, idle: bool) -> float | None:
-        """The time from which batches for ``node`` may leave, ``now`` or later; None: no batch.
+    def ready(self, backlog: Backlog, now: float, *, idle: bool) -> float:
+        """The time from which the batches of ``backlog`` may leave, ``now`` or later.
 
         ``idle``: no request to the node is in flight.
         """
-        backlog = self._dispatch.backlog(node)
-        if backlog is None or not backlog.partitions:
-            return None
-        if backlog.is_due or not (linger := self._linger(node, now, idle=idle)):
-            return now
-        return max(now, backlog.oldest + linger)
-
-    def may_gather(self, node: int, now: float) -> bool:
-        """True if batches for an idle ``node`` may wait while each loop iteration brings records.
-
-        So it is with the adaptive linger, while nobody waits for memory or a flush.
-        """
-        if self._settings.linger is not None or self._closing or self._flushes:
-            return False
-        if self._memory_quota.skips_linger(node, now):
-            return False
-        return self._dispatch.may_wait(node, now, _LONGEST_GATHERING)
-
-    def _linger(self, node: int, now: float, *, idle: bool) -> float:
-        """The seconds that a batch for ``node`` waits for more records (``linger_ms``)."""
         linger = self._settings.linger
         if linger is None:
             linger = 0.0 if idle else self._settings.adaptive_linger
-        if not linger or self._closing or self._flushes:
-            return 0.0
-        return 0.0 if self._memory_quota.skips_linger(node, now) else linger
+        if (
+            not linger
+            or backlog.is_due
+            or self._closing
+            or self._flushes
+            or self._memory_quota.skips_linger(backlog.node, now)
+        ):
+            return now
+        return max(now, backlog.oldest + linger)
 
-    def drain(self, node: int, now: float) -> list[ProducerBatch]:
-        """Take the batches of a request to ``node``: ``max_request_size`` bytes, or one batch."""
-        return self._dispatch.drain(node, self._settings.max_request_size, now)
+    def may_gather(self, backlog: Backlog, now: float) -> bool:
+        """True if batches for an idle node may wait while each loop iteration brings records.
 
-    def node_is_ready(self, node: int, is_ready: bool, now: float) -> None:
-        """Note whether ``node`` takes its batches."""
-        if is_ready:
-            self._not_ready_since.pop(node, None)
-        else:
-            self._not_ready_since.setdefault(node, now)
+        So it is with the adaptive linger, while no batch is full, a retry or old, and nobody waits
+        for memory or a flush.
+        """
+        return (
+            self._settings.linger is None
+            and not backlog.is_due
+            and not self._closing
+            and not self._flushes
+            and now - backlog.oldest < _LONGEST_GATHERING
+            and not self._memory_quota.skips_linger(backlog.node, now)
+        )
 
     def is_unavailable(self, node: int, now: float) -> bool:
         """True if ``node`` has taken no batch for the availability timeout."""
-        since, timeout = self._not_ready_since.get(node), self._settings.availability_timeout
+        since, timeout = self.backlogs.of(node).not_ready_since, self._settings.availability_timeout
         return timeout is not None and since is not None and now - since > timeout
 
     def release(self, topic_partitions: Iterable[TopicPartition], now: float) -> None:
@@ -232,38 +194,12 @@ class BatchQueue:
         for topic_partition in topic_partitions:
             partition = self._find(topic_partition)
             if partition is not None:
-                self._dispatch.enlist(partition, now)
-
-    def leader_moved(self, partition: Partition, now: float) -> None:
-        """``partition`` has another leader: its queued batches leave for that node, at once."""
-        self._dispatch.relist(partition, now)
-
-    # --- where a batch is --------------------------------------------------------------------
-
-    def leader_of(self, batch: ProducerBatch) -> int | None:
-        """The node that leads the batch's partition; None: no node does."""
-        return self._partition_of(batch).leader
-
-    def is_first_in_line(self, batch: ProducerBatch) -> bool:
-        """True if no earlier batch of its partition lacks an outcome."""
-        return self._partition_of(batch).is_first_in_line(batch)
-
-    def later_was_delivered(self, batch: ProducerBatch) -> bool:
-        """True if a later batch of its partition is in the log."""
-        return self._partition_of(batch).later_was_delivered(batch)
-
-    def later_may_tell(self, batch: ProducerBatch) -> bool:
-        """True if a later batch may be in the log, and then ``batch`` is there, too."""
-        return self._partition_of(batch).later_may_tell(batch)
+                partition.line_up(now)
 
     def aside(self, topic_partition: TopicPartition) -> Sequence[ProducerBatch]:
         """The batches of a partition that were set aside, in their order."""
         partition = self._find(topic_partition)
         return () if partition is None else [*partition.aside]
-
-    def is_in_flight(self, batch: ProducerBatch) -> bool:
-        """True if ``batch`` was drained, has no outcome, and was not queued again."""
-        return batch in self._partition_of(batch).in_flight
 
     # --- batches come back -------------------------------------------------------------------
 
@@ -274,17 +210,8 @@ class BatchQueue:
 
     def put_back(self, batch: ProducerBatch, not_before: float, now: float) -> None:
         """Queue a drained batch again in its place."""
-        partition = self._partition_of(batch)
-        self._dispatch.delay(partition, not_before, now)
-        partition.requeue(batch, [batch])
-        self._dispatch.relist(partition, now)
-
-    def set_aside(self, batch: ProducerBatch, now: float) -> None:
-        """Keep a drained batch, and let later ones leave before it has its outcome."""
-        partition = self._partition_of(batch)
-        partition.set_aside(batch)
-        if partition.queued:
-            self._dispatch.enlist(partition, now)
+        batch.partition.delay(not_before, now)
+        batch.partition.requeue(batch, [batch], now)
 
     def split(self, batch: ProducerBatch, now: float) -> int:
         """Queue a drained batch of several records as smaller ones; returns their number.
@@ -302,26 +229,24 @@ class BatchQueue:
             self._flushes.began(part)
             self._flushes.moved(batch, part)
         self._flushes.done(batch)
-        partition = self._partition_of(batch)
-        partition.requeue(batch, parts)
-        self._dispatch.relist(partition, now)
+        batch.partition.requeue(batch, parts, now)
         return len(parts)
 
     def complete(self, batch: ProducerBatch, now: float) -> None:
         """Forget a batch that has its outcome; its buffer goes back to the pool."""
-        partition = self._partition_of(batch)
-        if partition.settle(batch):
-            self._dispatch.relist(partition, now)
-        elif partition.queued:
-            self._dispatch.enlist(partition, now)
+        partition = batch.partition
+        partition.settle(batch, now)
         del self._batches[batch]
+        if not self._batches:
+            self.next_expiry = _NEVER
         self._topics[batch.topic_partition.topic].forget(batch)
         self._flushes.done(batch)
         buffer = batch.release()
         if batch.delivered:
             self._memory_quota.delivered(partition, now)
         if buffer is not None:
-            self._memory_quota.count_futures(partition, -batch.futures)
+            if batch.futures:
+                self._memory_quota.count_futures(partition, -batch.futures)
             self._memory_quota.release(partition, buffer)
 
     # --- sequence numbers --------------------------------------------------------------------
@@ -333,16 +258,13 @@ class BatchQueue:
         partition = self._find(topic_partition)
         if partition is None:
             return barrier is not None
-        none_left = partition.block(barrier)
-        self._dispatch.relist(partition, now)
-        return none_left
+        return partition.block(barrier, now)
 
     def renumber(self, topic_partition: TopicPartition, now: float) -> None:
         """Let the queued batches get numbers of a new epoch. None of them may be in the log."""
         partition = self._find(topic_partition)
         if partition is not None:
-            partition.renumber()
-            self._dispatch.relist(partition, now)
+            partition.renumber(now)
 
     def forget_acknowledged(self) -> None:
         """Note that the producer has a new id, which no broker knows."""
@@ -357,7 +279,7 @@ class BatchQueue:
 
         Once the batches have ``most`` records, the others are left for the next call.
         """
-        if now < self._next_expiry:
+        if now < self.next_expiry:
             return []
         late: list[ProducerBatch] = []
         records = 0
@@ -368,12 +290,8 @@ class BatchQueue:
                 late.append(batch)
                 records += batch.count
         rest = (batch.deadline for batch in self._batches if batch.deadline > now)
-        self._next_expiry = min(rest, default=float("inf"))
+        self.next_expiry = min(rest, default=_NEVER)
         return late
-
-    def next_expiry(self) -> float | None:
-        """The time when the next batch expires; None: no batch is left."""
-        return self._next_expiry if self._batches else None
 
     # --- partitions --------------------------------------------------------------------------
 
@@ -381,8 +299,3 @@ class BatchQueue:
         """The state of a partition; None: the topic lacks it, or is unknown."""
         topic = self._topics.get(topic_partition.topic)
         return None if topic is None else topic.find(topic_partition.partition)
-
-    @staticmethod
-    def _partition_of(batch: ProducerBatch) -> Partition:
-        partition: Partition = batch.partition
-        return partition

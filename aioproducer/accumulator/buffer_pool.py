@@ -26,13 +26,13 @@ class NodeQuota:
 
     __slots__ = (
         "_committed",
-        "_guaranteed",
         "_members",
-        "_used",
+        "free_for_all",
         "guarantees",
         "part",
         "total",
         "used",
+        "used_by",
     )
 
     def __init__(self, total: int, *, guarantees: bool = True) -> None:
@@ -42,9 +42,11 @@ class NodeQuota:
         """Units that all nodes use."""
         self.part = 0
         """Units that each member is guaranteed."""
-        self._guaranteed = total // _GUARANTEED_PART if guarantees else 0
+        self.used_by: dict[NodeKey, int] = {}
+        """Units that a node uses, for each node that uses any."""
+        self.free_for_all = total - total // _GUARANTEED_PART if guarantees else total
+        """The number of units that any node may take, as long as no more are used."""
         self._members: set[NodeKey] = set()
-        self._used: dict[NodeKey, int] = {}
         self._committed = 0
         """Units in use, and units that are kept for members."""
 
@@ -59,23 +61,20 @@ class NodeQuota:
         self._divide()
 
     def _divide(self) -> None:
-        self.part = self._guaranteed // len(self._members) if self._members else 0
-        kept = sum(max(0, self.part - self.used_by(node)) for node in self._members)
+        guaranteed = self.total - self.free_for_all
+        self.part = guaranteed // len(self._members) if self._members else 0
+        kept = sum(max(0, self.part - self.used_by.get(node, 0)) for node in self._members)
         self._committed = self.used + kept
-
-    def used_by(self, node: NodeKey) -> int:
-        """Units that ``node`` uses."""
-        return self._used.get(node, 0)
 
     def take(self, node: NodeKey, units: int) -> None:
         """``node`` uses ``units`` more (fewer, if negative)."""
-        used = self._used
+        used = self.used_by
         before = used.get(node, 0)
         after = before + units
         if after:
             used[node] = after
-        else:
-            used.pop(node, None)
+        elif before:
+            del used[node]
         self.used += units
         if node in self._members:
             part = self.part
@@ -85,6 +84,7 @@ class NodeQuota:
     def grow(self, units: int) -> None:
         """Add ``units`` to the free half (remove some, if negative)."""
         self.total += units
+        self.free_for_all += units
 
     @property
     def free(self) -> int:
@@ -96,14 +96,9 @@ class NodeQuota:
         """Units that any node may take; negative if a guarantee can't be kept at present."""
         return self.total - self._committed
 
-    @property
-    def is_low(self) -> bool:
-        """True if less than a quarter of the units is used: any node may take another quarter."""
-        return self.used * 4 < self.total
-
     def room(self, node: NodeKey) -> int:
         """Units that ``node`` may still take."""
-        kept = self.part - self._used.get(node, 0) if node in self._members else 0
+        kept = self.part - self.used_by.get(node, 0) if node in self._members else 0
         return max(kept, 0) + max(self.spare, 0)
 
     def allows(self, node: NodeKey, units: int) -> bool:
@@ -112,11 +107,11 @@ class NodeQuota:
         A node that uses no units may take all free ones: otherwise no node could ever take more
         units than its limit.
         """
-        if self.used + units <= self.total - self._guaranteed:
-            return True  # the free half alone is enough
+        if self.used + units <= self.free_for_all:
+            return True
         if units > self.free:
             return False
-        return units <= self.room(node) or not self._used.get(node)
+        return units <= self.room(node) or node not in self.used_by
 
 
 _FEWEST_BATCHES: Final = 8
@@ -159,10 +154,11 @@ class BufferPool:
 
     def try_allocate(self, size: int, node: NodeKey) -> bytearray | None:
         """A buffer of ``size`` bytes for ``node``; None if it is used, or kept for other nodes."""
+        quota = self.quota
         if (
             self._closed
             or self._unpooled + self._kept_bytes < size
-            or not self.quota.allows(node, size)
+            or (quota.used + size > quota.free_for_all and not quota.allows(node, size))
         ):
             return None
         if kept := self._kept.get(size):
@@ -175,7 +171,7 @@ class BufferPool:
             except MemoryError:
                 self._unpooled += size
                 raise
-        self.quota.take(node, size)
+        quota.take(node, size)
         return buffer
 
     def deallocate(self, buffer: bytearray, node: NodeKey) -> None:

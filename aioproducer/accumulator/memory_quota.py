@@ -90,6 +90,8 @@ class MemoryQuota:
         """The number of partitions that each node leads."""
         self._silent_since: dict[NodeKey, float] = {}
         """The time of each node's last delivery, or of its first record."""
+        self._largest = pool.total
+        """Bytes: no batch is larger than the part of the pool guaranteed to a node."""
         self._holders = 0
         """Partitions that hold memory."""
         self._most_holders = 0
@@ -117,7 +119,7 @@ class MemoryQuota:
         self._pool.move(partition.held, before, leader)
         self.futures.take(before, -partition.futures)
         self.futures.take(leader, partition.futures)
-        for record in partition.pending:
+        for record in partition.pending or ():
             self._pending.move(record, leader)
         self._leave(before)
         if partition.first_pending is not None:
@@ -134,6 +136,7 @@ class MemoryQuota:
                 self._led[node] = 0
                 for quota in self._quotas:
                     quota.join(node)
+                self._limit_batches()
             self._led[node] += 1
 
     def _leave(self, node: int | None) -> None:
@@ -143,18 +146,23 @@ class MemoryQuota:
                 del self._led[node]
                 for quota in self._quotas:
                     quota.leave(node)
+                self._limit_batches()
+
+    def _limit_batches(self) -> None:
+        part = self._pool.quota.part
+        self._largest = part if len(self._led) > 1 and part else self._pool.total
 
     def leaders(self) -> list[LeaderView]:
         """The brokers that lead partitions."""
         used = self._pool.quota.used_by, self._pending.quota.used_by
         return [
-            LeaderView(node, led, any(each(node) for each in used), self.silent_since(node))
+            LeaderView(node, led, any(node in each for each in used), self.silent_since(node))
             for node, led in tuple(self._led.items())
         ]
 
     def record_came(self, node: NodeKey, now: float) -> None:
         """Note a record for ``node``: the first one starts the clock of the node's deliveries."""
-        if not self._pool.quota.used_by(node) and not self._pending.quota.used_by(node):
+        if node not in self._pool.quota.used_by and node not in self._pending.quota.used_by:
             self._silent_since[node] = now
 
     def silent_since(self, node: NodeKey) -> float:
@@ -176,14 +184,17 @@ class MemoryQuota:
 
     def _allocate(self, partition: Partition, size: int, now: float) -> bytearray | None:
         node = partition.leader
+        used_by = self._pool.quota.used_by
         reserved = self._collecting is not None and self._collecting != (node,)
-        if reserved and size > self._pool.quota.part - self._pool.quota.used_by(node):
+        if reserved and size > self._pool.quota.part - used_by.get(node, 0):
             return None
-        self.record_came(node, now)
+        if node not in used_by:
+            self.record_came(node, now)
         buffer = self._pool.try_allocate(size, node)
         if buffer is not None:
             self._holders += not partition.held
-            self._count_holders(now)
+            if self._holders > self._most_holders or now - self._recounted > _REMEMBERED:
+                self._count_holders(now)
             partition.hold(size)
         return buffer
 
@@ -217,11 +228,12 @@ class MemoryQuota:
         """
         if grown:
             quota = self._pool.quota
-            most = max((quota.room(node) + quota.used_by(node)) // _GROWN_PART, self._batch_size)
+            used = quota.used_by.get(node, 0)
+            most = max((quota.room(node) + used) // _GROWN_PART, self._batch_size)
             while size > most:
                 size = max(size // 2, self._batch_size)
-        if len(self._led) > 1 and self._pool.quota.part:
-            size = min(size, self._pool.quota.part)
+        if size > self._largest:
+            size = self._largest
         if self._most_holders <= _FEW_PARTITIONS:
             return size
         return min(size, self._pool.total // (2 * self._most_holders))
@@ -311,20 +323,26 @@ class MemoryQuota:
 
     # --- room --------------------------------------------------------------------------------
 
+    @property
+    def is_low(self) -> bool:
+        """True if so little memory is used that there is no :meth:`pressure` on any node."""
+        pool, futures = self._pool.quota, self.futures
+        return (
+            pool.used * 4 < pool.total
+            and futures.used * 4 < futures.total
+            and not self._pending.quota.used
+            and not self._waiting
+            and self._batch_size * 4 <= pool.total
+        )
+
     def pressure(self, node: NodeKey) -> Pressure:
         """The pressure on the memory of ``node``."""
-        if (
-            not self._pending
-            and not self._waiting
-            and self._pool.quota.is_low
-            and self.futures.is_low
-            and self._batch_size * 4 <= self._pool.quota.total
-        ):
+        if self.is_low:
             return Pressure.NONE
         if self._pending.is_half_full(node):
             return Pressure.CRITICAL
         if self.futures.room(node) <= 0:
-            many = self.futures.used_by(node) > 2 * self.futures.total
+            many = self.futures.used_by.get(node, 0) > 2 * self.futures.total
             return Pressure.CRITICAL if many else Pressure.FULL
         if node in self._waiting or self._pool.room(node) < self.fair_size(self._batch_size):
             return Pressure.FULL

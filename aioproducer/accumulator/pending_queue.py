@@ -192,7 +192,7 @@ class PendingQueue:
         self._wake()
         while record is not None and batch.append(record.record):
             if self._one_record_each:
-                self._batches.close_batch(partition)
+                partition.close_batch()
             partition.pop_pending()
             self.joined(record, batch, now)
             record = self._first_pending(partition)

@@ -251,7 +251,7 @@ class PendingRecords:
     def is_half_full(self, node: NodeKey) -> bool:
         """True if ``node`` uses half of its share of the capacity; borrowed bytes do not count."""
         own = self.quota.room(node) - self._borrowed
-        return self.quota.used_by(node) > own
+        return self.quota.used_by.get(node, 0) > own
 
     def add(self, record: PendingRecord, node: NodeKey, *, over_capacity: bool = False) -> None:
         """Put ``record`` at the end.
@@ -273,8 +273,9 @@ class PendingRecords:
                 raise BufferExhaustedError(
                     f"buffer_memory is used up: a record for topic {record.topic!r} is refused, "
                     f"because of {counted(len(self._records), 'pending record')} "
-                    f"({self.bytes} bytes), {quota.used_by(node)} bytes of them for the same "
-                    "broker. Use `await producer.drain()` between sends, or raise buffer_memory"
+                    f"({self.bytes} bytes), {quota.used_by.get(node, 0)} bytes of them for the "
+                    "same broker. Use `await producer.drain()` between sends, or raise "
+                    "buffer_memory"
                 )
         self._records[record] = None
         record.node = node

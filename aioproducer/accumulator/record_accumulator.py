@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from random import Random
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from aioproducer.accumulator.batch_growth import BatchGrowth
 from aioproducer.accumulator.batch_queue import BatchQueue
 from aioproducer.accumulator.buffer_pool import BufferPool
-from aioproducer.accumulator.dispatch import Dispatch
 from aioproducer.accumulator.flushes import Flushes, FlushFuture
 from aioproducer.accumulator.memory_quota import LeaderView, MemoryQuota
 from aioproducer.accumulator.memory_waiters import MemoryWaiters
-from aioproducer.accumulator.partition import Partition
+from aioproducer.accumulator.partition import Backlogs, Partition
 from aioproducer.accumulator.pending_queue import PendingFailed, PendingQueue
 from aioproducer.accumulator.pending_records import (
     PendingRecord,
@@ -37,11 +36,14 @@ from aioproducer.partitioning import STICKY, UNKNOWN, PartitionFunction, route
 from aioproducer.records.acceleration import RouteCache
 from aioproducer.records.builder import batch_size_bound
 
+_NEVER: Final = float("inf")
+
 
 class RecordAccumulator:
     """Puts records into batches: at once if there is memory, else when memory comes back.
 
-    ``wake`` requests a round of the sender, and ``stir`` one for a batch that begins.
+    ``wake`` requests a round of the sender, and ``stir`` one for a batch that begins
+    at a time.
     ``make_future`` makes the futures of callers that wait for memory. ``expansion`` returns the
     ratio of a topic's bytes before compression to its bytes on the wire. ``admit`` returns True if
     batches may leave for a partition. ``on_failed`` is called with the error of failed pending
@@ -53,7 +55,7 @@ class RecordAccumulator:
         settings: AccumulatorSettings,
         random: Random,
         wake: Callable[[], None],
-        stir: Callable[[], None],
+        stir: Callable[[float], None],
         make_future: Callable[[], Any],
         expansion: Callable[[str], float] = lambda _topic: 1.0,
         partitioner: PartitionFunction | None = None,
@@ -80,11 +82,11 @@ class RecordAccumulator:
         self._memory_quota = MemoryQuota(
             self._pool, self._records, settings.batch_size, lambda each: self.pending.needs(each)
         )
-        dispatch = Dispatch(
+        self._backlogs = Backlogs(
             one_at_a_time=settings.one_at_a_time, in_order=settings.in_order, admit=admit
         )
         self.batches = BatchQueue(
-            settings, self._topics, dispatch, self._memory_quota, self._flushes, self._sizes
+            settings, self._topics, self._backlogs, self._memory_quota, self._flushes, self._sizes
         )
         """The batches, for the sender."""
         self.pending = PendingQueue(
@@ -188,18 +190,22 @@ class RecordAccumulator:
         self, partition: Partition, growth: BatchGrowth, record: SerializedRecord, now: float
     ) -> ProducerBatch | None:
         needed = self._sizes.checked(record)
-        if partition.first_pending is not None:
+        if partition.pending:
             return None
         size = self.batches.next_size(partition, record.topic, growth, needed)
-        buffer = self._memory_quota.allocate(partition, size, now)
-        self.waiters.look_at(partition.leader)
+        quota = self._memory_quota
+        buffer = quota.allocate(partition, size, now)
+        if not quota.is_low:
+            self.waiters.look_at(partition.leader)
         if buffer is None:
             return None
         batch = self.batches.open(partition, buffer, growth, now, now + self._delivery_timeout)
-        self._stir()
-        batch.append(record)
+        self._stir(now)
+        builder = batch.builder
+        builder.mark(record.sent_ns)
+        builder.append(record.token, record.timestamp_ms, record.key, record.value, record.headers)
         if self._one_record_each:
-            self.batches.close_batch(partition)
+            partition.close_batch()
         return batch
 
     # --- pending records -------------------------------------------------------------------
@@ -267,7 +273,7 @@ class RecordAccumulator:
 
         A topic of few partitions needs no such steps.
         """
-        topic = self._topics.get(info.name) or Topic(info.name)
+        topic = self._topics.get(info.name) or Topic(info.name, self._backlogs)
         fresh: dict[int, Partition] = {}
         for known in info.partitions[len(topic.partitions) :]:
             fresh[known.partition] = topic.make(known)
@@ -286,7 +292,7 @@ class RecordAccumulator:
         """
         topic = self._topics.get(info.name)
         if topic is None:
-            topic = self._topics[info.name] = Topic(info.name)
+            topic = self._topics[info.name] = Topic(info.name, self._backlogs)
             self.routes.topics[info.name] = topic.open_batches
         self._memory_quota.add(topic.resize(info.partitions, fresh))
         moved = 0
@@ -316,7 +322,6 @@ class RecordAccumulator:
         before = partition.leader
         partition.move_leader(leader, now)
         self._memory_quota.moved(partition, before, now)
-        self.batches.leader_moved(partition, now)
 
     def _place(self, topic: Topic, record: PendingRecord, now: float) -> None:
         if record.cancelled:
@@ -371,10 +376,15 @@ class RecordAccumulator:
 
     def next_deadline(self) -> float | None:
         """The next time when a batch or a pending record expires; None: there are no records."""
-        record, batch = self._records.next_deadline(), self.batches.next_expiry()
-        if record is None or batch is None:
-            return batch if record is None else record
-        return min(record, batch)
+        deadline: float = self.batches.next_expiry
+        if self._records.quota.used:
+            deadline = min(deadline, self._records.next_deadline() or deadline)
+        return None if deadline == _NEVER else deadline
+
+    @property
+    def somebody_waits(self) -> bool:
+        """True if a record waits, or a caller does, or may soon."""
+        return bool(self._records.quota.used) or self.waiters.is_full or self.waiters.has_callers
 
     def flush(self, future: FlushFuture) -> None:
         """Resolve ``future`` once every present record has its outcome; no batch lingers."""

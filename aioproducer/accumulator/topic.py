@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from aioproducer.accumulator.batch_growth import BatchGrowth
-from aioproducer.accumulator.partition import Partition
+from aioproducer.accumulator.partition import Backlogs, Partition
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.accumulator.settings import AccumulatorSettings, BatchSizes
 from aioproducer.cluster.snapshot import PartitionLeader
@@ -23,6 +23,7 @@ class Topic:
     """The partitions of one topic, and the sticky one among them."""
 
     __slots__ = (
+        "_backlogs",
         "growth",
         "name",
         "open_batches",
@@ -35,8 +36,9 @@ class Topic:
         "sticky_batch",
     )
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, backlogs: Backlogs) -> None:
         self.name = name
+        self._backlogs = backlogs
         self.partitions: list[Partition] = []
         self.retired: dict[int, Partition] = {}
         """Partitions that a recreated topic lacks, while they have batches left."""
@@ -106,7 +108,8 @@ class Topic:
 
     def make(self, known: PartitionLeader) -> Partition:
         """A partition without batches, which is not in the topic yet."""
-        return Partition(TopicPartition(self.name, known.partition), known.leader)
+        name = TopicPartition(self.name, known.partition)
+        return Partition(name, self._backlogs, known.leader)
 
     def forget(self, batch: ProducerBatch) -> None:
         """Keep nothing of ``batch``, which has its outcome: there may be thousands of topics."""
@@ -216,7 +219,7 @@ class StickyChoice:
             led = self._near(available) or available
         if self._adaptive and led:
             candidates = self._roomy(led, share)
-            loads = [each.queued for each in candidates]
+            loads = [len(each.queue) for each in candidates]
             chosen = next_sticky_partition(self._random, candidates, loads)
         else:
             chosen = next_sticky_partition(self._random, led or partitions)

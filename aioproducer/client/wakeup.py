@@ -36,6 +36,8 @@ class Wakeup:
         self._error: BaseException | None = None
         self._sleeper: asyncio.Future[None] | None = None
         self._deadline: float | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The loop of the sleeper, once it has slept."""
         self._timer: asyncio.TimerHandle | None = None
         self._rings_at = 0.0
 
@@ -44,12 +46,15 @@ class Wakeup:
         self.whole = True
         self.stir()
 
-    def stir(self) -> None:
-        """End the sleep, or the next one at once: a batch has begun, or the time has come."""
+    def stir(self, now: float | None = None) -> None:
+        """End the sleep, or the next one at once: a batch has begun, or the time has come.
+
+        ``now``: the time; None: to be read.
+        """
         self._awake = True
         if self._sleeper is not None and not self._sleeper.done():
             self._sleeper.set_result(None)
-            self.clock.expect_turn()
+            self.clock.expect_turn(now)
 
     def fail(self, error: BaseException) -> None:
         """Raise ``error`` in the sleeping coroutine, or in the next sleep."""
@@ -75,7 +80,9 @@ class Wakeup:
             self.clock.expect_turn()
             await asyncio.sleep(0)
             return self.turn()
-        loop = asyncio.get_running_loop()
+        loop = self._loop
+        if loop is None:
+            loop = self._loop = asyncio.get_running_loop()
         self._sleeper = loop.create_future()
         self._deadline = deadline
         if deadline is not None and (self._timer is None or deadline < self._rings_at):

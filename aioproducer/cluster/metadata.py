@@ -59,6 +59,8 @@ class Metadata:
         self.errors: dict[str, KafkaError] = {}
         """The errors that the last answers gave for topics instead of their partitions."""
         self._cluster = Cluster({})
+        self.snapshot: ClusterView = self._cluster
+        """The cluster as far as it is known now."""
         self._max_age = max_age
         self._max_idle = max_idle
         self._backoff = backoff
@@ -74,11 +76,6 @@ class Metadata:
         self._open: set[str] = set()
         """The topics whose answer is awaited."""
         self._trying_since: float | None = None
-
-    @property
-    def snapshot(self) -> ClusterView:
-        """The cluster as far as it is known now."""
-        return self._cluster
 
     def set_bootstrap(self, servers: Sequence[BootstrapServer]) -> None:
         """Use other bootstrap servers from now on."""
@@ -186,7 +183,7 @@ class Metadata:
     @property
     def has_requests(self) -> bool:
         """True if a full or a partial update was requested, and none of it is under way."""
-        return self._wanted or bool(self._partial)
+        return self._wanted or bool(self._partial.new or self._partial.again)
 
     def next_refresh(self, now: float) -> float | None:
         """The time of the next request; None while one is under way or nobody needs one."""

@@ -31,52 +31,49 @@ class PartialUpdates:
 
     def __init__(self, backoff: ExponentialBackoff) -> None:
         self._backoff = backoff
-        self._new: dict[str, None] = {}
+        self.new: dict[str, None] = {}
         """The topics that were never requested before: they wait for no backoff."""
-        self._again: dict[str, _TopicUpdate] = {}
+        self.again: dict[str, _TopicUpdate] = {}
         """The other requested topics."""
         self._due: list[tuple[float, str]] = []
-        """A heap of the times in ``_again``. Entries of topics that it lacks, or that have another
+        """A heap of the times in ``again``. Entries of topics that it lacks, or that have another
         time there, are out of date."""
         self._in_flight: dict[str, _TopicUpdate] = {}
         """The topics of the request in flight."""
 
-    def __bool__(self) -> bool:
-        return bool(self._new or self._again)
-
     def __contains__(self, topic: str) -> bool:
-        return topic in self._new or topic in self._again
+        return topic in self.new or topic in self.again
 
     def request(self, topic: str, *, new: bool = False) -> None:
         """Request ``topic``. The backoff of a topic that is already requested stays."""
         if new:
-            self._again.pop(topic, None)
-            self._new[topic] = None
+            self.again.pop(topic, None)
+            self.new[topic] = None
         elif topic not in self:
             self._add(topic, _TopicUpdate())
 
     def _add(self, topic: str, update: _TopicUpdate) -> None:
-        self._again[topic] = update
+        self.again[topic] = update
         heapq.heappush(self._due, (update.not_before, topic))
 
     def forget(self, topics: Iterable[str]) -> None:
         """Request ``topics`` no longer."""
         for topic in topics:
-            self._new.pop(topic, None)
-            self._again.pop(topic, None)
+            self.new.pop(topic, None)
+            self.again.pop(topic, None)
 
     def due(self, floor: float) -> float | None:
         """The time of the next request; not before ``floor`` unless it is for a new topic."""
-        if self._new:
+        if self.new:
             return 0.0
         first = self._first()
         return None if first is None else max(first, floor)
 
     def _first(self) -> float | None:
-        """The earliest time in ``_again``."""
+        """The earliest time in ``again``."""
         while self._due:
             not_before, topic = self._due[0]
-            update = self._again.get(topic)
+            update = self.again.get(topic)
             if update is not None and update.not_before == not_before:
                 return not_before
             heapq.heappop(self._due)
@@ -84,24 +81,24 @@ class PartialUpdates:
 
     def take(self, now: float, floor: float) -> frozenset[str]:
         """The topics to ask for now, new ones first; they are in flight then."""
-        taken = [*islice(self._new, _MOST_AT_ONCE)]
+        taken = [*islice(self.new, _MOST_AT_ONCE)]
         self._in_flight = {}
         for topic in taken:
-            del self._new[topic]
+            del self.new[topic]
             self._in_flight[topic] = _TopicUpdate()
         while len(self._in_flight) < _MOST_AT_ONCE:
             first = self._first()
             if first is None or max(first, floor) > now:
                 break
             _, topic = heapq.heappop(self._due)
-            self._in_flight[topic] = self._again.pop(topic)
+            self._in_flight[topic] = self.again.pop(topic)
         return frozenset(self._in_flight)
 
     def take_all(self) -> None:
         """A full update leaves: all requested topics are in flight."""
-        self._in_flight = {topic: _TopicUpdate() for topic in self._new} | self._again
-        self._new = {}
-        self._again = {}
+        self._in_flight = {topic: _TopicUpdate() for topic in self.new} | self.again
+        self.new = {}
+        self.again = {}
         self._due = []
 
     def found(self, topic: str) -> None:
@@ -113,7 +110,7 @@ class PartialUpdates:
         update = self._in_flight.pop(topic, None) or _TopicUpdate()
         update.failures += 1
         update.not_before = now + self._backoff.delay(update.failures)
-        self._new.pop(topic, None)
+        self.new.pop(topic, None)
         self._add(topic, update)
 
     def unanswered(self) -> None:

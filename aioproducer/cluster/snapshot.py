@@ -41,22 +41,23 @@ class TopicInfo(NamedTuple):
 class ClusterView:
     """Brokers by id (none before the first answer) and topics by name, as they are now."""
 
-    __slots__ = ("_brokers", "_leaderless", "_topics", "topics")
+    __slots__ = ("_brokers", "_leaderless", "_topics", "brokers", "topics")
 
     topics: Mapping[str, TopicInfo]
+    brokers: Mapping[int, Node]
+    """The brokers of the last answer, and leaders that were named since."""
 
     def __init__(self, brokers: Mapping[int, Node], topics: Iterable[TopicInfo] = ()) -> None:
-        self._brokers = dict(brokers)
+        self._set_brokers(brokers)
         self._topics = {info.name: info for info in topics}
         self._leaderless: dict[str, int] = {}
         for info in self._topics.values():
             self._count_leaderless(info)
         self.topics = MappingProxyType(self._topics)
 
-    @property
-    def brokers(self) -> Mapping[int, Node]:
-        """The brokers of the last answer, and leaders that were named since."""
-        return MappingProxyType(self._brokers)
+    def _set_brokers(self, brokers: Mapping[int, Node]) -> None:
+        self._brokers = dict(brokers)
+        self.brokers = MappingProxyType(self._brokers)
 
     @property
     def leaderless(self) -> Mapping[str, int]:
@@ -92,7 +93,7 @@ class Cluster(ClusterView):
 
     def take_brokers(self, brokers: Mapping[int, Node]) -> None:
         """Replace all known brokers by ``brokers``."""
-        self._brokers = dict(brokers)
+        self._set_brokers(brokers)
 
     def take_topic(self, news: TopicInfo) -> TopicInfo | None:
         """Take a broker's news of a topic; returns its state now, or None if nothing is new.

@@ -144,7 +144,7 @@ class Engine:
         if batch is None:
             return False
         self._routes.last = batch.builder
-        self._waiters.look_at(batches.leader_of(batch))
+        self._waiters.look_at(batch.partition.leader)
         self._wakeup.wake()
         return True
 

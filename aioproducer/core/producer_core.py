@@ -270,15 +270,22 @@ class ProducerCore:
             fields, token, over_capacity=over_capacity, caller=caller, sent_ns=sent_ns
         )
 
-    def send(self, fields: RecordFields, future: asyncio.Future[Any]) -> None:
-        """Send a record that did not take the fast path; trace it, if it is to be traced."""
+    def send(
+        self, fields: RecordFields, future: asyncio.Future[Any] | None = None
+    ) -> asyncio.Future[Any]:
+        """Send a record that did not take the fast path; trace it, if it is to be traced.
+
+        Returns ``future``, or a new one, which gets the outcome.
+        """
+        if future is None:
+            future = self._lifecycle.loop.create_future()
         if self.tracing is None:
             self._pipeline.put(fields, future)
-            return
+            return future
         fields, trace = self.tracing.begin(fields)
         if trace is None:
             self._pipeline.put(fields, future)
-            return
+            return future
         token = ObservedFuture(future, fields[0], fields[3], partial(end_trace, trace))
         try:
             self._pipeline.put(fields, token)
@@ -286,6 +293,7 @@ class ProducerCore:
             if not token.done():
                 token.refused(error)
             raise
+        return future
 
     def take_back_cancelled(self) -> None:
         """Take all cancelled records out of the pending ones."""

@@ -19,7 +19,7 @@ from aioproducer.core.engine import Engine
 from aioproducer.core.hooks import Hooks
 from aioproducer.core.serializer_preparation import SerializerPreparation
 from aioproducer.errors import NotPreparedError, ProducerError
-from aioproducer.model import Headers, ProducerRecord
+from aioproducer.model import Header, Headers, ProducerRecord
 from aioproducer.observer import ObservedFuture, tell_partition
 from aioproducer.serialization import checked_headers
 
@@ -54,6 +54,8 @@ class SendPipeline:
         if hooks.serializers.need_preparation:
             self._preparation = SerializerPreparation(engine, hooks.serializers, max_block, clock)
         self._interceptors = hooks.interceptors
+        self._intercepts = bool(hooks.interceptors)
+        self._serializes = bool(hooks.serializers)
         self._max_block = max_block
         self._clock = clock
         self._wall_clock_ns = wall_clock_ns
@@ -80,15 +82,25 @@ class SendPipeline:
             self._transactions.check_open()
         intercepted: ObservedFuture | None = None
         try:
-            if self._interceptors:
+            if self._intercepts:
                 sent = self._interceptors.on_send(ProducerRecord(*fields))
                 fields = sent.fields()
                 token = intercepted = self._interceptors.follow(token, sent)
-            sent_ns = self._wall_clock_ns() if sent_ns is None else sent_ns
-            fields = self._checked(fields)
+            if sent_ns is None:
+                sent_ns = self._wall_clock_ns()
+            topic, _, _, partition, _, timestamp_ms = fields
+            if (
+                timestamp_ms is not None
+                or partition is not None
+                or type(topic) is not str
+                or topic not in self._known_topics
+            ):
+                fields = self._checked(fields)
             if self._preparation is None:
                 record = self._serialized(fields, token, sent_ns)
-                self._append_or_enqueue(record, caller, None, over_capacity=over_capacity)
+                now = self._clock()
+                if not self._append(record, now):
+                    self._enqueue(record, now, caller, None, over_capacity=over_capacity)
             else:
                 self._put_prepared(
                     self._preparation, fields, token, sent_ns, caller, over_capacity=over_capacity
@@ -133,7 +145,9 @@ class SendPipeline:
             except NotPreparedError:
                 pass
             else:
-                self._append_or_enqueue(record, caller, None, over_capacity=over_capacity)
+                now = self._clock()
+                if not self._append(record, now):
+                    self._enqueue(record, now, caller, None, over_capacity=over_capacity)
                 return
         key, value, headers = self._serializers.converted(topic, key, value, headers)
         fields = topic, value, key, partition, headers, timestamp_ms
@@ -141,14 +155,22 @@ class SendPipeline:
             topic, partial(self._serialized, fields, token, sent_ns), (key, value)
         )
         record = SerializedRecord(topic, partition, 0, None, None, (), token, sent_ns=sent_ns)
-        self._append_or_enqueue(record, caller, unserialized, over_capacity=over_capacity)
+        now = self._clock()
+        self._enqueue(record, now, caller, unserialized, over_capacity=over_capacity)
         preparation.begin(topic)
 
     def _serialized(
         self, fields: RecordFields, token: RecordFuture, sent_ns: int
     ) -> SerializedRecord:
         topic, value, key, partition, headers, timestamp_ms = fields
-        key, value, pairs = self._serializers.serialized(topic, key, value, headers)
+        pairs: Sequence[Header] = ()
+        if (
+            self._serializes
+            or headers is not None
+            or (value is not None and type(value) is not bytes)
+            or (key is not None and type(key) is not bytes)
+        ):
+            key, value, pairs = self._serializers.serialized(topic, key, value, headers)
         if timestamp_ms is None:
             timestamp_ms = sent_ns // 1_000_000
         if partition is None and self._hooks.partitioning:
@@ -158,17 +180,16 @@ class SendPipeline:
             topic, partition, timestamp_ms, key, value, pairs, token, sent_ns=sent_ns
         )
 
-    def _append_or_enqueue(
+    def _enqueue(
         self,
         record: SerializedRecord,
+        now: float,
         caller: object,
         unserialized: Unserialized | None,
         *,
         over_capacity: bool,
     ) -> None:
-        now = self._clock()
-        if unserialized is None and self._append(record, now):
-            return
+        """Let a record wait that no batch takes now."""
         deadline = now + self._max_block
         caller = caller or current_task()
         pending = self._engine.enqueue(

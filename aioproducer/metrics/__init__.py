@@ -9,6 +9,7 @@ from aioproducer.metrics.latency_histogram import Latencies, LatencyHistogram
 from aioproducer.metrics.producer_metrics import (
     MetricsSnapshot,
     ProducerMetrics,
+    SentBatch,
     TransactionCall,
 )
 
@@ -17,5 +18,6 @@ __all__ = [
     "LatencyHistogram",
     "MetricsSnapshot",
     "ProducerMetrics",
+    "SentBatch",
     "TransactionCall",
 ]

@@ -44,9 +44,12 @@ class RunningClock:
             now = self.limit
         return now
 
-    def expect_turn(self) -> None:
-        """Something is to be done: a turn comes soon, or the loop is held."""
-        soon = self._source() - self.lost + _SOON
+    def expect_turn(self, now: float | None = None) -> None:
+        """Something is to be done: a turn comes soon, or the loop is held.
+
+        ``now``: the time; None: to be read.
+        """
+        soon = (self._source() - self.lost if now is None else now) + _SOON
         if soon < self.limit:
             self.limit = soon
 

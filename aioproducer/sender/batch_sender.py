@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID
 
-from aioproducer.accumulator import ProducerBatch, RecordAccumulator
+from aioproducer.accumulator import Backlog, ProducerBatch, RecordAccumulator
 from aioproducer.client.requester import Requester
 from aioproducer.client.wakeup import Wakeup
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.errors import ProducerError, ProtocolError
-from aioproducer.metrics import ProducerMetrics
+from aioproducer.metrics import ProducerMetrics, SentBatch
 from aioproducer.model import Node, NodeId
 from aioproducer.network.client import NetworkClient
 from aioproducer.network.request import Completion
@@ -19,9 +20,9 @@ from aioproducer.sender.cluster_news import tell_moves
 from aioproducer.sender.completer import BatchCompleter
 from aioproducer.sender.compressor import Compressor
 from aioproducer.sender.delivery_reports import DeliveryReports
-from aioproducer.sender.outcomes import Deliver, decide, decide_error
+from aioproducer.sender.outcomes import decide, decide_error
 from aioproducer.sender.produce import EncodedBatch, ProduceRequest
-from aioproducer.sender.produce_response import ProduceResults
+from aioproducer.sender.produce_response import PartitionResult, ProduceResults
 from aioproducer.transactions.sequence_numbers import SequenceNumbers
 
 if TYPE_CHECKING:
@@ -54,38 +55,34 @@ class ProduceRequestBuilder:
 
     def build(self, batches: Sequence[ProducerBatch], now: float) -> ProduceRequest | None:
         """The request with the batches that have no outcome; None: all have one."""
-        encoded = [self._encode(batch) for batch in batches if not batch.done]
+        compressor, topics = self._compressor, self._metadata.snapshot.topics
+        encoded: list[EncodedBatch] = []
+        counted: list[SentBatch] = []
+        topic_ids: dict[str, UUID | None] = {}
+        for batch in batches:
+            if batch.done:
+                continue
+            builder, topic = batch.builder, batch.topic_partition.topic
+            data = compressor.encode(batch) if compressor.compresses else batch.encode(None)
+            batch.in_request = True
+            batch.lent = type(data) is memoryview  # else it is a copy, compressed
+            encoded += (EncodedBatch(batch, data),)
+            size, queued = len(data), now - batch.created
+            counted += (
+                (topic, builder.count, size, builder.position, builder.max_record_size, queued),
+            )
+            if topic not in topic_ids:
+                topic_ids[topic] = topics[topic].topic_id if topic in topics else None
         if not encoded:
             return None
-        topics = self._metadata.snapshot.topics
-        names = {batch.topic_partition.topic for batch, _ in encoded}
-        self._metrics.request_built(
-            [
-                (
-                    batch.topic_partition.topic,
-                    batch.count,
-                    len(data),
-                    batch.size,
-                    batch.builder.max_record_size,
-                    now - batch.created,
-                )
-                for batch, data in encoded
-            ],
-            now,
-        )
+        self._metrics.request_built(counted, now)
         return ProduceRequest(
             encoded,
             self._settings.acks,
             self._settings.request_timeout_ms,
-            {name: topics[name].topic_id if name in topics else None for name in names},
+            topic_ids,
             None if self._transactions is None else self._transactions.handle,
         )
-
-    def _encode(self, batch: ProducerBatch) -> EncodedBatch:
-        data = self._compressor.encode(batch)
-        batch.in_request = True
-        batch.lent = isinstance(data, memoryview)  # else it is a copy, compressed
-        return EncodedBatch(batch, data)
 
 
 class ProduceResponses:
@@ -105,42 +102,41 @@ class ProduceResponses:
 
     def take(self, request: ProduceRequest, completion: Completion, now: float) -> None:
         """Settle the batches of ``request`` by its response, or by the error in its place."""
-        batches = [batch for batch, _ in request.batches]
-        for batch in batches:
+        if self._reports.observed.observer is not None:
+            self._reports.request_ended(request, completion)
+        error, node, deliver = completion.error, completion.node, self._completer.deliver
+        results: Mapping[ProducerBatch, PartitionResult] = {}
+        if error is None and request.acks:
+            produced: ProduceResults = completion.result
+            results = produced.results
+            if produced.leaders:
+                self._take_hints(produced, now)
+        for batch, _ in request.batches:
             batch.lent = False
-        self._reports.request_ended(request, completion)
-        node = completion.node
-        if completion.error is not None:
-            for batch in batches:
-                self._settle_error(batch, completion.error, node, now)
-        elif not request.answered:
-            for batch in batches:
-                if not batch.done:
-                    self._completer.settle(batch, Deliver(-1, -1), node, now)
-        else:
-            self._take_results(batches, completion.result, node, now)
-
-    def _take_results(
-        self, batches: Sequence[ProducerBatch], produced: ProduceResults, node: NodeId, now: float
-    ) -> None:
-        if produced.leaders:
-            self._take_hints(produced, now)
-        deliver = self._completer.deliver
-        for batch in batches:
             if batch.done:
                 continue
-            result = produced.results.get(batch)
-            if result is not None and not result.error_code:
-                found = result.base_offset, result.log_append_time_ms, result.log_start_offset
-                deliver(batch, Deliver(*found), now)
-                continue
-            where = f"{batch.topic_partition} on {self._metadata.describe(node)}"
-            if result is None:
-                missing = ProtocolError(f"{where}: the response does not mention the partition")
-                self._settle_error(batch, missing, node, now)
+            if error is not None:
+                self._settle_error(batch, error, node, now)
+            elif not request.acks:
+                deliver(batch, -1, -1, -1, now)
             else:
-                outcome = decide(result, where, self._completer.standing(batch, now))
-                self._completer.settle(batch, outcome, node, now)
+                result = results.get(batch)
+                if result is None or result.error_code:
+                    self._settle_unusual(batch, result, node, now)
+                else:
+                    offset, appended = result.base_offset, result.log_append_time_ms
+                    deliver(batch, offset, appended, result.log_start_offset, now)
+
+    def _settle_unusual(
+        self, batch: ProducerBatch, result: PartitionResult | None, node: NodeId, now: float
+    ) -> None:
+        where = f"{batch.topic_partition} on {self._metadata.describe(node)}"
+        if result is None:
+            missing = ProtocolError(f"{where}: the response does not mention the partition")
+            self._settle_error(batch, missing, node, now)
+        else:
+            outcome = decide(result, where, self._completer.standing(batch, now))
+            self._completer.settle(batch, outcome, node, now)
 
     def _settle_error(
         self, batch: ProducerBatch, error: ProducerError, node: NodeId, now: float
@@ -175,6 +171,7 @@ class BatchSender(Requester):
         wakeup: Wakeup,
     ) -> None:
         self._batches = accumulator.batches
+        self._backlogs = self._batches.backlogs
         self._client = client
         self._metadata = metadata
         self._sequence_numbers = sequence_numbers
@@ -195,65 +192,71 @@ class BatchSender(Requester):
 
     @property
     def quiet(self) -> bool:
-        """True without queued batches and such as are being compressed."""
-        return not self._compressing and not self._batches.nodes()
+        """True without batches that may leave, and without such as are being compressed."""
+        return not self._compressing and not self._backlogs.nodes()
 
     def step(self, now: float) -> float | None:
         """Send the ready batches. Returns the time of the next round by the clock."""
-        deadline = self._batches.release_delayed(now)
-        if self._batches.has_leaderless:
-            for topic in sorted(self._batches.topics_without_leader()):
+        backlogs = self._backlogs
+        deadline = backlogs.release_delayed(now) if backlogs.delayed else None
+        if backlogs.leaderless.partitions:
+            for topic in sorted(backlogs.topics_without_leader()):
                 self._metadata.use(topic, now)
                 self._metadata.request_update(topic)
         if not self._sequence_numbers.usable:
             return None
         taken = self._routes.taken
         self._came, self._taken = taken - self._taken, taken
-        for node_id in self._batches.nodes():
-            node = self._metadata.snapshot.brokers.get(node_id)
-            if node is None:
+        brokers = self._metadata.snapshot.brokers
+        for node, backlog in [*backlogs.by_node.items()]:
+            if not backlog.partitions:
+                continue
+            if node not in brokers:
                 self._metadata.request_update()
-            elif node_id not in self._compressing:
-                due = self._send_to(node, now)
+            elif node not in self._compressing:
+                due = self._send_to(brokers[node], backlog, now)
                 if due is not None and (deadline is None or due < deadline):
                     deadline = due
         return deadline
 
-    def _send_to(self, node: Node, now: float) -> float | None:
+    def _send_to(self, node: Node, backlog: Backlog, now: float) -> float | None:
         """Send the ready batches for ``node``. Returns the time of the next attempt."""
-        while True:
-            idle = self._client.in_flight(node.id) == 0
-            due = self._batches.ready(node.id, now, idle=idle)
-            if due is None or due > now:
+        client, node_id = self._client, node.id
+        while backlog.partitions:
+            idle = client.in_flight(node_id) == 0
+            due = self._batches.ready(backlog, now, idle=idle)
+            if due > now:
                 return due
-            if idle and self._gathers(node.id, now):
+            if idle and self._came and self._gathers(node_id, backlog, now):
                 return now
-            self._gathering.discard(node.id)
-            ready = self._client.ready(node, now)
-            self._batches.node_is_ready(node.id, ready, now)
-            if not ready:
-                self._doubt_leader(node.id)
-                return self._client.not_before(node.id, now)
-            batches = self._batches.drain(node.id, now)
+            if self._gathering:
+                self._gathering.discard(node_id)
+            if not client.ready(node, now):
+                if backlog.not_ready_since is None:
+                    backlog.not_ready_since = now
+                self._doubt_leader(node_id)
+                return client.not_before(node_id, now)
+            backlog.not_ready_since = None
+            batches = backlog.take(self._batches.max_request_size, now)
             self._number(batches, now)
-            if self._compressor.is_much(batches):
-                self._compress_and_send(node, batches)
-                return None
-            self._compressor.compress(batches)
-            self._send(node, batches)
+            if self._compressor.compresses:
+                if self._compressor.is_much(batches):
+                    self._compress_and_send(node_id, batches)
+                    return None
+                self._compressor.compress(batches)
+            self._send(node_id, batches, now)
+        return None
 
-    def _gathers(self, node: int, now: float) -> bool:
+    def _gathers(self, node: int, backlog: Backlog, now: float) -> bool:
         """True if batches for an idle ``node`` should wait another iteration of the event loop.
 
         They do while each iteration brings records: a request with several costs little more than
         one. A lone record is not kept waiting, nor is any for long.
         """
-        if not self._came:
-            return False
         alone = self._came == 1 and node not in self._gathering
         if alone and not self._client.total_in_flight():
             return False
-        if not self._batches.may_gather(node, now):
+        if not self._batches.may_gather(backlog, now):
             return False
         self._gathering.add(node)
         return True
@@ -273,28 +276,28 @@ class BatchSender(Requester):
                 self._metadata.use(topic, now)
                 used = topic
             if batch.state is NO_PRODUCER_STATE:
-                batch.state = self._sequence_numbers.stamp(batch.topic_partition, batch.count)
+                count = batch.builder.count
+                batch.state = self._sequence_numbers.stamp(batch.topic_partition, count)
 
-    def _compress_and_send(self, node: Node, batches: Sequence[ProducerBatch]) -> None:
+    def _compress_and_send(self, node: int, batches: Sequence[ProducerBatch]) -> None:
         def send() -> None:
-            self._compressing.discard(node.id)
+            self._compressing.discard(node)
             self._wakeup.wake()
             now = self._wakeup.clock.turn()  # a stop ages connections
-            if self._client.can_send(node.id, now):
-                self._send(node, batches)
+            if self._client.can_send(node, now):
+                self._send(node, batches, now)
                 return
             for batch in batches:
                 if not batch.done:
                     self._batches.put_back(batch, now, now)
 
-        self._compressing.add(node.id)
-        self._compressor.compress_elsewhere(batches, f"aioproducer-compress-{node.id}", send)
+        self._compressing.add(node)
+        self._compressor.compress_elsewhere(batches, f"aioproducer-compress-{node}", send)
 
-    def _send(self, node: Node, batches: Sequence[ProducerBatch]) -> None:
-        now = self._wakeup.clock()
+    def _send(self, node: int, batches: Sequence[ProducerBatch], now: float) -> None:
         request = self._builder.build(batches, now)
         if request is not None:
-            self._client.send(node.id, request, now)
+            self._client.send(node, request, now)
 
     def completed(self, completion: Completion, now: float) -> None:
         """Take the response to a produce request, or the error in its place."""

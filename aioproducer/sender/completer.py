@@ -82,10 +82,10 @@ class BatchCompleter:
         dropped_soon = self._dropping and not batch.uncertain
         return Standing(
             may_retry=batch.attempts < self._retries and now < batch.deadline,
-            first_in_line=not dropped_soon and self._batches.is_first_in_line(batch),
+            first_in_line=not dropped_soon and batch.partition.is_first_in_line(batch),
             uncertain=batch.uncertain,
-            later_was_delivered=self._batches.later_was_delivered(batch),
-            later_may_tell=batch.uncertain and self._batches.later_may_tell(batch),
+            later_was_delivered=batch.partition.later_was_delivered(batch),
+            later_may_tell=batch.uncertain and batch.partition.later_may_tell(batch),
             records=batch.count,
             may_be_numbered_anew=self._transactions is None,
         )
@@ -95,15 +95,22 @@ class BatchCompleter:
         """True if a batch's number may not fit because an abort has dropped earlier batches."""
         return self._transactions is not None and self._transactions.discards_unsent
 
-    def deliver(self, batch: ProducerBatch, outcome: Deliver, now: float) -> None:
-        """Resolve the futures of a batch that is in the log."""
+    def deliver(
+        self,
+        batch: ProducerBatch,
+        base_offset: int,
+        log_append_time_ms: int,
+        log_start_offset: int,
+        now: float,
+    ) -> None:
+        """Resolve the futures of a batch that is in the log; see :class:`Deliver`."""
         if self._aside:
-            self._settle_aside(batch, outcome.base_offset, now)
+            self._settle_aside(batch, base_offset, now)
         self._reports.delivered(batch, now)
-        batch.deliver(*outcome)
-        self._outcomes.delivered(batch.topic_partition.topic, batch.count)
-        self._done(batch, now)
-        if self._sequence_numbers.has_breaks:
+        batch.deliver(base_offset, log_append_time_ms, log_start_offset)
+        self._outcomes.delivered(batch.topic_partition.topic, batch.builder.count)
+        self._batches.complete(batch, now)
+        if self._sequence_numbers.breaks:
             self._sequence_numbers.delivered(batch.topic_partition, batch.order)
 
     def _settle_aside(self, delivered: ProducerBatch, base_offset: int, now: float) -> None:
@@ -120,14 +127,14 @@ class BatchCompleter:
         for batch in self._batches.aside(partition):
             room -= batch.count
             if room >= 0 or base_offset < 0:  # a duplicate: its broker forgot nothing
-                self.deliver(batch, Deliver(-1, -1), now)
+                self.deliver(batch, -1, -1, -1, now)
             else:
                 self._fail_doubtful(batch, now)
 
     def settle(self, batch: ProducerBatch, outcome: Outcome, node: NodeId, now: float) -> None:
         """Carry out ``outcome`` for a batch that was sent to ``node``."""
         if isinstance(outcome, Deliver):
-            self.deliver(batch, outcome, now)
+            self.deliver(batch, *outcome, now)
             return
         if outcome.error.refresh_metadata:
             self._metadata.request_update(batch.topic_partition.topic)
@@ -138,7 +145,7 @@ class BatchCompleter:
                     self._sequence_numbers.missing(batch.topic_partition, batch.order)
             case SetAside(error):
                 batch.last_error = error
-                self._batches.set_aside(batch, now)
+                batch.partition.set_aside(batch, now)
                 self._aside.add(batch.topic_partition)
                 if self._transactions is None:
                     self._sequence_numbers.doubtful(batch.topic_partition, batch.order)
@@ -160,7 +167,7 @@ class BatchCompleter:
     @property
     def has_gaps(self) -> bool:
         """True if :meth:`block_behind_gaps` has something to do."""
-        return bool(self._blocked) or self._sequence_numbers.has_breaks
+        return bool(self._blocked or self._sequence_numbers.breaks)
 
     def block_behind_gaps(self, now: float) -> None:
         """Block the partitions with a gap in their sequence numbers, until they can go on.
@@ -169,7 +176,7 @@ class BatchCompleter:
         """
         if not self.has_gaps:
             return
-        concerned, self._blocked = self._blocked.union(self._sequence_numbers.broken), set()
+        concerned, self._blocked = self._blocked.union(self._sequence_numbers.breaks), set()
         for partition in sorted(concerned):
             barrier = self._sequence_numbers.barrier(partition)
             if self._batches.block(partition, barrier, now):
@@ -226,7 +233,7 @@ class BatchCompleter:
             **batch.topic_partition._asdict(),
         )
         self._reports.retried(batch, node, now)
-        moved = self._batches.leader_of(batch) != node
+        moved = batch.partition.leader != node
         delay = self._backoff.soon if soon else self._backoff.delay
         wait = 0.0 if moved else delay(batch.attempts + 1)
         self._batches.retry(batch, now + wait, now)
@@ -285,7 +292,7 @@ class BatchCompleter:
         self._reports.records_failed(batch, error)
         self._outcomes.failed(batch.topic_partition.topic, count, error, now)
         self._note_gap(batch, written)
-        self._done(batch, now)
+        self._batches.complete(batch, now)
         return count
 
     def _give_up_pending(
@@ -313,7 +320,7 @@ class BatchCompleter:
         """True if a transaction may not end before ``batch`` has its outcome."""
         fenced_by_the_end = self._transactions is not None and self._transactions.ends_the_epoch
         doubtful = batch.uncertain and not fenced_by_the_end
-        return doubtful or self._batches.is_in_flight(batch)
+        return doubtful or batch in batch.partition.in_flight
 
     def _fail(
         self,
@@ -361,7 +368,7 @@ class BatchCompleter:
         self._reports.failed(batch, error, now)
         self._outcomes.failed(topic, count, error, now)
         self._note_gap(batch, uncertain)
-        self._done(batch, now)
+        self._batches.complete(batch, now)
         if self._transactions is not None:
             self._transactions.batch_failed(error)
 
@@ -374,9 +381,6 @@ class BatchCompleter:
             return
         leave = self._sequence_numbers.doubtful if uncertain else self._sequence_numbers.missing
         leave(batch.topic_partition, batch.order)
-
-    def _done(self, batch: ProducerBatch, now: float) -> None:
-        self._batches.complete(batch, now)
 
 
 def _up_to_a_slice(batches: Iterable[ProducerBatch]) -> list[ProducerBatch]:

@@ -27,6 +27,8 @@ class Compressor:
         elsewhere: Callable[[Callable[[], None]], Awaitable[None]],
     ) -> None:
         self._compression = compression
+        self.compresses = compression is not None
+        """False: batches leave as they are."""
         self._owner = owner
         self._elsewhere = elsewhere
         self._ratios = CompressionRatios()
@@ -35,15 +37,11 @@ class Compressor:
 
     def is_much(self, batches: Sequence[ProducerBatch]) -> bool:
         """True if the compression of ``batches`` would hold the event loop for too long."""
-        if self._compression is None:
-            return False
         size = sum(batch.size for batch in batches if batch.compressed is None)
         return size > COMPRESS_ELSEWHERE_BYTES
 
     def compress(self, batches: Sequence[ProducerBatch]) -> None:
         """Compress ``batches`` here and now."""
-        if self._compression is None:
-            return
         for batch in batches:
             if not batch.done:
                 batch.compress(self._compression)
@@ -67,8 +65,7 @@ class Compressor:
     def encode(self, batch: ProducerBatch) -> bytearray | memoryview:
         """The bytes of ``batch`` in a request; the estimate of its topic learns from their size."""
         data = batch.encode(self._compression)
-        if self._compression is not None:
-            self._ratios.observe(batch.topic_partition.topic, len(data) / batch.size)
+        self._ratios.observe(batch.topic_partition.topic, len(data) / batch.size)
         return data
 
     # --- topics ------------------------------------------------------------------------------

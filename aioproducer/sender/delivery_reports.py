@@ -39,7 +39,8 @@ class DeliveryReports:
         failed_records: FailedRecordQueue | None = None,
     ) -> None:
         self._metrics = metrics
-        self._observed = observed
+        self.observed = observed
+        """Has the observer, if there is one."""
         self._metadata = metadata
         self._wall_clock_ns = wall_clock_ns
         self._failed_records = failed_records
@@ -49,7 +50,7 @@ class DeliveryReports:
         self._metrics.records_delivered(
             batch.count, batch.builder.marks, self._wall_clock_ns(), now
         )
-        if self._observed.observer is not None:
+        if self.observed.observer is not None:
             self._tell_batch(batch, None, now)
 
     def retried(self, batch: ProducerBatch, node: NodeId, now: float) -> None:
@@ -64,7 +65,7 @@ class DeliveryReports:
         """``batch`` has failed for good, and still has its records."""
         node = batch.node if batch.node >= 0 else None
         self._metrics.records_failed(batch.topic_partition.topic, batch.count, now, node)
-        if self._observed.observer is not None:
+        if self.observed.observer is not None:
             self._tell_batch(batch, error, now)
 
     def records_failed(
@@ -86,7 +87,7 @@ class DeliveryReports:
 
     def request_ended(self, request: ProduceRequest, completion: Completion) -> None:
         """A produce request has its response, or failed as a whole."""
-        observer = self._observed.observer
+        observer = self.observed.observer
         if observer is not None:
             node = completion.node
             known = self._metadata.snapshot.brokers.get(node) if isinstance(node, int) else None
@@ -102,7 +103,7 @@ class DeliveryReports:
             _guarded(partial(observer.request_ended, outcome))
 
     def _tell_batch(self, batch: ProducerBatch, error: BaseException | None, now: float) -> None:
-        observer = self._observed.observer
+        observer = self.observed.observer
         if observer is not None:
             outcome = BatchOutcome(
                 batch.topic_partition,

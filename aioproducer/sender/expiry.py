@@ -61,9 +61,9 @@ class BatchExpiry:
 
     def _why_not_sent(self, batch: ProducerBatch) -> str:
         """The reason that a batch was not sent, if no attempt has failed."""
-        if self._batches.is_in_flight(batch) and not batch.in_request:
+        if batch in batch.partition.in_flight and not batch.in_request:
             return "the batch was not compressed yet"
-        leader = self._batches.leader_of(batch)
+        leader = batch.partition.leader
         if leader is None:
             return "the partition has no leader"
         if not self._sequence_numbers.usable:

@@ -6,6 +6,7 @@ Source: Kafka's ``Sender``. Its thread is a task here; its poll is a sleep until
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from aioproducer import logs
 from aioproducer.accumulator import RecordAccumulator
@@ -19,6 +20,8 @@ from aioproducer.sender.batch_sender import BatchSender
 from aioproducer.sender.completer import BatchCompleter
 from aioproducer.sender.expiry import Expiry
 from aioproducer.sender.refresher import MetadataRefresher
+
+_NEVER: Final = float("inf")
 
 
 class Sender:
@@ -42,6 +45,7 @@ class Sender:
         wakeup: Wakeup,
     ) -> None:
         self._accumulator = accumulator
+        self._batches = accumulator.batches
         self._pending = accumulator.pending
         self._waiters = accumulator.waiters
         self._client = client
@@ -66,23 +70,26 @@ class Sender:
 
     async def run(self) -> None:
         """Send until the accumulator is closing and empty."""
+        accumulator, wakeup = self._accumulator, self._wakeup
         try:
-            now = self._wakeup.turn()
-            while not self._finished:
+            now = wakeup.turn()
+            while not (accumulator.closing and self._finished):
                 if self._late_at is not None and now >= self._late_at:
                     await sockets_read(self._client.received)
                     self._judge(now)
-                    self._wakeup.whole = True
-                if self._wakeup.whole or self._is_whole_due(now):
+                    wakeup.whole = True
+                if (
+                    wakeup.whole
+                    or not self._others_quiet
+                    or (self._whole_at is not None and self._whole_at <= now)
+                ):
                     deadline = self._round(now)
                 else:
                     deadline = self._usual_round(now)
-                if not self._finished:
-                    now = await self._wakeup.wait(
-                        deadline, self._late_at if self._is_busy else None
-                    )
+                if not (accumulator.closing and self._finished):
+                    now = await wakeup.wait(deadline, self._late_at if self._is_busy else None)
         finally:
-            self._wakeup.close()
+            wakeup.close()
             logs.tell_due(all_of_them=True)
 
     def _judge(self, now: float) -> None:
@@ -90,9 +97,6 @@ class Sender:
         self._take_completed(now)
         self._expiry.expire(now)
         self._client.poll(now)
-
-    def _is_whole_due(self, now: float) -> bool:
-        return not self._others_quiet or (self._whole_at is not None and self._whole_at <= now)
 
     def _usual_round(self, now: float) -> float | None:
         """Let batches leave. Returns the time of the next round by the clock."""
@@ -117,14 +121,21 @@ class Sender:
             due = self._refresher.step(now)  # now leaders may lack
         self._expiry.report_refused(now)
         self._others_quiet = all(each.quiet for each in self._requesters)
-        self._whole_at = _earliest(due, *others, logs.tell_due())
+        moments = [moment for moment in (due, *others, logs.tell_due()) if moment is not None]
+        self._whole_at = min(moments, default=None)
         return self._next_round(batches_due)
 
     def _next_round(self, batches_due: float | None) -> float | None:
         expiry = self._accumulator.next_deadline()
-        self._late_at = _earliest(expiry, self._client.next_timeout())
+        late_at = self._client.next_timeout()
+        if late_at is None or (expiry is not None and expiry < late_at):
+            late_at = expiry
+        self._late_at = late_at
         self._is_busy = expiry is not None or self._client.total_in_flight() > 0
-        return _earliest(batches_due, self._whole_at, self._late_at)
+        due, whole_at = batches_due, self._whole_at
+        if due is None or (whole_at is not None and whole_at < due):
+            due = whole_at
+        return late_at if due is None or (late_at is not None and late_at < due) else due
 
     def _take_completed(self, now: float) -> bool:
         """Take the completed requests; True if all of them were requests with batches."""
@@ -141,30 +152,25 @@ class Sender:
         """Take a response in the callback that brought it: its records need not wait for a round.
 
         Otherwise each awaited record would take another iteration of the event loop. A round
-        follows if it has something to do.
+        follows if it has something to do: a whole one, if settled batches leave more to do than to
+        let others leave.
         """
         try:
             only_batches = self._take_completed(self._wakeup.clock())
         except BaseException as error:
             self._wakeup.fail(error)
         else:
-            if not only_batches or self._needs_whole_round:
+            if (
+                not only_batches
+                or not self._others_quiet
+                or self._accumulator.closing
+                or self._accumulator.somebody_waits
+                or self._completer.has_gaps
+                or not self._refresher.quiet
+            ):
                 self._wakeup.wake()
-            elif not self._batch_sender.quiet:
+            elif self._batches.next_expiry < _NEVER and not self._batch_sender.quiet:
                 self._wakeup.stir()
-
-    @property
-    def _needs_whole_round(self) -> bool:
-        """True if settled batches leave more to do than to let others leave."""
-        return (
-            not self._others_quiet
-            or self._accumulator.closing
-            or self._waiters.is_full
-            or self._waiters.has_callers
-            or self._completer.has_gaps
-            or bool(self._pending)
-            or not self._refresher.quiet
-        )
 
     def _serve_memory(self, now: float) -> float | None:
         """Give returned memory to pending records, then to callers of ``drain()``."""
@@ -176,8 +182,8 @@ class Sender:
 
     @property
     def _finished(self) -> bool:
-        accumulator = self._accumulator
-        if not (accumulator.closing and accumulator.is_empty):
+        """True if a producer that is closing has nothing left to do."""
+        if not self._accumulator.is_empty:
             return False
         return self._batch_sender.idle and all(each.idle for each in self._requesters)
 
@@ -191,11 +197,3 @@ class Sender:
         Each step yields the number of records that failed in it.
         """
         return self._completer.abort_in_slices(error, self._wakeup.clock())
-
-
-def _earliest(*moments: float | None) -> float | None:
-    earliest = None
-    for moment in moments:
-        if moment is not None and (earliest is None or moment < earliest):
-            earliest = moment
-    return earliest

@@ -27,15 +27,15 @@ that may have been written, the batch here keeps its number until a broker has s
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
 from aioproducer.model import BatchOrder, TopicPartition
-from aioproducer.records.record_batch import NO_PRODUCER_STATE, ProducerState, next_sequence
+from aioproducer.records.record_batch import NO_PRODUCER_STATE, ProducerState
 
 MAX_EPOCH: Final = 2**15 - 1
+_LAST_SEQUENCE: Final = 2**31 - 1
 
 EVERYTHING_WITH_A_NUMBER: Final = 2**62
 """A place behind those of all batches."""
@@ -62,7 +62,7 @@ class _Numbers:
 
 
 @dataclass(slots=True)
-class _Break:
+class Break:
     """The reason that a partition can't go on with its numbers."""
 
     gap: BatchOrder | None = None
@@ -83,7 +83,8 @@ class SequenceNumbers:
         self._producer_id = -1
         self._epoch = -1
         self._numbers: dict[TopicPartition, _Numbers] = {}
-        self._breaks: dict[TopicPartition, _Break] = {}
+        self.breaks: dict[TopicPartition, Break] = {}
+        """The partitions with a break, and its kind."""
 
     @property
     def usable(self) -> bool:
@@ -122,43 +123,33 @@ class SequenceNumbers:
         if numbers is None:
             numbers = self._numbers[partition] = _Numbers(self._producer_id, self._epoch)
         sequence = numbers.sequence
-        numbers.sequence = next_sequence(sequence, count)
+        numbers.sequence = (sequence + count) & _LAST_SEQUENCE  # wraps to 0
         return ProducerState(numbers.producer_id, numbers.epoch, sequence, self.transactional)
 
     # --- a numbered batch failed -----------------------------------------------------------
 
-    @property
-    def has_breaks(self) -> bool:
-        """True if any partition has a break."""
-        return bool(self._breaks)
-
-    @property
-    def broken(self) -> Collection[TopicPartition]:
-        """The partitions with a break."""
-        return self._breaks.keys()
-
     def missing(self, partition: TopicPartition, place: BatchOrder) -> None:
         """The batch at ``place`` is not in the log, and its number will not be either."""
-        found = self._breaks.setdefault(partition, _Break())
+        found = self.breaks.setdefault(partition, Break())
         found.gap = place if found.gap is None else min(found.gap, place)
 
     def doubtful(self, partition: TopicPartition, place: BatchOrder) -> None:
         """The batch at ``place`` was given up, and may be in the log."""
-        found = self._breaks.setdefault(partition, _Break())
+        found = self.breaks.setdefault(partition, Break())
         found.doubt = place if found.doubt is None else max(found.doubt, place)
 
     def delivered(self, partition: TopicPartition, place: BatchOrder) -> None:
         """The batch at ``place`` is in the log, and so is every one that came before it."""
-        found = self._breaks.get(partition)
+        found = self.breaks.get(partition)
         if found is None or found.doubt is None or found.doubt > place:
             return
         found.doubt = None
         if found.gap is None:
-            del self._breaks[partition]
+            del self.breaks[partition]
 
     def barrier(self, partition: TopicPartition) -> BatchOrder | None:
         """The place before which numbered batches may still leave, and no others; None: all may."""
-        found = self._breaks.get(partition)
+        found = self.breaks.get(partition)
         if found is None:
             return None
         return EVERYTHING_WITH_A_NUMBER if found.gap is None else found.gap
@@ -168,7 +159,7 @@ class SequenceNumbers:
 
         After the last epoch, a new producer id is needed.
         """
-        self._breaks.pop(partition, None)
+        self.breaks.pop(partition, None)
         numbers = self._numbers.pop(partition)
         if numbers.epoch < MAX_EPOCH:
             self._numbers[partition] = _Numbers(numbers.producer_id, numbers.epoch + 1)

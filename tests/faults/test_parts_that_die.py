@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from aioproducer import Producer, ProducerBrokenError
-from aioproducer.accumulator.dispatch import Dispatch
 from aioproducer.accumulator.memory_quota import MemoryQuota
+from aioproducer.accumulator.partition import Backlog
 from aioproducer.metrics import ProducerMetrics
 from aioproducer.sender.batch_sender import BatchSender, ProduceResponses
 
@@ -33,7 +33,7 @@ PLACES = {
     "outcomes": (ProduceResponses, "take"),
     "admission": (MemoryQuota, "grant"),
     "reader": (ProducerMetrics, "response_received"),
-    "drain of a batch": (Dispatch, "drain"),
+    "drain of a batch": (Backlog, "take"),
 }
 
 

@@ -19,6 +19,8 @@ GROUP: Final = "readers"
 FORGETFUL: Final = frozenset({"expire_ids", "lossy_crash", "truncate", "recreate"})
 """The faults after which brokers do not know what a producer has written. Neither the producer nor
 Kafka can settle all of these cases."""
+DELAYING: Final = frozenset({"freeze", "silent", "slow", "stall"})
+"""The faults after which a request may arrive when its client has given it up."""
 USER: Final = "user"
 PASSWORD: Final = "secret"
 LOGIN: Final = {

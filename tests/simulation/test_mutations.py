@@ -49,7 +49,7 @@ FOUND_BY: Final = {
     "requests_forgotten_with_their_connection": 46,
     "retry_at_the_tail": 486,
     "retry_numbered_anew": 26,
-    "sequence_counts_batches": 6,
+    "sequence_counts_batches": 11,
     "sequence_not_advanced": 0,
     "sequence_reused_after_a_failed_batch": 8,
     "silent_broker_waited_for": 235,

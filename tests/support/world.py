@@ -114,9 +114,9 @@ class World:
         self.wakes += 1
         self.wakeup.wake()
 
-    def stir(self) -> None:
+    def stir(self, now: float | None = None) -> None:
         self.wakes += 1
-        self.wakeup.stir()
+        self.wakeup.stir(now)
 
     def _changed(self) -> None:
         self.changes += 1

@@ -18,10 +18,11 @@ def retry_at_the_tail(patch: Patch) -> None:
     """A failed batch is queued behind those that came later."""
 
     def mutant(_requeue: Any) -> Any:
-        def requeued(self: Partition, taken: Any, batches: Any) -> None:
-            self._in_flight.remove(taken)
+        def requeued(self: Partition, taken: Any, batches: Any, now: float) -> None:
+            self.in_flight.remove(taken)
             self.close_batch()
-            self._batches.extend(batches)
+            self.queue.extend(batches)
+            self._line_up_anew(now)
 
         return requeued
 
@@ -125,7 +126,7 @@ def compressing_batch_said_to_be_written(patch: Patch) -> None:
 
     def mutant(_may: Any) -> Any:
         def may(self: BatchCompleter, batch: Any) -> bool:
-            return bool(batch.uncertain or self._batches.is_in_flight(batch))
+            return bool(batch.uncertain or batch in batch.partition.in_flight)
 
         return may
 

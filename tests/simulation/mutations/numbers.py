@@ -41,7 +41,7 @@ def sequence_reused_after_a_failed_batch(patch: Patch) -> None:
 
     def mutant(_renew: Any) -> Any:
         def renewed(self: SequenceNumbers, partition: Any) -> None:
-            self._breaks.pop(partition, None)
+            self.breaks.pop(partition, None)
             before = self._numbers.pop(partition)
             self._numbers[partition] = _Numbers(before.producer_id, before.epoch)
 

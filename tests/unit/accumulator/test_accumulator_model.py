@@ -136,7 +136,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
         self.timestamp_ms += int(seconds * 1_000)
-        self.batches.release_delayed(self.now)
+        self.batches.backlogs.release_delayed(self.now)
         for batch in self.batches.expired(self.now):
             assert batch.deadline <= self.now
             self.fail(batch, DeliveryTimeoutError("late"))
@@ -146,10 +146,10 @@ class AccumulatorMachine(RuleBasedStateMachine):
 
     @rule(node=st.sampled_from(NODES), idle=st.booleans())
     def drain(self, node: int, idle: bool) -> None:
-        due = self.batches.ready(node, self.now, idle=idle)
-        if due is None or due > self.now:
+        backlog = self.batches.backlogs.of(node)
+        if not backlog.partitions or self.batches.ready(backlog, self.now, idle=idle) > self.now:
             return
-        batches = self.batches.drain(node, self.now)
+        batches = backlog.take(self.batches.max_request_size, self.now)
         assert batches
         assert len({batch.topic_partition for batch in batches}) == len(batches)
         assert len(batches) == 1 or sum(batch.size for batch in batches) <= 1_500
@@ -253,9 +253,9 @@ class AccumulatorMachine(RuleBasedStateMachine):
             assert leaders is None or node in leaders
             waiting[node] += record.size
         for node in (*NODES, None):
-            assert self.pool.quota.used_by(node) == held[node]
-            assert self.memory_quota.futures.used_by(node) == futures[node]
-            assert self.records.quota.used_by(node) == waiting[node]
+            assert self.pool.quota.used_by.get(node, 0) == held[node]
+            assert self.memory_quota.futures.used_by.get(node, 0) == futures[node]
+            assert self.records.quota.used_by.get(node, 0) == waiting[node]
 
     @invariant()
     def records_are_in_the_log_in_the_order_of_their_sends(self) -> None:
@@ -295,7 +295,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
             if self.accumulator.is_empty:
                 break
             self.now += 0.0001
-            self.batches.release_delayed(self.now + 1.0)
+            self.batches.backlogs.release_delayed(self.now + 1.0)
             for batch in sorted(self.on_wire, key=lambda batch: batch.order):
                 if self.overtook_another(batch):
                     del self.on_wire[batch]

@@ -112,7 +112,7 @@ def test_keyless_records_stay_spread_evenly_while_batches_grow() -> None:
     for _ in range(20_000):
         world.send(None, FULL)
     partitions = world.accumulator._topics["t"].partitions
-    held = [sum(batch.size for batch in partition._batches) for partition in partitions]
+    held = [sum(batch.size for batch in partition.queue) for partition in partitions]
     assert max(held) < 1.3 * min(held)
 
 
@@ -124,7 +124,7 @@ def test_a_slow_broker_gets_no_more_keyless_records_because_its_batches_grow() -
     for _ in range(30_000):
         world.send(None, 90)
         ready = world.drain_if_any(1)
-        if partition(world, 1).queued > 1:
+        if len(partition(world, 1).queue) > 1:
             ready += world.drain_if_any(2)
         for batch in ready:
             sent[batch.topic_partition.partition] += batch.count

@@ -41,7 +41,7 @@ def test_batches_expire_wherever_they_are(world: AccumulatorWorld) -> None:
             world.fail(batch)
     assert seen == [[], [], [on_wire], [], [backing_off], [waiting]]
     assert world.pool.available == world.pool.total
-    assert world.batches.nodes() == []
+    assert world.backlogs.nodes() == []
     assert world.accumulator.next_deadline() is None
 
 

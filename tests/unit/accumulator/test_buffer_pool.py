@@ -90,7 +90,7 @@ def test_memory_moves_between_nodes() -> None:
         pool.quota.join(node)
     buffer = taken(pool, 70)
     pool.move(70, NODE, OTHER)
-    assert (pool.quota.used_by(NODE), pool.quota.used_by(OTHER)) == (0, 70)
+    assert (pool.quota.used_by.get(NODE, 0), pool.quota.used_by.get(OTHER, 0)) == (0, 70)
     pool.deallocate(buffer, OTHER)
     assert pool.room(NODE) == 75
 

@@ -11,7 +11,7 @@ from aioproducer.accumulator.memory_quota import (
     MemoryQuota,
     Pressure,
 )
-from aioproducer.accumulator.partition import Partition
+from aioproducer.accumulator.partition import Backlogs, Partition
 from aioproducer.accumulator.pending_records import PendingRecords
 from aioproducer.model import TopicPartition
 
@@ -28,13 +28,14 @@ class QuotaUsers:
     def __init__(self, total: int = TOTAL, nodes: int = 0) -> None:
         self.pool = BufferPool(total, BATCH)
         self.pending = PendingRecords(total // 4, self.pool, total)
+        self.backlogs = Backlogs(one_at_a_time=False, in_order=False)
         self.wanted: dict[Partition, int] = {}
         self.memory_quota = MemoryQuota(self.pool, self.pending, BATCH, self.wanted.get)
         for node in range(1, nodes + 1):
             self.partition(node)
 
     def partition(self, leader: int | None) -> Partition:
-        partition = Partition(TopicPartition("t", 0))
+        partition = Partition(TopicPartition("t", 0), self.backlogs)
         self.move(partition, leader)
         return partition
 
@@ -101,7 +102,7 @@ def test_memory_moves_with_its_partition(world: QuotaUsers) -> None:
     hog, other = world.partition(1), world.partition(2)
     world.fill(hog)
     world.move(hog, 2)
-    assert world.pool.quota.used_by(1) == 0
+    assert world.pool.quota.used_by.get(1, 0) == 0
     assert not world.take(other)
     assert world.take(world.partition(1))
 
@@ -182,7 +183,7 @@ def test_a_large_record_gets_what_becomes_spare(world: QuotaUsers) -> None:
         assert not world.take(busy)
         world.take(world.partition(3))
     assert world.granted() is large
-    assert world.pool.quota.used_by(3) == SPARE // NODES
+    assert world.pool.quota.used_by.get(3, 0) == SPARE // NODES
 
 
 def test_a_large_record_that_is_taken_back_claims_nothing(world: QuotaUsers) -> None:

@@ -63,7 +63,7 @@ def test_the_line_borrows_what_batches_leave() -> None:
         while world.admit():
             pass
         for node in (1, 2, 3):
-            for batch in world.drain(node) if node in world.batches.nodes() else ():
+            for batch in world.drain(node) if node in world.backlogs.nodes() else ():
                 world.deliver(batch)
     assert all(isinstance(token.outcome, RecordMetadata) for token in sent)
     assert world.pool.available == world.pool.total

@@ -47,14 +47,14 @@ def test_a_topic_made_anew_with_fewer_partitions_gets_no_more_records_in_the_oth
     for token in (stuck, later):
         token.cancelled = True
     world.accumulator.pending.withdraw_cancelled()
-    assert world.batches.topics_without_leader() == {"t"}
+    assert world.backlogs.topics_without_leader() == {"t"}
     assert world.ready(1) is None
     for batch in in_flight:
         if batch.topic_partition.partition < 2:
             world.deliver(batch)
         else:
             world.retry(batch, after=0.1)
-            assert world.batches.leader_of(batch) is None
+            assert batch.partition.leader is None
     keyless = [world.send(None) for _ in range(50)]
     world.now += DELIVERY
     for batch in world.batches.expired(world.now):
@@ -90,7 +90,7 @@ def test_partitions_that_come_back_take_their_batches_up_again() -> None:
     tokens = [world.send(2, FULL) for _ in range(2)]
     first = world.drain_one()
     world.learn(1)
-    assert world.batches.topics_without_leader() == {"t"}
+    assert world.backlogs.topics_without_leader() == {"t"}
     world.learn(1, 1, 1)
     tokens.append(world.send(2, FULL))
     world.deliver(first)
@@ -103,7 +103,7 @@ def test_a_topic_is_forgotten_once_nothing_of_it_is_left(world: AccumulatorWorld
     forget = partial(world.accumulator.forget_topic, now=world.now)
     world.send(None)
     assert not forget("t")
-    batch = world.drain(1)[0] if 1 in world.batches.nodes() else world.drain(2)[0]
+    batch = world.drain(1)[0] if 1 in world.backlogs.nodes() else world.drain(2)[0]
     assert not forget("t")
     world.deliver(batch)
     assert forget("t")

@@ -67,7 +67,7 @@ def test_ignore_keys_makes_keyed_records_stick() -> None:
 
 def test_keyless_records_avoid_leaderless_and_unavailable_partitions() -> None:
     world = AccumulatorWorld(availability_timeout=1.0)
-    world.batches.node_is_ready(3, False, world.now - 1.5)
+    world.backlogs.of(3).not_ready_since = world.now - 1.5
     world.learn(None, 1, 3, None, 3)
     tokens = [world.send(None, FULL) for _ in range(20)]
     world.deliver_all(1)
@@ -105,9 +105,9 @@ def test_keyless_records_stay_near_while_a_near_leader_takes_batches() -> None:
         return {token.delivered_to for token in tokens[1:]}
 
     assert chosen() == {1, 3}
-    world.batches.node_is_ready(1, False, world.now - 1.5)
+    world.backlogs.of(1).not_ready_since = world.now - 1.5
     assert chosen() == {0, 4}, "no near leader takes batches"
-    world.batches.node_is_ready(1, True, world.now)
+    world.backlogs.of(1).not_ready_since = None
     world.learn(2, 2, 1, 2, 2)
     assert chosen() == {2}
     near.clear()

@@ -52,18 +52,20 @@ class AccumulatorWorld(World):
         }
         super().__init__(**(defaults | given))
         self.memory_quota = self.accumulator._memory_quota
+        self.backlogs = self.batches.backlogs
 
     def wake(self) -> None:
         """There is no sender to wake."""
         self.wakes += 1
 
-    stir = wake
+    def stir(self, now: float | None = None) -> None:
+        self.wake()
 
     def learn(self, *leaders: int | None, topic: str = "t") -> None:
         partitions = tuple(PartitionLeader(number, node) for number, node in enumerate(leaders))
         self.accumulator.update_topic(TopicInfo(topic, None, partitions), self.now)
         for partition in self.accumulator._topics[topic].partitions:
-            partition._delivered = 0 if self.acknowledged else -1
+            partition._acknowledged = 0 if self.acknowledged else -1
 
     acknowledged = True
     """Every partition has acknowledged a batch before."""
@@ -97,11 +99,13 @@ class AccumulatorWorld(World):
 
     def ready(self, node: int = 1, *, idle: bool = False) -> Any:
         """In how many seconds."""
-        due = self.batches.ready(node, self.now, idle=idle)
-        return None if due is None else pytest.approx(due - self.now)
+        backlog = self.backlogs.of(node)
+        if not backlog.partitions:
+            return None
+        return pytest.approx(self.batches.ready(backlog, self.now, idle=idle) - self.now)
 
     def drain(self, node: int = 1, max_size: int = 100 * BATCH) -> list[ProducerBatch]:
-        return self.batches._dispatch.drain(node, max_size, self.now)
+        return self.backlogs.of(node).take(max_size, self.now)
 
     def drain_one(self, node: int = 1) -> ProducerBatch:
         (batch,) = self.drain(node)
@@ -135,7 +139,7 @@ class AccumulatorWorld(World):
             assert self.admit() or batches
 
     def drain_if_any(self, node: int) -> list[ProducerBatch]:
-        return self.drain(node) if node in self.batches.nodes() else []
+        return self.drain(node) if node in self.backlogs.nodes() else []
 
 
 def places(batches: Sequence[ProducerBatch]) -> list[int]:

@@ -255,10 +255,10 @@ async def test_in_a_transaction_a_failed_batch_leaves_no_break() -> None:
             sent[1].batches[0].batch, world.now
         ).may_be_numbered_anew
         await world.answer(sent, code=10)
-        assert not world.sequence_numbers.broken
+        assert not world.sequence_numbers.breaks
         assert world.manager.state is TransactionState.ABORTABLE_ERROR
         await world.turn(DELIVERY)
-        assert not world.sequence_numbers.broken
+        assert not world.sequence_numbers.breaks
 
 
 @pytest.mark.parametrize("expires", [True, False])

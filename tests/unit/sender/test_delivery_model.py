@@ -195,7 +195,7 @@ class Rounds(Wakeup):
     def wake(self) -> None:
         self.whole = True
 
-    def stir(self) -> None:
+    def stir(self, now: float | None = None) -> None:
         pass
 
     def fail(self, error: BaseException) -> None:

@@ -19,7 +19,6 @@ from aioproducer.errors import (
     ProtocolError,
     UnsupportedVersionError,
 )
-from aioproducer.model import TopicPartition
 from aioproducer.network.request import Completion
 from aioproducer.sender.produce import ProduceRequest
 from aioproducer.sender.refresher import STEPS_AT_ONCE
@@ -173,10 +172,10 @@ async def test_no_step_of_an_answer_takes_more_than_one_turn_of_its_own(
         made = 0
         init = Partition.__init__
 
-        def count(partition: Partition, place: TopicPartition, leader: int | None = None) -> None:
+        def count(partition: Partition, *given: Any) -> None:
             nonlocal made
             made += 1
-            init(partition, place, leader)
+            init(partition, *given)
 
         monkeypatch.setattr(Partition, "__init__", count)
         answer = metadata_response("wide", [1] * 1000, 0, BROKERS, 5)

@@ -61,7 +61,7 @@ def test_a_producer_that_is_not_idempotent_stamps_nothing_for_ever() -> None:
     assert identity.state is ProducerIdState.UNUSED
     assert identity.usable
     assert identity.stamp(ONE, 5) is NO_PRODUCER_STATE
-    assert not identity.broken
+    assert not identity.breaks
 
 
 def test_each_partition_counts_by_itself() -> None:
@@ -131,7 +131,7 @@ def test_what_may_still_leave(happens: list[Happens], barrier: BatchOrder | None
     for what, place in happens:
         getattr(identity, what)(ONE, place)
     assert identity.barrier(ONE) == barrier
-    assert list(identity.broken) == ([] if barrier is None else [ONE])
+    assert list(identity.breaks) == ([] if barrier is None else [ONE])
     assert identity.barrier(TWO) is None, "it is the business of one partition"
     assert identity.usable
 
@@ -142,7 +142,7 @@ def test_a_partition_goes_on_at_0_in_the_next_epoch_and_others_as_they_were() ->
     identity.stamp(TWO, 10)
     identity.missing(ONE, 0)
     identity.renew(ONE)
-    assert not identity.broken
+    assert not identity.breaks
     assert identity.stamp(ONE, 5) == ProducerState(7, 4, 0)
     assert identity.stamp(ONE, 5) == ProducerState(7, 4, 5)
     assert identity.stamp(TWO, 5) == ProducerState(7, 3, 10)

@@ -87,13 +87,16 @@ def test_a_later_retry_does_not_shorten_the_backoff(world: AccumulatorWorld) -> 
     world.batches.put_back(second, world.now, world.now)
     assert world.ready() is None
     world.now += 0.5
-    world.batches.release_delayed(world.now)
+    world.batches.backlogs.release_delayed(world.now)
     assert world.drain() == [first]
 
 
 def test_first_in_line_is_whom_no_earlier_batch_precedes(world: AccumulatorWorld) -> None:
     batches = three_on_the_wire(world)
-    first_in_line = world.batches.is_first_in_line
+
+    def first_in_line(batch: ProducerBatch) -> bool:
+        return bool(batch.partition.is_first_in_line(batch))
+
     assert [first_in_line(batch) for batch in batches] == [True, False, False]
     world.retry(batches[0])
     assert [first_in_line(batch) for batch in batches] == [True, False, False]
@@ -104,9 +107,9 @@ def test_first_in_line_is_whom_no_earlier_batch_precedes(world: AccumulatorWorld
 def test_put_back_is_no_attempt(world: AccumulatorWorld) -> None:
     world.send()
     batch = world.drain_one()
-    assert world.batches.is_in_flight(batch)
+    assert batch in batch.partition.in_flight
     world.batches.put_back(batch, world.now, world.now)
-    assert not world.batches.is_in_flight(batch)
+    assert batch not in batch.partition.in_flight
     assert batch.attempts == 0
     assert world.drain() == [batch]
 

@@ -84,7 +84,7 @@ def a_retry_in_backoff(world: AccumulatorWorld) -> None:
 def a_retry_after_its_backoff(world: AccumulatorWorld) -> None:
     a_retry_in_backoff(world)
     world.now += 0.5
-    world.batches.release_delayed(world.now)
+    world.batches.backlogs.release_delayed(world.now)
 
 
 @pytest.mark.parametrize(
@@ -176,13 +176,13 @@ def test_the_backoff_that_ends_next(world: AccumulatorWorld) -> None:
     for partition in (0, 1, 2):
         world.send(partition)
     first, second = world.drain()
-    assert world.batches.release_delayed(world.now) is None
+    assert world.batches.backlogs.release_delayed(world.now) is None
     world.retry(first, after=0.7)
     world.retry(second, after=0.3)
     world.retry(world.drain_one(2), after=0.5)
-    assert world.batches.release_delayed(world.now) == pytest.approx(START + 0.3)
+    assert world.batches.backlogs.release_delayed(world.now) == pytest.approx(START + 0.3)
     world.now += 0.3
-    assert world.batches.release_delayed(world.now) == pytest.approx(START + 0.5)
+    assert world.batches.backlogs.release_delayed(world.now) == pytest.approx(START + 0.5)
     assert world.drain() == [second]
 
 
@@ -195,7 +195,7 @@ def test_one_batch_of_each_partition(world: AccumulatorWorld) -> None:
         world.send(1, FULL)
     world.send(2, FULL)
     assert [sorted(places(world.drain())) for _ in range(3)] == [[0, 1]] * 3
-    assert world.batches.nodes() == [2]
+    assert world.backlogs.nodes() == [2]
     assert places(world.drain(2)) == [2]
 
 
@@ -261,7 +261,7 @@ def test_no_batch_in_backoff_and_none_behind_it(world: AccumulatorWorld) -> None
     world.deliver(batches[1])
     assert world.drain_if_any(1) == []
     world.now += 0.5
-    world.batches.release_delayed(world.now)
+    world.batches.backlogs.release_delayed(world.now)
     assert world.drain() == [batches[0]]
     assert world.drain_one().order == 1
 
@@ -274,12 +274,12 @@ def test_without_a_leader_the_topic_is_named_and_nothing_is_ready() -> None:
     world.learn(None, 1)
     world.learn(None, topic="idle")
     world.send(1)
-    assert world.batches.topics_without_leader() == set()
+    assert world.backlogs.topics_without_leader() == set()
     world.send(0)
-    assert world.batches.topics_without_leader() == {"t"}
+    assert world.backlogs.topics_without_leader() == {"t"}
     assert places(world.drain(1)) == [1]
     world.learn(2, 1)
-    assert world.batches.topics_without_leader() == set()
+    assert world.backlogs.topics_without_leader() == set()
     assert places(world.drain(2)) == [0]
 
 
@@ -306,10 +306,10 @@ def test_losing_the_leader_ends_no_backoff(world: AccumulatorWorld) -> None:
     world.send()
     world.retry(world.drain_one(), after=60.0)
     world.learn(None, 1, 2)
-    assert world.batches.topics_without_leader() == set()
+    assert world.backlogs.topics_without_leader() == set()
     world.now += 60.0
-    world.batches.release_delayed(world.now)
-    assert world.batches.topics_without_leader() == {"t"}
+    world.batches.backlogs.release_delayed(world.now)
+    assert world.backlogs.topics_without_leader() == {"t"}
 
 
 def test_an_answer_of_the_old_leader_counts_after_the_move(world: AccumulatorWorld) -> None:
