@@ -22,7 +22,7 @@ from aioproducer.sender.compressor import Compressor
 from aioproducer.sender.delivery_reports import DeliveryReports
 from aioproducer.sender.outcomes import decide, decide_error
 from aioproducer.sender.produce import EncodedBatch, ProduceRequest
-from aioproducer.sender.produce_response import PartitionResult, ProduceResults
+from aioproducer.sender.produce_response import PartitionResult, Place, ProduceResults
 from aioproducer.transactions.sequence_numbers import SequenceNumbers
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class ProduceRequestBuilder:
             data = compressor.encode(batch) if compressor.compresses else batch.encode(None)
             batch.in_request = True
             batch.lent = type(data) is memoryview  # else it is a copy, compressed
-            encoded += (EncodedBatch(batch, data),)
+            encoded += ((batch, data),)
             size, queued = len(data), now - batch.created
             counted += (
                 (topic, builder.count, size, builder.position, builder.max_record_size, queued),
@@ -105,6 +105,13 @@ class ProduceResponses:
         if self._reports.observed.observer is not None:
             self._reports.request_ended(request, completion)
         error, node, deliver = completion.error, completion.node, self._completer.deliver
+        if type(completion.result) is list:  # as usual
+            places: list[Place] = completion.result
+            for (batch, _), place in zip(request.batches, places, strict=True):
+                batch.lent = False
+                if not batch.done:
+                    deliver(batch, *place, now)
+            return
         results: Mapping[ProducerBatch, PartitionResult] = {}
         if error is None and request.acks:
             produced: ProduceResults = completion.result

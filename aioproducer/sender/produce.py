@@ -5,9 +5,8 @@ from __future__ import annotations
 import datetime
 import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from kio.serial.writers import (
@@ -22,121 +21,170 @@ from aioproducer.model import TopicPartition, TransactionHandle
 from aioproducer.network.apis import Api, request_module
 from aioproducer.network.frames import Buffer, EncodedPayload, UsualResponse, encode
 from aioproducer.sender.produce_response import (
-    FIRST_USUAL_VERSION,
     FIRST_VERSION_WITH_TOPIC_IDS,
     ProduceResults,
     read_produce_response,
     read_usual_response,
+    read_usual_response_of_several,
 )
 
-_LAST_VERSION_WITHOUT_ADDING = 11
+_LAST_VERSION_WITHOUT_ADDING: Final = 11
 """A later version takes its partitions into the transaction (KIP-890)."""
+_PARTS_OF_PARTITION: Final = 4
+_MOST_PLACES: Final = 65_536
+""":attr:`_Template.places` has at most so many entries."""
 
 
-class EncodedBatch(NamedTuple):
-    """A batch and its bytes in this request."""
-
-    batch: ProducerBatch
-    data: Buffer
+EncodedBatch: TypeAlias = tuple[ProducerBatch, Buffer]
+"""A batch and its bytes in this request."""
 
 
-@dataclass(frozen=True, slots=True)
 class ProduceRequest:
-    """One batch for each of several partitions of one leader."""
+    """One batch for each of several partitions of one leader.
 
-    batches: Sequence[EncodedBatch]
-    acks: int
-    timeout_ms: int
-    topic_ids: Mapping[str, UUID | None]
-    """The ids of the topics in ``batches``."""
-    transaction: TransactionHandle | None = None
-    """The transaction that the batches are part of."""
-    api: Api = Api.PRODUCE
+    ``topic_ids``: the ids of the topics in ``batches``. ``transaction``: the one that the batches
+    are part of.
+    """
 
-    @property
-    def answered(self) -> bool:
-        """False with ``acks=0``: the broker sends no response."""
-        return self.acks != 0
+    __slots__ = ("acks", "answered", "batches", "timeout_ms", "topic_ids", "transaction")
+
+    api: Final = Api.PRODUCE
+
+    def __init__(
+        self,
+        batches: Sequence[EncodedBatch],
+        acks: int,
+        timeout_ms: int,
+        topic_ids: Mapping[str, UUID | None],
+        transaction: TransactionHandle | None = None,
+    ) -> None:
+        self.batches = batches
+        self.acks = acks
+        self.timeout_ms = timeout_ms
+        self.topic_ids = topic_ids
+        self.transaction = transaction
+        self.answered = acks != 0
+        """False: the broker sends no response."""
 
     def build(self, version: int) -> EncodedPayload:
         """The request in ``version``, or the highest below it that needs no unknown topic id."""
-        if version >= FIRST_VERSION_WITH_TOPIC_IDS and not all(self.topic_ids.values()):
+        if version >= FIRST_VERSION_WITH_TOPIC_IDS and None in self.topic_ids.values():
             version = FIRST_VERSION_WITH_TOPIC_IDS - 1
         transactional_id = None
         if self.transaction is not None:
             transactional_id = self.transaction.transactional_id
             if self.transaction.version == 1:
                 version = min(version, _LAST_VERSION_WITHOUT_ADDING)
-        kind: Any = request_module(Api.PRODUCE, version).ProduceRequest
-        flexible = kind.__flexible__
-        tags = _no_tags(flexible)
-        by_topic: dict[str, list[EncodedBatch]] = {}
-        for each in self.batches:
-            by_topic.setdefault(each.batch.topic_partition.topic, []).append(each)
-        parts: list[Buffer] = [
-            _request_head(version, transactional_id, self.acks, self.timeout_ms),
-            array_length(flexible, len(by_topic)),
-        ]
-        for topic, batches in by_topic.items():
-            named = self.topic_ids[topic] if version >= FIRST_VERSION_WITH_TOPIC_IDS else topic
-            parts += (_topic_head(version, named), array_length(flexible, len(batches)))
-            for batch, data in batches:
-                partition = batch.topic_partition.partition
-                parts += (
-                    _partition_head(version, partition),
+        template = _template(version, transactional_id, self.acks, self.timeout_ms)
+        if len(self.batches) != 1:
+            return self._build_several(template)
+        [(batch, data)] = self.batches
+        topic_partition = batch.topic_partition
+        topic_id = self.topic_ids[topic_partition.topic]
+        known = template.places.get(topic_partition)
+        if known is None or known[0] is not topic_id:
+            known = template.learn(topic_partition, topic_id)
+        _, before, answer_begins = known
+        parts = (before, array_length(template.flexible, len(data)), data, template.end)
+        usual = template.flexible and self.answered
+        read_usual = partial(read_usual_response, answer_begins) if usual else None
+        return EncodedPayload(template.kind, parts, read_usual)
+
+    def _build_several(self, template: _Template) -> EncodedPayload:
+        flexible, tags = template.flexible, template.tags
+        by_topic: dict[str, list[Buffer]] = {}
+        for batch, data in self.batches:
+            topic, partition = batch.topic_partition
+            by_topic.setdefault(topic, []).extend(
+                (
+                    _partition_head(template.version, partition),
                     array_length(flexible, len(data)),
                     data,
                     tags,
                 )
-            parts.append(tags)
+            )
+        parts: list[Buffer] = [template.head, array_length(flexible, len(by_topic))]
+        for topic, partitions in by_topic.items():
+            count = len(partitions) // _PARTS_OF_PARTITION
+            parts += (
+                template.topic_head(topic, self.topic_ids[topic]),
+                array_length(flexible, count),
+                *partitions,
+                tags,
+            )
         parts.append(tags)
-        return EncodedPayload(kind, parts, self._reader(version))
+        return EncodedPayload(template.kind, parts, self._reader_of_several(template))
 
-    def _reader(self, version: int) -> Callable[[bytes], UsualResponse | None] | None:
-        """Reads the usual response of ``version``; None: there is no response, or no usual one."""
-        if version < FIRST_USUAL_VERSION or self.acks == 0:
+    def _reader_of_several(
+        self, template: _Template
+    ) -> Callable[[bytes], UsualResponse | None] | None:
+        if not (template.flexible and self.answered):
             return None
-        names = None
-        if version >= FIRST_VERSION_WITH_TOPIC_IDS:
-            names = {_topic_head(version, named): name for name, named in self.topic_ids.items()}
-        return partial(read_usual_response, batches=self._batches(), names=names)
-
-    def _batches(self) -> dict[TopicPartition, ProducerBatch]:
-        return {batch.topic_partition: batch for batch, _ in self.batches}
+        topics: dict[bytes, str] | None = None
+        if template.has_ids:
+            topics = {each.bytes: name for name, each in self.topic_ids.items() if each}
+        partitions = [batch.topic_partition for batch, _ in self.batches]
+        return partial(read_usual_response_of_several, partitions, topics)
 
     def read(self, response: Any) -> ProduceResults:
         """The content of the response. Raises :class:`ProtocolError` if it is invalid."""
-        return read_produce_response(response, self._batches(), self.topic_ids)
+        batches = {batch.topic_partition: batch for batch, _ in self.batches}
+        return read_produce_response(response, batches, self.topic_ids)
 
 
-# Most parts of a request equal the previous request's, and kio's encoder is slow. So kio encodes
-# each constant part once. The variable part is last in its struct, with its length in front. Topics
-# are not constant: a cold start has thousands of them.
+class _Template:
+    """The parts of requests that are the same in all requests of a producer in one version."""
 
+    __slots__ = ("end", "flexible", "has_ids", "head", "kind", "places", "tags", "version")
 
-@lru_cache(maxsize=256)
-def _request_head(version: int, transactional_id: str | None, acks: int, timeout_ms: int) -> bytes:
-    module = request_module(Api.PRODUCE, version)
-    timeout = datetime.timedelta(milliseconds=timeout_ms)
-    return _head(
-        module.ProduceRequest(
-            transactional_id=transactional_id, acks=acks, timeout=timeout, topic_data=()
+    def __init__(
+        self, version: int, transactional_id: str | None, acks: int, timeout_ms: int
+    ) -> None:
+        module = request_module(Api.PRODUCE, version)
+        self.version = version
+        self.kind: Any = module.ProduceRequest
+        self.flexible: bool = self.kind.__flexible__
+        self.has_ids = version >= FIRST_VERSION_WITH_TOPIC_IDS
+        self.tags = _no_tags(self.flexible)
+        """The empty tagged fields at the end of a struct."""
+        self.end = self.tags * 3
+        """The end of a request with one batch: of its partition, its topic and itself."""
+        timeout = datetime.timedelta(milliseconds=timeout_ms)
+        self.head = _head(
+            self.kind(transactional_id=transactional_id, acks=acks, timeout=timeout, topic_data=())
         )
-    )
+        """The request up to the number of its topics."""
+        self.places: dict[TopicPartition, tuple[UUID | None, bytes, bytes]] = {}
+        """By partition: the id of its topic, a request with one batch for it up to the length of
+        the batch, and the response to it from its header's tags up to the partition's number."""
+
+    def learn(
+        self, topic_partition: TopicPartition, topic_id: UUID | None
+    ) -> tuple[UUID | None, bytes, bytes]:
+        """The entry of a partition in :attr:`places`."""
+        topic, partition = topic_partition
+        one = array_length(self.flexible, 1)
+        place = (
+            one + self.topic_head(topic, topic_id) + one + _partition_head(self.version, partition)
+        )
+        if len(self.places) >= _MOST_PLACES:
+            self.places.clear()
+        known = self.places[topic_partition] = topic_id, self.head + place, self.tags + place
+        return known
+
+    def topic_head(self, topic: str, topic_id: UUID | None) -> bytes:
+        """The id or the name of a topic: no field is before it in any version."""
+        if not self.has_ids:
+            return text(self.flexible, topic)
+        assert topic_id is not None, f"a request of version {self.version} names topics by ids"
+        return topic_id.bytes
 
 
-@lru_cache(maxsize=65_536)
-def _topic_head(version: int, topic: str | UUID | None) -> bytes:
-    """The id or the name: no field is before it in any version."""
-    if isinstance(topic, UUID):
-        return topic.bytes
-    assert topic is not None, f"a request of version {version} has a topic without a name"
-    return text(_is_flexible(version), topic)
+# kio's encoder is slow, so it encodes each constant part once. The variable part is last in its
+# struct, with its length in front.
 
 
-@cache
-def _is_flexible(version: int) -> bool:
-    return bool(request_module(Api.PRODUCE, version).TopicProduceData.__flexible__)
+_template = lru_cache(maxsize=256)(_Template)
 
 
 @lru_cache(maxsize=4096)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import datetime
 import struct
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from aioproducer.accumulator import ProducerBatch
@@ -20,8 +20,6 @@ from aioproducer.model import Node, TopicPartition
 from aioproducer.network.frames import UsualResponse
 
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
-FIRST_USUAL_VERSION: Final = 9
-"""The first version with compact lengths and tagged fields."""
 
 _NO_OFFSET: Final = -1
 
@@ -32,6 +30,8 @@ _LENGTHS: Final = {length + 1: length for length in range(0x7F)}
 _ID_BYTES: Final = 16
 _PARTITION: Final = struct.Struct(">ihqqq3s")
 """Index, error code, base offset, log append time, log start offset, :data:`_NO_ERRORS`."""
+_ONE_PARTITION: Final = struct.Struct(">hqqq3sBiB")
+"""The same without the index, no tagged fields of the topic, and :data:`_END`."""
 _NO_ERRORS: Final = b"\x01\x00\x00"
 """No errors of records, no message, no tagged fields."""
 _END: Final = struct.Struct(">iB")
@@ -39,6 +39,11 @@ _END: Final = struct.Struct(">iB")
 _NO_TIME: Final = -1
 _LAST_TIME: Final = 2**43
 _LONGEST_PAUSE_MS: Final = 1_000
+
+
+Place: TypeAlias = tuple[int, int, int]
+"""The place of a batch in the log: its base offset, log append time and log start offset, as in
+:class:`PartitionResult`."""
 
 
 class PartitionResult(NamedTuple):
@@ -58,7 +63,10 @@ class PartitionResult(NamedTuple):
 
 
 class ProduceResults(NamedTuple):
-    """A response, by batch; a batch that it lacks is not in ``results``."""
+    """A response that is not as usual, by batch; one that it lacks is not in ``results``.
+
+    The value of a usual response is a list instead, with the place of each batch.
+    """
 
     results: Mapping[ProducerBatch, PartitionResult]
     leaders: Mapping[TopicPartition, PartitionLeader]
@@ -132,44 +140,64 @@ def _result(partition: Any) -> PartitionResult:
 # --- the usual response --------------------------------------------------------------------------
 
 
-def read_usual_response(
-    body: bytes,
-    batches: Mapping[TopicPartition, ProducerBatch],
-    names: Mapping[bytes, str] | None,
-) -> UsualResponse | None:
-    """The place of each of ``batches`` in its log; None: the response is not as usual.
+def read_usual_response(begins: bytes, body: bytes) -> UsualResponse | None:
+    """The place of the one batch of a request; None: the response is not as usual.
 
-    ``names``: the names of topics by the bytes of their ids; None: the response has names.
+    ``begins``: the response from the tagged fields of its header up to the partition's number.
     """
-    results: dict[ProducerBatch, PartitionResult] = {}
+    at = _TAGS_AT + len(begins)
+    if len(body) != at + _ONE_PARTITION.size or body[_TAGS_AT:at] != begins:
+        return None
+    code, offset, time, start, rest, topic_tags, pause, tags = _ONE_PARTITION.unpack_from(body, at)
+    if (
+        code
+        or offset < 0
+        or not _NO_TIME <= time < _LAST_TIME
+        or rest != _NO_ERRORS
+        or topic_tags
+        or tags
+        or not 0 <= pause <= _LONGEST_PAUSE_MS
+    ):
+        return None
+    return [(offset, time, start)], pause / 1000
+
+
+def read_usual_response_of_several(
+    partitions: Sequence[TopicPartition], topics: Mapping[bytes, str] | None, body: bytes
+) -> UsualResponse | None:
+    """The places of the batches for ``partitions``; None: the response is not as usual.
+
+    ``topics``: their names by the bytes of their ids; None: the response has names.
+    """
+    places: dict[tuple[str, int], Place] = {}
     try:
         if body[_TAGS_AT]:
             return None
         at = _TAGS_AT + 2
         for _ in range(_LENGTHS[body[at - 1]]):
-            if names is None:
+            if topics is None:
                 end = at + 1 + _LENGTHS[body[at]]
                 topic = body[at + 1 : end].decode()
             else:
                 end = at + _ID_BYTES
-                topic = names[body[at:end]]
+                topic = topics[body[at:end]]
             at = end + 1
             for _ in range(_LENGTHS[body[end]]):
                 index, code, offset, time, start, rest = _PARTITION.unpack_from(body, at)
                 at += _PARTITION.size
                 if code or offset < 0 or not _NO_TIME <= time < _LAST_TIME or rest != _NO_ERRORS:
                     return None
-                batch = batches[topic, index]  # type: ignore[index]
-                if batch in results:
+                if (topic, index) in places:
                     return None
-                results[batch] = PartitionResult(0, offset, time, log_start_offset=start)
+                places[topic, index] = offset, time, start
             at += 1
             if body[at - 1]:
                 return None
         pause, tags = _END.unpack_from(body, at)
+        found = [places[partition] for partition in partitions]
     except (LookupError, UnicodeDecodeError, struct.error):
         return None
-    whole = at + _END.size == len(body) and not tags and len(results) == len(batches)
+    whole = at + _END.size == len(body) and not tags and len(places) == len(found)
     if not whole or not 0 <= pause <= _LONGEST_PAUSE_MS:
         return None
-    return ProduceResults(results, {}, {}), pause / 1000
+    return found, pause / 1000

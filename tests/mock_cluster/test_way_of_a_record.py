@@ -16,7 +16,7 @@ import aioproducer
 from aioproducer import Producer
 from aioproducer.testing.mock_cluster import MockCluster
 
-CALLS = 112
+CALLS = 109
 """Calls of the package's functions, for a record with a key that begins a batch."""
 FILES = 37
 """Files with these functions."""

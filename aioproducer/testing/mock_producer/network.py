@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -111,12 +110,16 @@ class InMemoryNetwork(NetworkClient):
     def send(self, node: NodeId, request: Any, now: float) -> None:
         """Take a request to the cluster."""
         if isinstance(request, ProduceRequest):
-            for each in request.batches:
-                self.metrics.request_sent(node, len(each.data), now)
+            for batch, data in request.batches:
+                self.metrics.request_sent(node, len(data), now)
                 self._unanswered[node] += 1
+                ids, transaction = request.topic_ids, request.transaction
+                part = ProduceRequest(
+                    [(batch, data)], request.acks, request.timeout_ms, ids, transaction
+                )
                 self._journal.arrived(
-                    each.batch.builder.tokens[0],
-                    partial(self._answer_soon, node, replace(request, batches=(each,)), now),
+                    batch.builder.tokens[0],
+                    partial(self._answer_soon, node, part, now),
                     at_once=not request.answered,
                 )
         else:

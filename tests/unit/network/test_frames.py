@@ -34,7 +34,7 @@ from aioproducer.model import (
 from aioproducer.network import frames
 from aioproducer.network.apis import SUPPORTED, Api, request_module, response_type
 from aioproducer.network.request import Request
-from aioproducer.sender.produce import EncodedBatch, ProduceRequest
+from aioproducer.sender.produce import ProduceRequest
 from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
 from aioproducer.sender.transaction_codec import TransactionRequest
 from aioproducer.transactions.requests import (
@@ -90,9 +90,7 @@ def payload(api: Api, version: int) -> Any:
         return request_module(api, version).SaslAuthenticateRequest(auth_bytes=b"response")
     request: Request
     if api is Api.PRODUCE:
-        request = ProduceRequest(
-            [EncodedBatch(batch(), RECORDS_VIEW)], -1, 30_000, {"orders": TOPIC_ID}
-        )
+        request = ProduceRequest([(batch(), RECORDS_VIEW)], -1, 30_000, {"orders": TOPIC_ID})
     elif api is Api.METADATA:
         request = MetadataRequest(Asked(frozenset({"orders", "a"}), full=True))
     elif api in REQUESTS:

@@ -34,7 +34,7 @@ async def test_a_batch_is_sent_again_as_it_was_after_the_backoff(
         await world.tell_metadata()
         await world.complete(world.one(InitProducerIdRequest), identity_response(77))
         sent = world.one(ProduceRequest)
-        batch = sent[1].batches[0].batch
+        batch = sent[1].batches[0][0]
         if error is None:
             await world.answer(sent, code=19)
         else:
@@ -44,7 +44,7 @@ async def test_a_batch_is_sent_again_as_it_was_after_the_backoff(
         assert world.requests(ProduceRequest) == []
         await world.turn(BACKOFF * 0.02)
         again = world.one(ProduceRequest)
-        assert again[1].batches[0].batch is batch
+        assert again[1].batches[0][0] is batch
         assert states(again) == [(77, 0)]
         await world.answer(again)
         assert future.done()
@@ -252,7 +252,7 @@ async def test_in_a_transaction_a_failed_batch_leaves_no_break() -> None:
         await world.turn()
         sent = world.one(ProduceRequest)
         assert not world.completer.standing(
-            sent[1].batches[0].batch, world.now
+            sent[1].batches[0][0], world.now
         ).may_be_numbered_anew
         await world.answer(sent, code=10)
         assert not world.sequence_numbers.breaks
@@ -301,7 +301,7 @@ async def test_hundreds_of_batches_that_no_broker_remembers_fail_one_after_the_o
         while not all(future.done() for future in futures):
             await world.turn(BACKOFF)
             for sent in world.requests(ProduceRequest):
-                many = sent[1].batches[0].batch.count > 1
+                many = sent[1].batches[0][0].count > 1
                 await world.answer(sent, code=10 if many else 45)
         assert {type(future.exception()) for future in futures} == {OutOfOrderSequenceNumberError}
 

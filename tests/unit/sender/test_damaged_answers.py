@@ -17,7 +17,7 @@ from aioproducer.network.apis import Api, response_type
 from aioproducer.network.handshake import ApiVersionsHandshake
 from aioproducer.network.login import session_lifetime
 from aioproducer.network.request import Request
-from aioproducer.sender.produce import EncodedBatch, ProduceRequest
+from aioproducer.sender.produce import ProduceRequest
 from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
 from aioproducer.sender.transaction_codec import TransactionRequest
 from aioproducer.testing.fault_proxy.damage import damaged
@@ -54,7 +54,7 @@ def asked(api: Api) -> Request | None:
     if api is Api.API_VERSIONS:
         return None
     if api is Api.PRODUCE:
-        return ProduceRequest([EncodedBatch(batch(), b"")], -1, 30_000, {"orders": TOPIC_ID})
+        return ProduceRequest([(batch(), b"")], -1, 30_000, {"orders": TOPIC_ID})
     if api is Api.METADATA:
         wanted = frozenset({"orders"})
         return MetadataRequest(Asked(wanted, full=True), detailed=wanted)

@@ -171,7 +171,7 @@ class ConnectedBrokers(FakeNetwork):
         data: list[tuple[int, bytes]] = []
         if isinstance(request, ProduceRequest):
             data = [
-                (each.batch.topic_partition.partition, bytes(each.data)) for each in request.batches
+                (batch.topic_partition.partition, bytes(data)) for batch, data in request.batches
             ]
             assert len({partition for partition, _ in data}) == len(data)
         self.connections[int(node)].append(InFlight(request, data))

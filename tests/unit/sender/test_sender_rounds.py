@@ -338,7 +338,7 @@ async def test_a_response_resolves_its_records_before_the_next_round() -> None:
         future = world.send()
         await world.tell_metadata()
         (sent,) = world.network.take_sent(ProduceRequest)
-        batch = sent[1].batches[0].batch
+        batch = sent[1].batches[0][0]
         result = ProduceResults({batch: PartitionResult(0, 7, -1)}, {}, {})
         world.network.complete(sent, result)
         rounds = len(world.sleeps)
@@ -357,7 +357,7 @@ async def test_a_round_follows_a_response_that_leaves_work() -> None:
         second = world.send()
         await world.settle()
         assert world.kinds() == [], "one request is in flight, no more may be"
-        batch = sent[1].batches[0].batch
+        batch = sent[1].batches[0][0]
         world.network.complete(sent, ProduceResults({batch: PartitionResult(0, 7, -1)}, {}, {}))
         world.network.responded()
         assert first.done()
@@ -371,7 +371,7 @@ async def test_a_round_follows_a_response_that_asks_for_metadata() -> None:
         world.send()
         await world.settle()
         (sent,) = world.network.take_sent(ProduceRequest)
-        batch = sent[1].batches[0].batch
+        batch = sent[1].batches[0][0]
         world.now += 1.0
         refused = PartitionResult(6, -1, -1)  # NOT_LEADER_OR_FOLLOWER
         world.network.complete(sent, ProduceResults({batch: refused}, {}, {}))

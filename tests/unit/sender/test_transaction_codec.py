@@ -10,7 +10,7 @@ from kio.serial import entity_reader
 from aioproducer.accumulator import ProducerBatch
 from aioproducer.model import TransactionHandle
 from aioproducer.network.apis import SUPPORTED, Api
-from aioproducer.sender.produce import EncodedBatch, ProduceRequest
+from aioproducer.sender.produce import ProduceRequest
 from aioproducer.transactions.requests import CoordinatorRequest, EndTxn, TxnOffsetCommit
 from tests.unit.transactions.wire import (
     CONSUMED,
@@ -51,7 +51,7 @@ def test_a_produce_request_names_the_transaction(
     version: int, handle: TransactionHandle | None
 ) -> None:
     batch = ProducerBatch(ONE, bytearray(100), 100, 0.0, 1.0)
-    made = ProduceRequest([EncodedBatch(batch, bytearray(b"batch"))], -1, 30_000, {"orders": None})
+    made = ProduceRequest([(batch, bytearray(b"batch"))], -1, 30_000, {"orders": None})
     if handle is not None:
         made = ProduceRequest(made.batches, -1, 30_000, made.topic_ids, handle)
     payload = made.build(version)
