@@ -107,7 +107,7 @@ class AdHocRequests(Requester):
         peers = self._cluster.peers if inquiry.node is None else [inquiry.node]
         node = inquiry.node or self._client.least_loaded(peers, now)
         if node is not None and self._client.ready(node, now):
-            self._client.send(node.id, inquiry)
+            self._client.send(node.id, inquiry, now)
             return None
         error: ProducerError | None = self._client.refusal(peers)
         if inquiry.node is not None:

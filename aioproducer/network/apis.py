@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from aioproducer.errors import ProtocolError, UnsupportedVersionError
 
 if TYPE_CHECKING:
-    from kio.static.protocol import RequestPayload, ResponsePayload
+    from kio.static.protocol import ResponsePayload
 
 
 class Api(IntEnum):
@@ -169,10 +169,3 @@ def response_type(api: Api, version: int) -> type[ResponsePayload]:
     name = "".join(word.capitalize() for word in api.name.split("_"))
     kind: type[ResponsePayload] = getattr(module, f"{name}Response")
     return kind
-
-
-@cache
-def response_to(api: Api, kind: type[RequestPayload]) -> tuple[type[ResponsePayload], str]:
-    """The type of the response to a request, and the request's name in messages."""
-    version = int(kind.__version__)
-    return response_type(api, version), f"{api.name} v{version}"

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from kio.static.protocol import ResponsePayload
+
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.errors import BrokerConnectionError, ProducerError
 from aioproducer.metrics import ProducerMetrics
@@ -30,7 +32,7 @@ from aioproducer.network.connection_states import (
     is_final,
 )
 from aioproducer.network.connection_view import ConnectionView
-from aioproducer.network.frames import UsualResponse, read_response
+from aioproducer.network.frames import read_response
 from aioproducer.network.in_flight import InFlightRequest
 from aioproducer.network.lazy_metadata import LazyMetadataResponse
 from aioproducer.network.request import Completion, Request
@@ -93,14 +95,14 @@ class NetworkClient:
         """The number of requests that wait for a response of ``node``."""
         state = self._nodes.get(node)
         connection = None if state is None else state.connection
-        return 0 if connection is None else connection.in_flight.count
+        return 0 if connection is None else len(connection.in_flight)
 
     def total_in_flight(self) -> int:
         """The number of requests that wait for a response; any thread may ask."""
         total = 0
         for state in list(self._nodes.values()):
             if (connection := state.connection) is not None:
-                total += connection.in_flight.count
+                total += len(connection.in_flight)
         return total
 
     def reaches(self, nodes: Iterable[Peer]) -> bool:
@@ -125,7 +127,7 @@ class NetworkClient:
             connection is not None
             and connection.usable
             and connection.throttled_until <= now
-            and connection.in_flight.count < self.settings.max_in_flight
+            and len(connection.in_flight) < self.settings.max_in_flight
             and (real := now + self.clock.lost) - connection.last_used < self.settings.max_idle
             and real < connection.login_due
         )
@@ -237,8 +239,8 @@ class NetworkClient:
         self._timeouts.connection_tried(now)
         self.owner.start(self._run(state, connection), name=f"aioproducer-connection-{node.id}")
 
-    def send(self, node: NodeId, request: Request) -> None:
-        """Send ``request`` to a node that can take it.
+    def send(self, node: NodeId, request: Request, now: float) -> None:
+        """Send ``request`` to a node that can take it. ``now``: its timeout begins then.
 
         A request that no version of the broker supports fails alone the second time. The first
         time its connection ends as well, and the next connection asks for the versions again.
@@ -249,25 +251,35 @@ class NetworkClient:
         try:
             payload = request.build(connection.versions.choose(request.api))
         except ProducerError as error:
-            if request.api not in state.unsupported:
-                state.unsupported.add(request.api)
-                why = f"{connection.node}: reconnecting to ask for its API versions again: {error}"
-                connection.abort(BrokerConnectionError(why))
-                error = NotSentError(why)
-            self._complete(Completion(request, node, None, error, 0.0))
+            self._complete(self._not_sent(node, state, connection, request, error))
             return
-        state.unsupported.discard(request.api)
-        size = connection.send(
-            request.api,
-            payload,
-            request,
-            timeout=self.settings.request_timeout,
-            answered=request.answered,
-        )
-        now = connection.last_used - self.clock.lost
-        self._timeouts.request_sent(now)
+        if state.unsupported:
+            state.unsupported.discard(request.api)
+        timeout, answered = self.settings.request_timeout, request.answered
+        size = connection.send(payload, request, now, timeout=timeout, answered=answered)
+        if now + self._timeouts.shortest < self._timeouts.look_at:
+            self._timeouts.request_sent(now)
         self.metrics.request_sent(node, size, now)
-        self._log.sent(connection, request, size)
+        if now >= self._log.look_at:
+            self._log.look(now)
+        if self._log.debugs:
+            self._log.sent(connection, request, size)
+
+    def _not_sent(
+        self,
+        node: NodeId,
+        state: NodeConnectionState,
+        connection: Connection,
+        request: Request,
+        error: ProducerError,
+    ) -> Completion:
+        """The end of a request that no version of the broker supports."""
+        if request.api not in state.unsupported:
+            state.unsupported.add(request.api)
+            why = f"{connection.node}: reconnecting to ask for its API versions again: {error}"
+            connection.abort(BrokerConnectionError(why))
+            error = NotSentError(why)
+        return Completion(request, node, None, error, 0.0)
 
     def take_completed(self) -> list[Completion]:
         """The requests that were completed since the last call."""
@@ -352,24 +364,26 @@ class NetworkClient:
         now: float,
     ) -> None:
         pause: float | None
-        if isinstance(response, UsualResponse):
-            result, pause = response
-        elif isinstance(response, LazyMetadataResponse):
-            result = request.context.read(response)  # a generator: the refresher reads it in steps
-            pause = throttle_seconds(response)
+        if isinstance(response, tuple):
+            request.result, pause = response
         else:
-            result = read_response(response, request.context.read)
-            pause = throttle_seconds(response)
-        latency = now - request.sent
+            request.result, pause = _read(request.request, response)
+        request.latency = latency = now - request.sent
         node = connection.node.id
-        produce = request.context.api is Api.PRODUCE
-        times = (latency, connection.round_trip.seconds(now)) if produce else (None, None)
-        self.metrics.response_received(node, size, pause, now, *times)
+        if request.request.api is Api.PRODUCE:
+            round_trip = connection.round_trip
+            if now >= round_trip.stale_at:
+                round_trip.ask(now)
+            seconds = round_trip.seconds
+            self.metrics.response_received(node, size, pause, now, latency, seconds)
+        else:
+            self.metrics.response_received(node, size, pause, now)
         if pause:
             self._log.throttled(connection, pause)
             connection.throttled_until = max(connection.throttled_until, now + pause)
-        self._log.answered(connection, request, latency)
-        self._completed.append(Completion(request.context, node, result, None, latency))
+        if self._log.debugs:
+            self._log.answered(connection, request)
+        self._completed.append(request)
         self.responded()
 
     def _on_anomaly(self, connection: Connection, what: str) -> None:
@@ -379,8 +393,8 @@ class NetworkClient:
             self._log.anomaly(connection, what)
 
     def _on_written(self, connection: Connection, request: InFlightRequest) -> None:
-        latency = self.clock() - request.sent
-        self._complete(Completion(request.context, connection.node.id, None, None, latency))
+        request.latency = self.clock() - request.sent
+        self._complete(request)
 
     def _on_disconnect(
         self, state: NodeConnectionState, connection: Connection, reason: ProducerError
@@ -398,12 +412,23 @@ class NetworkClient:
         if not self._closed:
             self._log.ended(connection, reason)
         lost = BrokerConnectionError(str(reason)) if refused else reason
-        for request in connection.in_flight.clear():
-            if request.context is not None:
-                latency = now - request.sent
-                self._complete(Completion(request.context, node.id, None, lost, latency))
+        for request in connection.in_flight.take_all():
+            if request.request is not None:
+                request.error, request.latency = lost, now - request.sent
+                self._complete(request)
         self.wake()
 
     def _complete(self, completion: Completion) -> None:
         self._completed.append(completion)
         self.wake()
+
+
+def _read(
+    request: Request, response: ResponsePayload | LazyMetadataResponse
+) -> tuple[Any, float | None]:
+    """The value of a response, and the pause that the broker asks for; None: it can't ask."""
+    if isinstance(response, LazyMetadataResponse):
+        result = request.read(response)  # a generator: the refresher reads it in steps
+    else:
+        result = read_response(response, request.read)
+    return result, throttle_seconds(response)

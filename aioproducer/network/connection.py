@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from enum import Enum
 from functools import partial
 from random import Random
-from typing import Any, NamedTuple, NoReturn, TypeAlias
+from typing import Any, NamedTuple, NoReturn, TypeAlias, cast
 
 from kio.static.protocol import RequestPayload, ResponsePayload
 
@@ -25,14 +25,14 @@ from aioproducer.errors import (
 )
 from aioproducer.model import Peer
 from aioproducer.network import frames
-from aioproducer.network.apis import Api, BrokerVersions, response_to
+from aioproducer.network.apis import Api, BrokerVersions
 from aioproducer.network.connection_end import explain_end
+from aioproducer.network.forked_sockets import leave_to_parent
 from aioproducer.network.frames import EncodedPayload, UsualResponse
 from aioproducer.network.handshake import ApiVersionsHandshake, api_versions_request
 from aioproducer.network.in_flight import InFlightRequest, InFlightRequests
 from aioproducer.network.lazy_metadata import LazyMetadataResponse
 from aioproducer.network.round_trip import RoundTrip
-from aioproducer.network.stream import ResponseProtocol, ResponseReader
 from aioproducer.network.transport import SocketSettings, open_transport
 from aioproducer.runtime.patience import PatientTimeout
 from aioproducer.runtime.running_clock import RunningClock
@@ -115,8 +115,7 @@ class Connection:
         self._renewing = False
         self._answers: deque[Answer] = deque()
         """The responses to the connection's own requests (versions, login, barrier)."""
-        self._reader: ResponseReader | None = None
-        self._writer: asyncio.StreamWriter | None = None
+        self._stream: ResponseStream | None = None
         self._abort_reason: ProducerError | None = None
         self._mechanism: Mechanism | None = None
         """The mechanism of the last login, with its credentials."""
@@ -124,64 +123,61 @@ class Connection:
     @property
     def received(self) -> int:
         """The number of pieces that have been received."""
-        return 0 if self._reader is None else self._reader.pieces
+        return 0 if self._stream is None else self._stream.pieces
 
     # --- sending ---------------------------------------------------------------------------
 
     @property
     def usable(self) -> bool:
         """True if requests may be sent: it is set up, open, and not logging in again."""
+        stream = self._stream
         return (
             self.state is ConnectionState.READY
             and not self._renewing
-            and self._reader is not None
-            and not self._reader.ended.done()
-            and self._writer is not None
-            and not self._writer.is_closing()
+            and stream is not None
+            and stream.is_open
+            and not stream.transport.is_closing()
         )
 
     def send(
         self,
-        api: Api,
         payload: RequestPayload | EncodedPayload,
-        context: Any,
+        request: Any,
+        now: float,
         *,
         timeout: float,
         answered: bool = True,
     ) -> int:
         """Write a request, and return its size in bytes. ``answered``: the broker will respond.
 
-        A request without response is in flight until its bytes are written to the socket. The parts
-        of an encoded payload must not change while the request is in flight.
+        ``request``: the sender's own object, which comes back with the response. A request without
+        response is in flight until its bytes are written to the socket. The parts of an encoded
+        payload must not change while the request is in flight.
         """
-        assert self._writer is not None
-        now = self._clock()
+        assert self._stream is not None
+        transport = self._stream.transport
         self.last_used = now + self._clock.lost
-        self._correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
-        if not isinstance(payload, EncodedPayload):
+        number = self._correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
+        if type(payload) is not EncodedPayload:
             payload = EncodedPayload(type(payload), (frames.encode(payload),))
-        frame = frames.encode_request(payload, self._correlation_id, self._settings.client_id)
-        response, label = response_to(api, payload.kind)
-        request = InFlightRequest(
-            self._correlation_id,
-            response if answered else None,
-            context,
-            now,
-            now + timeout,
-            label,
-            payload.read_usual,
+        form = frames.request_form(payload.kind, self._settings.client_id)
+        pieces, size = frames.encode_request(payload.parts, number, form)
+        deadline, read_usual = now + timeout, payload.read_usual
+        self.in_flight.append(
+            InFlightRequest(
+                request, self.node.id, number, form, now, deadline, read_usual, answered=answered
+            )
         )
-        self.in_flight.add(request)
-        if not self._writer.is_closing():  # else the request ends with the connection, very soon
-            self._writer.writelines(frame.pieces)
+        if not transport.is_closing():  # else the request ends with the connection, very soon
+            transport.writelines(pieces)
             if not answered:
-                self._writer.transport.set_write_buffer_limits(high=0)
+                transport.set_write_buffer_limits(high=0)
                 self._check_written()
-        return frame.size
+        return size
 
     def _check_written(self) -> None:
-        assert self._writer is not None
-        if not self._writer.transport.get_write_buffer_size():
+        assert self._stream is not None
+        if not self._stream.transport.get_write_buffer_size():
             for request in self.in_flight.take_written():
                 self._events.written(self, request)
 
@@ -192,23 +188,23 @@ class Connection:
         them, and requests without response (``acks=0``) have no other proof. Brokers read requests
         in order.
         """
-        reader, ready = self._reader, self.state is ConnectionState.READY
-        if self._settings.socket.tls is None or not ready or reader is None or reader.ended.done():
+        stream, ready = self._stream, self.state is ConnectionState.READY
+        if self._settings.socket.tls is None or not ready or stream is None or not stream.is_open:
             return None
         if not self._renewing:
             self._ask_versions(self.versions.choose(Api.API_VERSIONS))
         if not self._answers:  # else a step of the login serves as the barrier
             return None
         last = self._answers[-1]
-        reader.ended.add_done_callback(lambda _: last.cancel())
+        stream.ended.add_done_callback(lambda _: last.cancel())
         return last
 
     def abort(self, reason: ProducerError) -> None:
         """End the connection at once; its requests fail with ``reason``."""
         if self._abort_reason is None:
             self._abort_reason = reason
-        if self._writer is not None:
-            self._writer.transport.abort()
+        if self._stream is not None:
+            self._stream.transport.abort()
 
     # --- living ----------------------------------------------------------------------------
 
@@ -227,10 +223,9 @@ class Connection:
             return self._abort_reason or self._explain(error)
         finally:
             self.state = ConnectionState.CLOSED
-            if self._writer is not None:
-                self._writer.transport.abort()
-                with suppress(OSError):
-                    await self._writer.wait_closed()
+            if self._stream is not None:
+                self._stream.transport.abort()
+                await self._stream.closed.wait()
 
     async def _reopen(self, refusal: AuthenticationError) -> NoReturn:
         """Log in once more, at once and from the beginning: brokers end a refused connection.
@@ -240,8 +235,8 @@ class Connection:
         """
         if self.was_ready:
             raise BrokerConnectionError(f"{refusal} (the credentials have changed meanwhile)")
-        assert self._writer is not None
-        self._writer.transport.abort()
+        assert self._stream is not None
+        self._stream.transport.abort()
         self._answers.clear()
         self.in_flight.clear()
         self.versions = BrokerVersions(())
@@ -252,25 +247,22 @@ class Connection:
         known, ready = self.versions.known, self.was_ready
         return explain_end(error, self.node, tls, mechanism, greeted=known, ready=ready)
 
-    async def _open(self) -> ResponseReader:
+    async def _open(self) -> ResponseStream:
         loop = asyncio.get_running_loop()
-        transport, protocol = await open_transport(
+        transport, stream = await open_transport(
             self.node,
             self._settings.socket,
             self._setup_timeout,
-            lambda: ResponseProtocol(
-                ResponseReader(loop, self._receive), loop, self._check_written
-            ),
+            lambda: ResponseStream(loop, self._receive, self._check_written),
         )
-        reader = protocol.reader
-        self._reader, self._writer = reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+        self._stream = stream
         self.round_trip = RoundTrip(transport.get_extra_info("socket"))
         if self._abort_reason is not None:
             raise self._abort_reason
-        return reader
+        return stream
 
-    async def _live(self, reader: ResponseReader) -> NoReturn:
-        """Negotiate versions and log in, within a bound; then the reader does the work."""
+    async def _live(self, stream: ResponseStream) -> NoReturn:
+        """Negotiate versions and log in, within a bound; then the stream does the work."""
         async with self._bounded("answer an ApiVersions request"):
             await self._negotiate_versions()
         renewal = await self._log_in()
@@ -279,11 +271,11 @@ class Connection:
         self.was_ready = True
         self._events.ready(self)
         while renewal is not None:
-            await asyncio.wait([reader.ended], timeout=renewal)
-            if reader.ended.done():
+            await asyncio.wait([stream.ended], timeout=renewal)
+            if not stream.is_open:
                 break
             renewal = await self._renew()
-        await reader.ended
+        await stream.ended
 
     @asynccontextmanager
     async def _bounded(self, what: str) -> AsyncIterator[None]:
@@ -306,8 +298,7 @@ class Connection:
         handshake = ApiVersionsHandshake()
         while (version := handshake.next_version) is not None:
             request, body = await self._answer_to(self._ask_versions(version))
-            assert request.response is not None
-            handshake.receive(request.response, body)
+            handshake.receive(request.form.response, body)
         self.versions = handshake.versions
 
     async def _log_in(self) -> float | None:
@@ -334,70 +325,144 @@ class Connection:
         return renewal
 
     async def _send_and_receive(self, api: Api, payload: RequestPayload) -> ResponsePayload:
-        request, body = await self._answer_to(self._put(api, payload))
-        assert request.response is not None
-        return frames.decode_response(request.response, body).response
+        request, body = await self._answer_to(self._put(payload))
+        return frames.decode_response(request.form.response, body).response
 
     async def _answer_to(self, answer: Answer) -> tuple[InFlightRequest, bytes]:
         """Wait for the response to a request of the connection's own."""
-        assert self._reader is not None
-        either: list[asyncio.Future[Any]] = [answer, self._reader.ended]
+        assert self._stream is not None
+        ended = self._stream.ended
+        either: list[asyncio.Future[Any]] = [answer, ended]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not answer.done():
-            await self._reader.ended
+            await ended
         return answer.result()
 
     def _ask_versions(self, version: int) -> Answer:
         request = api_versions_request(version, self._settings.software_version)
-        return self._put(Api.API_VERSIONS, request)
+        return self._put(request)
 
-    def _put(self, api: Api, payload: RequestPayload) -> Answer:
+    def _put(self, payload: RequestPayload) -> Answer:
         answer: Answer = asyncio.get_running_loop().create_future()
         self._answers.append(answer)
         used = self.last_used
-        self.send(api, payload, None, timeout=self._settings.request_timeout)
+        self.send(payload, None, self._clock(), timeout=self._settings.request_timeout)
         self.last_used = used  # it is no use that keeps a connection open
         return answer
 
     def _receive(self, body: bytes) -> None:
-        request = self.in_flight.complete_next(frames.correlation_id(body))
-        if request.context is not None:
-            self._read_frame(request, body)
+        """Take a whole response, which begins with its header."""
+        in_flight, number = self.in_flight, int.from_bytes(body[:4], "big", signed=True)
+        if in_flight and in_flight[0].correlation_id == number and in_flight[0].answered:
+            request = in_flight.popleft()
+        else:
+            request = in_flight.take(number)
+        if request.request is None:
+            answer = self._answers.popleft()
+            if not answer.done():
+                answer.set_result((request, body))
             return
-        answer = self._answers.popleft()
-        if not answer.done():
-            answer.set_result((request, body))
-
-    def _read_frame(self, request: InFlightRequest, body: bytes) -> None:
-        assert request.response is not None
         now = self._clock()
         self.last_used = now + self._clock.lost
-        response: Response
-        usual = None if request.read_usual is None else request.read_usual(body)
+        response: Response | None = None
+        left_over = 0
+        if request.read_usual is not None:
+            response = request.read_usual(body)
         try:
-            if usual is not None:
-                response, left_over = usual, 0
-            elif int(request.response.__api_key__) == Api.METADATA:
-                response, left_over = self._lazy_metadata(request, body), 0
-            else:
-                response, left_over = frames.decode_response(request.response, body)
-            self._events.response(self, request, response, len(body) + frames.LENGTH_BYTES, now)
+            if response is None:
+                response, left_over = self._decoded(request, body)
+            self._events.response(self, request, response, frames.LENGTH_BYTES + len(body), now)
         except ProtocolError:
-            self.in_flight.restore(request)
+            self.in_flight.appendleft(request)  # it counts as unanswered
             raise
         if left_over:
             self._report_left_over(request)
 
-    def _lazy_metadata(self, request: InFlightRequest, body: bytes) -> LazyMetadataResponse:
-        assert request.response is not None
+    def _decoded(self, request: InFlightRequest, body: bytes) -> tuple[Response, int]:
+        """The response, and the number of bytes behind it."""
+        kind = request.form.response
+        if int(kind.__api_key__) != Api.METADATA:
+            return frames.decode_response(kind, body)
         left_over = partial(self._report_left_over, request)
-        return LazyMetadataResponse(
-            request.response, body, on_refusal=self._refuse, on_left_over=left_over
-        )
+        return LazyMetadataResponse(kind, body, on_refusal=self._refuse, on_left_over=left_over), 0
 
     def _report_left_over(self, request: InFlightRequest) -> None:
-        self._events.anomaly(self, f"{request.label} responses end with unknown bytes")
+        self._events.anomaly(self, f"{request.form.label} responses end with unknown bytes")
 
     def _refuse(self, error: ProtocolError) -> None:
         """End the connection after a response that can't be read."""
         self.abort(self._explain(error))
+
+
+class ResponseStream(asyncio.Protocol):
+    """The stream of a connection, which passes on each whole response.
+
+    It does so in the callback that brought the end of the response. So no task has to wake up for
+    it, which would take another iteration of the event loop.
+
+    ``on_written`` is called when the transport has written its buffer to the socket.
+    """
+
+    transport: asyncio.Transport
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        on_response: Callable[[bytes], None],
+        on_written: Callable[[], None],
+    ) -> None:
+        self.ended: asyncio.Future[NoReturn] = loop.create_future()
+        """Gets the error that ends the stream."""
+        self.is_open = True
+        """False once the stream has ended: nothing is read or written any more."""
+        self.closed = asyncio.Event()
+        """Set when the transport has closed its socket."""
+        self.pieces = 0
+        """The number of pieces that have come."""
+        self._responses = frames.ResponseCutter()
+        self._on_response = on_response
+        self._on_written = on_written
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by the event loop: the connection is open."""
+        self.transport = cast(asyncio.Transport, transport)
+        leave_to_parent(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Called by the transport: ``data`` has come, which usually is one whole response."""
+        self.pieces += 1
+        if not self.is_open:
+            return
+        responses, length = self._responses, len(data) - frames.LENGTH_BYTES
+        try:
+            if (
+                length >= frames.LENGTH_BYTES
+                and responses.is_between
+                and int.from_bytes(data[: frames.LENGTH_BYTES], "big") == length
+            ):
+                self._on_response(data[frames.LENGTH_BYTES :])
+                return
+            responses.feed(data)
+            while (body := responses.take()) is not None:
+                self._on_response(body)
+        except Exception as error:
+            self._end(error)
+
+    def eof_received(self) -> None:
+        """Called by the transport: nothing more will come."""
+        self._end(asyncio.IncompleteReadError(self._responses.partial, None))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called by the transport: its socket is closed."""
+        self._end(exc or asyncio.IncompleteReadError(self._responses.partial, None))
+        self.closed.set()
+
+    def resume_writing(self) -> None:
+        """Called by the transport: its buffer is below its lower limit again."""
+        self._on_written()
+
+    def _end(self, error: Exception) -> None:
+        self.is_open = False
+        if not self.ended.done():
+            self.ended.set_exception(error)
+            self.ended.exception()

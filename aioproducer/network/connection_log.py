@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, Final
 
 from aioproducer import logs
 from aioproducer.errors import ProducerError
@@ -15,6 +15,9 @@ from aioproducer.wording import counted, duration
 
 logger = logs.RoomLogger("aioproducer.network.client")
 
+_LOOK_EVERY: Final = 0.5
+"""Seconds. To ask the logger for each request would take longer than to count it."""
+
 
 class ConnectionLog:
     """Writes the lines of one client."""
@@ -24,6 +27,14 @@ class ConnectionLog:
         self._logged_in = False
         self._failing_servers: set[NodeId] = set()
         """The bootstrap servers that have failed since a connection was opened."""
+        self.debugs = False
+        """True if lines at DEBUG are written, as of the last :meth:`look`."""
+        self.look_at = 0.0
+        """The clock's time at which :meth:`look` is due: an application may change the level."""
+
+    def look(self, now: float) -> None:
+        """See whether the application wants lines at DEBUG."""
+        self.debugs, self.look_at = logger.debugs, now + _LOOK_EVERY
 
     def opened(self, connection: Connection, state: NodeConnectionState, now: float) -> None:
         """``connection`` takes requests; ``state`` is the broker's before that."""
@@ -103,22 +114,18 @@ class ConnectionLog:
 
     def sent(self, connection: Connection, request: object, size: int) -> None:
         """A request of ``size`` bytes was written."""
-        if logger.debugs:
-            kind = type(request).__name__
-            logger.debug(
-                "%s to %s: %d bytes", kind, connection.node, size, **_place(connection.node)
-            )
+        kind = type(request).__name__
+        logger.debug("%s to %s: %d bytes", kind, connection.node, size, **_place(connection.node))
 
-    def answered(self, connection: Connection, request: InFlightRequest, seconds: float) -> None:
+    def answered(self, connection: Connection, request: InFlightRequest) -> None:
         """A response has come."""
-        if logger.debugs:
-            logger.debug(
-                "%s answered by %s after %.1f ms",
-                request.label,
-                connection.node,
-                seconds * 1000,
-                **_place(connection.node),
-            )
+        logger.debug(
+            "%s answered by %s after %.1f ms",
+            request.form.label,
+            connection.node,
+            request.latency * 1000,
+            **_place(connection.node),
+        )
 
 
 def _without_name(reason: ProducerError, node: Peer) -> str:

@@ -21,7 +21,8 @@ from aioproducer.runtime import forks
 class Connected(Protocol):
     """The protocol of an open transport."""
 
-    transport: asyncio.BaseTransport
+    @property
+    def transport(self) -> asyncio.BaseTransport: ...
 
 
 _CONNECTED: Final[weakref.WeakSet[Connected]] = weakref.WeakSet()

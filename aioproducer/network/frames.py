@@ -7,9 +7,11 @@ On the wire every message is a 4-byte length, a header and a payload. Whatever d
 from __future__ import annotations
 
 import io
+import struct
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, final
 
 from kio.serial import entity_reader, entity_writer
 from kio.serial.readers import Reader
@@ -17,7 +19,7 @@ from kio.static.primitive import i32
 from kio.static.protocol import RequestPayload, ResponsePayload
 
 from aioproducer.errors import ProtocolError
-from aioproducer.network.apis import Api
+from aioproducer.network.apis import Api, response_type
 from aioproducer.network.kio_guards import (
     walk,
     walk_header,
@@ -35,6 +37,9 @@ client has, and the event loop would wait for its decoder."""
 
 _CORRELATION_ID_OFFSET: Final = 4
 _CORRELATION_ID_BYTES: Final = 4
+_HEAD_BYTES: Final = _CORRELATION_ID_OFFSET + _CORRELATION_ID_BYTES
+_START: Final = struct.Struct(">i4si")
+"""The length of a request, its API key and version, its correlation id."""
 _TLS_ALERT: Final = 0x15
 _TLS_HANDSHAKE: Final = 0x16
 
@@ -47,16 +52,14 @@ _COPIED_BELOW: Final = 16 * 1024
 """Bytes up to which a part is cheaper to copy than to hand to the socket as a piece of its own."""
 
 
-class UsualResponse(NamedTuple):
-    """A response that was read straight from its bytes."""
-
-    result: Any
-    """As :meth:`Request.read` returns it."""
-    pause: float
-    """The pause that the broker asks for, in seconds."""
+UsualResponse: TypeAlias = tuple[Any, float]
+"""A response that was read straight from its bytes: the value as :meth:`Request.read` returns it,
+and the seconds of the pause that the broker asks for."""
 
 
-class EncodedPayload(NamedTuple):
+@final
+@dataclass(slots=True)
+class EncodedPayload:
     """A request that is encoded already, in parts that are one after another on the wire."""
 
     kind: type[RequestPayload]
@@ -72,22 +75,43 @@ def encode(entity: Any) -> bytes:
     return wire.getvalue()
 
 
-class Frame(NamedTuple):
-    """A request on the wire, in a few pieces; the large parts are not copied."""
+class RequestForm(NamedTuple):
+    """The part that is the same in all requests of one kind and version by one client."""
 
-    pieces: Sequence[Buffer]
-    size: int
-    """Bytes, with the length in front."""
+    head: bytes
+    """The header before the correlation id."""
+    tail: bytes
+    """The header after it."""
+    response: type[ResponsePayload]
+    label: str
+    """Its name in messages, such as ``Produce v13``."""
 
 
-def encode_request(payload: EncodedPayload, correlation_id: int, client_id: str) -> Frame:
-    """The frame of a request."""
-    before, after = _header(payload.kind, client_id)
-    number = correlation_id.to_bytes(_CORRELATION_ID_BYTES, "big")
-    size = len(before) + len(number) + len(after) + sum(map(len, payload.parts))
-    parts = (size.to_bytes(LENGTH_BYTES, "big"), before, number, after, *payload.parts)
-    pieces = [b"".join(parts)] if size < _COPIED_BELOW else _joined(parts)
-    return Frame(pieces, LENGTH_BYTES + size)
+@lru_cache(maxsize=256)
+def request_form(kind: Any, client_id: str) -> RequestForm:
+    """The form of the requests of ``kind``, kio's class of the payload."""
+    header = encode(
+        kind.__header_schema__(
+            request_api_key=kind.__api_key__,
+            request_api_version=kind.__version__,
+            correlation_id=i32(0),
+            client_id=client_id,
+        )
+    )
+    api, version = Api(int(kind.__api_key__)), int(kind.__version__)
+    tail = header[_HEAD_BYTES:]
+    response = response_type(api, version)
+    return RequestForm(header[:_CORRELATION_ID_OFFSET], tail, response, f"{api.name} v{version}")
+
+
+def encode_request(
+    parts: Sequence[Buffer], correlation_id: int, form: RequestForm
+) -> tuple[Sequence[Buffer], int]:
+    """The frame of a request in a few pieces, and its bytes; large parts are not copied."""
+    size = _HEAD_BYTES + len(form.tail) + sum(map(len, parts))
+    pieces = (_START.pack(size, form.head, correlation_id), form.tail, *parts)
+    joined = [b"".join(pieces)] if size < _COPIED_BELOW else _joined(pieces)
+    return joined, LENGTH_BYTES + size
 
 
 def _joined(parts: Iterable[Buffer]) -> Sequence[Buffer]:
@@ -105,21 +129,6 @@ def _joined(parts: Iterable[Buffer]) -> Sequence[Buffer]:
     return pieces
 
 
-@lru_cache(maxsize=256)
-def _header(kind: Any, client_id: str) -> tuple[bytes, bytes]:
-    """A request's header before and after its correlation id, which no version has elsewhere."""
-    header = encode(
-        kind.__header_schema__(
-            request_api_key=kind.__api_key__,
-            request_api_version=kind.__version__,
-            correlation_id=i32(0),
-            client_id=client_id,
-        )
-    )
-    after = _CORRELATION_ID_OFFSET + _CORRELATION_ID_BYTES
-    return header[:_CORRELATION_ID_OFFSET], header[after:]
-
-
 class ResponseCutter:
     """Cuts what arrives into responses, however it comes in pieces."""
 
@@ -132,6 +141,8 @@ class ResponseCutter:
         """The pieces of a response that is not whole."""
         self._held_size = 0
         self._wanted = 0
+        self.is_between = True
+        """True if no part of a response is held: the next piece begins with a response."""
 
     @property
     def partial(self) -> bytes:
@@ -171,6 +182,7 @@ class ResponseCutter:
         if start < len(data) or length is not None:
             self._hold(data[start:])
             self._wanted = wanted
+        self.is_between = not self._held
         self._data = b""
         self._start = 0
         return None
@@ -201,11 +213,6 @@ def response_length(prefix: bytes) -> int:
         f"the peer announced a response of {length} bytes (first bytes {prefix!r}); from "
         f"{LENGTH_BYTES} to {MAX_RESPONSE_BYTES} are possible. Is it a Kafka broker?"
     )
-
-
-def correlation_id(body: bytes) -> int:
-    """The number of the request that a response belongs to; ``body`` has at least four bytes."""
-    return int.from_bytes(body[:4], "big", signed=True)
 
 
 class Decoded(NamedTuple):

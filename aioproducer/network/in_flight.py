@@ -4,98 +4,89 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-from kio.static.protocol import ResponsePayload
-
 from aioproducer.errors import ProtocolError
-from aioproducer.network.frames import UsualResponse
+from aioproducer.model import NodeId
+from aioproducer.network.frames import RequestForm, UsualResponse
+from aioproducer.network.request import Completion
 
 
-@dataclass(slots=True)
-class InFlightRequest:
-    """One request on the wire. Times are the clock's seconds."""
+class InFlightRequest(Completion):
+    """One request on the wire, until it is the completion of itself. Times are clock seconds.
 
-    correlation_id: int
-    response: type[ResponsePayload] | None
-    """The type of the response; None: there is none (``acks=0``)."""
-    context: Any
-    """The sender's own object; it comes back with the response."""
-    sent: float
-    deadline: float
-    label: str
-    """Its name in messages, such as ``Produce v13``."""
-    read_usual: Callable[[bytes], UsualResponse | None] | None = None
-    """See :class:`~aioproducer.network.frames.EncodedPayload`."""
+    ``read_usual``: see :class:`~aioproducer.network.frames.EncodedPayload`.
+    """
+
+    __slots__ = ("answered", "correlation_id", "deadline", "form", "read_usual", "sent")
+
+    def __init__(
+        self,
+        request: Any,
+        node: NodeId,
+        correlation_id: int,
+        form: RequestForm,
+        sent: float,
+        deadline: float,
+        read_usual: Callable[[bytes], UsualResponse | None] | None = None,
+        *,
+        answered: bool = True,
+    ) -> None:
+        self.request = request
+        self.node = node
+        self.result = self.error = None
+        self.latency = 0.0
+        self.correlation_id = correlation_id
+        self.form = form
+        self.sent = sent
+        self.deadline = deadline
+        self.read_usual = read_usual
+        self.answered = answered
+        """False: there is no response (``acks=0``)."""
 
 
-class InFlightRequests:
-    """The requests of one connection; Kafka answers them in order."""
+class InFlightRequests(deque[InFlightRequest]):
+    """The requests of one connection, in the order in which they were sent.
 
-    def __init__(self) -> None:
-        self._requests: deque[InFlightRequest] = deque()
-        self._unwritten: deque[InFlightRequest] = deque()
-        self.count = 0
-        """The number of requests; any thread may look."""
-
-    def __len__(self) -> int:
-        return self.count
-
-    def add(self, request: InFlightRequest) -> None:
-        """``request`` was sent."""
-        self.count += 1
-        (self._requests if request.response else self._unwritten).append(request)
+    Kafka answers them in order, so the next response belongs to the first one; any thread may ask
+    for their number.
+    """
 
     def take_written(self) -> list[InFlightRequest]:
         """All bytes are written to the socket: take the requests that get no response."""
-        if not self._unwritten:
-            return []
-        written = list(self._unwritten)
-        self._unwritten.clear()
-        self.count -= len(written)
+        written = [each for each in self if not each.answered]
+        if written:
+            waiting = [each for each in self if each.answered]
+            self.clear()
+            self.extend(waiting)
         return written
 
-    def complete_next(self, correlation_id: int) -> InFlightRequest:
+    def take(self, correlation_id: int) -> InFlightRequest:
         """Take the next request. Raises :class:`ProtocolError` if another one was answered."""
-        if not self._requests:
+        waiting = ((at, each) for at, each in enumerate(self) if each.answered)
+        at, expected = next(waiting, (0, None))
+        if expected is None:
             raise ProtocolError(
                 f"a response has correlation id {correlation_id}, but no request waits"
             )
-        expected = self._requests[0].correlation_id
-        if correlation_id != expected:
+        if correlation_id != expected.correlation_id:
             raise ProtocolError(
-                f"a response has correlation id {correlation_id}, but {expected} was next"
+                f"a response has correlation id {correlation_id}, "
+                f"but {expected.correlation_id} was next"
             )
-        self.count -= 1
-        return self._requests.popleft()
+        del self[at]
+        return expected
 
-    def restore(self, request: InFlightRequest) -> None:
-        """Put back ``request``: its response can't be read, so it counts as unanswered."""
-        self._requests.appendleft(request)
-        self.count += 1
+    def take_all(self) -> list[InFlightRequest]:
+        """Take all requests: the connection ended."""
+        requests = list(self)
+        self.clear()
+        return requests
 
     def next_deadline(self) -> float | None:
         """The deadline of the first request; all others have a later one."""
-        first = self._first
-        return first.deadline if first else None
+        return self[0].deadline if self else None
 
     def overdue(self, now: float) -> InFlightRequest | None:
         """The first request, if its deadline is past."""
-        first = self._first
-        return first if first and first.deadline <= now else None
-
-    @property
-    def _first(self) -> InFlightRequest | None:
-        if not self._unwritten:
-            return self._requests[0] if self._requests else None
-        if not self._requests:
-            return self._unwritten[0]
-        return min(self._requests[0], self._unwritten[0], key=lambda request: request.deadline)
-
-    def clear(self) -> list[InFlightRequest]:
-        """Take all requests: the connection ended."""
-        requests = [*self._requests, *self.take_written()]
-        self._requests.clear()
-        self.count = 0
-        return requests
+        return self[0] if self and self[0].deadline <= now else None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from kio.static.protocol import RequestPayload
 
@@ -34,7 +35,8 @@ class Request(Protocol):
         """
 
 
-class Completion(NamedTuple):
+@dataclass(slots=True, eq=False)
+class Completion:
     """The end of a request: a result or an error."""
 
     request: Any

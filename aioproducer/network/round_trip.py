@@ -23,17 +23,19 @@ class RoundTrip:
     ``connected``: the socket, as asyncio or uvloop gives it.
     """
 
+    __slots__ = ("_connected", "seconds", "stale_at")
+
     def __init__(self, connected: Any) -> None:
         self._connected = connected
-        self._asked = -math.inf
-        self._seconds: float | None = None
+        self.stale_at = -math.inf
+        """The clock's time at which :meth:`ask` is due."""
+        self.seconds: float | None = None
+        """The time as of the last question; see :func:`round_trip`."""
 
-    def seconds(self, now: float) -> float | None:
-        """The time at ``now``, in clock seconds; see :func:`round_trip`."""
-        if now - self._asked >= FRESH_FOR:
-            self._asked = now
-            self._seconds = round_trip(self._connected)
-        return self._seconds
+    def ask(self, now: float) -> None:
+        """Ask the system, at ``now``."""
+        self.stale_at = now + FRESH_FOR
+        self.seconds = round_trip(self._connected)
 
 
 def round_trip(connected: Any) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from aioproducer.errors import BrokerConnectionError, RequestTimeoutError
@@ -24,28 +24,33 @@ class ConnectionTimeouts:
     request_timeout: float
     max_idle: float
     clock: RunningClock
-    _next: float = _NEVER
+    look_at: float = _NEVER
     """No connection is overdue or idle before this moment; often none is at it either."""
+    shortest: float = field(init=False)
+    """Seconds after which a request or an idle connection is late at the earliest."""
     _lost: float = 0.0
     """The time that the clock had left out at the last look; connections age in it as well."""
 
+    def __post_init__(self) -> None:
+        self.shortest = min(self.request_timeout, self.max_idle)
+
     def connection_tried(self, now: float) -> None:
         """An attempt to connect began at ``now``."""
-        self._next = min(self._next, now + _SLOW)
+        self.look_at = min(self.look_at, now + _SLOW)
 
     def connection_opened(self, now: float) -> None:
         """A connection takes requests from ``now`` on."""
-        self._next = min(self._next, now + self.max_idle)
+        self.look_at = min(self.look_at, now + self.max_idle)
 
     def request_sent(self, now: float) -> None:
-        """A request was sent at ``now``."""
-        self._next = min(self._next, now + self.request_timeout, now + self.max_idle)
+        """A request was sent at ``now``, and :attr:`look_at` is too late for it."""
+        self.look_at = now + self.shortest
 
     def next(self) -> float | None:
         """The moment to look at the connections; None: there are none."""
-        if self._next == _NEVER:
+        if self.look_at == _NEVER:
             return None
-        return self._next if self.clock.lost == self._lost else -_NEVER
+        return self.look_at if self.clock.lost == self._lost else -_NEVER
 
     def poll(self, connections: Iterable[Connection], now: float) -> float | None:
         """End the connections that are overdue or idle; the moment to look again, if any."""
@@ -53,7 +58,7 @@ class ConnectionTimeouts:
         if due is None or now < due:
             return due
         self._lost = self.clock.lost
-        self._next = min((self._check(each, now) for each in connections), default=_NEVER)
+        self.look_at = min((self._check(each, now) for each in connections), default=_NEVER)
         return self.next()
 
     def _check(self, connection: Connection, now: float) -> float:
@@ -120,8 +125,8 @@ class ConnectionTimeouts:
 
 
 def _timed_out(connection: Connection, request: InFlightRequest, now: float) -> RequestTimeoutError:
-    failed_to = "answer" if request.response else "read"
+    failed_to = "answer" if request.answered else "read"
     return RequestTimeoutError(
-        f"{connection.node} did not {failed_to} a {request.label} request within "
+        f"{connection.node} did not {failed_to} a {request.form.label} request within "
         f"{duration(now - request.sent)} (request_timeout_ms), so its connection was closed"
     )

@@ -297,7 +297,7 @@ class BatchSender(Requester):
     def _send(self, node: int, batches: Sequence[ProducerBatch], now: float) -> None:
         request = self._builder.build(batches, now)
         if request is not None:
-            self._client.send(node, request)
+            self._client.send(node, request, now)
 
     def completed(self, completion: Completion, now: float) -> None:
         """Take the response to a produce request, or the error in its place."""

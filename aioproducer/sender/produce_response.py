@@ -172,4 +172,4 @@ def read_usual_response(
     whole = at + _END.size == len(body) and not tags and len(results) == len(batches)
     if not whole or not 0 <= pause <= _LONGEST_PAUSE_MS:
         return None
-    return UsualResponse(ProduceResults(results, {}, {}), pause / 1000)
+    return ProduceResults(results, {}, {}), pause / 1000

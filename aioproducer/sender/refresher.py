@@ -112,7 +112,7 @@ class MetadataRefresher(Requester):
         if not self._client.ready(node, now):
             return None
         asked, detailed = self._metadata.start(now), frozenset(self._metadata.detailed)
-        self._client.send(node.id, MetadataRequest(asked, detailed))
+        self._client.send(node.id, MetadataRequest(asked, detailed), now)
         return None
 
     def _refuse_waiting(self) -> None:

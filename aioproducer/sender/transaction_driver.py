@@ -144,7 +144,7 @@ class TransactionDriver(Requester):
             request, self._manager.handle, self._settings.transaction_timeout_ms
         )
         channel.source.sent(request)
-        self._client.send(node.id, channel.in_flight)
+        self._client.send(node.id, channel.in_flight, now)
         return None
 
     def _failed_anew(self, channel: _Channel, request: CoordinatorRequest, node: Peer) -> bool:

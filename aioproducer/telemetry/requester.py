@@ -148,9 +148,10 @@ class TelemetryRequester(Requester):
         states = self._states
         if states.state is TelemetryState.SUBSCRIPTION_NEEDED:
             states.asked()
-            self._client.send(node, GetTelemetrySubscriptionsRequest(states.client_instance_id))
+            request = GetTelemetrySubscriptionsRequest(states.client_instance_id)
+            self._client.send(node, request, now)
         elif self._made is not None:
-            self._push(node, self._made)
+            self._push(node, self._made, now)
         elif self._preparation is None:
             self._preparation = self._owner.start(self._prepare(), "aioproducer-telemetry")
         return None
@@ -198,7 +199,7 @@ class TelemetryRequester(Requester):
         self._settled = False
         self._wakeup.wake()
 
-    def _push(self, node: NodeId, made: MadePayload) -> None:
+    def _push(self, node: NodeId, made: MadePayload, now: float) -> None:
         states = self._states
         assert states.subscription is not None
         assert states.client_instance_id is not None
@@ -210,7 +211,7 @@ class TelemetryRequester(Requester):
             made.payload.data,
         )
         states.pushed()
-        self._client.send(node, request)
+        self._client.send(node, request, now)
 
     def _drop_payload(self) -> None:
         """Make the next payload anew."""

@@ -68,7 +68,6 @@ def test_every_module_of_a_pure_room_is_meant() -> None:
             "login",
             "resolve",
             "round_trip",
-            "stream",
             "timeouts",
             "transport",
         },

@@ -14,7 +14,7 @@ import pytest
 from aioproducer import Producer, ProducerBrokenError
 from aioproducer.accumulator.memory_quota import MemoryQuota
 from aioproducer.accumulator.partition import Backlog
-from aioproducer.network.connection import Connection
+from aioproducer.metrics import ProducerMetrics
 from aioproducer.sender.batch_sender import BatchSender, ProduceResponses
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ PLACES = {
     "sender": (BatchSender, "step"),
     "outcomes": (ProduceResponses, "take"),
     "admission": (MemoryQuota, "grant"),
-    "reader": (Connection, "_read_frame"),
+    "reader": (ProducerMetrics, "response_received"),
     "drain of a batch": (Backlog, "take"),
 }
 

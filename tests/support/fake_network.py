@@ -79,7 +79,7 @@ class FakeNetwork:
     def forget_except(self, nodes: Iterable[NodeId]) -> None:
         pass
 
-    def send(self, node: NodeId, request: Any) -> None:
+    def send(self, node: NodeId, request: Any, now: float) -> None:
         self.sent.append((node, request))
         if request.answered:
             self.waiting[node] = self.in_flight(node) + 1

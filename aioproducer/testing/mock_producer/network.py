@@ -108,9 +108,8 @@ class InMemoryNetwork(NetworkClient):
 
     # --- requests --------------------------------------------------------------------------
 
-    def send(self, node: NodeId, request: Any) -> None:
+    def send(self, node: NodeId, request: Any, now: float) -> None:
         """Take a request to the cluster."""
-        now = self.clock()
         if isinstance(request, ProduceRequest):
             for each in request.batches:
                 self.metrics.request_sent(node, len(each.data), now)

@@ -50,8 +50,8 @@ def requests_forgotten_with_their_connection(patch: Patch) -> None:
     def mutant(run: Any) -> Any:
         async def ran(self: Connection) -> Any:
             reason = await run(self)
-            if self.in_flight._requests:
-                self.in_flight._requests.popleft()
+            if self.in_flight:
+                self.in_flight.popleft()
             return reason
 
         return ran

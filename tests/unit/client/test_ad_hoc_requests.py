@@ -61,7 +61,7 @@ class Client:
         self.tried.append(node.id)
         return node.id in self.usable
 
-    def send(self, node: NodeId, inquiry: AdHocRequest) -> None:
+    def send(self, node: NodeId, inquiry: AdHocRequest, now: float) -> None:
         self.asked.append((node, inquiry))
 
     def refusal(self, nodes: Iterable[Peer]) -> AuthenticationError | None:

@@ -16,7 +16,7 @@ from aioproducer.errors import (
 from aioproducer.metrics import ProducerMetrics
 from aioproducer.metrics.names import GAUGES
 from aioproducer.model import Node
-from aioproducer.network.apis import Api, BrokerVersions, response_type
+from aioproducer.network.apis import Api, BrokerVersions, request_module
 from aioproducer.network.client import NetworkClient
 from aioproducer.network.connection import (
     Connection,
@@ -25,6 +25,7 @@ from aioproducer.network.connection import (
     ConnectionState,
 )
 from aioproducer.network.connection_states import ClientSettings
+from aioproducer.network.frames import request_form
 from aioproducer.network.in_flight import InFlightRequest, InFlightRequests
 from aioproducer.network.transport import SocketSettings
 from aioproducer.runtime.running_clock import RunningClock
@@ -45,6 +46,9 @@ SETTINGS = ClientSettings(
     reconnect_backoff_max=4.0,
     max_idle=540.0,
 )
+
+
+METADATA = request_form(request_module(Api.METADATA, 9).MetadataRequest, "c")
 
 
 class FakeConnection:
@@ -76,15 +80,15 @@ class FakeConnection:
         return self.state is ConnectionState.READY and not self.aborted
 
     def send(
-        self, api: Api, payload: Any, context: Any, *, timeout: float, answered: bool = True
+        self, payload: Any, request: Any, now: float, *, timeout: float, answered: bool = True
     ) -> int:
-        self.last_used = self.clock() + self.clock.lost
+        self.last_used = now + self.clock.lost
         self._number += 1
         self.written.append(payload)
-        kind = response_type(Api.METADATA, 9) if answered else None
-        now = self.clock()
-        self.in_flight.add(
-            InFlightRequest(self._number, kind, context, now, now + timeout, "METADATA v9")
+        self.in_flight.append(
+            InFlightRequest(
+                request, self.node.id, self._number, METADATA, now, now + timeout, answered=answered
+            )
         )
         return 100
 
@@ -165,6 +169,10 @@ class ObservedClient:
             cast("Callable[..., Connection]", self._connect),
         )
 
+    def send(self, node: int, request: Ask) -> None:
+        """Send a request by the client, now."""
+        self.client.send(node, request, self.clock())
+
     def _connect(self, *given: Any, **named: Any) -> FakeConnection:
         self.connections.append(FakeConnection(*given, **named))
         return self.connections[-1]
@@ -205,17 +213,14 @@ class ObservedClient:
 
 def answer(connection: FakeConnection, response: Any = "response") -> None:
     """The broker answers the first request."""
-    requests = connection.in_flight.clear()
-    first, rest = requests[0], requests[1:]
-    for each in rest:
-        connection.in_flight.add(each)
+    first = connection.in_flight.popleft()
     connection.events.response(connection, first, response, 50, connection.clock())
 
 
 def asks_for_a_pause(world: ObservedClient, node: int, seconds: float) -> None:
     """Its answer to a request that was sent before does."""
     connection = next(each for each in world.connections[::-1] if each.node.id == node)
-    connection.send(Api.METADATA, "before", Ask("before"), timeout=1.0)
-    request = connection.in_flight.clear()[-1]
+    connection.send("before", Ask("before"), connection.clock(), timeout=1.0)
+    request = connection.in_flight.take_all()[-1]
     said = SimpleNamespace(throttle_time=timedelta(seconds=seconds))
     connection.events.response(connection, request, said, 100, connection.clock())

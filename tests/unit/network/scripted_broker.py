@@ -116,7 +116,7 @@ class Owner:
                 ready=lambda _: self.ready.set(),
                 renewed=lambda _: self.renewed.set(),
                 response=lambda *told: self.respond(*told),
-                written=lambda _, request: self.left.append(request.context),
+                written=lambda _, request: self.left.append(request.request),
                 anomaly=lambda _, what: self.anomalies.append(what),
             ),
             setup_timeout=LONG,
@@ -127,19 +127,19 @@ class Owner:
     def _on_response(
         self, _: Connection, request: InFlightRequest, response: Any, n: int, now: float
     ) -> None:
-        self.answers.put_nowait((request.context, response, n))
+        self.answers.put_nowait((request.request, response, n))
 
     def run(self) -> asyncio.Task[Any]:
         return asyncio.get_running_loop().create_task(self.connection.run())
 
-    def ask(self, context: str, *, answered: bool = True) -> int:
-        request = METADATA_V9.MetadataRequest(
+    def ask(self, name: str, *, answered: bool = True) -> int:
+        payload = METADATA_V9.MetadataRequest(
             topics=(),
             allow_auto_topic_creation=True,
             include_cluster_authorized_operations=False,
             include_topic_authorized_operations=False,
         )
-        return self.connection.send(Api.METADATA, request, context, timeout=30.0, answered=answered)
+        return self.connection.send(payload, name, self.now, timeout=30.0, answered=answered)
 
 
 @asynccontextmanager
@@ -173,7 +173,7 @@ async def broker(script: Script) -> AsyncIterator[Node]:
 
 
 def waiting(owner: Owner) -> list[str]:
-    return [request.context for request in owner.connection.in_flight.clear()]
+    return [request.request for request in owner.connection.in_flight.take_all()]
 
 
 def resolves_to(*addresses: tuple[str, int]) -> SocketSettings:

@@ -19,7 +19,6 @@ from aioproducer.network.apis import NO_FEATURES, Api, BrokerVersions, Features
 from aioproducer.network.connection import (
     Connection,
 )
-from aioproducer.network.request import Completion
 from tests.support.settling import settle
 from tests.unit.network.observed_client import (
     ONE,
@@ -119,7 +118,7 @@ async def test_the_last_error_of_each_broker_is_kept_until_it_answers(
 async def test_a_broker_that_moved_is_connected_at_its_new_address(world: ObservedClient) -> None:
     connection = await world.connected(ONE)
     for number in range(2):
-        world.client.send(1, Ask(f"ask {number}"))
+        world.send(1, Ask(f"ask {number}"))
     moved = Node(1, "elsewhere", 9092)
     assert not world.client.ready(moved, world.now), "full, so the address is looked at"
     assert len(connection.aborted) == 1
@@ -139,7 +138,7 @@ async def test_a_broker_whose_rack_alone_changed_has_not_moved(world: ObservedCl
 
 async def test_a_closed_client_connects_no_more(world: ObservedClient) -> None:
     connection = await world.connected(ONE)
-    world.client.send(1, Ask("ask"))
+    world.send(1, Ask("ask"))
     world.client.close()
     assert str(connection.aborted[0]) == "the client was closed"
     await settle()
@@ -162,14 +161,16 @@ async def test_a_connection_that_dies_of_a_bug_breaks_the_producer(world: Observ
 
 async def test_a_request_is_built_in_the_version_of_its_broker(world: ObservedClient) -> None:
     connection = await world.connected(ONE)
-    world.client.send(1, Ask("ask"))
+    world.send(1, Ask("ask"))
     assert connection.written == ["ask in v9"]
     assert world.client.in_flight(1) == world.client.total_in_flight() == 1
     woken = world.woken
     world.now += 2.5
     answer(connection)
     assert world.woken > woken
-    assert world.client.take_completed() == [Completion(Ask("ask"), 1, "response", None, 2.5)]
+    (ended,) = world.client.take_completed()
+    assert (ended.request, ended.node, ended.result) == (Ask("ask"), 1, "response")
+    assert (ended.error, ended.latency) == (None, 2.5)
     assert world.client.take_completed() == []
     assert world.client.in_flight(1) == 0
 
@@ -179,7 +180,7 @@ async def test_no_more_than_the_limit_is_in_flight_to_each_broker(world: Observe
     await world.connected(TWO)
     for number in range(2):
         assert world.client.can_send(1, world.now)
-        world.client.send(1, Ask(f"ask {number}"))
+        world.send(1, Ask(f"ask {number}"))
     assert not world.client.can_send(1, world.now)
     assert world.client.can_send(2, world.now)
     answer(connection)
@@ -190,7 +191,7 @@ async def test_a_request_without_answer_is_complete_when_it_has_left(world: Obse
     connection = await world.connected(ONE)
     for _ in range(2):
         assert world.client.can_send(1, world.now)
-        world.client.send(1, Ask("fire", answered=False))
+        world.send(1, Ask("fire", answered=False))
     assert world.client.in_flight(1) == 2
     assert not world.client.can_send(1, world.now)
     assert world.outcomes() == []
@@ -205,7 +206,7 @@ async def test_a_request_without_answer_that_does_not_leave_ends_its_connection(
     world: ObservedClient,
 ) -> None:
     connection = await world.connected(ONE)
-    world.client.send(1, Ask("fire", answered=False))
+    world.send(1, Ask("fire", answered=False))
     world.now += SETTINGS.request_timeout
     world.client.poll(world.now)
     (reason,) = connection.aborted
@@ -221,10 +222,10 @@ async def test_versions_without_a_way_to_ask_are_believed_when_they_are_told_aga
 ) -> None:
     """One damaged answer must not make a transaction impossible, say; a broker too old does."""
     first = await world.connected(ONE)
-    world.client.send(1, Ask("before", api=Api.PRODUCE))
+    world.send(1, Ask("before", api=Api.PRODUCE))
     error = UnsupportedVersionError("no topic ids")
     impossible = Ask("bad", Api.METADATA, error=error) if in_build else Ask("bad", Api.END_TXN)
-    world.client.send(1, impossible)
+    world.send(1, impossible)
     ((name, failure),) = world.outcomes()
     assert name == "bad"
     assert isinstance(failure, BrokerConnectionError)
@@ -238,9 +239,9 @@ async def test_versions_without_a_way_to_ask_are_believed_when_they_are_told_aga
 
     world.now += 10
     second = await world.connected(ONE)
-    world.client.send(1, Ask("before", api=Api.PRODUCE))
+    world.send(1, Ask("before", api=Api.PRODUCE))
     for _ in range(2):
-        world.client.send(1, impossible)
+        world.send(1, impossible)
     for name, failure in world.outcomes():
         assert name == "bad"
         assert isinstance(failure, UnsupportedVersionError)
@@ -257,7 +258,7 @@ async def test_versions_that_are_right_after_all_are_forgotten_to_have_been_wron
         if connection.aborted:
             world.now += 10
             connection = await world.connected(ONE)
-        world.client.send(1, request)
+        world.send(1, request)
         await settle()
         assert bool(connection.aborted) is ends
     assert not any(isinstance(said, UnsupportedVersionError) for _, said in world.outcomes())
@@ -268,8 +269,8 @@ async def test_an_answer_that_cannot_be_true_has_no_effect(
     world: ObservedClient, wrong: Exception
 ) -> None:
     connection = await world.connected(ONE)
-    world.client.send(1, Ask("ask"))
-    request = connection.in_flight.complete_next(1)
+    world.send(1, Ask("ask"))
+    request = connection.in_flight.take(1)
     with pytest.raises(ProtocolError, match=str(wrong)):
         connection.events.response(connection, request, Wrong(wrong), 100, connection.clock())
     assert world.outcomes() == []
@@ -295,9 +296,9 @@ async def test_all_that_is_in_flight_fails_with_its_connection_in_order(
 ) -> None:
     connection = await world.connected(ONE)
     other = await world.connected(TWO)
-    world.client.send(2, Ask("elsewhere"))
+    world.send(2, Ask("elsewhere"))
     for number in range(2):
-        world.client.send(1, Ask(f"ask {number}"))
+        world.send(1, Ask(f"ask {number}"))
     reason = BrokerConnectionError("broken")
     woken = world.woken
     await connection.breaks(reason)
@@ -310,7 +311,7 @@ async def test_all_that_is_in_flight_fails_with_its_connection_in_order(
 async def test_requests_of_the_handshake_are_nobodys_business(world: ObservedClient) -> None:
     world.client.connect(ONE, world.now)
     await settle()
-    world.connections[0].send(Api.API_VERSIONS, None, None, timeout=1)
+    world.connections[0].send(None, None, world.now, timeout=1)
     await world.connections[0].breaks()
     assert world.client.take_completed() == []
 
@@ -326,9 +327,9 @@ async def test_the_least_loaded_broker(world: ObservedClient) -> None:
     nodes = (ONE, TWO, THREE)
     for node in nodes:
         await world.connected(node)
-    world.client.send(1, Ask("a"))
-    world.client.send(1, Ask("b"))
-    world.client.send(2, Ask("c"))
+    world.send(1, Ask("a"))
+    world.send(1, Ask("b"))
+    world.send(2, Ask("c"))
     assert world.client.least_loaded(nodes, world.now) == THREE
     assert world.client.least_loaded((ONE, TWO), world.now) == TWO
     assert world.client.least_loaded((ONE,), world.now) is None, "it is full"
@@ -345,7 +346,7 @@ async def test_connected_before_connecting_before_unconnected_before_none(
     await settle()
     assert world.client.least_loaded((ONE, TWO), world.now) == TWO, "it is on its way"
     await world.connected(THREE)
-    world.client.send(3, Ask("a"))
+    world.send(3, Ask("a"))
     assert world.client.least_loaded((ONE, TWO, THREE), world.now) == THREE
     await world.connections[0].breaks()
     assert world.client.least_loaded((TWO,), world.now) is None, "its backoff lasts"
@@ -424,3 +425,27 @@ async def test_the_newest_features_are_kept_whichever_broker_tells_them(
     await world.connections[0].breaks()
     world.now += 10
     assert await tells(ONE, NO_FEATURES) == new, "it does not tell"
+
+
+async def test_requests_are_logged_soon_after_the_application_wants_it(
+    world: ObservedClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    def logged() -> list[str]:
+        connection = world.connections[-1]
+        caplog.clear()
+        world.send(1, Ask("ask"))
+        answer(connection)
+        return [each.getMessage() for each in caplog.records]
+
+    caplog.set_level(logging.INFO, "aioproducer")
+    await world.connected(ONE)
+    assert logged() == []
+    caplog.set_level(logging.DEBUG, "aioproducer")
+    world.now += 0.5
+    assert logged() == [
+        "Ask to broker 1 (host1:9092): 100 bytes",
+        "METADATA v9 answered by broker 1 (host1:9092) after 0.0 ms",
+    ]
+    caplog.set_level(logging.INFO, "aioproducer")
+    world.now += 0.5
+    assert logged() == []

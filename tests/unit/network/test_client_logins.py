@@ -124,7 +124,7 @@ async def test_a_refused_renewal_backs_off_as_a_refused_login(world: ObservedCli
 
 async def test_what_was_in_flight_is_not_refused_with_the_login(world: ObservedClient) -> None:
     connection = await world.connected(ONE)
-    world.client.send(1, Ask("first"))
+    world.send(1, Ask("first"))
     await connection.breaks(REFUSED)
     ((name, error),) = world.outcomes()
     assert name == "first"

@@ -15,9 +15,7 @@ from kio.serial import entity_reader
 
 from aioproducer.errors import BrokerConnectionError
 from aioproducer.network.apis import Api, request_module
-from aioproducer.network.connection import (
-    ConnectionState,
-)
+from aioproducer.network.connection import ConnectionState, ResponseStream
 from aioproducer.network.transport import SocketSettings
 from tests.unit.network.scripted_broker import (
     API_VERSIONS,
@@ -93,6 +91,32 @@ async def test_responses_are_matched_in_order_however_they_are_cut(chunk: int) -
         assert owner.connection.last_used == 109.0
         assert len(owner.connection.in_flight) == 0
         running.cancel()
+
+
+BEHIND_A_BYTE = b"\0\0\0\x08\xb0" + bytes(7) + b"\0\0\x08\x00" + bytes(0x800) + b"\0\0\0\xa1"
+"""Responses: behind their first byte, they look like one response of 0x8b0 bytes."""
+
+
+@pytest.mark.parametrize(
+    ("pieces", "lengths"),
+    [
+        ([b"\0\0\0\5whole"], [5]),
+        ([b"\0\0\0\4four\0\0\0\5"], [4]),
+        ([b"\0\0\0\4four\0\0\0\4", b"four", b"\0\0\0\4four"], [4, 4, 4]),
+        ([b"\0\0\0\4", b"\0\0\0\4", b"\0\0\0\4four"], [4, 4]),
+        ([BEHIND_A_BYTE[:1], BEHIND_A_BYTE[1:] + bytes(161)], [8, 0x800, 161]),
+    ],
+)
+async def test_a_piece_is_a_response_only_where_one_begins(
+    pieces: list[bytes], lengths: list[int]
+) -> None:
+    bodies: list[bytes] = []
+    stream = ResponseStream(asyncio.get_running_loop(), bodies.append, lambda: None)
+    for piece in pieces:
+        stream.data_received(piece)
+    assert [len(body) for body in bodies] == lengths
+    assert stream.is_open
+    assert stream.pieces == len(pieces)
 
 
 async def test_a_request_without_answer_is_not_waited_for() -> None:
@@ -177,8 +201,8 @@ async def test_socket_options() -> None:
         owner = Owner(node, socket=SocketSettings(20_000, 30_000))
         running = owner.run()
         await owner.ready.wait()
-        assert owner.connection._writer is not None
-        sock = owner.connection._writer.get_extra_info("socket")
+        assert owner.connection._stream is not None
+        sock = owner.connection._stream.transport.get_extra_info("socket")
         assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         assert 20_000 <= sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) <= 80_000
@@ -294,8 +318,8 @@ def test_sending_on_a_connection_that_just_ended_fails_with_it(
             running = owner.run()
             await owner.ready.wait()
             owner.ask("before")
-            assert owner.connection._writer is not None
-            owner.connection._writer.transport.abort()
+            assert owner.connection._stream is not None
+            owner.connection._stream.transport.abort()
             assert not owner.connection.usable
             for _ in range(3):
                 owner.ask("after")

@@ -159,10 +159,10 @@ async def test_bytes_left_over_behind_what_is_read_at_once_are_told_too() -> Non
         owner = Owner(node)
         running = owner.run()
         await owner.ready.wait()
-        request = request_module(Api.PRODUCE, 9).ProduceRequest(
+        payload = request_module(Api.PRODUCE, 9).ProduceRequest(
             transactional_id=None, acks=i16(1), timeout=NOTHING, topic_data=()
         )
-        owner.connection.send(Api.PRODUCE, request, "produce", timeout=30.0, answered=True)
+        owner.connection.send(payload, "produce", owner.now, timeout=30.0)
         name, answer, _ = await owner.answers.get()
         assert (name, type(answer)) == ("produce", kind)
         assert owner.anomalies == ["PRODUCE v9 responses end with unknown bytes"]
@@ -256,11 +256,11 @@ async def test_nothing_is_sent_any_more_once_there_is_doubt(end: str) -> None:
         running = owner.run()
         await owner.ready.wait()
         assert owner.connection.usable
-        assert owner.connection._reader is not None
+        assert owner.connection._stream is not None
         if end == "garbage":
-            owner.connection._reader.feed_data(b"\xff\xff\xff\xff")
+            owner.connection._stream.data_received(b"\xff\xff\xff\xff")
         else:
-            owner.connection._reader.feed_eof()
+            owner.connection._stream.eof_received()
         assert not owner.connection.usable, "though the connection has not noticed yet"
         assert isinstance(await asyncio.wait_for(running, LONG), NetworkError)
 

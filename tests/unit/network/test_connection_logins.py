@@ -186,7 +186,7 @@ async def test_an_answer_in_the_wrong_order_ends_the_connection_and_nothing_is_a
         await owner.ready.wait()
         owner.ask("first")
         assert isinstance(await running, ProtocolError)
-        contexts = [each.context for each in owner.connection.in_flight.clear()]
+        contexts = [each.request for each in owner.connection.in_flight.take_all()]
         assert "first" in contexts
         assert owner.answers.empty()
 

@@ -22,7 +22,7 @@ PATIENCE = 30.0
 PARENT = """
     import asyncio, os, ssl, sys, time, warnings
 
-    from aioproducer.network.stream import ResponseProtocol, ResponseReader
+    from aioproducer.network.connection import ResponseStream
 
     warnings.simplefilter("ignore", DeprecationWarning)
     port, authority, loop_name = int(sys.argv[1]), sys.argv[2], sys.argv[3]
@@ -33,9 +33,9 @@ PARENT = """
     async def main():
         context = ssl.create_default_context(cafile=authority) if authority else None
         loop, answers = asyncio.get_running_loop(), asyncio.Queue()
-        reader = ResponseReader(loop, answers.put_nowait)
+        stream = ResponseStream(loop, answers.put_nowait, lambda: None)
         transport, _ = await loop.create_connection(
-            lambda: ResponseProtocol(reader, loop, lambda: None), "127.0.0.1", port, ssl=context
+            lambda: stream, "127.0.0.1", port, ssl=context
         )
         transport.write(frame(b"before"))
         assert await answers.get() == b"before"

@@ -11,9 +11,9 @@ from tests.unit.network.observed_client import ONE, SETTINGS, Ask, ObservedClien
 
 async def test_a_request_without_answer_in_time_ends_its_connection(world: ObservedClient) -> None:
     connection = await world.connected(ONE)
-    world.client.send(1, Ask("slow"))
+    world.send(1, Ask("slow"))
     world.now += 10
-    world.client.send(1, Ask("later"))
+    world.send(1, Ask("later"))
     assert world.client.poll(world.now) == 1030.0
     world.now = 1029.999
     world.client.poll(world.now)
@@ -35,7 +35,7 @@ async def test_a_connection_that_is_not_used_for_long_is_closed(world: ObservedC
     world.now = 1001.0
     assert world.client.poll(world.now) == 1540.0
     world.now = 1100.0
-    world.client.send(1, Ask("ask"))
+    world.send(1, Ask("ask"))
     assert world.client.poll(world.now) == 1130.0
     answer(connection)
     assert world.client.poll(world.now) == 1130.0, "it does not look again before"
@@ -52,7 +52,7 @@ async def test_a_connection_that_is_not_used_for_long_is_closed(world: ObservedC
 async def test_waiting_for_an_answer_is_no_idleness() -> None:
     world = ObservedClient(SETTINGS._replace(max_idle=5.0))
     connection = await world.connected(ONE)
-    world.client.send(1, Ask("ask"))
+    world.send(1, Ask("ask"))
     world.now += 20
     assert world.client.poll(world.now) == 1030.0
     assert connection.aborted == []
@@ -79,7 +79,7 @@ async def test_poll_leaves_a_connection_that_is_being_set_up_alone(world: Observ
 @pytest.mark.parametrize("seconds", [1.0, 60.0, 500.0])
 async def test_a_stop_does_not_make_a_request_late(world: ObservedClient, seconds: float) -> None:
     connection = await world.connected(ONE)
-    world.client.send(1, Ask("ask"))
+    world.send(1, Ask("ask"))
     world.now += 20.0
     world.stop(seconds)
     world.client.poll(world.clock())
@@ -107,7 +107,7 @@ async def test_a_request_that_nothing_can_answer_any_more_is_not_waited_for(
 ) -> None:
     """A firewall forgets a connection as the broker does, and nothing tells the client."""
     connection = await world.connected(ONE)
-    world.client.send(1, Ask("ask"))
+    world.send(1, Ask("ask"))
     world.stop(900.0)
     world.client.poll(world.clock())
     assert connection.aborted

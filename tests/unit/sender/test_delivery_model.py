@@ -166,7 +166,7 @@ class ConnectedBrokers(FakeNetwork):
     def in_flight(self, node: NodeId) -> int:
         return len(self.connections[int(node)])
 
-    def send(self, node: NodeId, request: Any) -> None:
+    def send(self, node: NodeId, request: Any, now: float) -> None:
         assert self.can_send(node, 0.0)
         data: list[tuple[int, bytes]] = []
         if isinstance(request, ProduceRequest):
