@@ -178,12 +178,16 @@ class MemoryQuota:
             return False
         return now - self.silent_since(node) >= STUCK_AFTER
 
-    def allocate(self, partition: Partition, size: int, now: float) -> bytearray | None:
-        """Memory for a batch of ``partition``; None: no memory, or earlier waiters of its node."""
-        return None if partition.leader in self._waiting else self._allocate(partition, size, now)
+    def allocate(
+        self, partition: Partition, size: int, now: float, *, granted: bool = False
+    ) -> bytearray | None:
+        """Memory for a batch of ``partition``; None: no memory, or earlier waiters of its node.
 
-    def _allocate(self, partition: Partition, size: int, now: float) -> bytearray | None:
+        ``granted``: it is the turn of ``partition`` among the waiters.
+        """
         node = partition.leader
+        if node in self._waiting and not granted:
+            return None
         used_by = self._pool.quota.used_by
         reserved = self._collecting is not None and self._collecting != (node,)
         if reserved and size > self._pool.quota.part - used_by.get(node, 0):
@@ -274,7 +278,7 @@ class MemoryQuota:
                 self._waits_no_more(node)
                 continue
             partition, needed, since = first
-            buffer = self._allocate(partition, needed, now)
+            buffer = self.allocate(partition, needed, now, granted=True)
             if buffer is None:
                 if self._collecting is None and self._exceeds_part(needed):
                     self._collecting = (node,)

@@ -189,7 +189,9 @@ class RecordAccumulator:
     def _open_batch(
         self, partition: Partition, growth: BatchGrowth, record: SerializedRecord, now: float
     ) -> ProducerBatch | None:
-        needed = self._sizes.checked(record)
+        needed = batch_size_bound(record.key, record.value, record.headers)
+        if needed > self._sizes.most:
+            self._sizes.refuse(record, needed)
         if partition.pending:
             return None
         size = self.batches.next_size(partition, record.topic, growth, needed)

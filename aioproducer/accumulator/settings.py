@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from aioproducer.accumulator.batch_growth import BatchGrowth
 from aioproducer.accumulator.pending_records import SerializedRecord
@@ -56,7 +56,8 @@ class BatchSizes:
         self._expansion = expansion
         self._limits: dict[str, int] = {}
         """The most bytes of a batch, for the topics whose brokers refused larger ones."""
-        self._most = min(settings.max_request_size, settings.memory)
+        self.most = min(settings.max_request_size, settings.memory)
+        """Bytes of the largest batch."""
 
     def full(self, topic: str, growth: BatchGrowth) -> int:
         """Bytes of the next full batch."""
@@ -97,8 +98,12 @@ class BatchSizes:
         Raises :class:`RecordTooLargeError`.
         """
         needed = batch_size_bound(record.key, record.value, record.headers)
-        if needed <= self._most:
-            return needed
+        if needed > self.most:
+            self.refuse(record, needed)
+        return needed
+
+    def refuse(self, record: SerializedRecord, needed: int) -> NoReturn:
+        """Raise the error of ``record``, for which no batch is large enough."""
         limit, option = self._settings.max_request_size, "max_request_size"
         if needed <= limit:
             limit, option = self._settings.memory, "the share of buffer_memory that batches may use"

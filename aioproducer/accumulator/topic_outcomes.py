@@ -44,18 +44,14 @@ class TopicOutcomes:
         """Records that were acknowledged."""
         self.failed_records = 0
         """Records that failed, whatever the reason."""
+        self.fails = False
+        """True if any topic fails."""
         self._failing: dict[str, FailingTopic] = {}
 
     @property
     def failing(self) -> Mapping[str, FailingTopic]:
         """The topics that fail."""
         return MappingProxyType(self._failing)
-
-    def delivered(self, topic: str, records: int) -> None:
-        """Note that ``records`` of ``topic`` were acknowledged."""
-        self.delivered_records += records
-        if self._failing:
-            self._failing.pop(topic, None)
 
     def failed(
         self,
@@ -75,7 +71,9 @@ class TopicOutcomes:
             known = self._failing.get(topic)
             since = now if known is None else known.since
             self._failing[topic] = FailingTopic(since, now, error)
+            self.fails = True
 
     def forget(self, topic: str) -> None:
-        """Forget the failures of a topic that is not used any more."""
+        """Forget the failures of a topic that passes, or is not used any more."""
         self._failing.pop(topic, None)
+        self.fails = bool(self._failing)

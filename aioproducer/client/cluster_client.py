@@ -311,6 +311,7 @@ class ClusterClient:
             if late_at is not None and now >= late_at:
                 await sockets_read(self._client.received)
                 self._client.poll(now)
+                now = self._wakeup.turn()  # the process may have been stopped meanwhile
             self._take_completed(now)
             due = self._requests.step(now)
             late_at = self._client.next_timeout()

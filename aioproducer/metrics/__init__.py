@@ -10,6 +10,7 @@ from aioproducer.metrics.producer_metrics import (
     MetricsSnapshot,
     ProducerMetrics,
     SentBatch,
+    SentRecords,
     TransactionCall,
 )
 
@@ -19,5 +20,6 @@ __all__ = [
     "MetricsSnapshot",
     "ProducerMetrics",
     "SentBatch",
+    "SentRecords",
     "TransactionCall",
 ]

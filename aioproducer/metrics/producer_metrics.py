@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias, TypedDict
 
 from aioproducer.metrics.latency_histogram import Latencies
@@ -14,6 +14,9 @@ __all__ = ["Latencies", "MetricsSnapshot", "ProducerMetrics", "TransactionCall"]
 
 Mark: TypeAlias = tuple[int, int]
 """The index of a record in its batch, and the wall clock's nanoseconds of its ``send()``."""
+
+SentRecords: TypeAlias = tuple[int, Sequence[Mark]]
+"""The number of records of a batch, and its marks."""
 
 SentBatch: TypeAlias = tuple[str, int, int, int, int, float]
 """A batch in a produce request: its topic, records, size as it is sent, size before compression,
@@ -76,16 +79,17 @@ class ProducerMetrics:
         additions += ((client.records_per_request, in_request, 1),)
         add_each(additions)
 
-    def records_delivered(self, count: int, marks: Sequence[Mark], now_ns: int, now: float) -> None:
-        """A batch of ``count`` records was delivered, at ``now_ns`` by the wall clock."""
+    def records_delivered(self, batches: Iterable[SentRecords], now_ns: int, now: float) -> None:
+        """Batches were delivered, at ``now_ns`` by the wall clock."""
         windows = self._windows
         counts = windows.current if now < windows.ends else windows.at(now)
-        latency, end = counts.client.record_latency, count
+        latency = counts.client.record_latency
         additions: list[Addition] = []
-        for first, sent_ns in reversed(marks):
-            if first < end:
-                additions += ((latency, (now_ns - sent_ns) / 1e9, end - first),)
-                end = first
+        for end, marks in batches:
+            for first, sent_ns in reversed(marks):
+                if first < end:
+                    additions += ((latency, (now_ns - sent_ns) / 1e9, end - first),)
+                    end = first
         add_each(additions)
 
     def record_waited(self, seconds: float, now: float) -> None:

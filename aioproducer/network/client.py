@@ -294,9 +294,13 @@ class NetworkClient:
         """The moment at which :meth:`poll` is due, if any."""
         return self._timeouts.next()
 
-    def received(self) -> int:
-        """The number of pieces that the open connections have received."""
-        return sum(connection.received for connection in self._connections())
+    def received(self) -> tuple[int, float]:
+        """The pieces that the open connections have received, and the seconds of stops so far.
+
+        While either grows, more may have arrived.
+        """
+        pieces = sum(connection.received for connection in self._connections())
+        return pieces, self.clock.lost
 
     def _connections(self) -> Iterator[Connection]:
         states = self._nodes.values()

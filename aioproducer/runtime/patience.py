@@ -16,11 +16,11 @@ _MOST_READINGS: Final = 100
 """A peer that never stops sending delays a judgement by so many readings."""
 
 
-async def sockets_read(received: Callable[[], int]) -> None:
-    """Let the loop read what had arrived before this call.
+async def sockets_read(received: Callable[[], object]) -> None:
+    """Let the loop read what had arrived before this call, or before a stop during it.
 
-    One turn reads a part of a long response, so turns follow until ``received``, a count of pieces,
-    stays the same.
+    One turn reads a part of a long response, so turns follow until ``received``, a count of pieces
+    and of stops, stays the same.
     """
     for _ in range(_MOST_READINGS):
         before = received()

@@ -133,6 +133,7 @@ class ProduceResponses:
                 else:
                     offset, appended = result.base_offset, result.log_append_time_ms
                     deliver(batch, offset, appended, result.log_start_offset, now)
+        self._reports.count_delivered(now)
 
     def _settle_unusual(
         self, batch: ProducerBatch, result: PartitionResult | None, node: NodeId, now: float

@@ -108,7 +108,10 @@ class BatchCompleter:
             self._settle_aside(batch, base_offset, now)
         self._reports.delivered(batch, now)
         batch.deliver(base_offset, log_append_time_ms, log_start_offset)
-        self._outcomes.delivered(batch.topic_partition.topic, batch.builder.count)
+        outcomes = self._outcomes
+        outcomes.delivered_records += batch.builder.count
+        if outcomes.fails:
+            outcomes.forget(batch.topic_partition.topic)
         self._batches.complete(batch, now)
         if self._sequence_numbers.breaks:
             self._sequence_numbers.delivered(batch.topic_partition, batch.order)

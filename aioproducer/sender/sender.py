@@ -77,6 +77,7 @@ class Sender:
                 if self._late_at is not None and now >= self._late_at:
                     await sockets_read(self._client.received)
                     self._judge(now)
+                    now = wakeup.turn()  # the process may have been stopped meanwhile
                     wakeup.whole = True
                 if (
                     wakeup.whole

@@ -97,7 +97,7 @@ class FakeNetwork:
     def next_timeout(self) -> float | None:
         return self.due
 
-    def received(self) -> int:
+    def received(self) -> object:
         return 0
 
     def barriers(self) -> list[Any]:

@@ -62,7 +62,7 @@ def trouble(m: ProducerMetrics) -> None:
 
 
 def latencies(m: ProducerMetrics) -> None:
-    m.records_delivered(4, [(0, 1_000_000), (1, 11_000_000)], 21_000_000, START)
+    m.records_delivered([(4, [(0, 1_000_000), (1, 11_000_000)])], 21_000_000, START)
     m.record_waited(0.3, START)
 
 
