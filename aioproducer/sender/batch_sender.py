@@ -104,14 +104,19 @@ class ProduceResponses:
         """Settle the batches of ``request`` by its response, or by the error in its place."""
         if self._reports.observed.observer is not None:
             self._reports.request_ended(request, completion)
-        error, node, deliver = completion.error, completion.node, self._completer.deliver
-        if type(completion.result) is list:  # as usual
+        if type(completion.result) is list:
             places: list[Place] = completion.result
+            deliver = self._completer.deliver
             for (batch, _), place in zip(request.batches, places, strict=True):
                 batch.lent = False
                 if not batch.done:
                     deliver(batch, *place, now)
-            return
+        else:
+            self._take_unusual(request, completion, now)
+        self._reports.count_delivered(now)
+
+    def _take_unusual(self, request: ProduceRequest, completion: Completion, now: float) -> None:
+        error, node, deliver = completion.error, completion.node, self._completer.deliver
         results: Mapping[ProducerBatch, PartitionResult] = {}
         if error is None and request.acks:
             produced: ProduceResults = completion.result
@@ -133,7 +138,6 @@ class ProduceResponses:
                 else:
                     offset, appended = result.base_offset, result.log_append_time_ms
                     deliver(batch, offset, appended, result.log_start_offset, now)
-        self._reports.count_delivered(now)
 
     def _settle_unusual(
         self, batch: ProducerBatch, result: PartitionResult | None, node: NodeId, now: float
