@@ -323,10 +323,10 @@ class ClusterClient:
         for completion in self._client.take_completed():
             self._requests.completed(completion, now)
 
-    def _take_response(self) -> None:
+    def _take_response(self, now: float) -> None:
         """Take a response in the callback that brought it."""
         try:
-            self._take_completed(self.clock())
+            self._take_completed(now)
         except BaseException as error:
             self._wakeup.fail(error)
         else:

@@ -97,15 +97,19 @@ class Features(NamedTuple):
 NO_FEATURES: Final = Features()
 
 
-class BrokerVersions:
-    """The versions of one broker. Source: Kafka's ``NodeApiVersions``."""
+class BrokerVersions(dict[Api, int]):
+    """The versions to speak with one broker. Source: Kafka's ``NodeApiVersions``.
+
+    The version of a request is the highest that both sides speak. A request that they have no
+    version of in common raises :class:`UnsupportedVersionError`.
+    """
 
     def __init__(
         self, ranges: Iterable[tuple[int, int, int]], features: Features = NO_FEATURES
     ) -> None:
+        super().__init__()
         self.features = features
         self._ranges = {key: (lowest, highest) for key, lowest, highest in ranges}
-        self._chosen: dict[Api, int] = {}
 
     @property
     def known(self) -> bool:
@@ -134,14 +138,7 @@ class BrokerVersions:
         if lowest > highest:
             raise ProtocolError(f"the broker supports {api.name} versions {lowest} to {highest}")
 
-    def choose(self, api: Api) -> int:
-        """The highest version that both sides speak. Raises :class:`UnsupportedVersionError`."""
-        chosen = self._chosen.get(api)
-        if chosen is None:
-            chosen = self._chosen[api] = self._choose(api)
-        return chosen
-
-    def _choose(self, api: Api) -> int:
+    def __missing__(self, api: Api) -> int:
         lowest, highest = SUPPORTED[api]
         theirs = self._ranges.get(api)
         if theirs is None:
@@ -153,6 +150,7 @@ class BrokerVersions:
                 f"this client {lowest} to {highest}: a newer broker (Kafka 2.1 or "
                 "later) or client is needed"
             )
+        self[api] = chosen
         return chosen
 
 

@@ -57,9 +57,9 @@ class NetworkClient:
     metrics: ProducerMetrics
     connect_to: Callable[..., Connection] = Connection
     """Makes a connection; it takes the arguments of :class:`Connection`."""
-    responded: Callable[[], None] = field(init=False)
-    """Called when a response has completed a request, instead of ``wake``, which it is at first;
-    :meth:`take_completed` returns the request."""
+    responded: Callable[[float], None] = field(init=False)
+    """Called with the time when a response has completed a request, which :meth:`take_completed`
+    returns; at first it calls ``wake``."""
     features: Features = NO_FEATURES
     """The newest features that any open connection reported, as of the last one that opened."""
     connections_opened: int = 0
@@ -76,7 +76,7 @@ class NetworkClient:
     _log: ConnectionLog = field(init=False)
 
     def __post_init__(self) -> None:
-        self.responded = self.wake
+        self.responded = lambda _: self.wake()
         self._log = ConnectionLog(self.settings.connection)
         self._timeouts = ConnectionTimeouts(
             self.settings.request_timeout, self.settings.max_idle, self.clock
@@ -249,7 +249,7 @@ class NetworkClient:
         connection = state.connection
         assert connection is not None
         try:
-            payload = request.build(connection.versions.choose(request.api))
+            payload = request.build(connection.versions[request.api])
         except ProducerError as error:
             self._complete(self._not_sent(node, state, connection, request, error))
             return
@@ -388,7 +388,7 @@ class NetworkClient:
         if self._log.debugs:
             self._log.answered(connection, request)
         self._completed.append(request)
-        self.responded()
+        self.responded(now)
 
     def _on_anomaly(self, connection: Connection, what: str) -> None:
         state = self._nodes.get(connection.node.id)  # None: a response read after its connection

@@ -192,7 +192,7 @@ class Connection:
         if self._settings.socket.tls is None or not ready or stream is None or not stream.is_open:
             return None
         if not self._renewing:
-            self._ask_versions(self.versions.choose(Api.API_VERSIONS))
+            self._ask_versions(self.versions[Api.API_VERSIONS])
         if not self._answers:  # else a step of the login serves as the barrier
             return None
         last = self._answers[-1]
@@ -266,7 +266,7 @@ class Connection:
         async with self._bounded("answer an ApiVersions request"):
             await self._negotiate_versions()
         renewal = await self._log_in()
-        self.versions.choose(Api.METADATA)  # else there is nothing to ask of this broker
+        self.versions[Api.METADATA]  # else there is nothing to ask of this broker
         self.state = ConnectionState.READY
         self.was_ready = True
         self._events.ready(self)

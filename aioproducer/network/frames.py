@@ -82,6 +82,8 @@ class RequestForm(NamedTuple):
     """The header before the correlation id."""
     tail: bytes
     """The header after it."""
+    size: int
+    """Bytes of the header."""
     response: type[ResponsePayload]
     label: str
     """Its name in messages, such as ``Produce v13``."""
@@ -101,14 +103,15 @@ def request_form(kind: Any, client_id: str) -> RequestForm:
     api, version = Api(int(kind.__api_key__)), int(kind.__version__)
     tail = header[_HEAD_BYTES:]
     response = response_type(api, version)
-    return RequestForm(header[:_CORRELATION_ID_OFFSET], tail, response, f"{api.name} v{version}")
+    label = f"{api.name} v{version}"
+    return RequestForm(header[:_CORRELATION_ID_OFFSET], tail, len(header), response, label)
 
 
 def encode_request(
     parts: Sequence[Buffer], correlation_id: int, form: RequestForm
 ) -> tuple[Sequence[Buffer], int]:
     """The frame of a request in a few pieces, and its bytes; large parts are not copied."""
-    size = _HEAD_BYTES + len(form.tail) + sum(map(len, parts))
+    size = form.size + sum(map(len, parts))
     pieces = (_START.pack(size, form.head, correlation_id), form.tail, *parts)
     joined = [b"".join(pieces)] if size < _COPIED_BELOW else _joined(pieces)
     return joined, LENGTH_BYTES + size

@@ -64,7 +64,7 @@ async def log_in(
         AuthenticationError: the broker refuses, or can't be trusted.
         NetworkError: no token is available at present.
     """
-    module = request_module(Api.SASL_HANDSHAKE, versions.choose(Api.SASL_HANDSHAKE))
+    module = request_module(Api.SASL_HANDSHAKE, versions[Api.SASL_HANDSHAKE])
     request = module.SaslHandshakeRequest(mechanism=mechanism.name)
     answer = await send_and_receive(Api.SASL_HANDSHAKE, request)
     code, offered = read_response(answer, _read_offer)
@@ -95,7 +95,7 @@ async def _authenticate(
     versions: BrokerVersions,
     send_and_receive: SendAndReceive,
 ) -> float | None:
-    module = request_module(Api.SASL_AUTHENTICATE, versions.choose(Api.SASL_AUTHENTICATE))
+    module = request_module(Api.SASL_AUTHENTICATE, versions[Api.SASL_AUTHENTICATE])
     response = await _step(mechanism, exchange, b"")
     for _ in range(MAX_ROUNDS):
         request = module.SaslAuthenticateRequest(auth_bytes=response)

@@ -149,7 +149,7 @@ class Sender:
             self._expiry.report_refused(now)
         return only_batches
 
-    def _take_response(self) -> None:
+    def _take_response(self, now: float) -> None:
         """Take a response in the callback that brought it: its records need not wait for a round.
 
         Otherwise each awaited record would take another iteration of the event loop. A round
@@ -157,7 +157,7 @@ class Sender:
         let others leave.
         """
         try:
-            only_batches = self._take_completed(self._wakeup.clock())
+            only_batches = self._take_completed(now)
         except BaseException as error:
             self._wakeup.fail(error)
         else:

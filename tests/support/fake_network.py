@@ -37,7 +37,7 @@ class FakeNetwork:
         self.features: Features = NO_FEATURES
         self.has_refused_logins = False
         self.refused: ProducerError | None = None
-        self.responded: Callable[[], None] = lambda: None
+        self.responded: Callable[[float], None] = lambda _: None
 
     def in_flight(self, node: NodeId) -> int:
         return self.waiting.get(node, 0)

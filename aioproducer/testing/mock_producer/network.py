@@ -167,4 +167,4 @@ class InMemoryNetwork(NetworkClient):
         if request.answered:
             self.metrics.response_received(node, 0, None, now, *times)
         self._completed.append(Completion(request, node, result, error, now - sent))
-        self.responded()
+        self.responded(now)

@@ -20,13 +20,13 @@ from aioproducer.network.apis import SUPPORTED, Api, BrokerVersions, request_mod
 )
 def test_the_highest_version_that_both_speak(theirs: tuple[int, int], chosen: int) -> None:
     assert SUPPORTED[Api.PRODUCE] == (7, 13)
-    assert BrokerVersions([(0, *theirs)]).choose(Api.PRODUCE) == chosen
+    assert BrokerVersions([(0, *theirs)])[Api.PRODUCE] == chosen
 
 
 @pytest.mark.parametrize("theirs", [(0, 6), (14, 20), (0, 0), (-1, -1), (9, 8), (20, 7)])
 def test_no_version_in_common(theirs: tuple[int, int]) -> None:
     with pytest.raises(UnsupportedVersionError) as caught:
-        BrokerVersions([(0, *theirs)]).choose(Api.PRODUCE)
+        BrokerVersions([(0, *theirs)])[Api.PRODUCE]
     for part in ("PRODUCE", f"{theirs[0]} to {theirs[1]}", "7 to 13"):
         assert part in str(caught.value)
 
@@ -34,12 +34,12 @@ def test_no_version_in_common(theirs: tuple[int, int]) -> None:
 def test_a_request_that_the_broker_does_not_know() -> None:
     versions = BrokerVersions([(3, 0, 13)])
     with pytest.raises(UnsupportedVersionError, match="does not support PRODUCE"):
-        versions.choose(Api.PRODUCE)
+        versions[Api.PRODUCE]
     assert versions.highest(Api.PRODUCE) is None
     assert versions.highest(Api.METADATA) == 13
     assert versions.by_name == {"METADATA": (0, 13)}
     with pytest.raises(UnsupportedVersionError):
-        BrokerVersions(()).choose(Api.METADATA)
+        BrokerVersions(())[Api.METADATA]
 
 
 @pytest.mark.parametrize("api", Api)

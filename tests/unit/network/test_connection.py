@@ -46,7 +46,7 @@ async def test_the_handshake_says_who_we_are_and_then_requests_may_be_sent() -> 
         await asyncio.wait_for(owner.ready.wait(), LONG)
         assert owner.connection.usable
         assert owner.connection.was_ready
-        assert owner.connection.versions.choose(Api.METADATA) == 9
+        assert owner.connection.versions[Api.METADATA] == 9
         owner.connection.abort(BrokerConnectionError("enough"))
         assert str(await running) == "enough"
     header, used = entity_reader(RequestHeader)(seen[0], 0)
@@ -233,7 +233,7 @@ async def test_a_broker_that_does_not_know_our_api_versions(refusal: bytes) -> N
         running = owner.run()
         await asyncio.wait_for(owner.ready.wait(), LONG)
         assert versions == [4, 0]
-        assert owner.connection.versions.choose(Api.METADATA) == 9
+        assert owner.connection.versions[Api.METADATA] == 9
         running.cancel()
 
 

@@ -74,7 +74,7 @@ def test_a_broker_of_today_is_asked_once() -> None:
     assert asked(handshake) == 4
     receive(handshake, answer(4, [(0, 3, 13), (3, 0, 13), (18, 0, 4)]))
     assert handshake.next_version is None
-    assert handshake.versions.choose(Api.PRODUCE) == 13
+    assert handshake.versions[Api.PRODUCE] == 13
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_broker_that_names_what_it_knows_is_asked_in_that_version(
     assert asked(handshake) == then
     receive(handshake, answer(then, [(0, 0, 9), (18, 0, highest)]))
     assert handshake.next_version is None
-    assert handshake.versions.choose(Api.PRODUCE) == 9
+    assert handshake.versions[Api.PRODUCE] == 9
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_any_other_refusal_falls_back_to_version_0(body: bytes) -> None:
     assert asked(handshake) == 0
     receive(handshake, answer(0, [(0, 0, 9)]))
     assert handshake.next_version is None
-    assert handshake.versions.choose(Api.PRODUCE) == 9
+    assert handshake.versions[Api.PRODUCE] == 9
 
 
 def test_a_broker_that_refuses_everything_is_not_asked_for_ever() -> None:
@@ -155,7 +155,7 @@ def test_anything_else_is_no_kafka(body: bytes) -> None:
 def test_bytes_left_over_do_no_harm() -> None:
     handshake = ApiVersionsHandshake()
     receive(handshake, answer(4, [(0, 0, 9)]) + b"\0")
-    assert handshake.versions.choose(Api.PRODUCE) == 9
+    assert handshake.versions[Api.PRODUCE] == 9
 
 
 @pytest.mark.parametrize("version", range(5))
@@ -170,7 +170,7 @@ def test_versions_that_run_backwards_are_no_versions(version: int, api: int) -> 
 def test_versions_of_what_nobody_asks_for_do_not_matter() -> None:
     handshake = ApiVersionsHandshake()
     receive(handshake, answer(4, [(0, 0, 9), (77, 68, 1), (18, 5, 4)]))
-    assert handshake.versions.choose(Api.PRODUCE) == 9
+    assert handshake.versions[Api.PRODUCE] == 9
 
 
 @pytest.mark.parametrize("version", range(5))

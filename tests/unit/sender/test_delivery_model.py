@@ -349,7 +349,7 @@ class DeliveryMachine(RuleBasedStateMachine):
             self.network.completed.append(
                 Completion(flying.request, node, flying.request.read(flying.response), None, 0.0)
             )
-            self.network.responded()
+            self.network.responded(self.now)
 
     @precondition(lambda self: any(self.network.connections.values()))
     @rule(node=st.sampled_from(sorted(NODES)))

@@ -342,7 +342,7 @@ async def test_a_response_resolves_its_records_before_the_next_round() -> None:
         result = ProduceResults({batch: PartitionResult(0, 7, -1)}, {}, {})
         world.network.complete(sent, result)
         rounds = len(world.sleeps)
-        world.network.responded()
+        world.network.responded(world.now)
         assert future.result().offset == 7
         await world.settle()
         assert len(world.sleeps) == rounds, "nothing is left to do"
@@ -359,7 +359,7 @@ async def test_a_round_follows_a_response_that_leaves_work() -> None:
         assert world.kinds() == [], "one request is in flight, no more may be"
         batch = sent[1].batches[0][0]
         world.network.complete(sent, ProduceResults({batch: PartitionResult(0, 7, -1)}, {}, {}))
-        world.network.responded()
+        world.network.responded(world.now)
         assert first.done()
         assert not second.done()
         await world.settle()
@@ -375,7 +375,7 @@ async def test_a_round_follows_a_response_that_asks_for_metadata() -> None:
         world.now += 1.0
         refused = PartitionResult(6, -1, -1)  # NOT_LEADER_OR_FOLLOWER
         world.network.complete(sent, ProduceResults({batch: refused}, {}, {}))
-        world.network.responded()
+        world.network.responded(world.now)
         await world.settle()
         assert MetadataRequest in world.kinds()
 
@@ -387,7 +387,7 @@ async def test_a_response_that_can_not_be_settled_breaks_the_producer() -> None:
         await world.settle()
         (sent,) = world.network.take_sent(ProduceRequest)
         world.network.complete(sent, result="no result")
-        world.network.responded()
+        world.network.responded(world.now)
         await world.settle()
         assert isinstance(future.exception(), ProducerBrokenError)
         with pytest.raises(ProducerBrokenError):
