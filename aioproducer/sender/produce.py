@@ -31,7 +31,7 @@ from aioproducer.sender.produce_response import (
 _LAST_VERSION_WITHOUT_ADDING: Final = 11
 """A later version takes its partitions into the transaction (KIP-890)."""
 _PARTS_OF_PARTITION: Final = 4
-_MOST_PLACES: Final = 65_536
+_MOST_PLACES: Final = 4_096
 """:attr:`_Template.places` has at most so many entries."""
 
 
@@ -184,7 +184,7 @@ class _Template:
 # struct, with its length in front.
 
 
-_template = lru_cache(maxsize=256)(_Template)
+_template = lru_cache(maxsize=64)(_Template)
 
 
 @lru_cache(maxsize=4096)
