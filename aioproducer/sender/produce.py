@@ -68,7 +68,7 @@ class ProduceRequest:
 
     def build(self, version: int) -> EncodedPayload:
         """The request in ``version``, or the highest below it that needs no unknown topic id."""
-        if version >= FIRST_VERSION_WITH_TOPIC_IDS and None in self.topic_ids.values():
+        if version >= FIRST_VERSION_WITH_TOPIC_IDS and not all(self.topic_ids.values()):
             version = FIRST_VERSION_WITH_TOPIC_IDS - 1
         transactional_id = None
         if self.transaction is not None:
