@@ -1,9 +1,8 @@
 """Lives of the simulated world keep every promise.
 
-A hundred are the same in each run, and so are those that found a fault once. Five hundred new ones
-are drawn with ``-m soak``, and a hundred thousand. ``AIOPRODUCER_LIVES=1000-2000`` lives those
-seeds instead. A failing life prints the command that lives it again, and the smallest plan that
-fails.
+A hundred are the same in each run, and so are those that found a fault once. Five hundred are new,
+and a hundred thousand with ``-m soak``. ``AIOPRODUCER_LIVES=1000-2000`` lives those seeds instead.
+A failing life prints the command that lives it again, and the smallest plan that fails.
 """
 
 from __future__ import annotations
@@ -50,7 +49,6 @@ def test_what_was_found_once_is_mended(seed: int) -> None:
 
 
 @chosen_alone
-@pytest.mark.soak
 @pytest.mark.parametrize("part", range(500 // AT_ONCE))
 def test_new_lives_keep_every_promise(part: int) -> None:
     live(new_seeds(AT_ONCE))
