@@ -86,7 +86,7 @@ class RequestForm(NamedTuple):
     """Bytes of the header."""
     response: type[ResponsePayload]
     label: str
-    """Its name in messages, such as ``Produce v13``."""
+    """Its name in messages, such as ``PRODUCE v13``."""
 
 
 @lru_cache(maxsize=256)

@@ -31,7 +31,7 @@ from aioproducer.sender.produce_response import (
 _LAST_VERSION_WITHOUT_ADDING: Final = 11
 """A later version takes its partitions into the transaction (KIP-890)."""
 _PARTS_OF_PARTITION: Final = 4
-_MOST_PLACES: Final = 65_536
+_MOST_PLACES: Final = 4_096
 """:attr:`_Template.places` has at most so many entries."""
 
 
@@ -68,7 +68,7 @@ class ProduceRequest:
 
     def build(self, version: int) -> EncodedPayload:
         """The request in ``version``, or the highest below it that needs no unknown topic id."""
-        if version >= FIRST_VERSION_WITH_TOPIC_IDS and None in self.topic_ids.values():
+        if version >= FIRST_VERSION_WITH_TOPIC_IDS and not all(self.topic_ids.values()):
             version = FIRST_VERSION_WITH_TOPIC_IDS - 1
         transactional_id = None
         if self.transaction is not None:
@@ -184,7 +184,7 @@ class _Template:
 # struct, with its length in front.
 
 
-_template = lru_cache(maxsize=256)(_Template)
+_template = lru_cache(maxsize=64)(_Template)
 
 
 @lru_cache(maxsize=4096)

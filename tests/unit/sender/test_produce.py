@@ -23,6 +23,7 @@ from aioproducer.model import Node, TopicPartition
 from aioproducer.network.apis import SUPPORTED, Api, request_module, response_type
 from aioproducer.network.frames import EncodedPayload, decode_response, encode
 from aioproducer.network.throttling import throttle_seconds
+from aioproducer.sender import produce
 from aioproducer.sender.produce import ProduceRequest
 from aioproducer.sender.produce_response import PartitionResult
 
@@ -122,6 +123,22 @@ def test_it_is_the_request_that_kio_would_write(
     )
     assert made.kind is module.ProduceRequest
     assert b"".join(made.parts) == encode(whole)
+
+
+def test_a_topic_that_was_made_anew_goes_by_its_new_id() -> None:
+    for number in (1, 2, 1):
+        made = request(("orders", 0), ids={"orders": UUID(int=number)})
+        (topic,) = read_back(made.build(13)).topic_data
+        assert topic.topic_id == UUID(int=number)
+
+
+@pytest.mark.parametrize("version", [HIGHEST, 9, LOWEST])
+def test_more_partitions_than_are_remembered(monkeypatch: pytest.MonkeyPatch, version: int) -> None:
+    monkeypatch.setattr(produce, "_MOST_PLACES", 3)
+    for number in [*range(5), *range(5)]:
+        (topic,) = read_back(request(("orders", number)).build(version)).topic_data
+        (partition,) = topic.partition_data
+        assert (partition.index, bytes(partition.records)) == (number, b"orders%d" % number)
 
 
 @pytest.mark.parametrize(
