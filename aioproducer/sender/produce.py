@@ -82,7 +82,7 @@ class ProduceRequest:
         topic_partition = batch.topic_partition
         topic_id = self.topic_ids[topic_partition.topic]
         known = template.places.get(topic_partition)
-        if known is None or known[0] is not topic_id:
+        if known is None or (known[0] is not topic_id and known[0] != topic_id):
             known = template.learn(topic_partition, topic_id)
         _, before, answer_begins = known
         parts = (before, array_length(template.flexible, len(data)), data, template.end)
