@@ -60,7 +60,9 @@ class _Fetch:
         if self.over:
             self.end()
         try:
-            await asyncio.wait([asker], timeout=timeout)
+            with suppress(TimeoutError):
+                async with PatientTimeout(timeout):
+                    await asyncio.wait([asker])
         finally:
             asker.cancel()
 

@@ -113,7 +113,6 @@ class ProduceResponses:
                     deliver(batch, *place, now)
         else:
             self._take_unusual(request, completion, now)
-        self._reports.count_delivered(now)
 
     def _take_unusual(self, request: ProduceRequest, completion: Completion, now: float) -> None:
         error, node, deliver = completion.error, completion.node, self._completer.deliver
@@ -256,6 +255,7 @@ class BatchSender(Requester):
                     self._compress_and_send(node_id, batches)
                     return None
                 self._compressor.compress(batches)
+                now = self._wakeup.clock()  # the broker has nothing to do with that time
             self._send(node_id, batches, now)
         return None
 

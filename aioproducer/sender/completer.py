@@ -88,6 +88,7 @@ class BatchCompleter:
             later_may_tell=batch.uncertain and batch.partition.later_may_tell(batch),
             records=batch.count,
             may_be_numbered_anew=self._transactions is None,
+            is_numbered=batch.state is not NO_PRODUCER_STATE,
         )
 
     @property

@@ -12,7 +12,7 @@ from aioproducer.accumulator import ProducerBatch
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.errors import ProducerError
 from aioproducer.logs import RoomLogger
-from aioproducer.metrics import ProducerMetrics, SentRecords
+from aioproducer.metrics import ProducerMetrics
 from aioproducer.model import Node, NodeId
 from aioproducer.network.request import Completion
 from aioproducer.observer import BatchOutcome, ObserverSlot, RequestOutcome
@@ -44,21 +44,14 @@ class DeliveryReports:
         self._metadata = metadata
         self._wall_clock_ns = wall_clock_ns
         self._failed_records = failed_records
-        self._delivered: list[SentRecords] = []
-        """The batches that were delivered since the last count."""
 
     def delivered(self, batch: ProducerBatch, now: float) -> None:
         """``batch`` is in the log, and its futures are about to be resolved."""
         builder = batch.builder
-        self._delivered += ((builder.count, builder.marks),)
+        sent = ((builder.count, builder.marks),)
+        self._metrics.records_delivered(sent, self._wall_clock_ns(), now)
         if self.observed.observer is not None:
             self._tell_batch(batch, None, now)
-
-    def count_delivered(self, now: float) -> None:
-        """Count the batches that a response has delivered, before a caller looks at the counts."""
-        if self._delivered:
-            self._metrics.records_delivered(self._delivered, self._wall_clock_ns(), now)
-            self._delivered = []
 
     def retried(self, batch: ProducerBatch, node: NodeId, now: float) -> None:
         """``batch`` is put back, after an attempt at ``node``."""

@@ -77,6 +77,8 @@ class Standing(NamedTuple):
     """True if a later batch may be in the log, and then this one is there, too."""
     records: int = 1
     """The number of records in the batch."""
+    is_numbered: bool = True
+    """True if the batch has a sequence number."""
     may_be_numbered_anew: bool = True
     """True if a batch whose number does not fit may get another one: not in a transaction."""
 
@@ -107,7 +109,12 @@ def decide_error(
     Without one, the batch fails.
     """
     if standing.may_retry:
-        if isinstance(error, KafkaError) and error.disposition is Disposition.MISNUMBERED:
+        misnumbered = (
+            standing.is_numbered
+            and isinstance(error, KafkaError)
+            and error.disposition is Disposition.MISNUMBERED
+        )
+        if misnumbered:
             if not standing.first_in_line:
                 return Retry(error)
             renewable = standing.may_be_numbered_anew

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from aioproducer import FailedRecord, Producer, ProducerConfig, RecordMetadata
+from aioproducer.auth.tokens import TokenSource
 from aioproducer.client.cluster_client import ClusterClient
 from aioproducer.client.describe_request import DescribeRequest
 from aioproducer.sender.compressor import COMPRESS_ELSEWHERE_BYTES
@@ -284,6 +285,23 @@ def test_a_provider_of_credentials_outlives_a_stop() -> None:
 
     run_in(world, run())
     assert len(given) == len(asked), "no call was given up"
+
+
+def test_a_provider_of_tokens_outlives_a_stop() -> None:
+    world = SimulatedWorld(0, 1)
+
+    async def give() -> tuple[str, float]:
+        for step in range(5):
+            if step == 2:
+                world.freeze(3.0)
+            await asyncio.sleep(0.1)
+        return "abc.def.ghi", world.now + 3_600.0
+
+    async def run() -> None:
+        source = TokenSource(give, clock=lambda: world.now, timeout=1.0)
+        assert (await source.token()).expires is not None
+
+    run_in(world, run())
 
 
 @pytest.mark.parametrize("in_flight", [0, 1])

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 
-from aioproducer import KafkaError, Producer
+from aioproducer import KafkaError, Producer, ProducerRecord, RecordMetadata
+from aioproducer.accumulator import ProducerBatch
+from aioproducer.model import NodeId
+from aioproducer.network.client import NetworkClient
+from aioproducer.sender.compressor import Compressor
+from aioproducer.sender.produce import ProduceRequest
 from aioproducer.testing.mock_cluster import ALL_BROKERS, DISCONNECT, MockCluster
 
 PRODUCE = 0
@@ -148,3 +155,55 @@ async def test_what_is_under_way_shows(orders: MockCluster) -> None:
         whole = producer.metrics()["producer-metrics"]
         assert whole["bufferpool-wait-time-ns-total"] > 0
         assert whole["waiting-threads"] == 0.0
+
+
+class Counting:
+    """An interceptor that looks at the count of delivered records when one is acknowledged."""
+
+    def __init__(self) -> None:
+        self.producer: Producer | None = None
+        self.seen: list[int] = []
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        return record
+
+    def on_acknowledgement(self, metadata: RecordMetadata | None, error: object) -> None:
+        assert self.producer is not None
+        self.seen.append(self.producer.latencies().record.count)
+
+
+async def test_whoever_is_told_of_a_delivery_finds_it_counted(orders: MockCluster) -> None:
+    counting = Counting()
+    async with Producer(
+        bootstrap_servers=orders.bootstrap_servers, interceptor_classes=[counting]
+    ) as producer:
+        counting.producer = producer
+        for _ in range(3):
+            await producer.send("orders", b"v", partition=0)
+    assert counting.seen == [1, 2, 3]
+
+
+async def test_compression_is_no_time_of_the_broker(
+    orders: MockCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compressed: list[float] = []
+    sent: list[float] = []
+    compress, send = Compressor.compress, NetworkClient.send
+
+    def compressing(self: Compressor, batches: Sequence[ProducerBatch]) -> None:
+        compress(self, batches)
+        compressed.append(time.monotonic())
+
+    def sending(self: NetworkClient, node: NodeId, request: Any, now: float) -> None:
+        if isinstance(request, ProduceRequest):
+            sent.append(now + self.clock.lost)
+        send(self, node, request, now)
+
+    monkeypatch.setattr(Compressor, "compress", compressing)
+    monkeypatch.setattr(NetworkClient, "send", sending)
+    async with Producer(
+        bootstrap_servers=orders.bootstrap_servers, compression_type="gzip"
+    ) as producer:
+        await producer.send("orders", bytes(10_000), partition=0)
+    assert compressed
+    assert sent[0] >= compressed[0]

@@ -337,3 +337,14 @@ async def test_expired_and_refused_records_that_nobody_looks_at(
     batch, close = (each for each in failed if each not in without_topic)
     assert "A batch of 100 records" in batch
     assert "closed with 1 record" in close
+
+
+async def test_a_broker_that_misses_a_number_where_there_is_none_fails_the_record_alone(
+    orders: MockCluster,
+) -> None:
+    producer = await tracked(orders, acks=1, enable_idempotence=False)
+    orders.push_request_errors(PRODUCE, 45)
+    with pytest.raises(errors.OutOfOrderSequenceNumberError):
+        await producer.send("orders", b"first", partition=0)
+    await producer.send("orders", b"second", partition=0)
+    await producer.close()

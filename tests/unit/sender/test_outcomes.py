@@ -160,6 +160,18 @@ def test_a_batch_that_may_be_written_is_in_the_log_if_a_later_one_is(
     assert kind(decide(result(6), WHERE, standing)) == "retry"
 
 
+@pytest.mark.parametrize("uncertain", [True, False])
+def test_a_batch_without_a_number_can_have_no_wrong_one(uncertain: bool) -> None:
+    standing = Standing(
+        may_retry=True,
+        uncertain=uncertain,
+        later_was_delivered=True,
+        later_may_tell=True,
+        is_numbered=False,
+    )
+    assert kind(decide(result(45), WHERE, standing)) == "fail"
+
+
 @pytest.mark.parametrize(
     ("error", "outcome"),
     [
