@@ -59,12 +59,7 @@ class Flushes:
 
     def done(self, item: Flushable) -> None:
         """Stop counting ``item``: it has its outcome, or its records moved to other items."""
-        generation = item.generation
-        left = self._pending[generation] - 1
-        if left:
-            self._pending[generation] = left
-            return
-        del self._pending[generation]
+        self._leave(item.generation)
         while self._oldest < self._newest and self._oldest not in self._pending:
             self._resolve(self._oldest)
             self._oldest += 1

@@ -76,7 +76,8 @@ class MemoryWaiters:
         """The partition where the record sent last has to wait, if its topic is known."""
         self._full_nodes: set[NodeKey] = set()
         """The nodes that had no memory at the last check."""
-        self._turns: dict[NodeKey, _Turns] = {}
+        self.turns: dict[NodeKey, _Turns] = {}
+        """The callers that wait, by node."""
         self._stopped = False
         self._closed: ProducerError | None = None
 
@@ -107,11 +108,6 @@ class MemoryWaiters:
     def stop(self) -> None:
         """No more records will come: there is no room."""
         self._stopped = self.is_full = True
-
-    @property
-    def has_callers(self) -> bool:
-        """True if a caller waits."""
-        return bool(self._turns)
 
     # --- records and callers that wait -------------------------------------------------------
 
@@ -160,7 +156,7 @@ class MemoryWaiters:
             return None
         turn = self._make_future()
         turn.add_done_callback(lambda turn: self._forget(node, turn))
-        self._turns.setdefault(node, _Turns()).waiting[turn] = caller
+        self.turns.setdefault(node, _Turns()).waiting[turn] = caller
         self._memory_quota.await_node(node)
         self._wake()
         return turn
@@ -170,11 +166,11 @@ class MemoryWaiters:
         return self._memory_quota.is_stuck(node, now), self._memory_quota.pressure(node)
 
     def _forget(self, node: NodeKey, turn: Any) -> None:
-        turns = self._turns.get(node)
+        turns = self.turns.get(node)
         if turns is not None:
             turns.waiting.pop(turn, None)
             if not turns.waiting:
-                del self._turns[node]
+                del self.turns[node]
                 self._memory_quota.await_no_more(node)
 
     # --- the sender's rounds -----------------------------------------------------------------
@@ -182,11 +178,11 @@ class MemoryWaiters:
     def serve(self, now: float) -> float | None:
         """Let callers with memory go on. Returns the time of the next check by the clock."""
         self.update()
-        if self._stopped or not self._turns:
+        if self._stopped or not self.turns:
             return None
-        for node, turns in list(self._turns.items()):
+        for node, turns in list(self.turns.items()):
             self._serve(node, turns, now)
-        moments = [self._memory_quota.silent_since(node) + STUCK_AFTER for node in self._turns]
+        moments = [self._memory_quota.silent_since(node) + STUCK_AFTER for node in self.turns]
         return min((moment for moment in moments if moment > now), default=None)
 
     def _serve(self, node: NodeKey, turns: _Turns, now: float) -> None:
@@ -207,7 +203,7 @@ class MemoryWaiters:
     def close(self, error: ProducerError) -> None:
         """Fail all waiting callers with ``error``: no memory is given out any more."""
         self._closed = error
-        for turns in list(self._turns.values()):
+        for turns in list(self.turns.values()):
             for turn in list(turns.waiting):
                 if not turn.done():
                     turn.set_exception(anew(error))

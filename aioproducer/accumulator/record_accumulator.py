@@ -385,7 +385,7 @@ class RecordAccumulator:
     @property
     def somebody_waits(self) -> bool:
         """True if a record waits, or a caller does, or may soon."""
-        return bool(self._records.quota.used) or self.waiters.is_full or self.waiters.has_callers
+        return bool(self._records.quota.used or self.waiters.is_full or self.waiters.turns)
 
     def flush(self, future: FlushFuture) -> None:
         """Resolve ``future`` once every present record has its outcome; no batch lingers."""

@@ -44,14 +44,9 @@ class TopicOutcomes:
         """Records that were acknowledged."""
         self.failed_records = 0
         """Records that failed, whatever the reason."""
-        self.fails = False
-        """True if any topic fails."""
         self._failing: dict[str, FailingTopic] = {}
-
-    @property
-    def failing(self) -> Mapping[str, FailingTopic]:
+        self.failing: Mapping[str, FailingTopic] = MappingProxyType(self._failing)
         """The topics that fail."""
-        return MappingProxyType(self._failing)
 
     def failed(
         self,
@@ -71,9 +66,7 @@ class TopicOutcomes:
             known = self._failing.get(topic)
             since = now if known is None else known.since
             self._failing[topic] = FailingTopic(since, now, error)
-            self.fails = True
 
     def forget(self, topic: str) -> None:
         """Forget the failures of a topic that passes, or is not used any more."""
         self._failing.pop(topic, None)
-        self.fails = bool(self._failing)

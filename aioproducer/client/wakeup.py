@@ -36,8 +36,6 @@ class Wakeup:
         self._error: BaseException | None = None
         self._sleeper: asyncio.Future[None] | None = None
         self._deadline: float | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        """The loop of the sleeper, once it has slept."""
         self._timer: asyncio.TimerHandle | None = None
         self._rings_at = 0.0
 
@@ -80,9 +78,7 @@ class Wakeup:
             self.clock.expect_turn()
             await asyncio.sleep(0)
             return self.turn()
-        loop = self._loop
-        if loop is None:
-            loop = self._loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
         self._sleeper = loop.create_future()
         self._deadline = deadline
         if deadline is not None and (self._timer is None or deadline < self._rings_at):

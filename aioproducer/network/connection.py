@@ -324,7 +324,7 @@ class Connection:
         self._events.renewed(self)
         return renewal
 
-    async def _send_and_receive(self, api: Api, payload: RequestPayload) -> ResponsePayload:
+    async def _send_and_receive(self, payload: RequestPayload) -> ResponsePayload:
         request, body = await self._answer_to(self._put(payload))
         return frames.decode_response(request.form.response, body).response
 

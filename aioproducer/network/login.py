@@ -27,7 +27,7 @@ from aioproducer.network.apis import Api, BrokerVersions, request_module
 from aioproducer.network.frames import read_response
 from aioproducer.runtime.threads import ThreadForEach
 
-SendAndReceive: TypeAlias = Callable[[Api, RequestPayload], Awaitable[Any]]
+SendAndReceive: TypeAlias = Callable[[RequestPayload], Awaitable[Any]]
 """Sends a request on the connection, and returns the response."""
 
 MAX_ROUNDS: Final = 20
@@ -66,7 +66,7 @@ async def log_in(
     """
     module = request_module(Api.SASL_HANDSHAKE, versions[Api.SASL_HANDSHAKE])
     request = module.SaslHandshakeRequest(mechanism=mechanism.name)
-    answer = await send_and_receive(Api.SASL_HANDSHAKE, request)
+    answer = await send_and_receive(request)
     code, offered = read_response(answer, _read_offer)
     if code:
         raise _refused(mechanism, code, _OFFERS.format(offered) if offered else _NO_LOGIN)
@@ -99,7 +99,7 @@ async def _authenticate(
     response = await _step(mechanism, exchange, b"")
     for _ in range(MAX_ROUNDS):
         request = module.SaslAuthenticateRequest(auth_bytes=response)
-        answer = await send_and_receive(Api.SASL_AUTHENTICATE, request)
+        answer = await send_and_receive(request)
         code, message, challenge, lifetime = read_response(answer, _read_step)
         if code:
             reasons = ": ".join(str(each) for each in (message, exchange.refusal) if each)

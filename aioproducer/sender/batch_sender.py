@@ -102,8 +102,7 @@ class ProduceResponses:
 
     def take(self, request: ProduceRequest, completion: Completion, now: float) -> None:
         """Settle the batches of ``request`` by its response, or by the error in its place."""
-        if self._reports.observed.observer is not None:
-            self._reports.request_ended(request, completion)
+        self._reports.request_ended(request, completion)
         if type(completion.result) is list:
             places: list[Place] = completion.result
             deliver = self._completer.deliver

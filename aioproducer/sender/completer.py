@@ -111,7 +111,7 @@ class BatchCompleter:
         batch.deliver(base_offset, log_append_time_ms, log_start_offset)
         outcomes = self._outcomes
         outcomes.delivered_records += batch.builder.count
-        if outcomes.fails:
+        if outcomes.failing:
             outcomes.forget(batch.topic_partition.topic)
         self._batches.complete(batch, now)
         if self._sequence_numbers.breaks:
@@ -198,7 +198,7 @@ class BatchCompleter:
 
     def _fail_doubtful(self, batch: ProducerBatch, now: float) -> None:
         if batch.last_error is not None:
-            self._fail_alone(batch, batch.last_error, True, {}, now)
+            self._fail(batch, batch.last_error, True, {}, now, alone=True)
 
     def _split(self, batch: ProducerBatch, error: ProducerError, now: float) -> None:
         self._compressor.came_out_too_large(batch)
@@ -333,20 +333,13 @@ class BatchCompleter:
         uncertain: bool,
         record_errors: Mapping[int, ProducerError],
         now: float,
+        *,
+        alone: bool = False,
     ) -> None:
-        """Fail ``batch``, and in a transaction those before it that were set aside."""
-        self._fail_alone(batch, error, uncertain, record_errors, now)
-        if self._transactions is not None:
-            self._fail_aside(batch.topic_partition, now)
+        """Fail ``batch``, and in a transaction those before it that were set aside.
 
-    def _fail_alone(
-        self,
-        batch: ProducerBatch,
-        error: ProducerError,
-        uncertain: bool,
-        record_errors: Mapping[int, ProducerError],
-        now: float,
-    ) -> None:
+        ``alone``: it is one of those.
+        """
         error = _error_for(error, uncertain, batch.topic_partition)
         others = error
         if record_errors:
@@ -375,6 +368,8 @@ class BatchCompleter:
         self._batches.complete(batch, now)
         if self._transactions is not None:
             self._transactions.batch_failed(error)
+            if not alone:
+                self._fail_aside(batch.topic_partition, now)
 
     def _note_gap(self, batch: ProducerBatch, uncertain: bool) -> None:
         """Note the gap in the sequence numbers, if the failed ``batch`` had some."""

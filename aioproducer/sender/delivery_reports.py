@@ -39,8 +39,7 @@ class DeliveryReports:
         failed_records: FailedRecordQueue | None = None,
     ) -> None:
         self._metrics = metrics
-        self.observed = observed
-        """Has the observer, if there is one."""
+        self._observed = observed
         self._metadata = metadata
         self._wall_clock_ns = wall_clock_ns
         self._failed_records = failed_records
@@ -50,7 +49,7 @@ class DeliveryReports:
         builder = batch.builder
         sent = ((builder.count, builder.marks),)
         self._metrics.records_delivered(sent, self._wall_clock_ns(), now)
-        if self.observed.observer is not None:
+        if self._observed.observer is not None:
             self._tell_batch(batch, None, now)
 
     def retried(self, batch: ProducerBatch, node: NodeId, now: float) -> None:
@@ -65,7 +64,7 @@ class DeliveryReports:
         """``batch`` has failed for good, and still has its records."""
         node = batch.node if batch.node >= 0 else None
         self._metrics.records_failed(batch.topic_partition.topic, batch.count, now, node)
-        if self.observed.observer is not None:
+        if self._observed.observer is not None:
             self._tell_batch(batch, error, now)
 
     def records_failed(
@@ -87,7 +86,7 @@ class DeliveryReports:
 
     def request_ended(self, request: ProduceRequest, completion: Completion) -> None:
         """A produce request has its response, or failed as a whole."""
-        observer = self.observed.observer
+        observer = self._observed.observer
         if observer is not None:
             node = completion.node
             known = self._metadata.snapshot.brokers.get(node) if isinstance(node, int) else None
@@ -103,7 +102,7 @@ class DeliveryReports:
             _guarded(partial(observer.request_ended, outcome))
 
     def _tell_batch(self, batch: ProducerBatch, error: BaseException | None, now: float) -> None:
-        observer = self.observed.observer
+        observer = self._observed.observer
         if observer is not None:
             outcome = BatchOutcome(
                 batch.topic_partition,

@@ -234,7 +234,7 @@ async def test_drains_that_gave_up_leave_the_line() -> None:
             async with asyncio.timeout(0):
                 await world.drain(asyncio.current_task())
     await world.settle()
-    assert not world.waiters._turns
+    assert not world.waiters.turns
     assert not world.accumulator._memory_quota._awaited
 
 

@@ -75,7 +75,7 @@ class Broker:
         self.answers = list(answers)
         self.asked: list[Any] = []
 
-    async def ask(self, api: Api, payload: Any) -> Any:
+    async def ask(self, payload: Any) -> Any:
         self.asked.append(payload)
         return self.answers.pop(0)
 
