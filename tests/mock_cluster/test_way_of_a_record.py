@@ -16,9 +16,9 @@ import aioproducer
 from aioproducer import Producer
 from aioproducer.testing.mock_cluster import MockCluster
 
-CALLS = 104
+CALLS = 103
 """Calls of the package's functions, for a record with a key that begins a batch."""
-FILES = 35
+FILES = 34
 """Files with these functions."""
 RECORDS, ROUNDS = 50, 8
 PACKAGE = str(Path(aioproducer.__file__).parent)
