@@ -8,6 +8,8 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 
 comma := ,
 COMPILED := aioproducer/records/_speedups aioproducer/columnar/_speedups
+# The types of the modules that are compiled from their Python source.
+TYPES := $(wildcard aioproducer/accumulator/*.pxd aioproducer/metrics/*.pxd)
 BIN := $(VENV)/bin
 # Tests that share no broker run side by side. They wait for a third of their time, so four processes
 # keep two cores busy. Each begins with neighbouring files, which share imports and fixtures.
@@ -30,7 +32,8 @@ env: $(READY) ## Create .venv, again only when what it is made from changed
 
 spark: $(WITH_SPARK) ## Create .venv with PySpark, too (a download of 450 MB)
 
-$(READY) $(WITH_SPARK): pyproject.toml constraints.txt $(wildcard $(COMPILED:=/*.p[xy][dx]))
+$(READY) $(WITH_SPARK): pyproject.toml constraints.txt $(wildcard $(COMPILED:=/*.p[xy][dx])) \
+		$(TYPES) $(TYPES:.pxd=.py)
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 		echo "Python 3.11 or newer is needed, and '$(PYTHON)' is none:" \
 			"name one by make PYTHON=/path/to/python3" >&2; exit 1; }
@@ -67,14 +70,19 @@ soak: ## Run the tests that take minutes each: about four hours
 soak-without-servers: spark
 	AIOPRODUCER_REQUIRE_KAFKA=1 "$(BIN)/python" -m pytest -m "soak and not kafka and not spark" \
 		--numprocesses logical --dist worksteal
+	AIOPRODUCER_PURE_PYTHON=1 "$(BIN)/python" -m pytest -m "soak and source_form" \
+		--numprocesses logical --dist worksteal
 
 soak-with-servers: spark
 	AIOPRODUCER_REQUIRE_KAFKA=1 "$(BIN)/python" -m pytest -m "soak and (kafka or spark)" -s
 
 pure: env ## Run the tests of what is compiled without its compiled part
-	AIOPRODUCER_PURE_PYTHON=1 "$(BIN)/python" -m pytest -m "not any_form" $(BESIDE) tests/unit/records \
-		tests/unit/columnar tests/unit/accumulator tests/protocol tests/mock_cluster/test_producer_sends.py \
-		tests/mock_cluster/test_producer_order.py tests/mock_cluster/test_memory_on_the_wire.py
+	AIOPRODUCER_PURE_PYTHON=1 "$(BIN)/python" -m pytest -m "not any_form and not soak" $(BESIDE) tests/unit/records \
+		tests/unit/columnar tests/unit/accumulator tests/unit/metrics tests/unit/sender/test_refresher.py \
+		tests/protocol tests/simulation/test_mutations.py tests/faults/test_parts_that_die.py \
+		tests/mock_cluster/test_way_of_a_record.py \
+		tests/mock_cluster/test_producer_sends.py tests/mock_cluster/test_producer_order.py \
+		tests/mock_cluster/test_memory_on_the_wire.py
 
 # Before Python 3.12 the tasks are imitated, which anyio does not bear: no registry, no web frameworks.
 eager: env ## Run the tests of tasks on event loops with eager tasks (asyncio.eager_task_factory)

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import aioproducer.interpreter as _interpreter  # noqa: F401  # refuses one without the GIL
+from aioproducer import compiled as _compiled  # before what it chooses
 from aioproducer import errors
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import (
@@ -71,7 +72,7 @@ if TYPE_CHECKING:
     )
     from aioproducer.serialization import Serializer
 
-__accelerated__ = acceleration.ACCELERATED
+__accelerated__ = acceleration.ACCELERATED and _compiled.in_use()
 """True if the compiled innermost loops are in use."""
 
 _MODULES = {

@@ -53,10 +53,11 @@ def selected(prefixes: Collection[str]) -> Selection:
     The result is bounded by the number of metrics, and so is the time, however many prefixes
     there are.
     """
-    wanted = set(prefixes)
-    everything = _ALL in wanted
+    names, wanted = _names(), set(prefixes)
+    longest, everything = max(map(len, names.values())), _ALL in wanted
+    lengths = {len(each) for each in wanted if len(each) <= longest}
     return frozenset(
         metric
-        for metric, name in _names().items()
-        if everything or any(name[:length] in wanted for length in range(len(name) + 1))
+        for metric, name in names.items()
+        if everything or any(name[:length] in wanted for length in lengths)
     )

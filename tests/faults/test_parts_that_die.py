@@ -35,9 +35,16 @@ PLACES = {
     "reader": (ProducerMetrics, "response_received"),
     "drain of a batch": (Backlog, "take"),
 }
+COMPILED, SOURCE = (MemoryQuota, Backlog), pytest.mark.source_form
 
 
-@pytest.mark.parametrize(("place", "name"), PLACES.values(), ids=PLACES)
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        pytest.param(place, name, id=each, marks=SOURCE if place in COMPILED else ())
+        for each, (place, name) in PLACES.items()
+    ],
+)
 async def test_everybody_who_waits_is_told(
     kafka: FakeKafka, monkeypatch: pytest.MonkeyPatch, place: type, name: str
 ) -> None:

@@ -65,6 +65,9 @@ A change of the engine, or of what plans are drawn, may take the fault out of a 
 MOST_LIVES: Final = 2_000
 
 
+pytestmark = pytest.mark.source_form
+
+
 def test_each_mutation_has_a_life_that_finds_it() -> None:
     assert sorted(FOUND_BY) == sorted(MUTATIONS)
 

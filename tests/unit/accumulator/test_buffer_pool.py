@@ -59,6 +59,7 @@ def test_a_large_buffer_takes_what_it_lacks_from_the_free_list(size: int, left: 
     assert pool.available < 10
 
 
+@pytest.mark.source_form
 def test_a_failed_allocation_gives_its_reservation_back(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = BufferPool(100, 10)
 

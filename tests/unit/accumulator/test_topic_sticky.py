@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+import pytest
+
 from aioproducer.accumulator.partition import Partition
 from aioproducer.records.builder import BATCH_OVERHEAD
 from tests.unit.accumulator.world import BATCH, FULL, AccumulatorWorld
@@ -132,6 +134,7 @@ def test_keyed_records_go_where_their_keys_belong_however_far() -> None:
     assert places[0] == places[1]
 
 
+@pytest.mark.source_form
 def test_a_choice_among_thousands_of_partitions_does_not_go_through_them() -> None:
     class Watched(list[Partition]):
         """A list that may be indexed only."""

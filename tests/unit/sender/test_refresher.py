@@ -162,6 +162,7 @@ async def test_a_long_answer_is_taken_in_some_steps_at_a_time() -> None:
         assert len(world.accumulator._topics["wide"].partitions) == partitions
 
 
+@pytest.mark.source_form
 async def test_no_step_of_an_answer_takes_more_than_one_turn_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -192,13 +193,17 @@ async def test_no_step_of_an_answer_takes_more_than_one_turn_of_its_own(
 async def test_what_is_known_already_is_not_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running() as world:
         told: list[str] = []
-        update = world.accumulator.update_topic
+        accumulator = world.accumulator
 
-        def note(info: TopicInfo, *others: Any) -> None:
-            told.append(info.name)
-            update(info, *others)
+        class Told:
+            def update_topic(self, info: TopicInfo, *others: Any) -> int:
+                told.append(info.name)
+                return accumulator.update_topic(info, *others)
 
-        monkeypatch.setattr(world.accumulator, "update_topic", note)
+            def __getattr__(self, name: str) -> Any:
+                return getattr(accumulator, name)
+
+        monkeypatch.setattr(world.refresher, "_accumulator", Told())
         for leaders, changed in (([1, 1], []), ([1, 2], ["orders"]), ([1, 2], ["orders"])):
             world.metadata.request_update()
             await world.turn(BACKOFF)

@@ -1,0 +1,19 @@
+cimport cython
+
+
+cdef class Summary:
+    cdef public long long count
+    cdef public double total
+    cdef public double _greatest
+    cdef public object _buckets
+
+
+@cython.locals(
+    summary=Summary,
+    value=double,
+    count="long long",
+    microseconds="long long",
+    bucket="long long",
+    shift=int,
+)
+cpdef add_each(additions)

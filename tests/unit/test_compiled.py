@@ -1,0 +1,103 @@
+"""The choice between compiled modules and their Python source."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+import pytest
+
+import aioproducer
+from aioproducer.compiled import MODULES
+
+ROOT = Path(aioproducer.__file__).parent.parent
+SAY = (
+    "import aioproducer, sys;"
+    "from aioproducer.compiled import MODULES, in_use;"
+    "print(in_use(), *{sys.modules[each].__file__.endswith('.py') for each in MODULES})"
+)
+COMPILED, SOURCE = "True False", "False True"
+needs_compiled = pytest.mark.skipif(
+    not aioproducer.__accelerated__, reason="nothing is compiled here"
+)
+
+
+def said(folder: Path, pure: str = "") -> str:
+    environment = os.environ | {"AIOPRODUCER_PURE_PYTHON": pure, "PYTHONPATH": str(folder)}
+    command = [sys.executable, "-c", SAY]
+    ended = subprocess.run(
+        command, env=environment, cwd=folder, capture_output=True, text=True, check=True
+    )
+    return ended.stdout.strip()
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of the package, with the times of its files."""
+    shutil.copytree(ROOT / "aioproducer", tmp_path / "aioproducer")
+    return tmp_path
+
+
+def files(folder: Path, module: str) -> tuple[Path, Path, Path]:
+    """The source, the types and the compiled module."""
+    source = folder.joinpath(*module.split(".")).with_suffix(".py")
+    [binary] = (
+        path for s in EXTENSION_SUFFIXES if (path := source.with_name(source.stem + s)).exists()
+    )
+    return source, source.with_suffix(".pxd"), binary
+
+
+def test_what_is_built_is_what_is_chosen_from() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    built = [each["name"] for each in settings["tool"]["setuptools"]["ext-modules"]]
+    types = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for path in (ROOT / "aioproducer").rglob("*.pxd")
+        if path.parent.name != "_speedups"
+    }
+    assert [name for name in built if "._speedups." not in name] == [*MODULES]
+    assert types == {*MODULES}
+
+
+@needs_compiled
+def test_compiled_modules_are_used_unless_the_environment_says_otherwise() -> None:
+    assert said(ROOT) == COMPILED
+    assert said(ROOT, pure="1") == SOURCE
+
+
+@needs_compiled
+@pytest.mark.parametrize("newer", ["source", "types"])
+def test_a_checkout_with_a_newer_source_runs_the_source(checkout: Path, newer: str) -> None:
+    assert said(checkout) == COMPILED
+    source, types, binary = files(checkout, MODULES[5])
+    later = binary.stat().st_mtime + 1
+    os.utime(source if newer == "source" else types, (later, later))
+    assert said(checkout) == SOURCE
+
+
+@needs_compiled
+def test_an_installation_has_no_types_and_its_times_mean_nothing(checkout: Path) -> None:
+    for module in MODULES:
+        source, types, binary = files(checkout, module)
+        types.unlink()
+        later = binary.stat().st_mtime + 1
+        os.utime(source, (later, later))
+    assert said(checkout) == COMPILED
+
+
+@needs_compiled
+def test_all_modules_are_compiled_or_none(checkout: Path) -> None:
+    files(checkout, MODULES[-1])[2].unlink()
+    assert said(checkout) == SOURCE
+
+
+@needs_compiled
+def test_without_a_compiler_the_source_runs(checkout: Path) -> None:
+    for module in MODULES:
+        files(checkout, module)[2].unlink()
+    assert said(checkout) == SOURCE
