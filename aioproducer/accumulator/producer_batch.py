@@ -18,6 +18,7 @@ from aioproducer.records.compression import Compression
 from aioproducer.records.reader import read_records
 from aioproducer.records.record_batch import (
     NO_PRODUCER_STATE,
+    Buffer,
     ProducerState,
     compress_records,
     frame_batch,
@@ -137,7 +138,7 @@ class ProducerBatch:
         if self.compressed is None:
             self.compressed = compress_records(self.builder, compression)
 
-    def encode(self, compression: Compression | None) -> bytearray | memoryview:
+    def encode(self, compression: Compression | None) -> Buffer:
         """The bytes of the batch for a request, with the numbers of :attr:`state`."""
         return frame_batch(self.builder, self.state, compression, self.compressed)
 
@@ -178,10 +179,7 @@ class ProducerBatch:
         buffer, self.buffer = self.buffer, None
         if buffer is not None and self.lent:
             buffer = bytearray(len(buffer))
-        self.builder.tokens = []
-        self.builder.runs = []
-        self.builder.marks = []
-        self.builder.buffer = bytearray()
+        self.builder.release()
         self.compressed = None
         return buffer
 

@@ -26,6 +26,7 @@ from aioproducer.network.kio_guards import (
     with_numbers,
     without_unknown_fields,
 )
+from aioproducer.records.record_batch import Buffer
 
 LENGTH_BYTES: Final = 4
 MAX_RESPONSE_BYTES: Final = 100 * 1024 * 1024
@@ -43,8 +44,6 @@ _START: Final = struct.Struct(">i4si")
 _TLS_ALERT: Final = 0x15
 _TLS_HANDSHAKE: Final = 0x16
 
-
-Buffer: TypeAlias = bytes | bytearray | memoryview
 
 _SMALL: Final = 4096
 """Bytes of a piece that is joined with the one before."""

@@ -161,6 +161,12 @@ class RecordsBuilder:
         """Take no more records."""
         self.limit = 0
 
+    def release(self) -> None:
+        """Drop the buffer and the tokens, and take no more records."""
+        self.limit = 0
+        self.buffer = bytearray()
+        self.tokens = []
+
     def append(
         self,
         token: Any,

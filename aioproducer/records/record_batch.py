@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from aioproducer.records.batch_header import (
     BEFORE_CHECKSUM,
@@ -16,6 +16,10 @@ from aioproducer.records.checksum import crc32c
 from aioproducer.records.compression import Compression
 
 _MAX_SEQUENCE: Final = 2**31 - 1
+COPIED_BELOW: Final = 4096
+"""Bytes of a batch that is cheaper to copy than to look at in place."""
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
 class ProducerState(NamedTuple):
@@ -53,19 +57,21 @@ def frame_batch(
     state: ProducerState,
     compression: Compression | None,
     compressed: bytes | None,
-) -> bytearray | memoryview:
-    """The whole batch: the builder's own buffer in place, or a new one around ``compressed``."""
-    if compressed is None or compression is None:
-        attributes = 0
-        batch: bytearray | memoryview = memoryview(builder.buffer)[: builder.position]
-    else:
-        attributes = compression.id
-        batch = bytearray(BATCH_OVERHEAD + len(compressed))
-        batch[BATCH_OVERHEAD:] = compressed
-    if state.transactional:
-        attributes |= TRANSACTIONAL
+) -> Buffer:
+    """The whole batch, in a buffer of its own.
+
+    A large batch that is not compressed is not copied: it is a view of the builder's buffer.
+    """
+    attributes = TRANSACTIONAL if state.transactional else 0
+    whole = builder.buffer
+    end = builder.position
+    if compressed is not None and compression is not None:
+        attributes |= compression.id
+        whole = bytearray(BATCH_OVERHEAD + len(compressed))
+        whole[BATCH_OVERHEAD:] = compressed
+        end = len(whole)
     CHECKED.pack_into(
-        batch,
+        whole,
         BEFORE_CHECKSUM.size,
         attributes,
         builder.count - 1,
@@ -76,7 +82,11 @@ def frame_batch(
         state.base_sequence,
         builder.count,
     )
-    checksum = crc32c(memoryview(batch)[BEFORE_CHECKSUM.size :])
-    length = len(batch) - LENGTH_COUNTS_FROM
-    BEFORE_CHECKSUM.pack_into(batch, 0, 0, length, -1, MAGIC, checksum)
+    length = end - LENGTH_COUNTS_FROM
+    if end < COPIED_BELOW:
+        checked = whole[BEFORE_CHECKSUM.size : end]
+        return BEFORE_CHECKSUM.pack(0, length, -1, MAGIC, crc32c(checked)) + checked
+    batch = memoryview(whole)[:end]
+    checksum = crc32c(batch[BEFORE_CHECKSUM.size :])
+    BEFORE_CHECKSUM.pack_into(whole, 0, 0, length, -1, MAGIC, checksum)
     return batch

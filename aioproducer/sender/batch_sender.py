@@ -65,7 +65,7 @@ class ProduceRequestBuilder:
             builder, topic = batch.builder, batch.topic_partition.topic
             data = compressor.encode(batch) if compressor.compresses else batch.encode(None)
             batch.in_request = True
-            batch.lent = type(data) is memoryview  # else it is a copy, compressed
+            batch.lent = type(data) is memoryview  # else it is a copy
             encoded += ((batch, data),)
             size, queued = len(data), now - batch.created
             counted += (

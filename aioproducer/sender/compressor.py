@@ -8,6 +8,7 @@ from typing import Final
 from aioproducer.accumulator import ProducerBatch
 from aioproducer.records.compression import Compression
 from aioproducer.records.compression_ratio import CompressionRatios
+from aioproducer.records.record_batch import Buffer
 from aioproducer.runtime.tasks import TaskOwner
 
 COMPRESS_ELSEWHERE_BYTES: Final = 64 * 1024
@@ -62,7 +63,7 @@ class Compressor:
             batch.lent = False
         then()
 
-    def encode(self, batch: ProducerBatch) -> bytearray | memoryview:
+    def encode(self, batch: ProducerBatch) -> Buffer:
         """The bytes of ``batch`` in a request; the estimate of its topic learns from their size."""
         data = batch.encode(self._compression)
         self._ratios.observe(batch.topic_partition.topic, len(data) / batch.size)

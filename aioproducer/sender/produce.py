@@ -19,7 +19,8 @@ from kio.static.primitive import i32
 from aioproducer.accumulator import ProducerBatch
 from aioproducer.model import TopicPartition, TransactionHandle
 from aioproducer.network.apis import Api, request_module
-from aioproducer.network.frames import Buffer, EncodedPayload, UsualResponse, encode
+from aioproducer.network.frames import EncodedPayload, UsualResponse, encode
+from aioproducer.records.record_batch import Buffer
 from aioproducer.sender.produce_response import (
     FIRST_VERSION_WITH_TOPIC_IDS,
     ProduceResults,

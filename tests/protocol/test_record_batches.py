@@ -28,6 +28,7 @@ from aioproducer.records.acceleration import RecordsBuilder
 from aioproducer.records.builder import BATCH_OVERHEAD, batch_size_bound
 from aioproducer.records.compression import compression
 from aioproducer.records.record_batch import (
+    COPIED_BELOW,
     NO_PRODUCER_STATE,
     ProducerState,
     compress_records,
@@ -425,12 +426,27 @@ def filled(sent: Sequence[Rec]) -> RecordsBuilder:
     return builder
 
 
-def test_an_uncompressed_batch_is_framed_in_place() -> None:
+def test_a_small_batch_is_a_copy() -> None:
     builder = filled(THREE_RECORDS)
     batch = frame_batch(builder, TRANSACTION, None, None)
-    assert isinstance(batch, memoryview)
-    assert batch.obj is builder.buffer
-    assert bytes(builder.buffer[: builder.position]) == GOLDEN_THREE_RECORDS
+    assert type(batch) is bytes
+    assert batch == GOLDEN_THREE_RECORDS
+
+
+@pytest.mark.parametrize("size", [COPIED_BELOW - 10, COPIED_BELOW + 10, 10 * COPIED_BELOW])
+def test_a_large_uncompressed_batch_is_framed_in_place(size: int) -> None:
+    overhead = BATCH_OVERHEAD + RecordsBuilder(bytearray(size), size).append(None, 1, None, b"") + 5
+    value = bytes(size - overhead)
+    builder = RecordsBuilder(bytearray(size), size)
+    builder.append(None, 1, None, value)
+    batch = frame_batch(builder, TRANSACTION, None, None)
+    if builder.position < COPIED_BELOW:
+        assert type(batch) is bytes
+    else:
+        assert isinstance(batch, memoryview)
+        assert batch.obj is builder.buffer
+    assert len(batch) == builder.position
+    assert struct.unpack_from(">I", batch, 17) == (crc32c(bytes(batch[21:])),)
 
 
 def test_a_batch_can_be_framed_again_under_other_numbers() -> None:

@@ -9,11 +9,16 @@ cdef class RecordsBuilder:
     cdef readonly Py_ssize_t position
     cdef readonly Py_ssize_t count
     cdef public list tokens
-    cdef public list runs
-    cdef public list marks
     cdef public object owner
     cdef readonly int64_t base_timestamp_ms
     cdef readonly Py_ssize_t max_record_size
+    # The first run and the first mark are most often the only ones, so they are no objects.
+    cdef Py_ssize_t first_key_size
+    cdef Py_ssize_t first_value_size
+    cdef list later_runs
+    cdef Py_ssize_t first_mark
+    cdef int64_t first_mark_ns
+    cdef list later_marks
     cdef int64_t last_mark_ns
     cdef int64_t last_timestamp_ms
     cdef Py_ssize_t last_key_size

@@ -48,8 +48,7 @@ cdef class RecordsBuilder:
         self.position = RECORDS_BEGIN
         self.count = 0
         self.tokens = []
-        self.runs = []
-        self.marks = []
+        self.first_mark = -1
         self.owner = None
         self.base_timestamp_ms = -1
         self.max_record_size = 0
@@ -59,18 +58,46 @@ cdef class RecordsBuilder:
         return memoryview(self.buffer)[RECORDS_BEGIN:self.position]
 
     @property
+    def runs(self):
+        if not self.count:
+            return []
+        first = (0, self.base_timestamp_ms, self.first_key_size, self.first_value_size)
+        return [first] if self.later_runs is None else [first, *self.later_runs]
+
+    @property
+    def marks(self):
+        if self.first_mark < 0:
+            return []
+        first = (self.first_mark, self.first_mark_ns)
+        return [first] if self.later_marks is None else [first, *self.later_marks]
+
+    @property
     def max_timestamp_ms(self):
-        return max([run[1] for run in self.runs])
+        if not self.count:
+            raise ValueError("there are no records")
+        if self.later_runs is None:
+            return self.base_timestamp_ms
+        return max(self.base_timestamp_ms, max([run[1] for run in self.later_runs]))
 
     cpdef int mark(self, int64_t sent_ns) except -1:
         cdef int64_t later = sent_ns - self.last_mark_ns
-        if later < 0 or later >= GRANULE_NS or not self.marks:
-            self.marks.append((self.count, sent_ns))
+        if self.first_mark < 0:
+            self.first_mark = self.count
+            self.first_mark_ns = self.last_mark_ns = sent_ns
+        elif later < 0 or later >= GRANULE_NS:
+            if self.later_marks is None:
+                self.later_marks = []
+            self.later_marks.append((self.count, sent_ns))
             self.last_mark_ns = sent_ns
         return 0
 
     def close(self):
         self.limit = 0
+
+    def release(self):
+        self.limit = 0
+        self.buffer = bytearray()
+        self.tokens = []
 
     def append(self, token, timestamp_ms, key, value, headers=()):
         return self.append_checked(token, timestamp_ms, key, value, headers)
@@ -99,7 +126,7 @@ cdef class RecordsBuilder:
             or len(tokens) != other.count
         ):
             raise ValueError("records are copied into an empty builder that has room for them")
-        runs = list(other.runs)
+        later_runs = None if other.later_runs is None else list(other.later_runs)
         memcpy(
             PyByteArray_AS_STRING(self.buffer) + RECORDS_BEGIN,
             PyByteArray_AS_STRING(other.buffer) + RECORDS_BEGIN,
@@ -110,7 +137,9 @@ cdef class RecordsBuilder:
         self.base_timestamp_ms = other.base_timestamp_ms
         self.max_record_size = other.max_record_size
         self.tokens = tokens
-        self.runs = runs
+        self.first_key_size = other.first_key_size
+        self.first_value_size = other.first_value_size
+        self.later_runs = later_runs
         self.limit = 0
 
     def append_values(
@@ -251,6 +280,8 @@ cdef class RecordsBuilder:
             self.max_record_size = size
         if index == 0:
             self.base_timestamp_ms = timestamp
+            self.first_key_size = key_size
+            self.first_value_size = value_size
         elif (
             timestamp == self.last_timestamp_ms
             and key_size == self.last_key_size
@@ -260,10 +291,15 @@ cdef class RecordsBuilder:
         self.last_timestamp_ms = timestamp
         self.last_key_size = key_size
         self.last_value_size = value_size
-        self.runs.append((index, timestamp, key_size, value_size))
+        if index == 0:
+            return size
+        run = (index, timestamp, key_size, value_size)
+        if self.later_runs is None:
+            self.later_runs = []
+        self.later_runs.append(run)
         # Making it may have run the collector, and a finalizer that sends (in Python 3.11).
-        if len(self.runs) > 1 and self.runs[len(self.runs) - 2][0] > index:
-            self.runs.sort()
+        if len(self.later_runs) > 1 and self.later_runs[len(self.later_runs) - 2][0] > index:
+            self.later_runs.sort()
         return size
 
 

@@ -98,9 +98,7 @@ def close(builder: RecordsBuilder) -> None:
 
 
 def release(builder: RecordsBuilder) -> None:
-    builder.tokens = []
-    builder.runs = []
-    builder.buffer = bytearray()
+    builder.release()
 
 
 timestamps = st.sampled_from([NOW, NOW, NOW, NOW, NOW + 1, NOW - 1, NOW + 10_000, 0, 2**63 - 1])
