@@ -7,9 +7,9 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	&& echo $$python && break; done)
 
 comma := ,
-COMPILED := aioproducer/records/_speedups aioproducer/columnar/_speedups
+COMPILED := aioproducer/engine/records/_speedups aioproducer/engine/columnar/_speedups
 # The types of the modules that are compiled from their Python source.
-TYPES := $(wildcard aioproducer/accumulator/*.pxd aioproducer/metrics/*.pxd)
+TYPES := $(wildcard aioproducer/engine/accumulator/*.pxd aioproducer/engine/metrics/*.pxd)
 BIN := $(VENV)/bin
 # Tests that share no broker run side by side. They wait for a third of their time, so four processes
 # keep two cores busy. Each begins with neighbouring files, which share imports and fixtures.

@@ -6,10 +6,10 @@ The classes that a first record does not need are imported when they are first a
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import aioproducer.interpreter as _interpreter  # noqa: F401  # refuses one without the GIL
-from aioproducer import compiled as _compiled  # before what it chooses
+import aioproducer.foundation.interpreter as _interpreter  # noqa: F401  # refuses one without the GIL
 from aioproducer import errors
 from aioproducer.config import ProducerConfig
+from aioproducer.engine.records import acceleration
 from aioproducer.errors import (
     AbortableTransactionError,
     AuthenticationError,
@@ -43,6 +43,8 @@ from aioproducer.errors import (
     UsageError,
     WrongLoopError,
 )
+from aioproducer.foundation import compiled as _compiled  # before what it chooses
+from aioproducer.foundation.version import __version__
 from aioproducer.model import (
     ConsumerGroupMetadata,
     FailedRecord,
@@ -55,15 +57,13 @@ from aioproducer.model import (
     TransactionHandle,
 )
 from aioproducer.producer import Producer
-from aioproducer.records import acceleration
-from aioproducer.version import __version__
 
 if TYPE_CHECKING:
-    from aioproducer.bulk.send_report import OffsetRange, SendReport
-    from aioproducer.core.check import ClusterCheck, TopicCheck
-    from aioproducer.core.health import BrokerHealth, Health
-    from aioproducer.interceptors import ProducerInterceptor
-    from aioproducer.partitioning import (
+    from aioproducer.engine.bulk.send_report import OffsetRange, SendReport
+    from aioproducer.engine.core.check import ClusterCheck, TopicCheck
+    from aioproducer.engine.core.health import BrokerHealth, Health
+    from aioproducer.engine.interceptors import ProducerInterceptor
+    from aioproducer.engine.partitioning import (
         ConsistentRandomPartitioner,
         Murmur3Partitioner,
         Partitioner,
@@ -76,19 +76,19 @@ __accelerated__ = acceleration.ACCELERATED and _compiled.in_use()
 """True if the compiled innermost loops are in use."""
 
 _MODULES = {
-    "BrokerHealth": "aioproducer.core.health",
-    "ClusterCheck": "aioproducer.core.check",
-    "ConsistentRandomPartitioner": "aioproducer.partitioning",
-    "Health": "aioproducer.core.health",
-    "Murmur3Partitioner": "aioproducer.partitioning",
-    "OffsetRange": "aioproducer.bulk.send_report",
-    "Partitioner": "aioproducer.partitioning",
-    "Partitions": "aioproducer.partitioning",
-    "ProducerInterceptor": "aioproducer.interceptors",
-    "RoundRobinPartitioner": "aioproducer.partitioning",
-    "SendReport": "aioproducer.bulk.send_report",
+    "BrokerHealth": "aioproducer.engine.core.health",
+    "ClusterCheck": "aioproducer.engine.core.check",
+    "ConsistentRandomPartitioner": "aioproducer.engine.partitioning",
+    "Health": "aioproducer.engine.core.health",
+    "Murmur3Partitioner": "aioproducer.engine.partitioning",
+    "OffsetRange": "aioproducer.engine.bulk.send_report",
+    "Partitioner": "aioproducer.engine.partitioning",
+    "Partitions": "aioproducer.engine.partitioning",
+    "ProducerInterceptor": "aioproducer.engine.interceptors",
+    "RoundRobinPartitioner": "aioproducer.engine.partitioning",
+    "SendReport": "aioproducer.engine.bulk.send_report",
     "Serializer": "aioproducer.serialization",
-    "TopicCheck": "aioproducer.core.check",
+    "TopicCheck": "aioproducer.engine.core.check",
 }
 """The modules of the classes that are imported when they are first asked for."""
 

@@ -15,7 +15,7 @@ from aioproducer.config import (
     hide_secrets,
     type_name_of,
 )
-from aioproducer.core.arguments import (
+from aioproducer.engine.core.arguments import (
     check_handle,
     check_timeout,
     checked_group,
@@ -25,10 +25,10 @@ from aioproducer.core.arguments import (
     only_argument,
     refuse_pickle,
 )
-from aioproducer.core.producer_core import ProducerCore
-from aioproducer.core.send_pipeline import RecordFields
+from aioproducer.engine.core.producer_core import ProducerCore
+from aioproducer.engine.core.send_pipeline import RecordFields
+from aioproducer.engine.metrics import Latencies, MetricsSnapshot
 from aioproducer.errors import ConfigError
-from aioproducer.metrics import Latencies, MetricsSnapshot
 from aioproducer.model import (
     ConsumerGroupMetadata,
     Headers,
@@ -39,15 +39,15 @@ from aioproducer.model import (
     TopicPartition,
     TransactionHandle,
 )
-from aioproducer.type_parameters import K_contra, V_contra
+from aioproducer.model.type_parameters import K_contra, V_contra
 
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from aioproducer.bulk.send_report import SendReport
-    from aioproducer.core.check import ClusterCheck
-    from aioproducer.core.health import Health
-    from aioproducer.type_parameters import (
+    from aioproducer.engine.bulk.send_report import SendReport
+    from aioproducer.engine.core.check import ClusterCheck
+    from aioproducer.engine.core.health import Health
+    from aioproducer.model.type_parameters import (
         AsyncValuesToSend,
         Plain,
         PlainKey,
@@ -332,7 +332,7 @@ class Producer(Generic[K_contra, V_contra]):
             BrokerConnectionError: the leader of a topic can't be reached.
             KafkaError: a topic does not exist, or the principal lacks a right; each has a class.
         """
-        from aioproducer.core.check import check
+        from aioproducer.engine.core.check import check
 
         check_timeout(timeout)
         bound = self.config.max_block_ms / 1000 if timeout is None else timeout
@@ -385,7 +385,7 @@ class Producer(Generic[K_contra, V_contra]):
             IllegalStateError: there is a ``transactional_id``, and no transaction is open.
             ProducerClosedError, ProducerBrokenError: the producer ended during the call.
         """
-        from aioproducer.bulk.send_many import send_many
+        from aioproducer.engine.bulk.send_many import send_many
 
         return await send_many(self._core, topic, values, partition, headers)
 

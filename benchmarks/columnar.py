@@ -22,19 +22,19 @@ import fastavro
 import pyarrow
 import pyarrow.csv
 
-from aioproducer.columnar import (
+from aioproducer.engine.columnar import (
     avro_encoder,
     derived_avro_schema,
     derived_message,
     json_encoder,
     protobuf_encoder,
 )
-from aioproducer.columnar.acceleration import ACCELERATED
-from aioproducer.columnar.avro_rows import avro_rows
-from aioproducer.columnar.encoder import ColumnEncoder
-from aioproducer.columnar.json_rows import json_rows
-from aioproducer.columnar.layout import laid_out
-from aioproducer.columnar.protobuf_rows import protobuf_rows
+from aioproducer.engine.columnar.acceleration import ACCELERATED
+from aioproducer.engine.columnar.avro_rows import avro_rows
+from aioproducer.engine.columnar.encoder import ColumnEncoder
+from aioproducer.engine.columnar.json_rows import json_rows
+from aioproducer.engine.columnar.layout import laid_out
+from aioproducer.engine.columnar.protobuf_rows import protobuf_rows
 from benchmarks.__main__ import positive
 from benchmarks.machine import look_at_machine
 from benchmarks.report import Section, print_plain, say_median, say_range

@@ -22,7 +22,7 @@ from typing import Final
 from unittest import mock
 
 from aioproducer import Producer, RecordMetadata
-from aioproducer.cluster.metadata import Metadata
+from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.testing.kafka_cluster import KafkaCluster, broker_requests
 from benchmarks.machine import look_at_machine
 

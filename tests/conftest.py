@@ -9,7 +9,7 @@ import signal
 import pytest
 from hypothesis import settings
 
-from aioproducer import compiled
+from aioproducer.foundation import compiled
 from tests.support.eager_tasks import make_all_loops_eager
 
 pytest.register_assert_rewrite("tests.support.contract")

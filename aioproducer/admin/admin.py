@@ -36,10 +36,10 @@ from aioproducer.admin.values import (
     by_name,
     checked_changes,
 )
-from aioproducer.client.arguments import check_timeout
-from aioproducer.client.cluster_client import ClusterClient
-from aioproducer.client.options import client_config
 from aioproducer.config import ProducerConfig, ProducerOptions, hidden_mapping, hide_secrets
+from aioproducer.engine.client.arguments import check_timeout
+from aioproducer.engine.client.cluster_client import ClusterClient
+from aioproducer.engine.client.options import client_config
 from aioproducer.errors import InvalidPartitionsError
 from aioproducer.model import TopicPartition
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from aioproducer.client.arguments import check_partition, checked_topic
+from aioproducer.engine.client.arguments import check_partition, checked_topic
 from aioproducer.errors import (
     InvalidConfigError,
     InvalidGroupIdError,

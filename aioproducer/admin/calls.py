@@ -13,13 +13,13 @@ from aioproducer.admin.outcomes import Outcomes
 from aioproducer.admin.recent_topics import RecentTopics
 from aioproducer.admin.requests import Answer, FindCoordinatorRequest
 from aioproducer.admin.requests.answer import UNKNOWN_TOPIC_OR_PARTITION
-from aioproducer.client.cluster_client import ClusterClient
-from aioproducer.client.describe_request import TopicDescription
+from aioproducer.engine.client.cluster_client import ClusterClient
+from aioproducer.engine.client.describe_request import TopicDescription
+from aioproducer.engine.network.frames import EncodedPayload
+from aioproducer.engine.network.request import Request
 from aioproducer.errors import NotControllerError, ProducerError, Written
+from aioproducer.foundation.wording import counted
 from aioproducer.model import Node, TopicPartition
-from aioproducer.network.frames import EncodedPayload
-from aioproducer.network.request import Request
-from aioproducer.wording import counted
 
 _Key = TypeVar("_Key")
 _Result = TypeVar("_Result")

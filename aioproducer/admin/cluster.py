@@ -6,7 +6,7 @@ from aioproducer.admin.calls import Answers, Calls, never
 from aioproducer.admin.outcomes import Outcomes
 from aioproducer.admin.requests import Answer, ApiVersionsRequest
 from aioproducer.admin.values import BrokerDescription, ClusterDescription
-from aioproducer.client import describe_request as described
+from aioproducer.engine.client import describe_request as described
 from aioproducer.model import Node
 
 

@@ -16,7 +16,7 @@ from aioproducer.admin.requests import (
 )
 from aioproducer.admin.requests.describe_groups import GROUP_ID_NOT_FOUND
 from aioproducer.admin.values import GroupDescription, GroupListing, PartitionLag
-from aioproducer.client.list_offsets import LATEST, FoundOffset, ListOffsetsRequest
+from aioproducer.engine.client.list_offsets import LATEST, FoundOffset, ListOffsetsRequest
 from aioproducer.errors import UnsupportedVersionError
 from aioproducer.model import Node, TopicPartition
 

@@ -19,8 +19,8 @@ from aioproducer.admin.requests import (
 )
 from aioproducer.admin.requests.answer import UNKNOWN_TOPIC_OR_PARTITION
 from aioproducer.admin.values import CreatedTopic, NewTopic, TopicDescription
-from aioproducer.client import describe_request as described
-from aioproducer.network.request import Request
+from aioproducer.engine.client import describe_request as described
+from aioproducer.engine.network.request import Request
 
 
 class TopicCalls:

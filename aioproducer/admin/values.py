@@ -15,8 +15,8 @@ from aioproducer.admin.arguments import (
     checked_setting,
     checked_settings,
 )
-from aioproducer.client.arguments import checked_topic
-from aioproducer.client.describe_request import PartitionDescription
+from aioproducer.engine.client.arguments import checked_topic
+from aioproducer.engine.client.describe_request import PartitionDescription
 from aioproducer.errors import (
     InvalidPartitionsError,
     InvalidReplicaAssignmentError,

@@ -1,4 +1,4 @@
 """Logins: SASL mechanisms as challenge → response steps, tokens, and the TLS context.
 
-Nothing here opens a connection to a broker; ``network/`` carries the bytes.
+Nothing here opens a connection to a broker; ``engine/network/`` carries the bytes.
 """

@@ -28,8 +28,8 @@ from aioproducer.auth.peer_text import json_object, printable
 from aioproducer.auth.token import Token
 from aioproducer.config.secret import Secret
 from aioproducer.errors import AuthenticationError, ProducerError
-from aioproducer.runtime.threads import ThreadForEach
-from aioproducer.version import __version__
+from aioproducer.foundation.runtime.threads import ThreadForEach
+from aioproducer.foundation.version import __version__
 
 __all__ = ["AwsMskIam", "AwsMskIamExchange", "msk_token_provider"]
 

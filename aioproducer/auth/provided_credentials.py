@@ -11,9 +11,9 @@ from aioproducer.auth.mechanism import Exchange, Mechanism
 from aioproducer.auth.provider import Provider, Raised, ask, is_final, told
 from aioproducer.config.secret import Secret
 from aioproducer.errors import AuthenticationError, NetworkError, ProducerError, anew
-from aioproducer.runtime.patience import PatientTimeout
-from aioproducer.runtime.threads import ThreadForEach
-from aioproducer.wording import duration
+from aioproducer.foundation.runtime.patience import PatientTimeout
+from aioproducer.foundation.runtime.threads import ThreadForEach
+from aioproducer.foundation.wording import duration
 
 __all__ = ["ProvidedCredentials"]
 

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias, final
 
-from aioproducer.runtime.threads import ThreadForEach
+from aioproducer.foundation.runtime.threads import ThreadForEach
 
 __all__ = ["Provider", "Raised", "ask", "is_final", "told"]
 

@@ -10,9 +10,9 @@ from typing import Final, final
 from aioproducer.auth.mechanism import Exchange, Mechanism
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import ConfigError
-from aioproducer.runtime.patience import PatientTimeout
-from aioproducer.runtime.threads import ThreadForEach
-from aioproducer.wording import duration
+from aioproducer.foundation.runtime.patience import PatientTimeout
+from aioproducer.foundation.runtime.threads import ThreadForEach
+from aioproducer.foundation.wording import duration
 
 __all__ = ["RereadMechanism"]
 

@@ -8,7 +8,7 @@ from typing import Final, final
 
 from aioproducer.auth.provider import Provider
 from aioproducer.auth.tokens import TokenSource
-from aioproducer.runtime import forks
+from aioproducer.foundation.runtime import forks
 
 __all__ = ["identity_of", "shared_source"]
 

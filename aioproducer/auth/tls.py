@@ -24,7 +24,7 @@ from aioproducer.auth.private_file import private_file
 from aioproducer.auth.tls_options import TlsOptions
 from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError
-from aioproducer.runtime.locks import free_lock
+from aioproducer.foundation.runtime.locks import free_lock
 
 __all__ = ["CipherSuiteError", "TlsContexts", "TlsOptions", "server_name"]
 

@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 
 from aioproducer.auth.tls import CipherSuiteError, TlsOptions
 from aioproducer.errors import BrokerConnectionError, SslAuthenticationError
-from aioproducer.wording import duration
+from aioproducer.foundation.wording import duration
 
 __all__ = ["explain_tls"]
 

@@ -21,7 +21,7 @@ from aioproducer.auth.token import Token, token_from
 from aioproducer.config.addresses import is_loopback
 from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError, MissingExtraError, TokenEndpointError, TokenError
-from aioproducer.wording import duration
+from aioproducer.foundation.wording import duration
 
 if TYPE_CHECKING:
     import httpx2

@@ -19,12 +19,12 @@ from typing import Final, final
 
 from aioproducer.auth.provider import Provider, Raised, ask, is_final, told
 from aioproducer.auth.token import RefreshRules, Token, token_from
-from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.errors import ProducerError, TokenEndpointError, TokenError, anew
-from aioproducer.runtime.patience import PatientTimeout
-from aioproducer.runtime.tasks import TaskOwner
-from aioproducer.runtime.threads import ThreadForEach
-from aioproducer.wording import duration
+from aioproducer.foundation.backoff import ExponentialBackoff
+from aioproducer.foundation.runtime.patience import PatientTimeout
+from aioproducer.foundation.runtime.tasks import TaskOwner
+from aioproducer.foundation.runtime.threads import ThreadForEach
+from aioproducer.foundation.wording import duration
 
 __all__ = ["Token", "TokenSource"]
 

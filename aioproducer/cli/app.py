@@ -10,7 +10,7 @@ import typer
 from aioproducer.cli.commands import CommandGroup, new_program, register_all
 from aioproducer.cli.terminal import Terminal, discard
 from aioproducer.errors import ConfigError, ProducerError
-from aioproducer.version import __version__
+from aioproducer.foundation.version import __version__
 
 __all__ = ["EXIT_UNDELIVERED", "EXIT_USAGE", "run"]
 

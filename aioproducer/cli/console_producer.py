@@ -23,9 +23,9 @@ from aioproducer.cli.signals import EndSignals
 from aioproducer.cli.terminal import Terminal, discard
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import ProducerError, RecordTooLargeError
+from aioproducer.foundation.wording import counted, duration
 from aioproducer.model import Header
 from aioproducer.producer import Producer
-from aioproducer.wording import counted, duration
 
 __all__ = ["ConsoleProducer", "ConsoleJob"]
 

@@ -15,8 +15,8 @@ from aioproducer.cli.signals import EndSignals
 from aioproducer.cli.terminal import Terminal
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import ProducerError
+from aioproducer.foundation.wording import counted
 from aioproducer.reader import Assignment, Position, Reader
-from aioproducer.wording import counted
 
 __all__ = ["ConsoleReader", "ReadingJob"]
 

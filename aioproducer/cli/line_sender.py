@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from itertools import accumulate
 from operator import add
 
-from aioproducer.bulk.column_writer import ColumnWriter
 from aioproducer.cli.delivery_counter import DeliveryCounter
 from aioproducer.cli.lines import MissingKeyError, RecordFormat
 from aioproducer.cli.record_outcomes import RecordOutcomes, Refused
-from aioproducer.core.producer_core import ProducerCore
+from aioproducer.engine.bulk.column_writer import ColumnWriter
+from aioproducer.engine.core.producer_core import ProducerCore
+from aioproducer.engine.records.acceleration import BinaryColumn
+from aioproducer.engine.records.columns import Columns
 from aioproducer.model import Headers
-from aioproducer.records.acceleration import BinaryColumn
-from aioproducer.records.columns import Columns
 from aioproducer.serialization import shared_headers
 
 __all__ = ["LineSender"]

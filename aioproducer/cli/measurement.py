@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aioproducer.metrics import LatencyHistogram
-from aioproducer.wording import counted
+from aioproducer.engine.metrics import LatencyHistogram
+from aioproducer.foundation.wording import counted
 
 __all__ = ["Measurement", "Summary"]
 

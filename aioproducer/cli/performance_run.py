@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from aioproducer.bulk.value_writer import ValueWriter
 from aioproducer.cli.cancellation import closed_if_cancelled
 from aioproducer.cli.delivery_counter import DeliveryCounter
 from aioproducer.cli.measurement import Measurement, Summary
@@ -20,8 +19,9 @@ from aioproducer.cli.record_outcomes import RecordOutcomes
 from aioproducer.cli.signals import EndSignals
 from aioproducer.cli.terminal import Terminal
 from aioproducer.config import ProducerConfig
+from aioproducer.engine.bulk.value_writer import ValueWriter
+from aioproducer.engine.metrics import LatencyHistogram
 from aioproducer.errors import ProducerError, RecordTooLargeError
-from aioproducer.metrics import LatencyHistogram
 from aioproducer.producer import Producer
 
 __all__ = ["PerformanceJob", "PerformanceResult", "PerformanceRun"]

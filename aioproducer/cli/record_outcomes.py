@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from aioproducer.bulk.send_report import OneRecord
 from aioproducer.cli.lines import MissingKeyError
+from aioproducer.engine.bulk.send_report import OneRecord
+from aioproducer.engine.records.bulk_tokens import BulkToken
 from aioproducer.errors import ProducerError
 from aioproducer.model import RecordMetadata
-from aioproducer.records.bulk_tokens import BulkToken
 
 __all__ = ["Deliveries", "RecordOutcomes", "Refused"]
 

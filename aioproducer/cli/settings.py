@@ -16,7 +16,7 @@ from aioproducer.config.options import OPTIONS
 from aioproducer.config.placeholders import BUILT_IN, Reference
 from aioproducer.config.producer_config import read_properties
 from aioproducer.config.reader_options import READER_OPTIONS
-from aioproducer.core.arguments import checked_topic
+from aioproducer.engine.core.arguments import checked_topic
 from aioproducer.errors import ConfigError, InvalidTopicError
 from aioproducer.model import Header
 

@@ -40,7 +40,7 @@ from aioproducer.errors import (
     UnknownTopicOrPartitionError,
     UnsupportedVersionError,
 )
-from aioproducer.wording import counted
+from aioproducer.foundation.wording import counted
 
 __all__ = ["topics"]
 

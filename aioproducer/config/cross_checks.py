@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from aioproducer.codecs import codec_library
 from aioproducer.config.addresses import is_loopback
 from aioproducer.config.jaas import LoginSources
 from aioproducer.config.kinds import INT_MAX
@@ -20,6 +19,7 @@ from aioproducer.config.option import Group
 from aioproducer.config.options import ADAPTIVE_LINGER_MS, OPTIONS, GivenOptions
 from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError
+from aioproducer.foundation.codecs import codec_library
 
 __all__ = ["CHECKED_SECRETS", "MAX_IN_FLIGHT_FOR_IDEMPOTENCE", "settle"]
 

@@ -1,4 +1,4 @@
-"""The kind of the hook for failed records. ``failures.py`` has the contract of the hook."""
+"""The kind of the hook for failed records. ``engine/failures.py`` has the contract of the hook."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The kinds of values: one small class per kind, each with check, text form and wording.
 
 The kinds at the end take the user's own code (partitioner, serializers, interceptors). They check
-the outer shape alone; ``partitioning.py``, ``serialization.py`` and ``interceptors.py`` have the
-contracts of the objects.
+the outer shape alone; ``engine/partitioning.py``, ``serialization/`` and ``engine/interceptors.py``
+have the contracts of the objects.
 """
 
 from __future__ import annotations
@@ -282,7 +282,7 @@ class JaasLine(Kind[Secret]):
 
 
 class SupportsPartition(Protocol):
-    """An object with a ``partition`` method; its arguments are ``partitioning.py``'s matter."""
+    """An object with a ``partition`` method; ``engine/partitioning.py`` has its arguments."""
 
     @property
     def partition(self) -> Callable[..., Any]: ...

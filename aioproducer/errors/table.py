@@ -1,9 +1,9 @@
 """The error table: the disposition of each error code that a broker can answer with.
 
 Nothing else decides by code. The meaning of a coordinator's answer for a transaction depends on the
-error's class, in :mod:`aioproducer.transactions.requests`. A code without a row is one that no
-producer is meant to get (it is retried if Kafka calls it retriable, else refused) or one of a newer
-Kafka (it is refused); nobody knows what it says about the log.
+error's class, in :mod:`aioproducer.engine.transactions.requests`. A code without a row is one that
+no producer is meant to get (it is retried if Kafka calls it retriable, else refused) or one of a
+newer Kafka (it is refused); nobody knows what it says about the log.
 
 Source: Kafka's ``Errors``, ``Sender`` and ``TransactionManager``; for batches that are written in
 spite of an error, ``ReplicaManager`` and ``DelayedProduce``.

@@ -6,10 +6,10 @@
     Producer(bootstrap_servers=..., on_failed=DeadLetterFile("failed.jsonl"))
 """
 
+from aioproducer.engine.failures import FailedRecordHandler
 from aioproducer.failed_records.dead_letter import DeadLetter, Uncertain
 from aioproducer.failed_records.dead_letter_file import DeadLetterFile, read_dead_letters
 from aioproducer.failed_records.dead_letter_topic import DeadLetterTopic
-from aioproducer.failures import FailedRecordHandler
 
 __all__ = [
     "DeadLetter",

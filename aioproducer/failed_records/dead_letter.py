@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
+from aioproducer.engine.failures import FailedRecordHandler
 from aioproducer.errors import ConfigError, ProducerError
-from aioproducer.failures import FailedRecordHandler
-from aioproducer.logs import RoomLogger
+from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.wording import counted
 from aioproducer.model import ConsumerRecord, FailedRecord, Header, ProducerRecord
-from aioproducer.wording import counted
 
 logger = RoomLogger(__name__)
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from aioproducer.config import ProducerConfig
 from aioproducer.config.failure_hook import FailureHookOption
+from aioproducer.engine.failures import FailedRecordHandler, handler_of
 from aioproducer.failed_records.dead_letter import (
     DeadLetter,
     NotDeadLetterError,
@@ -19,10 +20,9 @@ from aioproducer.failed_records.dead_letter import (
     hand_on,
     to_keep,
 )
-from aioproducer.failures import FailedRecordHandler, handler_of
-from aioproducer.logs import RoomLogger
+from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.runtime.threads import DaemonThreads
 from aioproducer.model import FailedRecord
-from aioproducer.runtime.threads import DaemonThreads
 
 fcntl: Any
 try:

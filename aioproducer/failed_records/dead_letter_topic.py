@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Unpack
 
-from aioproducer.client.arguments import checked_topic
 from aioproducer.config import ProducerConfig, ProducerOptions, hide_secrets
 from aioproducer.config.failure_hook import FailureHookOption
+from aioproducer.engine.client.arguments import checked_topic
+from aioproducer.engine.failures import FailedRecordHandler, handler_of, hurry_up
 from aioproducer.errors import ConfigError, ProducerError, ProducerTimeoutError
 from aioproducer.failed_records.dead_letter import (
     DeadLetter,
@@ -19,10 +20,9 @@ from aioproducer.failed_records.dead_letter import (
     is_dead_letter,
     to_keep,
 )
-from aioproducer.failures import FailedRecordHandler, handler_of, hurry_up
+from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.model import FailedRecord
 from aioproducer.producer import Producer
-from aioproducer.runtime.patience import PatientTimeout
 
 _UNLIKE: Final[Mapping[str, Any]] = {
     "acks": "all",

@@ -7,11 +7,13 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias, Unpack
 
-from aioproducer import logs, producer, sync
-from aioproducer.client.arguments import check_timeout, checked_topic
-from aioproducer.client.environment import SYSTEM
+from aioproducer import producer, sync
 from aioproducer.config import ProducerConfig, ProducerOptions, hide_secrets
+from aioproducer.engine.client.arguments import check_timeout, checked_topic
+from aioproducer.engine.client.environment import SYSTEM
 from aioproducer.errors import ConfigError
+from aioproducer.foundation import logs
+from aioproducer.foundation.runtime import forks
 from aioproducer.model import Headers
 from aioproducer.observability.log_json import JsonFormatter
 from aioproducer.observability.log_queue import DropPolicy, LogEntry, LogQueue
@@ -22,7 +24,6 @@ from aioproducer.observability.log_senders import (
     ThreadSender,
     is_quiet,
 )
-from aioproducer.runtime import forks
 
 __all__ = ["JsonFormatter", "KafkaHandler"]
 

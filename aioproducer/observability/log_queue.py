@@ -10,8 +10,8 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from aioproducer.foundation.wording import counted
 from aioproducer.model import Headers
-from aioproducer.wording import counted
 
 DropPolicy: TypeAlias = Literal["newest", "oldest"]
 
@@ -31,9 +31,10 @@ class LogEntry(NamedTuple):
 class LogQueue:
     """Takes entries from any thread and never blocks; one reader takes them out.
 
-    There is no lock: see :mod:`aioproducer.runtime.locks`. Signal handlers and finalizers log, too.
-    An entry is *outstanding* until it is settled: delivered, failed or dropped. What is dropped is
-    counted, and told on standard error once a minute at most. ``topic``: for that line.
+    There is no lock: see :mod:`aioproducer.foundation.runtime.locks`. Signal handlers and
+    finalizers log, too. An entry is *outstanding* until it is settled: delivered, failed or
+    dropped. What is dropped is counted, and told on standard error once a minute at most.
+    ``topic``: for that line.
     """
 
     def __init__(

@@ -15,8 +15,8 @@ from typing import Any, Final, Protocol
 from aioproducer import producer, sync
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import BufferExhaustedError, ProducerError
+from aioproducer.foundation.runtime.exits import AtExit
 from aioproducer.observability.log_queue import LogEntry, LogQueue
-from aioproducer.runtime.exits import AtExit
 
 _AT_ONCE: Final = 500
 """Records after which an event loop may run other tasks."""

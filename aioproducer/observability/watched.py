@@ -6,13 +6,13 @@ import weakref
 from typing import Final
 
 from aioproducer.errors import IllegalStateError
+from aioproducer.foundation.runtime.locks import free_lock
 from aioproducer.observability.series import (
     Families,
     ProducerSeries,
     SeriesOptions,
     SeriesSource,
 )
-from aioproducer.runtime.locks import free_lock
 
 __all__ = ["WatchedProducers"]
 

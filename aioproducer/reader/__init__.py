@@ -4,9 +4,9 @@ There are no groups here: who shares partitions among members, and who commits o
 its own to come.
 """
 
+from aioproducer.engine.records.decoder import RecordBatch
 from aioproducer.model import ConsumerRecord
 from aioproducer.reader.positions import Assignment, Position
 from aioproducer.reader.reader import Reader
-from aioproducer.records.decoder import RecordBatch
 
 __all__ = ["Assignment", "ConsumerRecord", "Position", "Reader", "RecordBatch"]

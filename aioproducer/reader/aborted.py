@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
+from aioproducer.engine.records.encoded_batch import EncodedBatch
 from aioproducer.reader.fetch_request import AbortedTransaction
-from aioproducer.records.encoded_batch import EncodedBatch
 
 
 class AbortedTransactions:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from aioproducer.engine.records.decoder import RecordBatch
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.reader.partition import Item, PartitionState
-from aioproducer.records.decoder import RecordBatch
 
 
 class Cursor:

@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 
 from kio.static.protocol import RequestPayload
 
+from aioproducer.engine.network.apis import Api, request_module
 from aioproducer.errors import ProtocolError
 from aioproducer.model import TopicPartition
-from aioproducer.network.apis import Api, request_module
 
 _CLIENT: Final = -1
 """The replica id of a client."""

@@ -13,10 +13,10 @@ from uuid import UUID
 
 from kio.static.protocol import RequestPayload
 
-from aioproducer.client.list_offsets import IsolationLevel
+from aioproducer.engine.client.list_offsets import IsolationLevel
+from aioproducer.engine.network.apis import Api, request_module
 from aioproducer.errors import ProtocolError, UnsupportedVersionError
 from aioproducer.model import TopicPartition
-from aioproducer.network.apis import Api, request_module
 
 _FIRST_WITH_SESSIONS: Final = 7
 _FIRST_WITH_EPOCHS: Final = 9

@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from functools import partial
 from typing import Final, NamedTuple
 
-from aioproducer.client.cluster_client import ClusterClient
-from aioproducer.client.list_offsets import IsolationLevel
+from aioproducer.engine.client.cluster_client import ClusterClient
+from aioproducer.engine.client.list_offsets import IsolationLevel
+from aioproducer.engine.network.frames import MAX_RESPONSE_BYTES
 from aioproducer.errors import ProducerError, error_about
 from aioproducer.model import Node, TopicPartition
-from aioproducer.network.frames import MAX_RESPONSE_BYTES
 from aioproducer.reader.fetch_request import (
     Fetched,
     FetchedPartition,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from aioproducer.client.cluster_client import ClusterClient
+from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.errors import KafkaError, ProducerError
 from aioproducer.reader.leaders import Leaders
 from aioproducer.reader.read_ahead import ReadAhead

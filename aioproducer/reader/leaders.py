@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 from uuid import UUID
 
-from aioproducer.client.describe_request import ClusterDescription, TopicDescription
-from aioproducer.cluster.snapshot import Cluster, PartitionLeader, TopicInfo
+from aioproducer.engine.client.describe_request import ClusterDescription, TopicDescription
+from aioproducer.engine.cluster.snapshot import Cluster, PartitionLeader, TopicInfo
 from aioproducer.errors import ProducerError, TopicRecreatedError, error_about
 from aioproducer.model import Node, TopicPartition
 

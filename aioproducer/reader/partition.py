@@ -6,12 +6,12 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from aioproducer.cluster.backoff import ExponentialBackoff
+from aioproducer.engine.records.encoded_batch import EncodedBatch, batches_in
 from aioproducer.errors import CorruptRecordsError, MissingExtraError, ProducerError
+from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.model import TopicPartition
 from aioproducer.reader.aborted import AbortedTransactions
 from aioproducer.reader.fetch_request import FetchedPartition
-from aioproducer.records.encoded_batch import EncodedBatch, batches_in
 
 NO_EPOCH = -1
 BATCH_OBJECTS: Final = 600

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from aioproducer.client.cluster_client import ClusterClient
-from aioproducer.client.list_offsets import EARLIEST, LATEST, FoundOffset, IsolationLevel
-from aioproducer.client.offset_lookup import lookup_offsets
+from aioproducer.engine.client.cluster_client import ClusterClient
+from aioproducer.engine.client.list_offsets import EARLIEST, LATEST, FoundOffset, IsolationLevel
+from aioproducer.engine.client.offset_lookup import lookup_offsets
 from aioproducer.errors import (
     LogTruncatedError,
     NotLeaderOrFollowerError,

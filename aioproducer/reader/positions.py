@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from aioproducer.client.arguments import check_partition, checked_topic
-from aioproducer.client.list_offsets import EARLIEST, LATEST
+from aioproducer.engine.client.arguments import check_partition, checked_topic
+from aioproducer.engine.client.list_offsets import EARLIEST, LATEST
 from aioproducer.errors import ConfigError
 from aioproducer.model import TopicPartition
 

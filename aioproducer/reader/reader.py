@@ -8,10 +8,6 @@ from functools import partial
 from itertools import count
 from typing import Any, Final, Self, Unpack, cast
 
-from aioproducer.client.arguments import check_partition
-from aioproducer.client.cluster_client import ClusterClient
-from aioproducer.client.list_offsets import IsolationLevel
-from aioproducer.client.options import client_config
 from aioproducer.config import (
     ProducerConfig,
     ProducerOptions,
@@ -21,6 +17,12 @@ from aioproducer.config import (
     hide_secrets,
 )
 from aioproducer.config.reader_options import READER_OPTIONS
+from aioproducer.engine.client.arguments import check_partition
+from aioproducer.engine.client.cluster_client import ClusterClient
+from aioproducer.engine.client.list_offsets import IsolationLevel
+from aioproducer.engine.client.options import client_config
+from aioproducer.engine.records.arrow_output import imported_pyarrow
+from aioproducer.engine.records.decoder import RecordBatch, decode, records_to_arrow
 from aioproducer.errors import (
     ConfigError,
     CorruptRecordsError,
@@ -36,8 +38,6 @@ from aioproducer.reader.leaders import Leaders
 from aioproducer.reader.partition import Item, PartitionState
 from aioproducer.reader.positions import Assignment, Position, assigned, checked_position
 from aioproducer.reader.start import find_beyond, find_offsets, find_partitions
-from aioproducer.records.arrow_output import imported_pyarrow
-from aioproducer.records.decoder import RecordBatch, decode, records_to_arrow
 
 _NUMBERS: Final = count(1)
 _MOST_ARROW_BYTES: Final = 64 * 1024 * 1024

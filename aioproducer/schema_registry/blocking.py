@@ -13,11 +13,11 @@ from aioproducer.errors import (
     NotPreparedError,
     ProducerTimeoutError,
 )
-from aioproducer.runtime.locks import free_lock
+from aioproducer.foundation.runtime.locks import free_lock
+from aioproducer.foundation.wording import duration
+from aioproducer.model.type_parameters import V_co
 from aioproducer.schema_registry.wire_format import ReadHeaders
 from aioproducer.serialization import Field
-from aioproducer.type_parameters import V_co
-from aioproducer.wording import duration
 
 _GRACE: Final = 5.0  # seconds for the thread to end
 

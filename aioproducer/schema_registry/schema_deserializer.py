@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, Self, TypeAlias
 from uuid import UUID
 
-from aioproducer.client.environment import SYSTEM
+from aioproducer.engine.client.environment import SYSTEM
 from aioproducer.errors import NotPreparedError, ProducerError, SerializationError, anew
+from aioproducer.model.type_parameters import V_co
 from aioproducer.schema_registry.blocking import BlockingDeserializer
 from aioproducer.schema_registry.client import SchemaRegistry
 from aioproducer.schema_registry.data_contracts import refuse_rules_of_readers
 from aioproducer.schema_registry.model import RegisteredSchema, Schema, SchemaType
 from aioproducer.schema_registry.wire_format import Framed, ReadHeaders, id_bytes, unframed
 from aioproducer.serialization import Field
-from aioproducer.type_parameters import V_co
 
 _clock: Final = SYSTEM.clock
 

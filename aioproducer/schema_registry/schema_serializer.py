@@ -15,9 +15,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Generic, Self, TypeAlias
 from weakref import WeakKeyDictionary
 
-from aioproducer.client.environment import SYSTEM
+from aioproducer.engine.client.environment import SYSTEM
 from aioproducer.errors import NotPreparedError, ProducerError, SerializationError, anew
-from aioproducer.runtime.tasks import TaskOwner
+from aioproducer.foundation.runtime.tasks import TaskOwner
+from aioproducer.model.type_parameters import Value
 from aioproducer.schema_registry.client import SchemaRegistry
 from aioproducer.schema_registry.data_contracts import refuse_rules_of_writers
 from aioproducer.schema_registry.model import RegisteredSchema, Schema, SchemaType
@@ -26,7 +27,6 @@ from aioproducer.schema_registry.subjects import subject_name
 from aioproducer.schema_registry.wire_format import HEADERS, header_bytes, id_bytes
 from aioproducer.serialization import Field, RecordHeaders
 from aioproducer.serialization.serializer import may_succeed_later
-from aioproducer.type_parameters import Value
 
 _logger = logging.getLogger(__name__)
 

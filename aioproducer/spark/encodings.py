@@ -13,7 +13,7 @@ from aioproducer.errors import ConfigError, SerializationError
 from aioproducer.spark.formats import Column, Format
 
 if TYPE_CHECKING:
-    from aioproducer.columnar import RowEncoder
+    from aioproducer.engine.columnar import RowEncoder
 
 ANY_TOPIC: Final = ""
 """The topic of a schema that serves all topics."""
@@ -68,7 +68,7 @@ def encoder(schema: RecordSchema, kind: pa.DataType, column: Column) -> RowEncod
         ConfigError: the schema can't be used.
     """
     # Tasks without typed columns have no use for these modules.
-    from aioproducer.columnar import avro_encoder, json_encoder, protobuf_encoder
+    from aioproducer.engine.columnar import avro_encoder, json_encoder, protobuf_encoder
 
     if schema.format is Format.JSON:
         return json_encoder(kind, schema.prefix, column=column)

@@ -12,7 +12,7 @@ from threading import Thread
 from time import monotonic
 from typing import Final, Generic, Self, TypeVar
 
-from aioproducer.wording import duration
+from aioproducer.foundation.wording import duration
 
 logger = logging.getLogger(__name__)
 

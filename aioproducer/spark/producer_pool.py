@@ -14,8 +14,8 @@ from typing import Final
 
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import ProducerError
-from aioproducer.runtime import forks
-from aioproducer.runtime.locks import free_lock
+from aioproducer.foundation.runtime import forks
+from aioproducer.foundation.runtime.locks import free_lock
 from aioproducer.sync import Producer
 
 logger = logging.getLogger(__name__)

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from aioproducer.errors import ConfigError
+from aioproducer.foundation.wording import duration
 from aioproducer.schema_registry.extras import needed
 from aioproducer.schema_registry.protobuf.schema import file_of
-from aioproducer.wording import duration
 
 _COMPILER: Final = "grpc_tools"
 _SECONDS: Final = 60.0

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from aioproducer.errors import ConfigError, ProducerError, SchemaRegistryUnavailableError
-from aioproducer.runtime.locks import free_lock
+from aioproducer.foundation.runtime.locks import free_lock
+from aioproducer.foundation.wording import duration
 from aioproducer.schema_registry import Schema, SchemaRegistry
 from aioproducer.spark.encodings import ColumnEncoding, RecordSchema
 from aioproducer.spark.formats import FormatOptions
 from aioproducer.spark.schemas import TypedColumn, check_latest
-from aioproducer.wording import duration
 
 _SECONDS: Final = 60.0
 """The longest time that a plan waits for a registry, as long as a producer waits by default."""

@@ -13,8 +13,8 @@ from pyspark.sql.functions import (  # type: ignore[attr-defined]
     xxhash64,
 )
 
+from aioproducer.engine.records.arrow import murmur2_partitions
 from aioproducer.errors import ConfigError
-from aioproducer.records.arrow import murmur2_partitions
 from aioproducer.spark.plan import types_of
 from aioproducer.spark.worker_start import start_worker
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from aioproducer.bulk.send_report import OffsetRange
+from aioproducer.engine.bulk.send_report import OffsetRange
+from aioproducer.foundation.wording import counted
 from aioproducer.model import TopicPartition
-from aioproducer.wording import counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from aioproducer.bulk.send_report import SendReport
+from aioproducer.engine.bulk.send_report import SendReport
 from aioproducer.errors import OutOfOrderSequenceNumberError, ProducerError
 from aioproducer.spark.exactly_once import ADVICE
 from aioproducer.spark.plan import SinkPlan

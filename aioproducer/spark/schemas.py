@@ -10,7 +10,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from aioproducer.columnar import derived_avro_schema, derived_json_schema, derived_message
+from aioproducer.engine.columnar import derived_avro_schema, derived_json_schema, derived_message
 from aioproducer.errors import ConfigError, SerializationError
 from aioproducer.schema_registry.data_contracts import refuse_rules_of_writers
 from aioproducer.schema_registry.model import RegisteredSchema, Schema, SchemaType

@@ -15,10 +15,10 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from aioproducer.engine.records.arrow import murmur2_partitions
 from aioproducer.errors import IllegalStateError
+from aioproducer.foundation.wording import counted
 from aioproducer.model import TopicPartition
-from aioproducer.records.arrow import murmur2_partitions
-from aioproducer.wording import counted
 
 _LONGEST_START: Final = 61
 """The most rows of a first batch. A prime, as attempts are numbered through all tasks; with fewer

@@ -8,11 +8,11 @@ from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 from aioproducer import errors
-from aioproducer.bulk.send_report import BulkResult, OneRecord, SendReport, carry, note
-from aioproducer.core.arguments import one_by_one
-from aioproducer.core.producer_core import ProducerCore
-from aioproducer.core.send_pipeline import RecordFields
-from aioproducer.core.tracing import TracedCall, in_context
+from aioproducer.engine.bulk.send_report import BulkResult, OneRecord, SendReport, carry, note
+from aioproducer.engine.core.arguments import one_by_one
+from aioproducer.engine.core.producer_core import ProducerCore
+from aioproducer.engine.core.send_pipeline import RecordFields
+from aioproducer.engine.core.tracing import TracedCall, in_context
 from aioproducer.model import Headers, ProducerRecord
 from aioproducer.serialization import shared_headers
 from aioproducer.sync.loop_thread import LoopThread

@@ -5,8 +5,8 @@ a *chunk*. Records of all threads keep the order of their arrival, with one exce
 has to wait for room in the batches, its chunks *stall*, and the chunks of other threads overtake
 them.
 
-There is no lock: see :mod:`aioproducer.runtime.locks`. A record enters by one ``+=`` of a list.
-Only the loop's thread removes records.
+There is no lock: see :mod:`aioproducer.foundation.runtime.locks`. A record enters by one ``+=`` of
+a list. Only the loop's thread removes records.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from threading import Thread
 from time import monotonic
 from typing import Any, Final, Protocol, TypeAlias
 
-from aioproducer.records.route_cache import ENTRY
+from aioproducer.engine.records.route_cache import ENTRY
 
 Entry: TypeAlias = tuple[Any, Any, Any, Any, Any, Any, Any, Any]
 """A future, the fields of its record, and the wall clock's nanoseconds of its ``send()``."""

@@ -4,7 +4,8 @@
 and puts their records into batches, so a burst of records wakes the loop once. A thread whose
 records have to wait for a broker stalls alone.
 
-There is no lock, and the loop waits for no other thread: see :mod:`aioproducer.runtime.locks`.
+There is no lock, and the loop waits for no other thread: see
+:mod:`aioproducer.foundation.runtime.locks`.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from threading import Thread, current_thread, get_ident
 from typing import Any, Final, Generic, NoReturn, TypeVar
 
 from aioproducer import errors
-from aioproducer.core.producer_core import ProducerCore
-from aioproducer.runtime import forks
-from aioproducer.runtime.exits import AtExit
-from aioproducer.runtime.tasks import new_task
+from aioproducer.engine.core.producer_core import ProducerCore
+from aioproducer.foundation.runtime import forks
+from aioproducer.foundation.runtime.exits import AtExit
+from aioproducer.foundation.runtime.tasks import new_task
+from aioproducer.foundation.wording import duration
 from aioproducer.sync.inbox import Entry, Inbox, Marker
 from aioproducer.sync.pump import Pump
 from aioproducer.sync.record_future import Outcomes
 from aioproducer.sync.standstill import stops_at_forks
-from aioproducer.wording import duration
 
 _Answer = TypeVar("_Answer")
 

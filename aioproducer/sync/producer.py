@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, Unpack, overload
 
 from aioproducer import producer
-from aioproducer.bulk.send_report import SendReport
 from aioproducer.config import (
     ProducerConfig,
     ProducerOptions,
@@ -17,10 +16,12 @@ from aioproducer.config import (
     hidden_mapping,
     hide_secrets,
 )
-from aioproducer.core.arguments import check_timeout, only_argument, refuse_pickle
-from aioproducer.core.send_pipeline import RecordFields
-from aioproducer.core.tracing import end_refused
-from aioproducer.metrics import Latencies, MetricsSnapshot
+from aioproducer.engine.bulk.send_report import SendReport
+from aioproducer.engine.core.arguments import check_timeout, only_argument, refuse_pickle
+from aioproducer.engine.core.send_pipeline import RecordFields
+from aioproducer.engine.core.tracing import end_refused
+from aioproducer.engine.metrics import Latencies, MetricsSnapshot
+from aioproducer.engine.records.arrow import is_arrow
 from aioproducer.model import (
     ConsumerGroupMetadata,
     Headers,
@@ -31,19 +32,18 @@ from aioproducer.model import (
     TopicPartition,
     TransactionHandle,
 )
-from aioproducer.records.arrow import is_arrow
+from aioproducer.model.type_parameters import K_contra, V_contra
 from aioproducer.sync import bulk
 from aioproducer.sync.loop_thread import LoopThread
 from aioproducer.sync.record_future import RecordFuture
 from aioproducer.sync.traces import end_by_future
-from aioproducer.type_parameters import K_contra, V_contra
 
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from aioproducer.core.check import ClusterCheck
-    from aioproducer.core.health import Health
-    from aioproducer.type_parameters import (
+    from aioproducer.engine.core.check import ClusterCheck
+    from aioproducer.engine.core.health import Health
+    from aioproducer.model.type_parameters import (
         Plain,
         PlainKey,
         PlainValue,

@@ -11,7 +11,7 @@ from threading import Thread
 from typing import Final
 
 from aioproducer import errors
-from aioproducer.core.producer_core import ProducerCore
+from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.sync.inbox import Chunk, Entry, Inbox, Marker
 
 _RECORDS_PER_TURN: Final = 500

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeAlias
 
+from aioproducer.engine.records.acceleration import hide, show
 from aioproducer.errors import ProducerError, anew
+from aioproducer.foundation.runtime.locks import free_lock
 from aioproducer.model import RecordMetadata
-from aioproducer.records.acceleration import hide, show
-from aioproducer.runtime.locks import free_lock
 
 logger = logging.getLogger(__name__)
 
@@ -46,9 +46,9 @@ class RecordFuture(Future[RecordMetadata]):
     A plain ``Future`` makes a condition and two lists, which cost more than the record. This class
     makes a list for the first who listens.
 
-    There is no lock: see :mod:`aioproducer.runtime.locks`. A pending future is cancelled in any
-    thread, or runs in the producer's; from then on the producer's thread alone changes it. Whoever
-    listens looks at the state afterwards, and the producer sets the state before it tells.
+    There is no lock: see :mod:`aioproducer.foundation.runtime.locks`. A pending future is cancelled
+    in any thread, or runs in the producer's; from then on the producer's thread alone changes it.
+    Whoever listens looks at the state afterwards, and the producer sets the state before it tells.
     """
 
     __slots__ = ("_exception", "_listeners", "_outcomes", "_result", "_state")

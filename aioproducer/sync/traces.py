@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 
-from aioproducer.accumulator import cancelled_by_caller
-from aioproducer.core.send_pipeline import RecordFields
-from aioproducer.core.tracing import end, end_refused
+from aioproducer.engine.accumulator import cancelled_by_caller
+from aioproducer.engine.core.send_pipeline import RecordFields
+from aioproducer.engine.core.tracing import end, end_refused
+from aioproducer.engine.observer import RecordTrace
 from aioproducer.model import RecordMetadata
-from aioproducer.observer import RecordTrace
 
 
 def end_by_future(trace: RecordTrace, fields: RecordFields, future: Future[RecordMetadata]) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Self, Unpack
 
+from aioproducer.foundation.wording import counted
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.testing.expected_record import Described, ExpectedRecord, RecordFields
 from aioproducer.testing.pairing import pair
 from aioproducer.testing.read_records import ReadRecords
 from aioproducer.testing.unmet import listed, nearest, unmet
-from aioproducer.wording import counted
 
 __all__ = ["Expectations"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from aioproducer.foundation.wording import counted
 from aioproducer.model import ConsumerRecord
 from aioproducer.testing.expected_record import ExpectedRecord, describe
 from aioproducer.testing.read_records import ReadRecords
-from aioproducer.wording import counted
 
 __all__ = ["listed", "nearest", "place", "unmet"]
 

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import broadcast
 from rich.console import Console
 
-from aioproducer.columnar import avro_encoder, derived_avro_schema
+from aioproducer.engine.columnar import avro_encoder, derived_avro_schema
 from aioproducer.spark import encode_columns
 from aioproducer.testing import SchemaRegistryServer
 from aioproducer.testing.kafka_distribution import kafka_version

@@ -8,16 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from aioproducer.accumulator.partition import Partition
+from aioproducer.engine.accumulator.partition import Partition
 
 PACKAGE = Path(__file__).parents[2] / "aioproducer"
-ROOM = PACKAGE / "accumulator"
+ROOM = PACKAGE / "engine" / "accumulator"
 FIELDS = set(Partition.__slots__)
 PARTITIONS = {"partition", "sticky", "chosen", "owner"}
 """The names that partitions have in these rooms."""
 
 
-NEIGHBOURS = ["accumulator", "bulk", "core", "records", "sender", "sync"]
+NEIGHBOURS = [
+    *(f"engine/{room}" for room in ("accumulator", "bulk", "core", "records", "sender")),
+    "sync",
+]
 """The rooms through which partitions pass."""
 SOURCES = [path for room in NEIGHBOURS for path in sorted((PACKAGE / room).rglob("*.py"))]
 MUTATORS = {"add", "append", "appendleft", "clear", "extend", "insert", "pop", "popleft", "remove"}

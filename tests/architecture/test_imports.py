@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -36,9 +37,9 @@ def test_the_contracts_are_kept() -> None:
         ("    asyncio\n", "    asyncio\n    random\n", "random"),
         ("    network\n    accumulator |", "    accumulator |", "network"),
         (
-            "    sender | admin | reader | telemetry\n    client\n",
-            "    client\n    sender | admin | reader\n",
-            "aioproducer.sender is not allowed to import aioproducer.client",
+            "    sender | telemetry\n    client\n",
+            "    client\n    sender | telemetry\n",
+            "aioproducer.engine.sender is not allowed to import aioproducer.engine.client",
         ),
     ],
     ids=["a module of the standard library", "a room that is not in the picture", "upward"],
@@ -58,7 +59,7 @@ def test_every_module_of_a_pure_room_is_meant() -> None:
     """A new file beside the pure ones of network and sender is pure, or it is named here."""
     listed = CONFIG.read_text("utf-8")
     impure = {
-        "network": {
+        "engine/network": {
             "client",
             "connection",
             "connection_end",
@@ -71,7 +72,7 @@ def test_every_module_of_a_pure_room_is_meant() -> None:
             "timeouts",
             "transport",
         },
-        "sender": {
+        "engine/sender": {
             "drain",
             "completer",
             "batch_sender",
@@ -82,7 +83,7 @@ def test_every_module_of_a_pure_room_is_meant() -> None:
             "sender",
             "transaction_driver",
         },
-        "client": {
+        "engine/client": {
             "ad_hoc_requests",
             "cluster_client",
             "connections",
@@ -90,14 +91,23 @@ def test_every_module_of_a_pure_room_is_meant() -> None:
             "offset_lookup",
             "wakeup",
         },
-        "telemetry": {"payload_maker", "requester"},
+        "engine/telemetry": {"payload_maker", "requester"},
         "reader": {"fetcher", "iteration", "leader_refresh", "position_check", "reader", "start"},
     }
     for room, exceptions in impure.items():
         modules = {path.stem for path in (PACKAGE / room).glob("*.py")} - {"__init__"}
         assert exceptions <= modules
         for module in modules - exceptions:
-            assert f"    aioproducer.{room}.{module}\n" in listed, f"{room}/{module}.py"
+            name = f"aioproducer/{room}/{module}".replace("/", ".")
+            assert f"    {name}\n" in listed, f"{room}/{module}.py"
+
+
+@pytest.mark.parametrize("folder", ["engine", "foundation"])
+def test_the_docstring_of_a_folder_is_the_table_of_its_rooms(folder: str) -> None:
+    text = (PACKAGE / folder / "__init__.py").read_text("utf-8")
+    listed = re.findall(r"^    (\w+) ", text, re.M)
+    rooms = {path.name.partition(".")[0] for path in (PACKAGE / folder).iterdir()}
+    assert {*listed} == {each for each in rooms if not each.startswith("__")}
 
 
 def imported(path: Path) -> set[str]:
@@ -116,7 +126,7 @@ def imported(path: Path) -> set[str]:
     "room", ["batch_sender", "completer", "expiry", "producer_id", "refresher"]
 )
 def test_what_carries_out_outcomes_neither_waits_nor_reads_a_clock(room: str) -> None:
-    modules = imported(PACKAGE / "sender" / f"{room}.py")
+    modules = imported(PACKAGE / "engine" / "sender" / f"{room}.py")
     assert not modules & {"asyncio", "time", "socket", "threading", "ssl"}
 
 
@@ -129,7 +139,7 @@ def test_only_the_shells_and_the_environment_read_a_clock() -> None:
     outside = ("cli", "observability", "testing", "spark", "compat")
     shells = {each for each in reading if each.split("/")[0] in outside}
     waits = {"sync/standstill.py", "sync/inbox.py"}  # of threads, outside of any loop
-    assert reading - shells <= {"client/environment.py", "core/fast_path.py", *waits}
+    assert reading - shells <= {"engine/client/environment.py", "engine/core/fast_path.py", *waits}
 
 
 def test_only_one_place_makes_tasks() -> None:
@@ -141,7 +151,7 @@ def test_only_one_place_makes_tasks() -> None:
         if isinstance(node, ast.Attribute) and node.attr in ("create_task", "ensure_future")
     }
     core = {each for each in starting if each.split("/")[0] not in ("cli", "testing", "spark")}
-    assert core == {"runtime/tasks.py"}
+    assert core == {"foundation/runtime/tasks.py"}
 
 
 def test_importing_the_package_loads_no_shell_and_no_extra() -> None:

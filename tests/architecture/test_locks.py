@@ -1,4 +1,4 @@
-"""Nothing that a call of a producer needs has a lock: see ``aioproducer.runtime.locks``."""
+"""No call of a producer needs a lock: see ``aioproducer.foundation.runtime.locks``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "aioproducer"
 
-MAKER = "runtime/locks.py"
+MAKER = "foundation/runtime/locks.py"
 SERVERS = {"testing/kafka_cluster/broker_processes.py", "testing/mock_cluster/server.py"}
 """They start and end brokers; no producer calls them."""
 
@@ -55,13 +55,17 @@ def test_locks_are_made_in_one_place() -> None:
         for name in (names_from(tree, "threading") & LOCKS) | (names_from(tree, "queue") & QUEUES)
         if file not in SERVERS
     }
-    assert found == {(MAKER, "RLock")}, "read the module docstring of aioproducer/runtime/locks.py"
+    assert found == {(MAKER, "RLock")}, (
+        "read the module docstring of aioproducer/foundation/runtime/locks.py"
+    )
 
 
 def test_every_lock_is_known_with_those_who_take_it() -> None:
     users = {
         file
         for file, tree in sources()
-        if "free_lock" in names_from(tree, "aioproducer.runtime.locks")
+        if "free_lock" in names_from(tree, "aioproducer.foundation.runtime.locks")
     }
-    assert users == set(USERS), "read the module docstring of aioproducer/runtime/locks.py"
+    assert users == set(USERS), (
+        "read the module docstring of aioproducer/foundation/runtime/locks.py"
+    )

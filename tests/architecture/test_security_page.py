@@ -20,7 +20,7 @@ from aioproducer import ProducerConfig, errors
 from aioproducer.auth.token import Token, token_from
 from aioproducer.config import Secret, login
 from aioproducer.config.configured_login import login_of
-from aioproducer.core.check import ClusterCheck, TopicCheck
+from aioproducer.engine.core.check import ClusterCheck, TopicCheck
 from aioproducer.errors import BootstrapError
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "security.md").read_text("utf-8")

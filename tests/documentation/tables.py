@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 from aioproducer import errors
 from aioproducer.config import document as options
 from aioproducer.config.librdkafka import document as librdkafka
+from aioproducer.engine.metrics import names as metric_names
+from aioproducer.engine.transactions.states import diagram
 from aioproducer.errors import document as codes
-from aioproducer.metrics import names as metric_names
 from aioproducer.observability.series import document as series
-from aioproducer.transactions.states import diagram
 from tests.documentation import public_api
 from tests.documentation.pages import DOCS
 

@@ -24,7 +24,7 @@ from aioproducer.cli.payloads import Numbers
 from aioproducer.cli.performance_run import PerformanceJob, PerformanceResult
 from aioproducer.cli.record_template import as_json
 from aioproducer.config import ProducerConfig
-from aioproducer.core.check import ClusterCheck, TopicCheck
+from aioproducer.engine.core.check import ClusterCheck, TopicCheck
 from aioproducer.model import ConsumerRecord, Node
 from aioproducer.observability.live.figures import figures
 from aioproducer.observability.live.snapshot import Snapshot

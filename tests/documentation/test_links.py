@@ -58,35 +58,40 @@ def test_the_files_on_the_maps_are_there(page: Path) -> None:
         assert any(f"/{path}".endswith(f"/{each}") for path in known), f"{name(page)}: {each}"
 
 
-def _map_of_rooms() -> list[set[str]]:
+def _map_of_rooms(folder: str) -> list[str]:
+    """The rooms in their order: those of the package, or the indented ones below a folder."""
     text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     section = text.partition("<!-- rooms:begin -->")[2].partition("<!-- rooms:end -->")[0]
-    lines = section.strip().splitlines()[1:-1]
-    return [{line.split()[0]} for line in lines]
+    rooms: dict[str, list[str]] = {"": []}
+    for line in section.strip().splitlines()[1:-1]:
+        room = line.split()[0]
+        if line.startswith(" "):
+            rooms.setdefault(rooms[""][-1], []).append(room)
+        else:
+            rooms[""].append(room)
+    assert list(rooms) == ["", "engine", "foundation"]
+    return rooms[folder]
 
 
-def _layers() -> list[set[str]]:
+def _layers(contract: str) -> list[set[str]]:
     config = configparser.ConfigParser()
     config.read(ROOT / ".importlinter", "utf-8")
-    layers = config["importlinter:contract:layers"]["layers"].strip().splitlines()
+    layers = config[f"importlinter:contract:{contract}"]["layers"].strip().splitlines()
     return [set(re.findall(r"\w+", layer)) for layer in layers]
 
 
-def test_the_map_has_the_rooms_of_the_import_contract_in_their_order() -> None:
-    found = iter(_map_of_rooms())
-    for layer in _layers():
-        rooms: set[str] = set()
-        while len(rooms) < len(layer):
-            rooms |= next(found)
-        assert rooms == layer
+@pytest.mark.parametrize("folder", ["", "engine", "foundation"])
+def test_the_map_has_the_rooms_of_the_import_contract_in_their_order(folder: str) -> None:
+    found = iter(_map_of_rooms(folder))
+    for layer in _layers(folder or "layers"):
+        assert {next(found) for _ in layer} == layer
     assert list(found) == []
 
 
-def test_every_room_on_the_map_is_there() -> None:
-    rooms = {room for each in _map_of_rooms() for room in each}
-    there = {path.stem for path in PACKAGE.iterdir() if not path.stem.startswith(("__", "py."))}
-    there = {each for each in there if each != "py"} | {"__main__"}
-    assert rooms == there
+@pytest.mark.parametrize("folder", ["", "engine", "foundation"])
+def test_every_room_on_the_map_is_there(folder: str) -> None:
+    there = {path.name.partition(".")[0] for path in (PACKAGE / folder).iterdir()}
+    assert set(_map_of_rooms(folder)) == there - {"__init__", "__pycache__", "py"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

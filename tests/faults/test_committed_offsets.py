@@ -22,13 +22,13 @@ from aioproducer import (
     ProducerTimeoutError,
     TopicPartition,
 )
+from aioproducer.engine.sender.batch_sender import BatchSender
 from aioproducer.errors import (
     GroupAuthorizationFailedError,
     KafkaError,
     ProducerFencedError,
     UnsupportedVersionError,
 )
-from aioproducer.sender.batch_sender import BatchSender
 from tests.support.fake_kafka.transactions import END, FIND_COORDINATOR, OFFSET_FETCH, Fault
 from tests.support.inside import engine_of, lifecycle_of
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aioproducer.telemetry import states
+from aioproducer.engine.telemetry import states
 from aioproducer.testing.fault_proxy import FaultProxy
 from tests.faults.damaged_network import TOPICS, DamagedNetwork
 from tests.support.fake_kafka.logins import LOGIN, FakeLogins

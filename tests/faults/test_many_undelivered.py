@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from aioproducer import Producer, ProducerBrokenError, ProducerClosedError
+from aioproducer.engine.sender import completer, expiry
+from aioproducer.engine.sender.batch_sender import BatchSender
 from aioproducer.errors import BufferExhaustedError, DeliveryTimeoutError, MetadataTimeoutError
-from aioproducer.sender import completer, expiry
-from aioproducer.sender.batch_sender import BatchSender
 
 if TYPE_CHECKING:
     from tests.support.fake_kafka import FakeKafka

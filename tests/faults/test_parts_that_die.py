@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from aioproducer import Producer, ProducerBrokenError
-from aioproducer.accumulator.memory_quota import MemoryQuota
-from aioproducer.accumulator.partition import Backlog
-from aioproducer.metrics import ProducerMetrics
-from aioproducer.sender.batch_sender import BatchSender, ProduceResponses
+from aioproducer.engine.accumulator.memory_quota import MemoryQuota
+from aioproducer.engine.accumulator.partition import Backlog
+from aioproducer.engine.metrics import ProducerMetrics
+from aioproducer.engine.sender.batch_sender import BatchSender, ProduceResponses
 
 if TYPE_CHECKING:
     from tests.support.fake_kafka import FakeKafka

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from aioproducer import Producer, ProducerBrokenError, sync
-from aioproducer.core.transaction_api import TransactionApi
+from aioproducer.engine.core.transaction_api import TransactionApi
+from aioproducer.engine.sender.batch_sender import BatchSender
 from aioproducer.errors import (
     ProducerClosedError,
     ProducerError,
     ProducerTimeoutError,
     TopicAuthorizationFailedError,
 )
-from aioproducer.sender.batch_sender import BatchSender
 from tests.support.inside import engine_of
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from hypothesis import strategies as some
 from kio.schema.errors import ErrorCode
 
 from aioproducer import Producer
+from aioproducer.engine.network.apis import Api, response_type
+from aioproducer.engine.telemetry.requests import GetTelemetrySubscriptionsRequest
+from aioproducer.engine.telemetry.subscription import DEFAULT_INTERVAL, Subscription
 from aioproducer.errors import ProducerTimeoutError
-from aioproducer.network.apis import Api, response_type
-from aioproducer.telemetry.requests import GetTelemetrySubscriptionsRequest
-from aioproducer.telemetry.subscription import DEFAULT_INTERVAL, Subscription
 from tests.support.fake_kafka.responses import milliseconds
 from tests.support.fake_kafka.telemetry import (
     GET_TELEMETRY_SUBSCRIPTIONS,

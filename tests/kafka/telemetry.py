@@ -13,12 +13,12 @@ from uuid import UUID
 
 from kio.static.protocol import RequestPayload
 
-from aioproducer.client.cluster_client import ClusterClient
 from aioproducer.config import ProducerConfig
-from aioproducer.network.apis import Api, request_module
-from aioproducer.telemetry.metric_names import selected
-from aioproducer.telemetry.requests import GetTelemetrySubscriptionsRequest
-from aioproducer.telemetry.subscription import Subscription
+from aioproducer.engine.client.cluster_client import ClusterClient
+from aioproducer.engine.network.apis import Api, request_module
+from aioproducer.engine.telemetry.metric_names import selected
+from aioproducer.engine.telemetry.requests import GetTelemetrySubscriptionsRequest
+from aioproducer.engine.telemetry.subscription import Subscription
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from aioproducer.testing.kafka_distribution import KafkaDistribution
 from tests.support.waiting import until

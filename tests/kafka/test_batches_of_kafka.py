@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 import pytest
 
 from aioproducer import Producer
+from aioproducer.engine.records.decoder import RecordBatch, decode
+from aioproducer.engine.records.encoded_batch import EncodedBatch
 from aioproducer.model import Header, TopicPartition
-from aioproducer.records.decoder import RecordBatch, decode
-from aioproducer.records.encoded_batch import EncodedBatch
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from aioproducer.testing.kafka_distribution import KafkaDistribution
 from tests.support.fetching import all_batches, all_records

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from aioproducer import Producer
-from aioproducer.partitioning import murmur2_partition
+from aioproducer.engine.partitioning import murmur2_partition
 from aioproducer.testing.kafka_cluster import KafkaCluster
 
 pytestmark = pytest.mark.kafka

@@ -17,11 +17,11 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from aioproducer import FatalTransactionError, Producer, ProducerError
+from aioproducer.engine.transactions.sequence_numbers import MAX_EPOCH, SequenceNumbers
 from aioproducer.errors import MessageTooLargeError
 from aioproducer.model import TransactionHandle
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from aioproducer.testing.kafka_distribution import KafkaDistribution
-from aioproducer.transactions.sequence_numbers import MAX_EPOCH, SequenceNumbers
 from tests.kafka.transactional import committed, producer_on, read
 
 pytestmark = pytest.mark.kafka

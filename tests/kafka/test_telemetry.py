@@ -12,9 +12,9 @@ from math import isfinite
 import pytest
 
 from aioproducer import Producer
+from aioproducer.engine.records.compression import compression
+from aioproducer.engine.telemetry import payload_maker
 from aioproducer.errors import UnsupportedVersionError
-from aioproducer.records.compression import compression
-from aioproducer.telemetry import payload_maker
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from aioproducer.testing.kafka_distribution import KafkaDistribution
 from tests.kafka.telemetry import JAVA, Push, TelemetryKafka, telemetry_kafka

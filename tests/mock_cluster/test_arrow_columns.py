@@ -10,13 +10,13 @@ from typing import Any, Final
 import pytest
 
 from aioproducer import Producer, SendReport, sync
+from aioproducer.engine.partitioning import murmur2_partition
 from aioproducer.errors import (
     InvalidPartitionError,
     InvalidTimestampError,
     MetadataTimeoutError,
     SerializationError,
 )
-from aioproducer.partitioning import murmur2_partition
 from aioproducer.testing.mock_cluster import MockCluster
 from tests.support.read_back import ReadRecord, read_first
 

@@ -10,8 +10,8 @@ import aiokafka  # type: ignore[import-untyped]
 import pytest
 
 from aioproducer import Producer
+from aioproducer.engine.records.decoder import RecordBatch, records_to_arrow
 from aioproducer.model import Header, TopicPartition
-from aioproducer.records.decoder import RecordBatch, records_to_arrow
 from aioproducer.testing.mock_cluster import MockCluster
 from tests.support.fetching import all_batches, all_records
 

@@ -23,8 +23,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from aioproducer import Producer, ProducerRecord, sync
+from aioproducer.engine.interceptors import ProducerInterceptor
 from aioproducer.errors import ConfigError, InvalidTopicError
-from aioproducer.interceptors import ProducerInterceptor
 from aioproducer.observability.log_handler import KafkaHandler
 from aioproducer.observability.otel import instrument
 from aioproducer.testing.mock_cluster import MockCluster

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from aioproducer import KafkaError, Producer, ProducerRecord, RecordMetadata
-from aioproducer.accumulator import ProducerBatch
+from aioproducer.engine.accumulator import ProducerBatch
+from aioproducer.engine.network.client import NetworkClient
+from aioproducer.engine.sender.compressor import Compressor
+from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.model import NodeId
-from aioproducer.network.client import NetworkClient
-from aioproducer.sender.compressor import Compressor
-from aioproducer.sender.produce import ProduceRequest
 from aioproducer.testing.mock_cluster import ALL_BROKERS, DISCONNECT, MockCluster
 
 PRODUCE = 0

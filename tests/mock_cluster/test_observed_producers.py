@@ -11,7 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from aioproducer import Producer, observer, sync
+from aioproducer import Producer, sync
+from aioproducer.engine import observer
+from aioproducer.engine.observer import BatchOutcome, RequestOutcome, Untraced
 from aioproducer.errors import (
     ProducerClosedError,
     RecordCancelledError,
@@ -19,7 +21,6 @@ from aioproducer.errors import (
     SerializationError,
 )
 from aioproducer.model import Header, RecordMetadata
-from aioproducer.observer import BatchOutcome, RequestOutcome, Untraced
 from aioproducer.testing import read_back
 from aioproducer.testing.mock_cluster import MockCluster
 

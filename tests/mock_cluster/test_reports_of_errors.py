@@ -11,7 +11,7 @@ import pyarrow
 import pytest
 
 from aioproducer import Producer, ProducerBrokenError, ProducerClosedError, SendReport, sync
-from aioproducer.sender.batch_sender import BatchSender
+from aioproducer.engine.sender.batch_sender import BatchSender
 from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
 
 PATIENCE = 60.0

@@ -14,8 +14,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from aioproducer import IllegalStateError, Producer, ProducerClosedError, ProducerTimeoutError, sync
+from aioproducer.engine.telemetry import payload_maker
 from aioproducer.errors import InvalidRequestError, UnsupportedVersionError
-from aioproducer.telemetry import payload_maker
 from aioproducer.testing.mock_cluster import MockCluster, MockClusterArgumentError
 from aioproducer.testing.mock_cluster.commands import DISCONNECT
 from tests.support.waiting import until

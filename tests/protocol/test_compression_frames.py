@@ -15,7 +15,7 @@ import lz4.frame  # type: ignore[import-untyped]
 import pytest
 import zstandard
 
-from aioproducer.records.compression import Compression, compression
+from aioproducer.engine.records.compression import Compression, compression
 
 TEXT = b"".join(b"flight %d was late\n" % number for number in range(8_000))
 NOISE = Random(7).randbytes(100_000)

@@ -15,18 +15,18 @@ from kafka.record.default_records import (  # type: ignore[import-untyped]
     DefaultRecordBatchBuilder as KafkaPythonBuilder,
 )
 
-from aioproducer.model import ConsumerRecord, Header
-from aioproducer.records.acceleration import RecordsBuilder
-from aioproducer.records.builder import batch_size_bound
-from aioproducer.records.compression import compression
-from aioproducer.records.decoder import decode
-from aioproducer.records.reader import WrittenRecord
-from aioproducer.records.record_batch import (
+from aioproducer.engine.records.acceleration import RecordsBuilder
+from aioproducer.engine.records.builder import batch_size_bound
+from aioproducer.engine.records.compression import compression
+from aioproducer.engine.records.decoder import decode
+from aioproducer.engine.records.reader import WrittenRecord
+from aioproducer.engine.records.record_batch import (
     NO_PRODUCER_STATE,
     ProducerState,
     compress_records,
     frame_batch,
 )
+from aioproducer.model import ConsumerRecord, Header
 from tests.support.encoded_batches import LIMIT, NOW, consumer_record, decoded, only_batch
 
 CODECS: Final = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}

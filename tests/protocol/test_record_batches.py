@@ -23,17 +23,17 @@ from kafka.record.default_records import (  # type: ignore[import-untyped]
 )
 from kio.records.readers import read_batch
 
-from aioproducer.model import Header
-from aioproducer.records.acceleration import RecordsBuilder
-from aioproducer.records.builder import BATCH_OVERHEAD, batch_size_bound
-from aioproducer.records.compression import compression
-from aioproducer.records.record_batch import (
+from aioproducer.engine.records.acceleration import RecordsBuilder
+from aioproducer.engine.records.builder import BATCH_OVERHEAD, batch_size_bound
+from aioproducer.engine.records.compression import compression
+from aioproducer.engine.records.record_batch import (
     COPIED_BELOW,
     NO_PRODUCER_STATE,
     ProducerState,
     compress_records,
     frame_batch,
 )
+from aioproducer.model import Header
 
 NOW = 1_700_000_000_000
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}

@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit, raise_error
 
 from aioproducer import sync
+from aioproducer.engine.partitioning import murmur2_partition
 from aioproducer.errors import IllegalStateError, ProducerError
-from aioproducer.partitioning import murmur2_partition
 from aioproducer.spark import foreach_batch, publish_partitions, register, repartition_by_key
 from aioproducer.spark.exactly_once import Batch, TaskOutcome, abort, begin, commit
 from aioproducer.spark.plan import plan_write

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import aioproducer
 from aioproducer import Producer
-from aioproducer.partitioning import murmur2_partition
+from aioproducer.engine.partitioning import murmur2_partition
 from aioproducer.spark import (
     foreach_batch,
     publish_dataframe,

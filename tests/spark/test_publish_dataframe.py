@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 
 from aioproducer import Producer
-from aioproducer.bulk.send_report import SendReport
+from aioproducer.engine.bulk.send_report import SendReport
 from aioproducer.errors import ConfigError, ProducerClosedError, RecordTooLargeError
 from aioproducer.spark import (
     PublishError,

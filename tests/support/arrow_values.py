@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute
 from hypothesis import strategies as st
 
-from aioproducer.columnar import avro_rows, json_rows, protobuf_rows
-from aioproducer.columnar.arrow_types import integer_range
-from aioproducer.columnar.layout import laid_out
+from aioproducer.engine.columnar import avro_rows, json_rows, protobuf_rows
+from aioproducer.engine.columnar.arrow_types import integer_range
+from aioproducer.engine.columnar.layout import laid_out
 
 FORMS: Final[dict[str, Any]] = {
     "reference": SimpleNamespace(
@@ -24,7 +24,7 @@ FORMS: Final[dict[str, Any]] = {
 """The forms of the encoders that are installed."""
 
 try:
-    from aioproducer.columnar import _speedups
+    from aioproducer.engine.columnar import _speedups
 
     FORMS["compiled"] = SimpleNamespace(
         avro=_speedups.avro_rows, json=_speedups.json_rows, protobuf=_speedups.protobuf_rows

@@ -7,12 +7,12 @@ from struct import Struct
 from types import SimpleNamespace
 from typing import Any, Final
 
+from aioproducer.engine.records import arrow_columns, parsed_records
+from aioproducer.engine.records.checksum import crc32c
+from aioproducer.engine.records.decoder import RecordBatch, decode
+from aioproducer.engine.records.encoded_batch import EncodedBatch, batches_in
+from aioproducer.engine.records.varint import encode_varint
 from aioproducer.model import ConsumerRecord, Header, TopicPartition
-from aioproducer.records import arrow_columns, parsed_records
-from aioproducer.records.checksum import crc32c
-from aioproducer.records.decoder import RecordBatch, decode
-from aioproducer.records.encoded_batch import EncodedBatch, batches_in
-from aioproducer.records.varint import encode_varint
 
 FORMS: Final[dict[str, Any]] = {
     "reference": SimpleNamespace(
@@ -22,7 +22,7 @@ FORMS: Final[dict[str, Any]] = {
 """The forms of the decoder that are installed."""
 
 try:
-    from aioproducer.records import _speedups
+    from aioproducer.engine.records import _speedups
 
     FORMS["compiled"] = _speedups
 except ImportError:

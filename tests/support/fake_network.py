@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from aioproducer.engine.metrics import ProducerMetrics
+from aioproducer.engine.network.apis import NO_FEATURES, Api, Features
+from aioproducer.engine.network.request import Completion
 from aioproducer.errors import ProducerError
-from aioproducer.metrics import ProducerMetrics
 from aioproducer.model import NodeId, Peer
-from aioproducer.network.apis import NO_FEATURES, Api, Features
-from aioproducer.network.request import Completion
 
 
 class FakeNetwork:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from aioproducer.client.cluster_client import ClusterClient
-from aioproducer.client.list_offsets import IsolationLevel
 from aioproducer.config import ProducerConfig
+from aioproducer.engine.client.cluster_client import ClusterClient
+from aioproducer.engine.client.list_offsets import IsolationLevel
+from aioproducer.engine.records.decoder import RecordBatch, decode
+from aioproducer.engine.records.encoded_batch import EncodedBatch, batches_in
 from aioproducer.model import TopicPartition
 from aioproducer.reader.fetch_request import FetchedPartition, FetchLimits, FetchRequest
 from aioproducer.reader.fetch_request import FetchPartition as Wanted
-from aioproducer.records.decoder import RecordBatch, decode
-from aioproducer.records.encoded_batch import EncodedBatch, batches_in
 
 PATIENCE = 30.0
 _LIMITS = FetchLimits(500, 1, 2**26, 2**26)

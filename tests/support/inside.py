@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from aioproducer import Producer, sync
-from aioproducer.accumulator.record_accumulator import RecordAccumulator
-from aioproducer.client.environment import Environment, use_environment
-from aioproducer.core.engine import Engine
-from aioproducer.core.lifecycle import Lifecycle
-from aioproducer.core.producer_core import ProducerCore
-from aioproducer.network.client import NetworkClient
-from aioproducer.network.connection_states import ClientSettings
+from aioproducer.engine.accumulator.record_accumulator import RecordAccumulator
+from aioproducer.engine.client.environment import Environment, use_environment
+from aioproducer.engine.core.engine import Engine
+from aioproducer.engine.core.lifecycle import Lifecycle
+from aioproducer.engine.core.producer_core import ProducerCore
+from aioproducer.engine.network.client import NetworkClient
+from aioproducer.engine.network.connection_states import ClientSettings
 
 
 def core_of(producer: Producer | sync.Producer) -> ProducerCore:

@@ -14,11 +14,11 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
 from kio.static.primitive import i32, i32Timedelta
 
-from aioproducer.cluster.metadata_response import MetadataNews
+from aioproducer.engine.cluster.metadata_response import MetadataNews
+from aioproducer.engine.network.apis import Api, response_type
+from aioproducer.engine.network.lazy_metadata import LazyMetadataResponse
 from aioproducer.errors import ProtocolError
 from aioproducer.model import Node
-from aioproducer.network.apis import Api, response_type
-from aioproducer.network.lazy_metadata import LazyMetadataResponse
 
 _T = TypeVar("_T")
 

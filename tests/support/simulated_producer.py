@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from random import Random
 
-from aioproducer.client.environment import Environment
+from aioproducer.engine.client.environment import Environment
 from tests.support.inside import in_environment
 
 SimulatedProducer = in_environment(

@@ -9,17 +9,39 @@ from functools import cached_property
 from random import Random
 from typing import Any, cast
 
-from aioproducer.accumulator import AccumulatorSettings, RecordAccumulator
-from aioproducer.accumulator.batch_queue import BatchQueue
-from aioproducer.accumulator.buffer_pool import BufferPool
-from aioproducer.accumulator.pending_queue import PendingQueue
-from aioproducer.accumulator.pending_records import PendingRecord, PendingRecords
-from aioproducer.client.ad_hoc_requests import AdHocRequests
-from aioproducer.client.wakeup import Wakeup
-from aioproducer.cluster.backoff import ExponentialBackoff
-from aioproducer.cluster.metadata import Metadata
+from aioproducer.engine.accumulator import AccumulatorSettings, RecordAccumulator
+from aioproducer.engine.accumulator.batch_queue import BatchQueue
+from aioproducer.engine.accumulator.buffer_pool import BufferPool
+from aioproducer.engine.accumulator.pending_queue import PendingQueue
+from aioproducer.engine.accumulator.pending_records import PendingRecord, PendingRecords
+from aioproducer.engine.client.ad_hoc_requests import AdHocRequests
+from aioproducer.engine.client.wakeup import Wakeup
+from aioproducer.engine.cluster.metadata import Metadata
+from aioproducer.engine.metrics import ProducerMetrics
+from aioproducer.engine.network.client import NetworkClient
+from aioproducer.engine.observer import ObserverSlot
+from aioproducer.engine.partitioning import PartitionFunction
+from aioproducer.engine.records.compression import Compression
+from aioproducer.engine.sender.batch_sender import (
+    BatchSender,
+    ProduceRequestBuilder,
+    ProduceResponses,
+    ProduceSettings,
+)
+from aioproducer.engine.sender.completer import BatchCompleter
+from aioproducer.engine.sender.compressor import Compressor
+from aioproducer.engine.sender.delivery_reports import DeliveryReports
+from aioproducer.engine.sender.expiry import BatchExpiry, Expiry, RecordExpiry
+from aioproducer.engine.sender.producer_id import ProducerIdRequester
+from aioproducer.engine.sender.refresher import MetadataRefresher
+from aioproducer.engine.sender.sender import Sender
+from aioproducer.engine.sender.transaction_driver import DriverSettings, TransactionDriver
+from aioproducer.engine.transactions.group_offsets import GroupOffsets
+from aioproducer.engine.transactions.manager import TransactionManager
+from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
 from aioproducer.errors import ProducerError
-from aioproducer.metrics import ProducerMetrics
+from aioproducer.foundation.backoff import ExponentialBackoff
+from aioproducer.foundation.runtime.tasks import TaskOwner
 from aioproducer.model import (
     BootstrapId,
     BootstrapServer,
@@ -27,28 +49,6 @@ from aioproducer.model import (
     TopicPartition,
     TransactionHandle,
 )
-from aioproducer.network.client import NetworkClient
-from aioproducer.observer import ObserverSlot
-from aioproducer.partitioning import PartitionFunction
-from aioproducer.records.compression import Compression
-from aioproducer.runtime.tasks import TaskOwner
-from aioproducer.sender.batch_sender import (
-    BatchSender,
-    ProduceRequestBuilder,
-    ProduceResponses,
-    ProduceSettings,
-)
-from aioproducer.sender.completer import BatchCompleter
-from aioproducer.sender.compressor import Compressor
-from aioproducer.sender.delivery_reports import DeliveryReports
-from aioproducer.sender.expiry import BatchExpiry, Expiry, RecordExpiry
-from aioproducer.sender.producer_id import ProducerIdRequester
-from aioproducer.sender.refresher import MetadataRefresher
-from aioproducer.sender.sender import Sender
-from aioproducer.sender.transaction_driver import DriverSettings, TransactionDriver
-from aioproducer.transactions.group_offsets import GroupOffsets
-from aioproducer.transactions.manager import TransactionManager
-from aioproducer.transactions.sequence_numbers import SequenceNumbers
 from tests.support.chance import NoJitter
 from tests.support.fake_network import FakeNetwork
 

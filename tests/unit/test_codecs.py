@@ -11,11 +11,11 @@ from typing import Any, Final
 import pytest
 
 from aioproducer import Producer, ProducerConfig, TopicPartition
-from aioproducer.codecs import codec_library
+from aioproducer.engine.records.compression import compression
+from aioproducer.engine.records.decompression import decompress
+from aioproducer.engine.records.encoded_batch import batches_in
 from aioproducer.errors import MissingExtraError
-from aioproducer.records.compression import compression
-from aioproducer.records.decompression import decompress
-from aioproducer.records.encoded_batch import batches_in
+from aioproducer.foundation.codecs import codec_library
 from aioproducer.sync import Producer as BlockingProducer
 from tests.support.encoded_batches import batch
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 import aioproducer
-from aioproducer.compiled import MODULES
+from aioproducer.foundation.compiled import MODULES
 
 ROOT = Path(aioproducer.__file__).parent.parent
 SAY = (
     "import aioproducer, sys;"
-    "from aioproducer.compiled import MODULES, in_use;"
+    "from aioproducer.foundation.compiled import MODULES, in_use;"
     "print(in_use(), *{sys.modules[each].__file__.endswith('.py') for each in MODULES})"
 )
 COMPILED, SOURCE = "True False", "False True"

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from aioproducer.engine.interceptors import Interceptors
+from aioproducer.engine.observer import ObservedFuture, tell_partition
 from aioproducer.errors import ProducerError
-from aioproducer.interceptors import Interceptors
 from aioproducer.model import ProducerRecord, RecordMetadata
-from aioproducer.observer import ObservedFuture, tell_partition
 
 METADATA = RecordMetadata("orders", 0, 42, 0, -1, 1)
 NOWHERE = RecordMetadata("orders", 2, -1, -1, -1, -1)

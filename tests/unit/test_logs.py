@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import aioproducer
-from aioproducer import logs
 from aioproducer.errors import BrokerConnectionError
+from aioproducer.foundation import logs
 
 PACKAGE = Path(aioproducer.__file__).parent
 
@@ -316,8 +316,22 @@ def test_no_field_collides_with_an_attribute_of_a_log_record() -> None:
 def test_every_module_of_the_core_uses_such_a_logger() -> None:
     """Lines without a client's id are those of rooms that serve no single client."""
     plain = {
-        path.relative_to(PACKAGE).parts[0]
-        for path in PACKAGE.rglob("*.py")
+        path.relative_to(PACKAGE / "engine").parts[0]
+        for path in (PACKAGE / "engine").rglob("*.py")
         if "= logging.getLogger(" in path.read_text("utf-8")
     }
     assert not plain & {"bulk", "core", "interceptors.py", "sender", "telemetry", "transactions"}
+
+
+def test_the_names_of_loggers_leave_the_folder_out(caplog: pytest.LogCaptureFixture) -> None:
+    """The page on log lines promises ``aioproducer.sender``, wherever the room lies."""
+    caplog.set_level(logging.INFO, "aioproducer")
+    logs.RoomLogger("aioproducer.engine.sender.refresher").info("one")
+    logs.RoomLogger("aioproducer.failed_records.dead_letter").info("another")
+    loggers = [each.name for each in caplog.records]
+    assert loggers == ["aioproducer.sender.refresher", "aioproducer.failed_records.dead_letter"]
+
+
+def test_no_logger_is_named_after_the_folder() -> None:
+    for path in (PACKAGE / "engine").rglob("*.py"):
+        assert "logging.getLogger(__name__)" not in path.read_text("utf-8"), path

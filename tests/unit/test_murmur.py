@@ -12,7 +12,8 @@ from hypothesis import example, given
 from hypothesis.strategies import binary
 from murmurhash2 import murmurhash2
 
-from aioproducer import Murmur3Partitioner, Partitions, murmur
+from aioproducer import Murmur3Partitioner, Partitions
+from aioproducer.engine import murmur
 
 
 @given(binary(max_size=100))
@@ -65,7 +66,7 @@ def test_a_partitioner_without_the_library(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_process_without_the_library_has_the_same_partitions() -> None:
     program = (
         "import sys; sys.modules['murmurhash2'] = None\n"
-        "from aioproducer.partitioning import murmur2_partition\n"
+        "from aioproducer.engine.partitioning import murmur2_partition\n"
         "print(murmur2_partition(b'customer-7', 1000))"
     )
     ended = subprocess.run(

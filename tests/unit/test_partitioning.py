@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aioproducer.config.kinds import NamedPartitioner
-from aioproducer.partitioning import (
+from aioproducer.engine.partitioning import (
     NAMED_PARTITIONERS,
     ConsistentPartitioner,
     ConsistentRandomPartitioner,
@@ -268,7 +268,7 @@ def test_forked_processes_choose_differently(partitioner: Any, monkeypatch: Any)
         made.append(Random())
         return made[0]
 
-    monkeypatch.setattr("aioproducer.partitioning.Random", generator)
+    monkeypatch.setattr("aioproducer.engine.partitioning.Random", generator)
     before_the_fork = partitioner()
     assert not made
     before_the_fork.partition("orders", None, b"v", Partitions(3, (0, 1, 2)))

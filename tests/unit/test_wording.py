@@ -1,10 +1,10 @@
-"""aioproducer.wording: how durations and counts are written."""
+"""aioproducer.foundation.wording: how durations and counts are written."""
 
 from __future__ import annotations
 
 import pytest
 
-from aioproducer.wording import counted, duration
+from aioproducer.foundation.wording import counted, duration
 
 
 @pytest.mark.parametrize(

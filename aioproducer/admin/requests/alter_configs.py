@@ -11,7 +11,7 @@ from kio.static.protocol import RequestPayload
 from aioproducer.admin.requests.answer import Answer
 from aioproducer.admin.requests.describe_configs import by_resource, resource_key
 from aioproducer.admin.values import Append, CheckedChange, ConfigResource, Subtract
-from aioproducer.network.apis import Api, request_module
+from aioproducer.engine.network.apis import Api, request_module
 
 _SET: Final = 0
 _DELETE: Final = 1

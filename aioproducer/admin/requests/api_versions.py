@@ -8,8 +8,8 @@ from typing import Any, Final
 from kio.static.protocol import RequestPayload
 
 from aioproducer.admin.requests.answer import Answer
-from aioproducer.network.apis import Api, request_module
-from aioproducer.version import __version__
+from aioproducer.engine.network.apis import Api, request_module
+from aioproducer.foundation.version import __version__
 
 _FIRST_WITH_SOFTWARE: Final = 3
 

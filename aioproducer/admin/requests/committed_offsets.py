@@ -9,9 +9,9 @@ from typing import Any, Final
 from kio.static.protocol import RequestPayload
 
 from aioproducer.admin.requests.answer import Answer
+from aioproducer.engine.network.apis import Api, request_module
 from aioproducer.errors import ProtocolError
 from aioproducer.model import TopicPartition
-from aioproducer.network.apis import Api, request_module
 
 _FIRST_WITH_SEVERAL_GROUPS: Final = 8
 

@@ -12,8 +12,8 @@ from kio.static.protocol import RequestPayload
 from aioproducer.admin.requests.answer import Answer, in_order
 from aioproducer.admin.requests.config_entries import config_entry
 from aioproducer.admin.values import CreatedTopic, NewTopic
+from aioproducer.engine.network.apis import Api, request_module
 from aioproducer.errors import UnsupportedVersionError
-from aioproducer.network.apis import Api, request_module
 
 _FIRST_WITH_DEFAULTS: Final = 4
 _BROKERS_DEFAULT: Final = -1

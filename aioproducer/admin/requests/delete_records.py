@@ -11,8 +11,8 @@ from typing import Any, Final
 from kio.static.protocol import RequestPayload
 
 from aioproducer.admin.requests.answer import Answer, in_order
+from aioproducer.engine.network.apis import Api, request_module
 from aioproducer.model import TopicPartition
-from aioproducer.network.apis import Api, request_module
 
 _OFFSET_OUT_OF_RANGE: Final = 1
 

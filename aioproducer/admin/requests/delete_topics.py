@@ -10,7 +10,7 @@ from typing import Any, Final
 from kio.static.protocol import RequestPayload
 
 from aioproducer.admin.requests.answer import Answer, in_order
-from aioproducer.network.apis import Api, request_module
+from aioproducer.engine.network.apis import Api, request_module
 
 _FIRST_WITH_TOPIC_IDS: Final = 6
 

@@ -11,7 +11,7 @@ from kio.static.protocol import RequestPayload
 from aioproducer.admin.requests.answer import Answer, in_order
 from aioproducer.admin.requests.config_entries import config_entry
 from aioproducer.admin.values import ConfigResource
-from aioproducer.network.apis import Api, request_module
+from aioproducer.engine.network.apis import Api, request_module
 
 _TOPIC: Final = 2
 _BROKER: Final = 4

@@ -10,8 +10,8 @@ from kio.static.protocol import RequestPayload
 
 from aioproducer.admin.requests.answer import Answer, in_order
 from aioproducer.admin.values import GroupDescription, GroupMember
+from aioproducer.engine.network.apis import Api, request_module
 from aioproducer.model import TopicPartition
-from aioproducer.network.apis import Api, request_module
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ from kio.static.protocol import RequestPayload
 
 from aioproducer.admin.requests.answer import Answer, in_order
 from aioproducer.admin.values import GroupDescription, GroupMember
+from aioproducer.engine.network.apis import Api, request_module
+from aioproducer.engine.network.kio_guards import walk
 from aioproducer.errors import ProtocolError
 from aioproducer.model import TopicPartition
-from aioproducer.network.apis import Api, request_module
-from aioproducer.network.kio_guards import walk
 
 _FIRST_WITH_OPERATIONS: Final = 3
 _VERSION_BYTES: Final = 2

@@ -9,7 +9,7 @@ from kio.static.protocol import RequestPayload
 
 from aioproducer.admin.requests.answer import Answer
 from aioproducer.admin.values import GroupListing
-from aioproducer.network.apis import Api, request_module
+from aioproducer.engine.network.apis import Api, request_module
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from time import time_ns
 from typing import Any, Final
 
+from aioproducer.engine.records.acceleration import RecordsBuilder
+from aioproducer.engine.records.builder import BATCH_OVERHEAD, AppendedRecord, batch_size_bound
 from aioproducer.errors import RecordTooLargeError, SerializationError
 from aioproducer.model import Header
-from aioproducer.records.acceleration import RecordsBuilder
-from aioproducer.records.builder import BATCH_OVERHEAD, AppendedRecord, batch_size_bound
 from aioproducer.serialization.headers import checked_headers
 
 _SENT_LATER: Final = "of send_batch()"

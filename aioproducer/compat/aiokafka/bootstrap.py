@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from aioproducer.client.describe_request import ClusterDescription, DescribeRequest
-from aioproducer.core.cluster_queries import ClusterQueries
+from aioproducer.engine.client.describe_request import ClusterDescription, DescribeRequest
+from aioproducer.engine.core.cluster_queries import ClusterQueries
 from aioproducer.errors import AuthenticationError, BootstrapError, NetworkError, ProducerError
-from aioproducer.runtime.patience import PatientTimeout
-from aioproducer.wording import duration
+from aioproducer.foundation.runtime.patience import PatientTimeout
+from aioproducer.foundation.wording import duration
 
 WHOLE_CLUSTER: Final = DescribeRequest(None)
 """Asks for all topics as well."""

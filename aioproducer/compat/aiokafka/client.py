@@ -6,17 +6,17 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from aioproducer import logs
-from aioproducer.client.describe_request import ClusterDescription, TopicDescription
-from aioproducer.cluster.snapshot import ClusterView
 from aioproducer.compat.aiokafka.bootstrap import WHOLE_CLUSTER, bootstrap
 from aioproducer.compat.aiokafka.errors import translating
-from aioproducer.core.arguments import checked_topic
-from aioproducer.core.cluster_queries import ClusterQueries
+from aioproducer.engine.client.describe_request import ClusterDescription, TopicDescription
+from aioproducer.engine.cluster.snapshot import ClusterView
+from aioproducer.engine.core.arguments import checked_topic
+from aioproducer.engine.core.cluster_queries import ClusterQueries
 from aioproducer.errors import BootstrapError, ProducerError
+from aioproducer.foundation import logs
+from aioproducer.foundation.runtime.patience import PatientTimeout
+from aioproducer.foundation.wording import duration
 from aioproducer.model import Node, TopicPartition
-from aioproducer.runtime.patience import PatientTimeout
-from aioproducer.wording import duration
 
 logger: Final = logs.RoomLogger(__name__)
 

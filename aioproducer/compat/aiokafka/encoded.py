@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from aioproducer.compat.aiokafka.results import BatchToken, RecordFuture
-from aioproducer.core.producer_core import ProducerCore
-from aioproducer.records.acceleration import RecordsBuilder
-from aioproducer.records.reader import read_records
+from aioproducer.engine.core.producer_core import ProducerCore
+from aioproducer.engine.records.acceleration import RecordsBuilder
+from aioproducer.engine.records.reader import read_records
 
 
 def send_encoded(

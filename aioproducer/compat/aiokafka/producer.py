@@ -11,8 +11,6 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any, Final, Self, Unpack
 
-from aioproducer.client.environment import current_environment
-from aioproducer.cluster.snapshot import TopicInfo
 from aioproducer.compat.aiokafka import options
 from aioproducer.compat.aiokafka.batch_builder import BatchBuilder, check_bytes, whole
 from aioproducer.compat.aiokafka.client import AIOKafkaClient
@@ -20,9 +18,12 @@ from aioproducer.compat.aiokafka.encoded import send_encoded
 from aioproducer.compat.aiokafka.errors import NoFieldsError, translating
 from aioproducer.compat.aiokafka.results import RecordFuture, UnacknowledgedFuture
 from aioproducer.compat.aiokafka.transaction import TransactionContext
-from aioproducer.core.arguments import checked_group, checked_offsets, checked_topic
-from aioproducer.core.cluster_queries import ClusterQueries
-from aioproducer.core.producer_core import ProducerCore
+from aioproducer.engine.client.environment import current_environment
+from aioproducer.engine.cluster.snapshot import TopicInfo
+from aioproducer.engine.core.arguments import checked_group, checked_offsets, checked_topic
+from aioproducer.engine.core.cluster_queries import ClusterQueries
+from aioproducer.engine.core.producer_core import ProducerCore
+from aioproducer.engine.records.acceleration import hide
 from aioproducer.errors import (
     BufferExhaustedError,
     InvalidOffsetError,
@@ -32,10 +33,9 @@ from aioproducer.errors import (
     ProducerClosedError,
     ProducerError,
 )
+from aioproducer.foundation.runtime.patience import PatientTimeout
+from aioproducer.foundation.wording import duration
 from aioproducer.model import Header
-from aioproducer.records.acceleration import hide
-from aioproducer.runtime.patience import PatientTimeout
-from aioproducer.wording import duration
 
 _NO_FIELDS: Final = "Need at least one: key or value"
 

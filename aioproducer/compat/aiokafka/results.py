@@ -9,8 +9,8 @@ from typing import Any, Final
 from aioproducer import model
 from aioproducer.compat.aiokafka.errors import translated
 from aioproducer.compat.aiokafka.structs import RecordMetadata, TopicPartition
-from aioproducer.records.acceleration import hide, show
-from aioproducer.records.bulk_tokens import BulkToken
+from aioproducer.engine.records.acceleration import hide, show
+from aioproducer.engine.records.bulk_tokens import BulkToken
 
 CREATE_TIME: Final = 0
 LOG_APPEND_TIME: Final = 1

@@ -7,13 +7,13 @@ import time
 from typing import TYPE_CHECKING, Final, Self
 
 from aioproducer.errors import ConfigError
+from aioproducer.foundation.runtime.locks import free_lock
+from aioproducer.foundation.wording import duration
 from aioproducer.observability.live.figures import figures
 from aioproducer.observability.live.rendering import picture
 from aioproducer.observability.live.snapshot import Snapshot
 from aioproducer.observability.series import SeriesOptions, SeriesSource
 from aioproducer.observability.watched import WatchedProducers
-from aioproducer.runtime.locks import free_lock
-from aioproducer.wording import duration
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from opentelemetry.metrics import Counter, Histogram, Meter
 
+from aioproducer.engine.observer import BatchOutcome
 from aioproducer.model import Node
 from aioproducer.observability.otel.conventions import (
     DESTINATION,
@@ -16,7 +17,6 @@ from aioproducer.observability.otel.conventions import (
     add_server,
     error_type,
 )
-from aioproducer.observer import BatchOutcome
 
 __all__ = ["BatchInstruments", "BatchMetrics"]
 

@@ -13,7 +13,9 @@ from opentelemetry.instrumentation.instrumentor import (  # type: ignore[attr-de
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
-from aioproducer import Producer, observer, sync
+from aioproducer import Producer, sync
+from aioproducer.engine import observer
+from aioproducer.engine.observer import ObservedProducer
 from aioproducer.observability.otel.batch_metrics import BatchMetrics
 from aioproducer.observability.otel.complaints import Complaints
 from aioproducer.observability.otel.conventions import Conventions
@@ -23,7 +25,6 @@ from aioproducer.observability.otel.observer import OtelObserver, RequestTracing
 from aioproducer.observability.otel.options import Options, OptionsAsKeywords, emits_old_names
 from aioproducer.observability.otel.record_tracing import RecordTracing
 from aioproducer.observability.otel.tracers import TracerSource
-from aioproducer.observer import ObservedProducer
 
 __all__ = ["AioproducerInstrumentor", "instrument", "observer_of", "uninstrument"]
 

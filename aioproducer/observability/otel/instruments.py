@@ -8,12 +8,12 @@ from typing import Final, NamedTuple
 from opentelemetry import metrics
 from opentelemetry.metrics import MeterProvider
 
+from aioproducer.foundation.version import __version__
 from aioproducer.observability.otel.batch_metrics import BatchInstruments
 from aioproducer.observability.otel.conventions import SCHEMA_URL
 from aioproducer.observability.otel.options import emits_old_names
 from aioproducer.observability.otel.producer_metrics import ProducerInstruments
 from aioproducer.observability.otel.tracers import SCOPE
-from aioproducer.version import __version__
 
 __all__ = ["Instruments", "instruments_of"]
 

@@ -9,7 +9,14 @@ from opentelemetry import context as otel_context
 from opentelemetry.context import Context
 from opentelemetry.trace import SpanContext, SpanKind
 
-from aioproducer.client.environment import SYSTEM
+from aioproducer.engine.client.environment import SYSTEM
+from aioproducer.engine.observer import (
+    BatchOutcome,
+    CallTrace,
+    RecordTrace,
+    RequestOutcome,
+    Untraced,
+)
 from aioproducer.model import Headers
 from aioproducer.observability.otel.batch_metrics import BatchMetrics
 from aioproducer.observability.otel.complaints import Complaints
@@ -25,7 +32,6 @@ from aioproducer.observability.otel.record_tracing import RecordTracing
 from aioproducer.observability.otel.sampling import ALL
 from aioproducer.observability.otel.spans import end
 from aioproducer.observability.otel.tracers import TracerSource
-from aioproducer.observer import BatchOutcome, CallTrace, RecordTrace, RequestOutcome, Untraced
 
 __all__ = ["OtelObserver", "RequestTracing"]
 
@@ -99,7 +105,7 @@ class OtelObserver:
     def record_sent(
         self, topic: str, key: object, partition: int | None, headers: Headers | None
     ) -> RecordTrace | Untraced:
-        """See :meth:`aioproducer.observer.Observer.record_sent`."""
+        """See :meth:`aioproducer.engine.observer.Observer.record_sent`."""
         records = self._records
         if records is None:
             return _EVERY
@@ -110,7 +116,7 @@ class OtelObserver:
             return _ONE
 
     def call_started(self, topic: str, headers: Headers | None) -> CallTrace | None:
-        """See :meth:`aioproducer.observer.Observer.call_started`."""
+        """See :meth:`aioproducer.engine.observer.Observer.call_started`."""
         calls = self._calls
         if calls is None:
             return None

@@ -1,7 +1,7 @@
 """The producers' own metrics as observable instruments.
 
-Names, units and meanings come from :mod:`aioproducer.metrics.names`. Rates are left out, because
-the totals give them. Times are seconds, as OpenTelemetry asks.
+Names, units and meanings come from :mod:`aioproducer.engine.metrics.names`. Rates are left out,
+because the totals give them. Times are seconds, as OpenTelemetry asks.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any, Final, NamedTuple
 
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
-from aioproducer.metrics.names import GROUPS
+from aioproducer.engine.metrics.names import GROUPS
+from aioproducer.engine.observer import ObservedProducer
+from aioproducer.foundation.runtime.locks import free_lock
 from aioproducer.observability.otel.conventions import CLIENT_ID, DESTINATION, NODE_ID, Attributes
-from aioproducer.observer import ObservedProducer
-from aioproducer.runtime.locks import free_lock
 
 __all__ = ["ProducerInstruments", "Spec", "specs"]
 

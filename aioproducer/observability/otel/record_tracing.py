@@ -11,6 +11,7 @@ from opentelemetry.context import Context
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Tracer
 
+from aioproducer.engine.observer import CallTrace, RecordTrace, Untraced
 from aioproducer.model import Header, Headers
 from aioproducer.observability.otel.complaints import Complaints
 from aioproducer.observability.otel.conventions import DESTINATION, Attributes, Conventions
@@ -27,7 +28,6 @@ from aioproducer.observability.otel.sampling import (
 )
 from aioproducer.observability.otel.spans import CallSpan, RecordSpan, UntracedCall
 from aioproducer.observability.otel.tracers import TracerSource
-from aioproducer.observer import CallTrace, RecordTrace, Untraced
 
 __all__ = ["RecordTracing"]
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from opentelemetry.trace import Span, SpanContext, Status, StatusCode
 
+from aioproducer.engine.observer import Untraced
 from aioproducer.model import Header, RecordMetadata, TopicPartition
 from aioproducer.observability.otel.complaints import Complaints
 from aioproducer.observability.otel.conventions import (
@@ -17,7 +18,6 @@ from aioproducer.observability.otel.conventions import (
     error_attributes,
 )
 from aioproducer.observability.otel.deliveries import Deliveries
-from aioproducer.observer import Untraced
 
 __all__ = ["CallSpan", "RecordSpan", "UntracedCall", "end"]
 

@@ -7,8 +7,8 @@ from typing import Final
 from opentelemetry import trace
 from opentelemetry.trace import NoOpTracer, ProxyTracerProvider, Tracer, TracerProvider
 
+from aioproducer.foundation.version import __version__
 from aioproducer.observability.otel.conventions import SCHEMA_URL
-from aioproducer.version import __version__
 
 __all__ = ["SCOPE", "TracerSource"]
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from aioproducer.errors import MissingExtraError
+from aioproducer.foundation.runtime import forks
+from aioproducer.foundation.runtime.locks import free_lock
 from aioproducer.observability.prometheus.messages import to_bytes
 from aioproducer.observability.prometheus.workers import OtherWorkers, WorkerSocket
 from aioproducer.observability.series import (
@@ -21,8 +23,6 @@ from aioproducer.observability.series import (
 )
 from aioproducer.observability.series.producer import all_families
 from aioproducer.observability.watched import WatchedProducers
-from aioproducer.runtime import forks
-from aioproducer.runtime.locks import free_lock
 
 try:
     from prometheus_client import REGISTRY, CollectorRegistry

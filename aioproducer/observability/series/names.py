@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from aioproducer.metrics.names import (
+from aioproducer.engine.metrics.names import (
     GROUPS,
     Gauge,
 )

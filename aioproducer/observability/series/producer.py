@@ -19,8 +19,8 @@ from aioproducer.observability.series.names import (
 )
 
 if TYPE_CHECKING:
-    from aioproducer.core.health import Health
-    from aioproducer.metrics import Latencies, LatencyHistogram, MetricsSnapshot
+    from aioproducer.engine.core.health import Health
+    from aioproducer.engine.metrics import Latencies, LatencyHistogram, MetricsSnapshot
 
 __all__ = [
     "BROKER_NAMES",

@@ -7,6 +7,7 @@ from copy import deepcopy
 from io import BytesIO
 from typing import Any, Generic
 
+from aioproducer.model.type_parameters import V_co
 from aioproducer.schema_registry.avro.scan import may_do_harm, refuse_harm
 from aioproducer.schema_registry.avro.schema import AvroSchema, parsed_schema
 from aioproducer.schema_registry.client import SchemaRegistry
@@ -15,7 +16,6 @@ from aioproducer.schema_registry.model import RegisteredSchema
 from aioproducer.schema_registry.schema_deserializer import Decode, SchemaDeserializer
 from aioproducer.schema_registry.schema_sources import SchemaSource, schema_of
 from aioproducer.schema_registry.wire_format import Framed
-from aioproducer.type_parameters import V_co
 
 
 class AvroDeserializer(SchemaDeserializer[V_co], Generic[V_co]):

@@ -8,6 +8,7 @@ from io import BytesIO
 from typing import Any, Final, Generic, Unpack
 
 from aioproducer.errors import ConfigError, SerializationError
+from aioproducer.model.type_parameters import Value
 from aioproducer.schema_registry.avro.diagnosis import AvroDiagnosis
 from aioproducer.schema_registry.avro.guard import suspect_function
 from aioproducer.schema_registry.avro.schema import AvroSchema, parsed_schema
@@ -26,7 +27,6 @@ from aioproducer.schema_registry.schema_serializer import (
 )
 from aioproducer.schema_registry.schema_sources import SchemaSource, SchemaSources
 from aioproducer.serialization import RecordHeaders
-from aioproducer.type_parameters import Value
 
 _AVRO: Final = "AVRO"
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Generic
 
 from aioproducer.errors import SerializationError
+from aioproducer.model.type_parameters import V_co
 from aioproducer.schema_registry.client import SchemaRegistry
 from aioproducer.schema_registry.extras import needed
 from aioproducer.schema_registry.json_schema.schema import JsonValidator, title_of
@@ -14,7 +15,6 @@ from aioproducer.schema_registry.schema_deserializer import Decode, SchemaDeseri
 from aioproducer.schema_registry.schema_sources import SchemaSource, schema_of
 from aioproducer.schema_registry.wire_format import Framed
 from aioproducer.serialization.json_text import decode_json
-from aioproducer.type_parameters import V_co
 
 
 class JsonSchemaDeserializer(SchemaDeserializer[V_co], Generic[V_co]):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Generic, Unpack
 
 from aioproducer.errors import SerializationError
+from aioproducer.model.type_parameters import Value
 from aioproducer.schema_registry.client import SchemaRegistry
 from aioproducer.schema_registry.extras import needed
 from aioproducer.schema_registry.found import shown
@@ -27,7 +28,6 @@ from aioproducer.schema_registry.schema_serializer import (
 from aioproducer.schema_registry.schema_sources import SchemaSource, SchemaSources
 from aioproducer.serialization import RecordHeaders
 from aioproducer.serialization.json_text import JsonEncoder
-from aioproducer.type_parameters import Value
 
 
 class JsonSchemaSerializer(SchemaSerializer[Value], Generic[Value]):

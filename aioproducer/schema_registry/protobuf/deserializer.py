@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any, Generic
 
 from aioproducer.errors import ConfigError, SerializationError
+from aioproducer.model.type_parameters import V_co
 from aioproducer.schema_registry.client import SchemaRegistry
 from aioproducer.schema_registry.extras import needed
 from aioproducer.schema_registry.model import RegisteredSchema
 from aioproducer.schema_registry.protobuf.schema import MessageNames, message_class
 from aioproducer.schema_registry.schema_deserializer import Decode, SchemaDeserializer
 from aioproducer.schema_registry.wire_format import Framed
-from aioproducer.type_parameters import V_co
 
 
 class ProtobufDeserializer(SchemaDeserializer[V_co], Generic[V_co]):

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final, Generic, Unpack
 
 from aioproducer.errors import ConfigError, SerializationError
+from aioproducer.model.type_parameters import Value
 from aioproducer.schema_registry.client import SchemaRegistry
 from aioproducer.schema_registry.extras import needed
 from aioproducer.schema_registry.found import shown
@@ -27,7 +28,6 @@ from aioproducer.schema_registry.schema_serializer import (
     Target,
 )
 from aioproducer.serialization import RecordHeaders
-from aioproducer.type_parameters import Value
 
 _DEEPEST: Final = 100  # messages within messages
 

@@ -14,10 +14,10 @@ from aioproducer.errors import (
     SchemaRegistryAuthenticationError,
     SchemaRegistryUnavailableError,
 )
-from aioproducer.runtime.threads import ThreadForEach
+from aioproducer.foundation.runtime.threads import ThreadForEach
+from aioproducer.foundation.wording import duration
 from aioproducer.schema_registry.rest.addresses import basic_authorization
 from aioproducer.schema_registry.rest.flights import Flights
-from aioproducer.wording import duration
 
 __all__ = ["BearerToken", "Credentials"]
 

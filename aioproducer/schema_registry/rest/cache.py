@@ -31,7 +31,7 @@ class Awaited:
 
 
 class AnswerCache:
-    """Threads may share the object; there is no lock: see :mod:`aioproducer.runtime.locks`.
+    """Threads may share the object without a lock: see :mod:`aioproducer.foundation.runtime.locks`.
 
     The answer that was used least recently goes first.
     """

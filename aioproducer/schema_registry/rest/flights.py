@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from aioproducer.errors import ClientClosedError, ProducerError, anew
-from aioproducer.runtime.tasks import TaskOwner
+from aioproducer.foundation.runtime.tasks import TaskOwner
 
 __all__ = ["Flights"]
 

@@ -18,7 +18,6 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from aioproducer.auth.peer_text import printable
-from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.config.secret import Secret
 from aioproducer.errors import (
     ConfigError,
@@ -26,6 +25,9 @@ from aioproducer.errors import (
     SchemaRegistryError,
     SchemaRegistryUnavailableError,
 )
+from aioproducer.foundation.backoff import ExponentialBackoff
+from aioproducer.foundation.version import __version__
+from aioproducer.foundation.wording import duration
 from aioproducer.schema_registry.rest.addresses import (
     RegistryAddress,
     registry_addresses,
@@ -35,8 +37,6 @@ from aioproducer.schema_registry.rest.authentication import Credentials
 from aioproducer.schema_registry.rest.requests import RegistryRequest
 from aioproducer.schema_registry.rest.responses import RETRIED, Answer, body_of, registry_message
 from aioproducer.schema_registry.rest.sessions import Session, Sessions, imported_httpx2
-from aioproducer.version import __version__
-from aioproducer.wording import duration
 
 if TYPE_CHECKING:
     import httpx2

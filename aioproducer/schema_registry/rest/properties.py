@@ -19,10 +19,10 @@ from aioproducer.auth.oidc import ClientCredentials
 from aioproducer.auth.tls import TlsContexts
 from aioproducer.auth.tls_options import TlsOptions
 from aioproducer.auth.token_endpoint import TokenEndpoint
-from aioproducer.client.environment import SYSTEM
 from aioproducer.config.jaas import parse_jaas
 from aioproducer.config.placeholders import BUILT_IN, THIS_PROCESS, Providers, Reference
 from aioproducer.config.secret import Secret
+from aioproducer.engine.client.environment import SYSTEM
 from aioproducer.errors import ConfigError
 from aioproducer.schema_registry.rest.authentication import Credentials
 from aioproducer.schema_registry.rest.http import HttpSettings, http_settings

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from aioproducer.errors import MissingExtraError
-from aioproducer.runtime.threads import ThreadForEach
+from aioproducer.foundation.runtime.threads import ThreadForEach
 
 if TYPE_CHECKING:
     import httpx2

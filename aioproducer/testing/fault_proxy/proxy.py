@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final, Self
 
-from aioproducer.runtime.tasks import TaskOwner
+from aioproducer.foundation.runtime.tasks import TaskOwner
 from aioproducer.testing.fault_proxy.connection import ProxiedConnection
 from aioproducer.testing.fault_proxy.faults import Fault
 from aioproducer.testing.fault_proxy.script import FaultScript, Rule, ScriptRun

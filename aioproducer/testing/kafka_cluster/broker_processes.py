@@ -16,12 +16,12 @@ from pathlib import Path
 
 from kio.schema.errors import ErrorCode
 
+from aioproducer.foundation.wording import duration
 from aioproducer.testing.kafka_cluster import broker_requests
 from aioproducer.testing.kafka_cluster.broker import KafkaBroker
 from aioproducer.testing.kafka_cluster.launch import Launch
 from aioproducer.testing.kafka_distribution import KafkaDistribution
 from aioproducer.testing.processes import ProcessSupervisor
-from aioproducer.wording import duration
 
 __all__ = ["BrokerProcesses", "KafkaClusterError"]
 

@@ -6,23 +6,27 @@ from bisect import insort
 from collections.abc import Generator, Iterable, Mapping
 from typing import Any, Final
 
-from aioproducer.accumulator import ProducerBatch
-from aioproducer.client.arguments import checked_topic
-from aioproducer.client.describe_request import (
+from aioproducer.engine.accumulator import ProducerBatch
+from aioproducer.engine.client.arguments import checked_topic
+from aioproducer.engine.client.describe_request import (
     ClusterDescription,
     DescribeRequest,
     PartitionDescription,
     TopicDescription,
 )
-from aioproducer.cluster.metadata_response import MetadataNews
-from aioproducer.cluster.snapshot import PartitionLeader, TopicInfo
+from aioproducer.engine.cluster.metadata_response import MetadataNews
+from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo
+from aioproducer.engine.network.request import Request
+from aioproducer.engine.records.reader import read_records
+from aioproducer.engine.sender.produce_response import PartitionResult
+from aioproducer.engine.sender.requests import (
+    AssignedIdentity,
+    InitProducerIdRequest,
+    MetadataRequest,
+)
+from aioproducer.engine.sender.transaction_codec import TransactionRequest
 from aioproducer.errors import ConfigError, UnsupportedVersionError, error_about
 from aioproducer.model import PartitionInfo, ProducerRecord
-from aioproducer.network.request import Request
-from aioproducer.records.reader import read_records
-from aioproducer.sender.produce_response import PartitionResult
-from aioproducer.sender.requests import AssignedIdentity, InitProducerIdRequest, MetadataRequest
-from aioproducer.sender.transaction_codec import TransactionRequest
 from aioproducer.testing.mock_producer.coordinator import (
     BROKER,
     PRODUCER_ID,

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from aioproducer.model import Node, OffsetAndMetadata, TopicPartition, TransactionHandle
-from aioproducer.testing.sent_record import SentRecord
-from aioproducer.transactions.requests import (
+from aioproducer.engine.transactions.requests import (
     AddOffsetsToTxn,
     AddPartitionsToTxn,
     CoordinatorRequest,
@@ -18,6 +16,8 @@ from aioproducer.transactions.requests import (
     Response,
     TxnOffsetCommit,
 )
+from aioproducer.model import Node, OffsetAndMetadata, TopicPartition, TransactionHandle
+from aioproducer.testing.sent_record import SentRecord
 
 BROKER: Final = Node(1, "mock", 9092)
 PRODUCER_ID: Final = 1000

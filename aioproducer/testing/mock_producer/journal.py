@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from aioproducer.engine.interceptors import Interceptors
+from aioproducer.engine.observer import ObservedFuture
 from aioproducer.errors import ProducerError
-from aioproducer.interceptors import Interceptors
-from aioproducer.logs import ClientLog
+from aioproducer.foundation.logs import ClientLog
 from aioproducer.model import ProducerRecord, RecordMetadata
-from aioproducer.observer import ObservedFuture
 
 Answer: TypeAlias = Callable[[ProducerError | None], object]
 """Answers the request of a record: None delivers it, an error fails it for good."""

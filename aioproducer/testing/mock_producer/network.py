@@ -8,15 +8,15 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from aioproducer.client.ad_hoc_requests import AdHocRequest
+from aioproducer.engine.client.ad_hoc_requests import AdHocRequest
+from aioproducer.engine.network.apis import SUPPORTED, Api, Features
+from aioproducer.engine.network.client import NetworkClient
+from aioproducer.engine.network.connection_view import ConnectionView
+from aioproducer.engine.network.request import Completion
+from aioproducer.engine.sender.produce import ProduceRequest
+from aioproducer.engine.sender.produce_response import ProduceResults
 from aioproducer.errors import ProducerError
 from aioproducer.model import NodeId, Peer
-from aioproducer.network.apis import SUPPORTED, Api, Features
-from aioproducer.network.client import NetworkClient
-from aioproducer.network.connection_view import ConnectionView
-from aioproducer.network.request import Completion
-from aioproducer.sender.produce import ProduceRequest
-from aioproducer.sender.produce_response import ProduceResults
 from aioproducer.testing.mock_producer.cluster import InMemoryCluster
 from aioproducer.testing.mock_producer.journal import Journal
 

@@ -8,8 +8,8 @@ from functools import partial
 from random import Random
 from typing import Any, Final, Unpack
 
-from aioproducer.client.environment import current_environment, use_environment
 from aioproducer.config import ProducerConfig, ProducerOptions, hide_secrets
+from aioproducer.engine.client.environment import current_environment, use_environment
 from aioproducer.errors import IllegalStateError, ProducerError, WrongLoopError
 from aioproducer.model import (
     OffsetAndMetadata,

@@ -11,10 +11,10 @@ from math import inf
 from random import Random
 from typing import Any, Final, TypeVar
 
-from aioproducer.client.environment import Environment, use_environment
+from aioproducer.engine.client.environment import Environment, use_environment
+from aioproducer.engine.network.client import NetworkClient
+from aioproducer.engine.network.connection_states import ClientSettings
 from aioproducer.errors import BrokerConnectionError, IllegalStateError
-from aioproducer.network.client import NetworkClient
-from aioproducer.network.connection_states import ClientSettings
 from aioproducer.testing.simulation.cluster import EPOCH, SimulatedCluster
 from aioproducer.testing.simulation.kafka import ClusterOptions
 from aioproducer.testing.simulation.loop import BEGIN, SimulatedLoop

@@ -17,8 +17,8 @@ import pytest
 
 import aioproducer
 from aioproducer import Producer
+from aioproducer.engine.network import login
 from aioproducer.errors import ConfigError, ProducerError
-from aioproducer.network import login
 from aioproducer.observability.log_handler import JsonFormatter, KafkaHandler
 from aioproducer.testing.certificates import Authority
 from tests.kafka.secured.secured_kafka import SecuredKafka, join

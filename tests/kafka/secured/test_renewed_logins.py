@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from aioproducer import Producer
+from aioproducer.engine.network import login
 from aioproducer.errors import DeliveryTimeoutError, SaslAuthenticationFailedError
-from aioproducer.network import login
 from tests.kafka.secured.relay import gate_before
 from tests.kafka.secured.secured_kafka import (
     PASSWORD,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from aioproducer.accumulator import batch_queue, producer_batch
-from aioproducer.accumulator.flushes import Flushes
-from aioproducer.accumulator.partition import Partition
+from aioproducer.engine.accumulator import batch_queue, producer_batch
+from aioproducer.engine.accumulator.flushes import Flushes
+from aioproducer.engine.accumulator.partition import Partition
+from aioproducer.engine.sender import batch_sender, completer, outcomes
+from aioproducer.engine.sender.completer import BatchCompleter
+from aioproducer.engine.sender.outcomes import Deliver, Fail, Retry
 from aioproducer.errors import Disposition, kafka_error
-from aioproducer.sender import batch_sender, completer, outcomes
-from aioproducer.sender.completer import BatchCompleter
-from aioproducer.sender.outcomes import Deliver, Fail, Retry
 from tests.simulation.mutations.patch import Mutation, Patch
 
 

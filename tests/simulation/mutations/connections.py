@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from aioproducer.core import parts
-from aioproducer.network.client import NetworkClient
-from aioproducer.network.connection import Connection
-from aioproducer.network.timeouts import ConnectionTimeouts
-from aioproducer.sender.batch_sender import ProduceSettings
+from aioproducer.engine.core import parts
+from aioproducer.engine.network.client import NetworkClient
+from aioproducer.engine.network.connection import Connection
+from aioproducer.engine.network.timeouts import ConnectionTimeouts
+from aioproducer.engine.sender.batch_sender import ProduceSettings
 from tests.simulation.mutations.patch import Mutation, Patch
 
 

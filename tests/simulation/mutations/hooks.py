@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from aioproducer.core.failure_worker import FailureWorker
+from aioproducer.engine.core.failure_worker import FailureWorker
 from tests.simulation.mutations.patch import Mutation, Patch
 
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from aioproducer.records.record_batch import NO_PRODUCER_STATE
-from aioproducer.sender import outcomes
-from aioproducer.sender.batch_sender import BatchSender
-from aioproducer.sender.completer import BatchCompleter
-from aioproducer.transactions.sequence_numbers import ProducerIdState, SequenceNumbers, _Numbers
+from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE
+from aioproducer.engine.sender import outcomes
+from aioproducer.engine.sender.batch_sender import BatchSender
+from aioproducer.engine.sender.completer import BatchCompleter
+from aioproducer.engine.transactions.sequence_numbers import (
+    ProducerIdState,
+    SequenceNumbers,
+    _Numbers,
+)
 from tests.simulation.mutations.patch import Mutation, Patch
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from aioproducer.runtime.running_clock import RunningClock
-from aioproducer.sender import sender
+from aioproducer.engine.sender import sender
+from aioproducer.foundation.runtime.running_clock import RunningClock
 from tests.simulation.mutations.patch import Mutation, Patch
 
 

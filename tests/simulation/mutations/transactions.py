@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from aioproducer.core.transaction_api import TransactionApi
-from aioproducer.transactions.manager import TransactionManager
-from aioproducer.transactions.states import TransactionState as State
-from aioproducer.transactions.transaction import Transaction
+from aioproducer.engine.core.transaction_api import TransactionApi
+from aioproducer.engine.transactions.manager import TransactionManager
+from aioproducer.engine.transactions.states import TransactionState as State
+from aioproducer.engine.transactions.transaction import Transaction
 from tests.simulation.mutations.patch import Mutation, Patch
 
 

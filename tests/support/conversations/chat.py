@@ -14,8 +14,8 @@ from uuid import UUID, uuid4
 
 from kio.schema.errors import ErrorCode as ErrorCode
 
+from aioproducer.engine.records.encoded_batch import batches_in
 from aioproducer.model import TopicPartition
-from aioproducer.records.encoded_batch import batches_in
 from aioproducer.testing.simulation.kafka.messages import read_response, write_request
 from tests.support.conversations.lines import Line
 from tests.support.encoded_batches import NOW, batch, record

@@ -9,7 +9,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from aioproducer.records.decompression import decompress
+from aioproducer.engine.records.decompression import decompress
 from tests.support.fake_kafka.responses import milliseconds
 
 GET_TELEMETRY_SUBSCRIPTIONS, PUSH_TELEMETRY = 71, 72

@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from aioproducer.accumulator import ProducerBatch, SerializedRecord
-from aioproducer.accumulator.buffer_pool import NodeKey
-from aioproducer.cluster.snapshot import PartitionLeader, TopicInfo
+from aioproducer.engine.accumulator import ProducerBatch, SerializedRecord
+from aioproducer.engine.accumulator.buffer_pool import NodeKey
+from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.errors import BufferExhaustedError, DeliveryTimeoutError, KafkaError
 from aioproducer.model import TopicPartition
 from tests.support.tokens import FlushToken, Token

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from aioproducer.accumulator.producer_batch import ProducerBatch
+from aioproducer.engine.accumulator.producer_batch import ProducerBatch
+from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE, ProducerState
 from aioproducer.model import TopicPartition
-from aioproducer.records.record_batch import NO_PRODUCER_STATE, ProducerState
 from tests.unit.accumulator.world import FULL, AccumulatorWorld, places
 
 # --- retries keep their order ------------------------------------------------------------------

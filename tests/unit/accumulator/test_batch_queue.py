@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import pytest
 
+from aioproducer.engine.records.bulk_tokens import BulkToken
 from aioproducer.errors import RecordTooLargeError
 from aioproducer.model import RecordMetadata
-from aioproducer.records.bulk_tokens import BulkToken
 from tests.support.tokens import FlushToken
 from tests.support.world import DELIVERY
 from tests.unit.accumulator.world import (

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from aioproducer.accumulator import buffer_pool
-from aioproducer.accumulator.buffer_pool import BufferPool
+from aioproducer.engine.accumulator import buffer_pool
+from aioproducer.engine.accumulator.buffer_pool import BufferPool
 
 NODE, OTHER = 1, 2
 

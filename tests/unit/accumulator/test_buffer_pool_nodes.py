@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from aioproducer.accumulator.buffer_pool import NodeQuota
+from aioproducer.engine.accumulator.buffer_pool import NodeQuota
 
 
 def quota(*nodes: int, total: int = 120) -> NodeQuota:

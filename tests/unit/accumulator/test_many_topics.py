@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from aioproducer.records.acceleration import RecordsBuilder
+from aioproducer.engine.records.acceleration import RecordsBuilder
 from tests.support.counting import counted_lines
 from tests.unit.accumulator.world import AccumulatorWorld
 

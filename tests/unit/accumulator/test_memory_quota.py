@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer.accumulator.buffer_pool import BufferPool
-from aioproducer.accumulator.memory_quota import (
+from aioproducer.engine.accumulator.buffer_pool import BufferPool
+from aioproducer.engine.accumulator.memory_quota import (
     FUTURE_BYTES,
     STUCK_AFTER,
     MemoryQuota,
     Pressure,
 )
-from aioproducer.accumulator.partition import Backlogs, Partition
-from aioproducer.accumulator.pending_records import PendingRecords
+from aioproducer.engine.accumulator.partition import Backlogs, Partition
+from aioproducer.engine.accumulator.pending_records import PendingRecords
 from aioproducer.model import TopicPartition
 
 BATCH = 100

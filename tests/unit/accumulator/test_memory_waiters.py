@@ -8,13 +8,13 @@ from random import Random
 
 import pytest
 
-from aioproducer.accumulator import SerializedRecord
-from aioproducer.accumulator.memory_quota import STUCK_AFTER, Pressure
-from aioproducer.cluster.snapshot import PartitionLeader, TopicInfo
+from aioproducer.engine.accumulator import SerializedRecord
+from aioproducer.engine.accumulator.memory_quota import STUCK_AFTER, Pressure
+from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo
+from aioproducer.engine.interceptors import Interceptors
+from aioproducer.engine.sender.drain import drain
 from aioproducer.errors import BufferExhaustedError, ProducerClosedError
-from aioproducer.interceptors import Interceptors
 from aioproducer.model import ProducerRecord, RecordMetadata
-from aioproducer.sender.drain import drain
 from tests.support.world import World
 
 BATCH = 1000

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer.accumulator import PendingRecord, ProducerBatch, SerializedRecord
-from aioproducer.accumulator.partition import Backlogs, Partition
+from aioproducer.engine.accumulator import PendingRecord, ProducerBatch, SerializedRecord
+from aioproducer.engine.accumulator.partition import Backlogs, Partition
+from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE, ProducerState
 from aioproducer.model import TopicPartition
-from aioproducer.records.record_batch import NO_PRODUCER_STATE, ProducerState
 from tests.support.tokens import Token
 
 NAME = TopicPartition("t", 0)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 
-from aioproducer.accumulator import SerializedRecord
+from aioproducer.engine.accumulator import SerializedRecord
+from aioproducer.engine.interceptors import Interceptors
+from aioproducer.engine.partitioning import murmur2_partition
 from aioproducer.errors import ProducerError
-from aioproducer.interceptors import Interceptors
 from aioproducer.model import ProducerRecord, RecordMetadata
-from aioproducer.partitioning import murmur2_partition
 from tests.support.tokens import Token
 from tests.unit.accumulator.world import (
     BATCH,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer.accumulator import SerializedRecord
+from aioproducer.engine.accumulator import SerializedRecord
 from aioproducer.errors import ProducerError
 from aioproducer.model import RecordMetadata
 from tests.support.tokens import Token

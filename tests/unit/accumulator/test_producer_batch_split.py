@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioproducer.accumulator.producer_batch import ProducerBatch, split_batch
+from aioproducer.engine.accumulator.producer_batch import ProducerBatch, split_batch
+from aioproducer.engine.records.bulk_tokens import BulkToken
+from aioproducer.engine.records.reader import read_records
+from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE, ProducerState
 from aioproducer.model import TopicPartition
-from aioproducer.records.bulk_tokens import BulkToken
-from aioproducer.records.reader import read_records
-from aioproducer.records.record_batch import NO_PRODUCER_STATE, ProducerState
 
 LAST_SEQUENCE = 2**31 - 1
 

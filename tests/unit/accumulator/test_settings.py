@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from aioproducer.engine.records.builder import BATCH_OVERHEAD, MAX_RECORD_OVERHEAD, batch_size_bound
 from aioproducer.errors import RecordTooLargeError
-from aioproducer.records.builder import BATCH_OVERHEAD, MAX_RECORD_OVERHEAD, batch_size_bound
 from tests.unit.accumulator.world import BATCH, AccumulatorWorld
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from aioproducer.engine.partitioning import murmur2_partition
 from aioproducer.errors import InvalidPartitionError
-from aioproducer.partitioning import murmur2_partition
 from tests.support.world import DELIVERY
 from tests.unit.accumulator.world import BATCH, FULL, AccumulatorWorld, places
 

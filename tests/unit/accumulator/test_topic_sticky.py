@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from aioproducer.accumulator.partition import Partition
-from aioproducer.records.builder import BATCH_OVERHEAD
+from aioproducer.engine.accumulator.partition import Partition
+from aioproducer.engine.records.builder import BATCH_OVERHEAD
 from tests.unit.accumulator.world import BATCH, FULL, AccumulatorWorld
 
 

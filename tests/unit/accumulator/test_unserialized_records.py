@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import process_time
 
-from aioproducer.accumulator import PendingRecord, SerializedRecord, Unserialized
-from aioproducer.accumulator.pending_records import TopicQueues
+from aioproducer.engine.accumulator import PendingRecord, SerializedRecord, Unserialized
+from aioproducer.engine.accumulator.pending_records import TopicQueues
 from aioproducer.errors import NotPreparedError, RecordTooLargeError, SerializationError
 from tests.support.tokens import Token
 from tests.unit.accumulator.world import BLOCK, AccumulatorWorld

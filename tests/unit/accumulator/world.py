@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from aioproducer.accumulator import ProducerBatch, SerializedRecord
-from aioproducer.cluster.snapshot import PartitionLeader, TopicInfo
+from aioproducer.engine.accumulator import ProducerBatch, SerializedRecord
+from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.errors import ProducerError
 from tests.support.tokens import Token
 from tests.support.world import World

@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.constants import EntityType
 
 from aioproducer.admin import Admin
-from aioproducer.network.apis import SUPPORTED, Api
+from aioproducer.engine.network.apis import SUPPORTED, Api
 from tests.support.fake_kafka import FakeKafka
 from tests.support.fake_kafka.responses import milliseconds
 from tests.support.samples import sample

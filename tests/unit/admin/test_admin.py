@@ -11,6 +11,7 @@ import pytest
 
 from aioproducer import ProducerConfig
 from aioproducer.admin import Admin, NewTopic
+from aioproducer.engine.network.apis import Api
 from aioproducer.errors import (
     BrokerNotAvailableError,
     ClientClosedError,
@@ -26,7 +27,6 @@ from aioproducer.errors import (
     UnsupportedVersionError,
 )
 from aioproducer.model import TopicPartition
-from aioproducer.network.apis import Api
 from tests.support.fake_kafka.transactions import Fault
 from tests.unit.admin.scripted_kafka import (
     NOT_CONTROLLER,

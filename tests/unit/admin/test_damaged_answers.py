@@ -24,11 +24,11 @@ from aioproducer.admin.requests import (
     FindCoordinatorRequest,
     ListGroupsRequest,
 )
+from aioproducer.engine.network import frames
+from aioproducer.engine.network.apis import SUPPORTED, response_type
+from aioproducer.engine.network.request import Request
 from aioproducer.errors import ProtocolError
 from aioproducer.model import TopicPartition
-from aioproducer.network import frames
-from aioproducer.network.apis import SUPPORTED, response_type
-from aioproducer.network.request import Request
 from aioproducer.testing.fault_proxy.damage import damaged
 from tests.support.samples import sample
 from tests.unit.admin.test_requests import ASSIGNED

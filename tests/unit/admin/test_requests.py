@@ -38,11 +38,11 @@ from aioproducer.admin.requests import (
     FindCoordinatorRequest,
     ListGroupsRequest,
 )
+from aioproducer.engine.network.apis import Api, response_type
+from aioproducer.engine.network.frames import encode
+from aioproducer.engine.network.request import Request
 from aioproducer.errors import ProtocolError, UnsupportedVersionError
 from aioproducer.model import Node, TopicPartition
-from aioproducer.network.apis import Api, response_type
-from aioproducer.network.frames import encode
-from aioproducer.network.request import Request
 from tests.support.samples import sample
 from tests.unit.transactions.wire import each_version, over_the_wire, responses
 

@@ -7,9 +7,9 @@ from array import array
 
 import pytest
 
-from aioproducer.bulk.send_report import BulkResult, OffsetRange, SendReport
+from aioproducer.engine.bulk.send_report import BulkResult, OffsetRange, SendReport
+from aioproducer.engine.records.bulk_tokens import BulkToken
 from aioproducer.model import TopicPartition
-from aioproducer.records.bulk_tokens import BulkToken
 from tests.unit.bulk.test_value_sender import metadata
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from aioproducer.bulk.value_sender import ValueSender
-from aioproducer.core.fast_path import PythonFastPath
-from aioproducer.core.send_pipeline import RecordFields
+from aioproducer.engine.bulk.value_sender import ValueSender
+from aioproducer.engine.core.fast_path import PythonFastPath
+from aioproducer.engine.core.send_pipeline import RecordFields
+from aioproducer.engine.records.acceleration import RouteCache
 from aioproducer.model import RecordMetadata
-from aioproducer.records.acceleration import RouteCache
 
 
 def metadata(partition: int, offset: int) -> RecordMetadata:

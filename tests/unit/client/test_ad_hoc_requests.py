@@ -6,8 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from aioproducer.client.ad_hoc_requests import AdHocRequest, AdHocRequests
-from aioproducer.cluster.metadata import Metadata
+from aioproducer.engine.client.ad_hoc_requests import AdHocRequest, AdHocRequests
+from aioproducer.engine.cluster.metadata import Metadata
+from aioproducer.engine.network.apis import Api
+from aioproducer.engine.network.client import NetworkClient
+from aioproducer.engine.network.request import Completion
 from aioproducer.errors import (
     AuthenticationError,
     BrokerConnectionError,
@@ -16,9 +19,6 @@ from aioproducer.errors import (
     UnknownServerError,
 )
 from aioproducer.model import Node, NodeId, Peer
-from aioproducer.network.apis import Api
-from aioproducer.network.client import NetworkClient
-from aioproducer.network.request import Completion
 
 ONE, TWO = (Node(number, f"host{number}", 9092) for number in (1, 2))
 LATER = 107.0

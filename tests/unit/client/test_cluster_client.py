@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from aioproducer.client.cluster_client import ClusterClient
-from aioproducer.client.describe_request import DescribeRequest
 from aioproducer.config import ProducerConfig
+from aioproducer.engine.client.cluster_client import ClusterClient
+from aioproducer.engine.client.describe_request import DescribeRequest
 from aioproducer.errors import (
     BootstrapError,
     ClientBrokenError,
@@ -194,7 +194,9 @@ async def test_close_during_the_start_ends_the_start(monkeypatch: pytest.MonkeyP
         await resolved.wait()
         return []
 
-    monkeypatch.setattr("aioproducer.client.cluster_client.resolved_bootstrap_servers", resolve)
+    monkeypatch.setattr(
+        "aioproducer.engine.client.cluster_client.resolved_bootstrap_servers", resolve
+    )
     client = ClusterClient(ProducerConfig(bootstrap_servers="localhost:9092"), "test", "Admin")
     starting = asyncio.ensure_future(client.start())
     await asyncio.sleep(0)

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from aioproducer.client.list_offsets import (
+from aioproducer.engine.client.list_offsets import (
     EARLIEST,
     LATEST,
     FoundOffset,
     IsolationLevel,
     ListOffsetsRequest,
 )
+from aioproducer.engine.network.apis import SUPPORTED, Api, response_type
 from aioproducer.errors import ProtocolError
 from aioproducer.model import TopicPartition
-from aioproducer.network.apis import SUPPORTED, Api, response_type
 from tests.support.samples import sample
 
 LOW, HIGH = SUPPORTED[Api.LIST_OFFSETS]

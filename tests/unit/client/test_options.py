@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from aioproducer import ProducerConfig
-from aioproducer.client.options import OF_PRODUCERS, client_config
 from aioproducer.config.options import OPTIONS
+from aioproducer.engine.client.options import OF_PRODUCERS, client_config
 from aioproducer.errors import ConfigError
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from aioproducer.client.wakeup import Wakeup
-from aioproducer.runtime.tasks import new_task
+from aioproducer.engine.client.wakeup import Wakeup
+from aioproducer.foundation.runtime.tasks import new_task
 from tests.support.clock import Clock
 
 

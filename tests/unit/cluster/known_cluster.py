@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from aioproducer.cluster.backoff import ExponentialBackoff
-from aioproducer.cluster.metadata import Asked, Metadata
-from aioproducer.cluster.metadata_response import MetadataNews
-from aioproducer.cluster.snapshot import PartitionLeader, TopicInfo
+from aioproducer.engine.cluster.metadata import Asked, Metadata
+from aioproducer.engine.cluster.metadata_response import MetadataNews
+from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.errors import KafkaError, kafka_error
+from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.model import BootstrapId, BootstrapServer, Node
 from tests.support.chance import NoJitter
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from aioproducer.cluster.metadata import Asked, Metadata
-from aioproducer.cluster.snapshot import PartitionLeader
+from aioproducer.engine.cluster.metadata import Asked, Metadata
+from aioproducer.engine.cluster.snapshot import PartitionLeader
 from aioproducer.errors import KafkaError
 from aioproducer.model import BootstrapId, BootstrapServer, Node, TopicPartition
 from tests.unit.cluster.known_cluster import (

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from aioproducer.cluster.metadata import Metadata
-from aioproducer.cluster.metadata_response import MetadataNews
+from aioproducer.engine.cluster.metadata import Metadata
+from aioproducer.engine.cluster.metadata_response import MetadataNews
 from aioproducer.errors import kafka_error
 from tests.support.counting import counted_lines
 from tests.unit.cluster.known_cluster import BROKERS, NOW, info, news, settled, told

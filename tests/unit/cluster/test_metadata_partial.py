@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from aioproducer.cluster.metadata import Metadata
-from aioproducer.cluster.snapshot import PartitionLeader
+from aioproducer.engine.cluster.metadata import Metadata
+from aioproducer.engine.cluster.snapshot import PartitionLeader
 from aioproducer.errors import ProducerError
 from aioproducer.model import PartitionInfo, TopicPartition
 from tests.unit.cluster.known_cluster import (

@@ -12,8 +12,9 @@ from kio.index import load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32Timedelta
 
-from aioproducer.cluster.metadata_response import MetadataNews
-from aioproducer.cluster.snapshot import PartitionLeader, TopicInfo
+from aioproducer.engine.cluster.metadata_response import MetadataNews
+from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo
+from aioproducer.engine.network.apis import SUPPORTED, Api
 from aioproducer.errors import (
     InvalidTopicError,
     LeaderNotAvailableError,
@@ -22,7 +23,6 @@ from aioproducer.errors import (
     UnknownTopicOrPartitionError,
 )
 from aioproducer.model import Node, PartitionInfo
-from aioproducer.network.apis import SUPPORTED, Api
 from tests.support.responses import metadata_answer, read_to_its_end
 
 LOWEST, HIGHEST = SUPPORTED[Api.METADATA]

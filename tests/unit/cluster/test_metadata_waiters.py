@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer.cluster.metadata import Metadata
-from aioproducer.cluster.snapshot import TopicInfo
+from aioproducer.engine.cluster.metadata import Metadata
+from aioproducer.engine.cluster.snapshot import TopicInfo
 from aioproducer.errors import ProducerError
 from tests.unit.cluster.known_cluster import (
     MAX_IDLE,

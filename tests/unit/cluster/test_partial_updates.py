@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer.cluster.backoff import ExponentialBackoff
-from aioproducer.cluster.partial_updates import PartialUpdates
+from aioproducer.engine.cluster.partial_updates import PartialUpdates
+from aioproducer.foundation.backoff import ExponentialBackoff
 from tests.support.chance import NoJitter
 
 NOW = 1000.0

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from aioproducer.cluster.snapshot import Cluster, PartitionLeader, TopicInfo
+from aioproducer.engine.cluster.snapshot import Cluster, PartitionLeader, TopicInfo
 from aioproducer.model import Node, TopicPartition
 
 OLD_ID, NEW_ID = UUID(int=1), UUID(int=2)

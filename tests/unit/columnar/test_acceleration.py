@@ -19,7 +19,7 @@ MODULES = [
     "protobuf_rows",
     "shortest",
 ]
-_SAY = "from aioproducer.columnar.acceleration import ACCELERATED; print(ACCELERATED)"
+_SAY = "from aioproducer.engine.columnar.acceleration import ACCELERATED; print(ACCELERATED)"
 
 
 def said(code: str, pure: str) -> str:
@@ -38,7 +38,7 @@ def test_the_environment_forces_the_references() -> None:
 @pytest.mark.parametrize("module", MODULES)
 def test_a_part_that_was_not_built_is_not_missed(module: str, instead: str) -> None:
     """If one of the modules is not there, none of them is in use."""
-    name = f"aioproducer.columnar._speedups.{module}"
+    name = f"aioproducer.engine.columnar._speedups.{module}"
     not_built = f"import sys, types; sys.modules['{name}'] = {instead};"
     assert said(not_built + _SAY, pure="") == "False"
 

@@ -14,7 +14,7 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from aioproducer.columnar import avro_encoder, derived_avro_schema
+from aioproducer.engine.columnar import avro_encoder, derived_avro_schema
 from aioproducer.errors import ColumnError, ConfigError, SerializationError
 from tests.support.arrow_values import FORMS, encoded
 

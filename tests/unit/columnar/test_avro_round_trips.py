@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from aioproducer.columnar import avro_encoder, derived_avro_schema
+from aioproducer.engine.columnar import avro_encoder, derived_avro_schema
 from tests.support.arrow_values import FORMS, columns, encoded
 
 pytestmark = [

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aioproducer.columnar import derived_json_schema, json_encoder
+from aioproducer.engine.columnar import derived_json_schema, json_encoder
 from aioproducer.errors import SerializationError
 from tests.support.arrow_values import FORMS, columns, encoded, for_arrow
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aioproducer.columnar import (
+from aioproducer.engine.columnar import (
     avro_encoder,
     derived_avro_schema,
     derived_message,

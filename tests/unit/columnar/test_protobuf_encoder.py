@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from aioproducer.columnar import derived_message, derived_proto, protobuf_encoder
+from aioproducer.engine.columnar import derived_message, derived_proto, protobuf_encoder
 from aioproducer.errors import ColumnError, SerializationError
 from tests.support.arrow_values import FORMS, encoded
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aioproducer.core.arguments import checked_group, checked_offsets
+from aioproducer.engine.core.arguments import checked_group, checked_offsets
 from aioproducer.errors import InvalidOffsetError, InvalidTopicError
 from aioproducer.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 

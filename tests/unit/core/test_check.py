@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from aioproducer.client.describe_request import (
+from aioproducer.engine.client.describe_request import (
     ClusterDescription,
     DescribeRequest,
     PartitionDescription,
     TopicDescription,
 )
-from aioproducer.core.check import TopicCheck, check
-from aioproducer.core.cluster_queries import ClusterQueries
+from aioproducer.engine.core.check import TopicCheck, check
+from aioproducer.engine.core.cluster_queries import ClusterQueries
+from aioproducer.engine.transactions.requests import Response
 from aioproducer.errors import (
     AuthenticationError,
     BootstrapError,
@@ -27,7 +28,6 @@ from aioproducer.errors import (
     UnknownTopicOrPartitionError,
 )
 from aioproducer.model import Node, Peer
-from aioproducer.transactions.requests import Response
 
 ONE, TWO = (Node(number, f"host{number}", 9092) for number in (1, 2))
 

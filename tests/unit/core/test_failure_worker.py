@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from aioproducer.accumulator import PendingRecord, SerializedRecord
 from aioproducer.config import ProducerConfig
-from aioproducer.core.failure_worker import FailureWorker
+from aioproducer.engine.accumulator import PendingRecord, SerializedRecord
+from aioproducer.engine.core.failure_worker import FailureWorker
+from aioproducer.engine.failures import FailedRecordHandler, FailureFunction, handler_of
 from aioproducer.errors import DeliveryTimeoutError, ProducerError
-from aioproducer.failures import FailedRecordHandler, FailureFunction, handler_of
+from aioproducer.foundation.runtime.tasks import TaskOwner
 from aioproducer.model import FailedRecord
-from aioproducer.runtime.tasks import TaskOwner
 
 PATIENCE = 20.0
 FAILED = DeliveryTimeoutError("late")

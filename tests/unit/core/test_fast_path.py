@@ -10,14 +10,16 @@ from typing import Any, Final
 
 import pytest
 
-from aioproducer.core.fast_path import PythonFastPath
-from aioproducer.records import builder as reference
-from aioproducer.records import route_cache
-from aioproducer.records.builder import RecordsBuilder
-from aioproducer.records.reader import read_records
+from aioproducer.engine.core.fast_path import PythonFastPath
+from aioproducer.engine.records import builder as reference
+from aioproducer.engine.records import route_cache
+from aioproducer.engine.records.builder import RecordsBuilder
+from aioproducer.engine.records.reader import read_records
 
 speedups = pytest.importorskip(
-    "aioproducer.records._speedups", reason="installed without a compiler", exc_type=ImportError
+    "aioproducer.engine.records._speedups",
+    reason="installed without a compiler",
+    exc_type=ImportError,
 )
 
 FAST_PATHS: Final = [

@@ -8,22 +8,22 @@ from typing import Any
 
 import pytest
 
-from aioproducer.accumulator import FailingTopic, LeaderView
-from aioproducer.core.health import Health
-from aioproducer.core.health_rules import (
+from aioproducer.engine.accumulator import FailingTopic, LeaderView
+from aioproducer.engine.core.health import Health
+from aioproducer.engine.core.health_rules import (
     FAILURES_COUNT_FOR,
     STALLED_AFTER,
     HealthFacts,
     assess,
     stalled_after,
 )
+from aioproducer.engine.network.connection_view import ConnectionView
 from aioproducer.errors import (
     BrokerConnectionError,
     SaslAuthenticationFailedError,
     TopicAuthorizationFailedError,
 )
 from aioproducer.model import BootstrapId, BootstrapServer, Node, NodeId, Peer
-from aioproducer.network.connection_view import ConnectionView
 
 NOW = 1000.0
 NODES = {number: Node(number, f"host{number}", 9092) for number in (1, 2, 3)}

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from aioproducer.core.lifecycle import Lifecycle
+from aioproducer.engine.core.lifecycle import Lifecycle
 from aioproducer.errors import (
     IllegalStateError,
     ProducerBrokenError,

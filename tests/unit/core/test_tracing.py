@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from aioproducer.core.fast_path import PythonFastPath
-from aioproducer.core.tracing import Tracing, end, end_refused, joined_headers
+from aioproducer.engine.core.fast_path import PythonFastPath
+from aioproducer.engine.core.tracing import Tracing, end, end_refused, joined_headers
+from aioproducer.engine.observer import BatchOutcome, RequestOutcome, Untraced
 from aioproducer.errors import ProducerError
 from aioproducer.model import Header, RecordMetadata
-from aioproducer.observer import BatchOutcome, RequestOutcome, Untraced
 
 FIELDS = ("orders", b"v", b"k", 3, None, None)
 CONTEXT: Header = ("traceparent", b"00-1")

@@ -7,6 +7,8 @@ from contextlib import nullcontext
 
 import pytest
 
+from aioproducer.engine.transactions.requests import EndTxn
+from aioproducer.engine.transactions.states import TransactionState
 from aioproducer.errors import (
     AbortableTransactionError,
     FatalTransactionError,
@@ -15,8 +17,6 @@ from aioproducer.errors import (
     ProducerTimeoutError,
 )
 from aioproducer.model import TransactionHandle
-from aioproducer.transactions.requests import EndTxn
-from aioproducer.transactions.states import TransactionState
 from tests.support.settling import settle
 from tests.unit.core.transaction_calls import (
     FAILED,

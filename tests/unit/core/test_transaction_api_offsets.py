@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from aioproducer.engine.transactions.requests import FindCoordinator, Response
+from aioproducer.engine.transactions.states import TransactionState
 from aioproducer.errors import (
     AbortableTransactionError,
     BrokerConnectionError,
@@ -15,8 +17,6 @@ from aioproducer.errors import (
     ProducerTimeoutError,
 )
 from aioproducer.model import TransactionHandle
-from aioproducer.transactions.requests import FindCoordinator, Response
-from aioproducer.transactions.states import TransactionState
 from tests.unit.core.transaction_calls import (
     CLOSED,
     SHORT,

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from aioproducer.engine.transactions.states import TransactionState
 from aioproducer.errors import (
     AbortableTransactionError,
     AuthenticationError,
@@ -15,7 +16,6 @@ from aioproducer.errors import (
     ProducerFencedError,
     ProducerTimeoutError,
 )
-from aioproducer.transactions.states import TransactionState
 from tests.support.settling import settle
 from tests.unit.core.transaction_calls import (
     CLOSED,

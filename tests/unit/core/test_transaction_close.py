@@ -6,9 +6,9 @@ import logging
 
 import pytest
 
+from aioproducer.engine.transactions.states import TransactionState
 from aioproducer.errors import CommitUnconfirmedError, ProducerClosedError
 from aioproducer.model import TransactionHandle
-from aioproducer.transactions.states import TransactionState
 from tests.unit.core.transaction_calls import CLOSED, Calls, cancelled, opened, waiting
 from tests.unit.transactions.world import CONSUMED, READERS
 

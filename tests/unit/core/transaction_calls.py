@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from aioproducer.core.transaction_api import SenderCommands, TransactionApi
+from aioproducer.engine.core.transaction_api import SenderCommands, TransactionApi
+from aioproducer.engine.metrics import ProducerMetrics
+from aioproducer.engine.transactions.requests import EndTxn
+from aioproducer.engine.transactions.states import TransactionState
 from aioproducer.errors import (
     DeliveryTimeoutError,
     ProducerClosedError,
     ProducerError,
     ProducerTimeoutError,
 )
-from aioproducer.metrics import ProducerMetrics
 from aioproducer.model import TransactionHandle
-from aioproducer.transactions.requests import EndTxn
-from aioproducer.transactions.states import TransactionState
 from tests.support.settling import settle, started
 from tests.unit.transactions.world import ONE, TransactionWorld
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioproducer.metrics import LatencyHistogram
+from aioproducer.engine.metrics import LatencyHistogram
 
 WIDTH = 1 / 128
 PERCENTS = (0.1, 50, 95, 99, 99.9, 100)

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from aioproducer.metrics import ProducerMetrics
-from aioproducer.metrics.names import (
+from aioproducer.engine.metrics import ProducerMetrics
+from aioproducer.engine.metrics.names import (
     GAUGES,
     NODE_METRICS,
     PRODUCER_METRICS,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioproducer.metrics import MetricsSnapshot, ProducerMetrics, TransactionCall
-from aioproducer.metrics.names import GAUGES
+from aioproducer.engine.metrics import MetricsSnapshot, ProducerMetrics, TransactionCall
+from aioproducer.engine.metrics.names import GAUGES
 from aioproducer.model import BootstrapId
 
 START = 500.0

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from aioproducer.metrics import ProducerMetrics
+from aioproducer.engine.metrics import ProducerMetrics
 
 WIDTH = 0.5
 READINGS = 100
@@ -24,7 +24,7 @@ def _threads_take_turns_often() -> Iterator[None]:
 
 
 def gauges() -> dict[str, float]:
-    from aioproducer.metrics.names import GAUGES
+    from aioproducer.engine.metrics.names import GAUGES
 
     return {gauge.name: 0.0 for gauge in GAUGES}
 

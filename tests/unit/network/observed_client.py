@@ -9,27 +9,27 @@ from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
-from aioproducer.errors import (
-    BrokerConnectionError,
-    ProducerError,
-)
-from aioproducer.metrics import ProducerMetrics
-from aioproducer.metrics.names import GAUGES
-from aioproducer.model import Node
-from aioproducer.network.apis import Api, BrokerVersions, request_module
-from aioproducer.network.client import NetworkClient
-from aioproducer.network.connection import (
+from aioproducer.engine.metrics import ProducerMetrics
+from aioproducer.engine.metrics.names import GAUGES
+from aioproducer.engine.network.apis import Api, BrokerVersions, request_module
+from aioproducer.engine.network.client import NetworkClient
+from aioproducer.engine.network.connection import (
     Connection,
     ConnectionEvents,
     ConnectionSettings,
     ConnectionState,
 )
-from aioproducer.network.connection_states import ClientSettings
-from aioproducer.network.frames import request_form
-from aioproducer.network.in_flight import InFlightRequest, InFlightRequests
-from aioproducer.network.transport import SocketSettings
-from aioproducer.runtime.running_clock import RunningClock
-from aioproducer.runtime.tasks import TaskOwner
+from aioproducer.engine.network.connection_states import ClientSettings
+from aioproducer.engine.network.frames import request_form
+from aioproducer.engine.network.in_flight import InFlightRequest, InFlightRequests
+from aioproducer.engine.network.transport import SocketSettings
+from aioproducer.errors import (
+    BrokerConnectionError,
+    ProducerError,
+)
+from aioproducer.foundation.runtime.running_clock import RunningClock
+from aioproducer.foundation.runtime.tasks import TaskOwner
+from aioproducer.model import Node
 from tests.support.chance import NoJitter
 from tests.support.settling import settle
 

@@ -15,16 +15,16 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
 from kio.static.primitive import i32Timedelta
 
-from aioproducer.model import BootstrapServer, Node
-from aioproducer.network.apis import Api, request_module, response_type
-from aioproducer.network.connection import (
+from aioproducer.engine.network.apis import Api, request_module, response_type
+from aioproducer.engine.network.connection import (
     Connection,
     ConnectionEvents,
     ConnectionSettings,
 )
-from aioproducer.network.in_flight import InFlightRequest
-from aioproducer.network.transport import SocketSettings
-from aioproducer.runtime.running_clock import RunningClock
+from aioproducer.engine.network.in_flight import InFlightRequest
+from aioproducer.engine.network.transport import SocketSettings
+from aioproducer.foundation.runtime.running_clock import RunningClock
+from aioproducer.model import BootstrapServer, Node
 
 NOTHING = i32Timedelta.parse(datetime.timedelta(0))
 

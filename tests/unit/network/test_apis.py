@@ -2,8 +2,14 @@ from __future__ import annotations
 
 import pytest
 
+from aioproducer.engine.network.apis import (
+    SUPPORTED,
+    Api,
+    BrokerVersions,
+    request_module,
+    response_type,
+)
 from aioproducer.errors import UnsupportedVersionError
-from aioproducer.network.apis import SUPPORTED, Api, BrokerVersions, request_module, response_type
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,10 @@ from random import Random
 
 import pytest
 
+from aioproducer.engine.network.apis import NO_FEATURES, Api, BrokerVersions, Features
+from aioproducer.engine.network.connection import (
+    Connection,
+)
 from aioproducer.errors import (
     BrokerConnectionError,
     ProtocolError,
@@ -15,10 +19,6 @@ from aioproducer.errors import (
     Written,
 )
 from aioproducer.model import Node
-from aioproducer.network.apis import NO_FEATURES, Api, BrokerVersions, Features
-from aioproducer.network.connection import (
-    Connection,
-)
 from tests.support.settling import settle
 from tests.unit.network.observed_client import (
     ONE,

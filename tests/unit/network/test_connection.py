@@ -13,10 +13,10 @@ import uvloop
 from kio.schema.request_header.v2.header import RequestHeader
 from kio.serial import entity_reader
 
+from aioproducer.engine.network.apis import Api, request_module
+from aioproducer.engine.network.connection import ConnectionState, ResponseStream
+from aioproducer.engine.network.transport import SocketSettings
 from aioproducer.errors import BrokerConnectionError
-from aioproducer.network.apis import Api, request_module
-from aioproducer.network.connection import ConnectionState, ResponseStream
-from aioproducer.network.transport import SocketSettings
 from tests.unit.network.scripted_broker import (
     API_VERSIONS,
     LONG,

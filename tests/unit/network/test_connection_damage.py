@@ -12,11 +12,11 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i16
 
-from aioproducer.errors import BrokerConnectionError, NetworkError, ProtocolError
-from aioproducer.network.apis import Api, request_module, response_type
-from aioproducer.network.connection import (
+from aioproducer.engine.network.apis import Api, request_module, response_type
+from aioproducer.engine.network.connection import (
     ConnectionState,
 )
+from aioproducer.errors import BrokerConnectionError, NetworkError, ProtocolError
 from tests.unit.network.scripted_broker import (
     API_VERSIONS,
     LONG,

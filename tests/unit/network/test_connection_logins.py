@@ -11,15 +11,15 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from aioproducer.auth.mechanism import Mechanism
+from aioproducer.engine.network.apis import Api, response_type
+from aioproducer.engine.network.connection import ConnectionState
+from aioproducer.engine.network.login import RENEWED_AT, SOONEST_RENEWAL, renewed_after
 from aioproducer.errors import (
     AuthenticationError,
     BrokerConnectionError,
     ProtocolError,
     SaslAuthenticationFailedError,
 )
-from aioproducer.network.apis import Api, response_type
-from aioproducer.network.connection import ConnectionState
-from aioproducer.network.login import RENEWED_AT, SOONEST_RENEWAL, renewed_after
 from tests.unit.network.scripted_broker import (
     LONG,
     NOTHING,

@@ -22,22 +22,15 @@ from kio.schema.request_header.v2.header import RequestHeader as RequestHeaderV2
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i32Timedelta, i64Timedelta
 
-from aioproducer.accumulator import ProducerBatch
-from aioproducer.cluster.metadata import Asked
-from aioproducer.errors import ProtocolError
-from aioproducer.model import (
-    ConsumerGroupMetadata,
-    OffsetAndMetadata,
-    TopicPartition,
-    TransactionHandle,
-)
-from aioproducer.network import frames
-from aioproducer.network.apis import SUPPORTED, Api, request_module, response_type
-from aioproducer.network.request import Request
-from aioproducer.sender.produce import ProduceRequest
-from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
-from aioproducer.sender.transaction_codec import TransactionRequest
-from aioproducer.transactions.requests import (
+from aioproducer.engine.accumulator import ProducerBatch
+from aioproducer.engine.cluster.metadata import Asked
+from aioproducer.engine.network import frames
+from aioproducer.engine.network.apis import SUPPORTED, Api, request_module, response_type
+from aioproducer.engine.network.request import Request
+from aioproducer.engine.sender.produce import ProduceRequest
+from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
+from aioproducer.engine.sender.transaction_codec import TransactionRequest
+from aioproducer.engine.transactions.requests import (
     AddOffsetsToTxn,
     AddPartitionsToTxn,
     Coordinator,
@@ -47,6 +40,13 @@ from aioproducer.transactions.requests import (
     FindCoordinator,
     OffsetFetch,
     TxnOffsetCommit,
+)
+from aioproducer.errors import ProtocolError
+from aioproducer.model import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    TopicPartition,
+    TransactionHandle,
 )
 from tests.support.samples import sample
 

@@ -10,15 +10,15 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
 from kio.static.primitive import i32Timedelta
 
-from aioproducer.errors import ProtocolError
-from aioproducer.network.apis import (
+from aioproducer.engine.network.apis import (
     NO_FEATURES,
     Api,
     Features,
     request_module,
     response_type,
 )
-from aioproducer.network.handshake import ApiVersionsHandshake
+from aioproducer.engine.network.handshake import ApiVersionsHandshake
+from aioproducer.errors import ProtocolError
 
 NUMBER = b"\0\0\0\1"
 UNSUPPORTED = b"\0\x23"

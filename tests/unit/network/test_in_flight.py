@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from aioproducer.engine.network.apis import Api, request_module
+from aioproducer.engine.network.frames import request_form
+from aioproducer.engine.network.in_flight import InFlightRequest, InFlightRequests
 from aioproducer.errors import ProtocolError
-from aioproducer.network.apis import Api, request_module
-from aioproducer.network.frames import request_form
-from aioproducer.network.in_flight import InFlightRequest, InFlightRequests
 
 METADATA = request_form(request_module(Api.METADATA, 9).MetadataRequest, "c")
 

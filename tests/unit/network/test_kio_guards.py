@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from aioproducer.engine.network import frames, kio_guards
+from aioproducer.engine.network.apis import SUPPORTED, Api, response_type
 from aioproducer.errors import ProtocolError
-from aioproducer.network import frames, kio_guards
-from aioproducer.network.apis import SUPPORTED, Api, response_type
 
 THROTTLE = bytes(4)
 
@@ -65,7 +65,7 @@ def test_an_array_longer_than_the_rest_is_refused(
 def test_a_corrupt_response_does_not_end_the_process() -> None:
     """Without the check this very response takes 34 GB, or the process with it."""
     code = (
-        "from aioproducer.network import frames, apis\n"
+        "from aioproducer.engine.network import frames, apis\n"
         "body = bytes(9) + bytes.fromhex('ffffffff0f')\n"
         "try: frames.decode_response(apis.response_type(apis.Api.METADATA, 13), body)\n"
         "except frames.ProtocolError as error: print(error)\n"

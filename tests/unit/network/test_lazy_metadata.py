@@ -10,9 +10,9 @@ import pytest
 from kio.serial import entity_reader
 from kio.static.primitive import i32
 
+from aioproducer.engine.network.apis import SUPPORTED, Api, response_type
+from aioproducer.engine.network.lazy_metadata import LazyMetadataResponse
 from aioproducer.errors import ProtocolError
-from aioproducer.network.apis import SUPPORTED, Api, response_type
-from aioproducer.network.lazy_metadata import LazyMetadataResponse
 from tests.support.responses import metadata_answer, read_to_its_end, unread
 from tests.unit.cluster.test_metadata_response import made, response
 
@@ -77,7 +77,7 @@ def test_tagged_fields_of_a_newer_broker_are_skipped_at_each_level(version: int)
 def tagged_at(answer: LazyMetadataResponse) -> list[int]:
     """The offsets of the numbers of tagged fields."""
     found: list[int] = []
-    module = importlib.import_module("aioproducer.network.lazy_metadata")
+    module = importlib.import_module("aioproducer.engine.network.lazy_metadata")
     skip = module._skip_tagged
 
     def note(body: bytes, offset: int) -> Any:

@@ -14,6 +14,8 @@ from kio.static.primitive import i64Timedelta
 
 from aioproducer.auth.mechanism import Mechanism
 from aioproducer.config.secret import Secret
+from aioproducer.engine.network.apis import Api, BrokerVersions, response_type
+from aioproducer.engine.network.login import LONGEST_SESSION, MAX_ROUNDS, log_in
 from aioproducer.errors import (
     AuthenticationError,
     BrokerConnectionError,
@@ -24,8 +26,6 @@ from aioproducer.errors import (
     TokenEndpointError,
     UnsupportedSaslMechanismError,
 )
-from aioproducer.network.apis import Api, BrokerVersions, response_type
-from aioproducer.network.login import LONGEST_SESSION, MAX_ROUNDS, log_in
 
 VERSIONS = BrokerVersions([(17, 0, 1), (36, 0, 2)])
 SECRET = "open sesame"

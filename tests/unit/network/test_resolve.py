@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from aioproducer.engine.network.resolve import canonical_names, resolve
 from aioproducer.errors import BrokerConnectionError
-from aioproducer.network.resolve import canonical_names, resolve
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 import uvloop
 
-from aioproducer.network.round_trip import FRESH_FOR, RoundTrip, round_trip
+from aioproducer.engine.network.round_trip import FRESH_FOR, RoundTrip, round_trip
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it")

@@ -16,11 +16,11 @@ from typing import Any, cast
 import pytest
 
 from aioproducer.auth.tls import TlsOptions
+from aioproducer.engine.network import transport
+from aioproducer.engine.network.resolve import interleaved
+from aioproducer.engine.network.transport import SocketSettings, open_transport
 from aioproducer.errors import AuthenticationError, BrokerConnectionError
 from aioproducer.model import BootstrapId, BootstrapServer, Node
-from aioproducer.network import transport
-from aioproducer.network.resolve import interleaved
-from aioproducer.network.transport import SocketSettings, open_transport
 from tests.support.settling import settle
 from tests.support.waiting import until
 from tests.unit.network.scripted_broker import LONG, SHORT, Owner, Peer, broker, resolves_to

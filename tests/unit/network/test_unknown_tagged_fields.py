@@ -11,10 +11,10 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32, i64
 
-from aioproducer.cluster.metadata_response import MetadataNews
+from aioproducer.engine.cluster.metadata_response import MetadataNews
+from aioproducer.engine.network import frames
+from aioproducer.engine.network.apis import Api, response_type
 from aioproducer.errors import ProtocolError
-from aioproducer.network import frames
-from aioproducer.network.apis import Api, response_type
 from tests.support.responses import at_once, unread
 from tests.unit.network.test_frames import EACH, body, codes, encoded, response, with_code
 

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from aioproducer.core.health import BrokerHealth, Health
+from aioproducer.engine.core.health import BrokerHealth, Health
+from aioproducer.engine.metrics import Latencies, LatencyHistogram, MetricsSnapshot, ProducerMetrics
+from aioproducer.engine.metrics.names import GAUGES
 from aioproducer.errors import IllegalStateError
-from aioproducer.metrics import Latencies, LatencyHistogram, MetricsSnapshot, ProducerMetrics
-from aioproducer.metrics.names import GAUGES
 
 __all__ = ["ObservedProducer", "histogram"]
 

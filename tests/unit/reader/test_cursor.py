@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from aioproducer.engine.records.decoder import decode
 from aioproducer.model import TopicPartition
 from aioproducer.reader.cursor import Cursor
 from aioproducer.reader.fetch_request import FetchedPartition
 from aioproducer.reader.partition import PartitionState
-from aioproducer.records.decoder import decode
 from tests.unit.reader.written import batch
 
 WHERE = TopicPartition("orders", 0)

@@ -12,19 +12,19 @@ from uuid import UUID
 
 import pytest
 
-from aioproducer.client.cluster_client import ClusterClient
-from aioproducer.client.describe_request import (
+from aioproducer.engine.client.cluster_client import ClusterClient
+from aioproducer.engine.client.describe_request import (
     ClusterDescription,
     PartitionDescription,
     TopicDescription,
 )
-from aioproducer.client.list_offsets import (
+from aioproducer.engine.client.list_offsets import (
     EARLIEST,
     FoundOffset,
     IsolationLevel,
     ListOffsetsRequest,
 )
-from aioproducer.cluster.backoff import ExponentialBackoff
+from aioproducer.engine.network.frames import MAX_RESPONSE_BYTES
 from aioproducer.errors import (
     BrokerConnectionError,
     LogTruncatedError,
@@ -33,14 +33,14 @@ from aioproducer.errors import (
     UnknownTopicOrPartitionError,
     UnsupportedVersionError,
 )
+from aioproducer.foundation.backoff import ExponentialBackoff
+from aioproducer.foundation.runtime.tasks import new_task
 from aioproducer.model import Node, TopicPartition
-from aioproducer.network.frames import MAX_RESPONSE_BYTES
 from aioproducer.reader.epoch_request import EpochEnd, EpochEndRequest
 from aioproducer.reader.fetch_request import Fetched, FetchedPartition, FetchLimits, FetchRequest
 from aioproducer.reader.fetcher import Fetcher, FetchSettings
 from aioproducer.reader.leaders import Leaders
 from aioproducer.reader.partition import PartitionState
-from aioproducer.runtime.tasks import new_task
 from tests.support.waiting import until
 from tests.unit.reader.written import batch
 

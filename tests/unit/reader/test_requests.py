@@ -8,12 +8,12 @@ from uuid import UUID
 
 import pytest
 
-from aioproducer.client.list_offsets import IsolationLevel, ListOffsetsRequest
+from aioproducer.engine.client.list_offsets import IsolationLevel, ListOffsetsRequest
+from aioproducer.engine.network import frames
+from aioproducer.engine.network.apis import SUPPORTED, Api, response_type
+from aioproducer.engine.network.request import Request
 from aioproducer.errors import ProtocolError, UnsupportedVersionError
 from aioproducer.model import TopicPartition
-from aioproducer.network import frames
-from aioproducer.network.apis import SUPPORTED, Api, response_type
-from aioproducer.network.request import Request
 from aioproducer.reader.epoch_request import EpochEnd, EpochEndRequest, EpochOfPosition
 from aioproducer.reader.fetch_request import (
     AbortedTransaction,

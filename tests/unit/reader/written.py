@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from aioproducer.records.acceleration import RecordsBuilder
-from aioproducer.records.batch_header import BEFORE_CHECKSUM, CHECKED, CONTROL, TRANSACTIONAL
-from aioproducer.records.checksum import crc32c
+from aioproducer.engine.records.acceleration import RecordsBuilder
+from aioproducer.engine.records.batch_header import BEFORE_CHECKSUM, CHECKED, CONTROL, TRANSACTIONAL
+from aioproducer.engine.records.checksum import crc32c
 
 
 def batch(

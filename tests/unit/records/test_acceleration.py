@@ -12,10 +12,10 @@ import pytest
 import aioproducer
 
 _SAY = (
-    "import aioproducer; from aioproducer.records.acceleration import RecordsBuilder;"
+    "import aioproducer; from aioproducer.engine.records.acceleration import RecordsBuilder;"
     "print(aioproducer.__accelerated__, RecordsBuilder.__module__)"
 )
-_REFERENCE = "False aioproducer.records.builder"
+_REFERENCE = "False aioproducer.engine.records.builder"
 
 
 def said(code: str, pure: str) -> str:
@@ -48,7 +48,7 @@ MODULES = [
 @pytest.mark.parametrize("module", MODULES)
 def test_what_was_not_built_is_not_missed(module: str, instead: str) -> None:
     """If one of the modules is not there, none of them is in use."""
-    name = f"aioproducer.records._speedups.{module}"
+    name = f"aioproducer.engine.records._speedups.{module}"
     not_built = f"import sys, types; sys.modules['{name}'] = {instead};"
     assert said(not_built + _SAY, pure="") == _REFERENCE
 
@@ -61,7 +61,7 @@ def test_this_run_uses_what_it_was_told_to() -> None:
 @pytest.mark.any_form
 def test_what_is_compiled_is_in_use() -> None:
     """CI has a compiler; elsewhere its absence is no fault."""
-    in_use = said(_SAY, pure="") == "True aioproducer.records._speedups.builder"
+    in_use = said(_SAY, pure="") == "True aioproducer.engine.records._speedups.builder"
     if not in_use and os.environ.get("AIOPRODUCER_REQUIRE_KAFKA") != "1":
         compiler = shutil.which(os.environ.get("CC", "cc"))
         pytest.skip(f"aioproducer was installed without its compiled part (compiler: {compiler})")

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from aioproducer.engine.records import arrow_output
+from aioproducer.engine.records.arrow import read_columns
+from aioproducer.engine.records.arrow_output import to_arrow
 from aioproducer.errors import MissingExtraError
 from aioproducer.model import ConsumerRecord
-from aioproducer.records import arrow_output
-from aioproducer.records.arrow import read_columns
-from aioproducer.records.arrow_output import to_arrow
 from tests.support.encoded_batches import FORMS, LIMIT, NOW, batch, decoded, only_batch, record
 
 pa: Any = pytest.importorskip("pyarrow")

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from aioproducer.engine.records.acceleration import RecordsBuilder
+from aioproducer.engine.records.builder import BATCH_OVERHEAD, MAX_RECORD_OVERHEAD, batch_size_bound
 from aioproducer.model import Header
-from aioproducer.records.acceleration import RecordsBuilder
-from aioproducer.records.builder import BATCH_OVERHEAD, MAX_RECORD_OVERHEAD, batch_size_bound
 
 NOW = 1_700_000_000_000
 DIRT = 0xA5

@@ -9,18 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aioproducer.engine.partitioning import STICKY, UNKNOWN, murmur2_partition
+from aioproducer.engine.records import builder as reference
+from aioproducer.engine.records import bulk_tokens, delivery
+from aioproducer.engine.records import columns as reference_columns
+from aioproducer.engine.records.bulk_tokens import BulkToken, one_by_one
+from aioproducer.engine.records.columns import Columns
 from aioproducer.errors import SerializationError
-from aioproducer.partitioning import STICKY, UNKNOWN, murmur2_partition
-from aioproducer.records import builder as reference
-from aioproducer.records import bulk_tokens, delivery
-from aioproducer.records import columns as reference_columns
-from aioproducer.records.bulk_tokens import BulkToken, one_by_one
-from aioproducer.records.columns import Columns
 
 pytestmark = pytest.mark.any_form
 
 speedups = pytest.importorskip(
-    "aioproducer.records._speedups", reason="installed without a compiler", exc_type=ImportError
+    "aioproducer.engine.records._speedups",
+    reason="installed without a compiler",
+    exc_type=ImportError,
 )
 
 NOW: Final = 1_700_000_000_000

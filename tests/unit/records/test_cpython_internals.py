@@ -8,12 +8,12 @@ import sys
 
 import pytest
 
-from aioproducer.records.acceleration import ACCELERATED
+from aioproducer.engine.records.acceleration import ACCELERATED
 
 _SEND = """
 import asyncio, gc
-from aioproducer.core.fast_path import FastPath
-from aioproducer.records.acceleration import (
+from aioproducer.engine.core.fast_path import FastPath
+from aioproducer.engine.records.acceleration import (
     OpenBuilders, RecordsBuilder, RouteCache, deliver_records, fail_record
 )
 

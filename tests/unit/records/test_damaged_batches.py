@@ -13,13 +13,13 @@ from typing import Any, Final
 
 import pytest
 
+from aioproducer.engine.records import decoder
+from aioproducer.engine.records.compression import compression
+from aioproducer.engine.records.decoder import decode
+from aioproducer.engine.records.encoded_batch import batches_in
+from aioproducer.engine.records.varint import encode_varint
 from aioproducer.errors import CorruptRecordsError
 from aioproducer.model import ConsumerRecord
-from aioproducer.records import decoder
-from aioproducer.records.compression import compression
-from aioproducer.records.decoder import decode
-from aioproducer.records.encoded_batch import batches_in
-from aioproducer.records.varint import encode_varint
 from tests.support.encoded_batches import FORMS, WHERE, batch, record, with_right_checksum
 
 CODECS: Final = ["none", "gzip", "snappy", "lz4", "zstd"]

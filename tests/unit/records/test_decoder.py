@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from aioproducer.engine.records import decoder, parsed_records
+from aioproducer.engine.records.compression import compression
+from aioproducer.engine.records.decoder import RecordBatch, decode
+from aioproducer.engine.records.varint import encode_varint
 from aioproducer.errors import CorruptRecordsError
 from aioproducer.model import TopicPartition
-from aioproducer.records import decoder, parsed_records
-from aioproducer.records.compression import compression
-from aioproducer.records.decoder import RecordBatch, decode
-from aioproducer.records.varint import encode_varint
 from tests.support.encoded_batches import (
     FORMS,
     NOW,

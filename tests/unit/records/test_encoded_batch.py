@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from aioproducer.engine.records.encoded_batch import EncodedBatch, batches_in
 from aioproducer.errors import CorruptRecordsError
-from aioproducer.records.encoded_batch import EncodedBatch, batches_in
 from tests.support.encoded_batches import NOW, WHERE, batch, field, only_batch, record
 
 FIRST = batch(record(0) + record(1), 2, base_offset=40, leader_epoch=9)

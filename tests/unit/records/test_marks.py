@@ -8,13 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioproducer.records import builder as reference
-from aioproducer.records.builder import MARK_GRANULE_NS, RecordsBuilder, sent_times
+from aioproducer.engine.records import builder as reference
+from aioproducer.engine.records.builder import MARK_GRANULE_NS, RecordsBuilder, sent_times
 
 pytestmark = pytest.mark.any_form
 
 speedups = pytest.importorskip(
-    "aioproducer.records._speedups", reason="installed without a compiler", exc_type=ImportError
+    "aioproducer.engine.records._speedups",
+    reason="installed without a compiler",
+    exc_type=ImportError,
 )
 FORMS: Final = [reference.RecordsBuilder, speedups.RecordsBuilder]
 START: Final = 1_700_000_000_000_000_000

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aioproducer.partitioning import murmur2_partition
-from aioproducer.records import builder as reference
-from aioproducer.records import route_cache
-from aioproducer.records.builder import RecordsBuilder
-from aioproducer.records.route_cache import RouteCache
+from aioproducer.engine.partitioning import murmur2_partition
+from aioproducer.engine.records import builder as reference
+from aioproducer.engine.records import route_cache
+from aioproducer.engine.records.builder import RecordsBuilder
+from aioproducer.engine.records.route_cache import RouteCache
 from tests.unit.records.test_speedups_parity import (
     NOW,
     bad_fields,
@@ -28,7 +28,9 @@ from tests.unit.records.test_speedups_parity import (
 pytestmark = pytest.mark.any_form
 
 speedups = pytest.importorskip(
-    "aioproducer.records._speedups", reason="installed without a compiler", exc_type=ImportError
+    "aioproducer.engine.records._speedups",
+    reason="installed without a compiler",
+    exc_type=ImportError,
 )
 
 NOW_NS: Final = NOW * 1_000_000

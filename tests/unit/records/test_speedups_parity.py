@@ -12,15 +12,17 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from aioproducer.engine.records import builder as reference
+from aioproducer.engine.records import delivery
+from aioproducer.engine.records.builder import RecordsBuilder
 from aioproducer.model import RecordMetadata
-from aioproducer.records import builder as reference
-from aioproducer.records import delivery
-from aioproducer.records.builder import RecordsBuilder
 
 pytestmark = pytest.mark.any_form
 
 speedups = pytest.importorskip(
-    "aioproducer.records._speedups", reason="installed without a compiler", exc_type=ImportError
+    "aioproducer.engine.records._speedups",
+    reason="installed without a compiler",
+    exc_type=ImportError,
 )
 
 NOW: Final = 1_700_000_000_000

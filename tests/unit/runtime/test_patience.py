@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aioproducer.runtime.patience import PatientTimeout, sockets_read
+from aioproducer.foundation.runtime.patience import PatientTimeout, sockets_read
 from aioproducer.testing.simulation.loop import SimulatedLoop
 
 

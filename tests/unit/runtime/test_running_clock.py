@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer.runtime.running_clock import RunningClock
+from aioproducer.foundation.runtime.running_clock import RunningClock
 from tests.support.clock import Clock
 
 

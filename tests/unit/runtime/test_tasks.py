@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from aioproducer.runtime.tasks import TaskOwner
+from aioproducer.foundation.runtime.tasks import TaskOwner
 from tests.support.eager_tasks import eager_task_factory
 from tests.support.settling import settle
 

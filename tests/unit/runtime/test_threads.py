@@ -11,7 +11,7 @@ from concurrent.futures import Future, wait
 
 import pytest
 
-from aioproducer.runtime.threads import DaemonThreads, ThreadForEach
+from aioproducer.foundation.runtime.threads import DaemonThreads, ThreadForEach
 
 PATIENCE = 60.0
 
@@ -99,7 +99,7 @@ def test_one_that_hangs_holds_up_no_other() -> None:
 def test_the_interpreters_exit_waits_for_none() -> None:
     script = """
         import threading
-        from aioproducer.runtime.threads import DaemonThreads, ThreadForEach
+        from aioproducer.foundation.runtime.threads import DaemonThreads, ThreadForEach
 
         for threads in (DaemonThreads("mine", 1), ThreadForEach("mine")):
             begun = threading.Event()

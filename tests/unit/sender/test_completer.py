@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from aioproducer.engine.sender.produce import ProduceRequest
+from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
+from aioproducer.engine.transactions.states import TransactionState
 from aioproducer.errors import (
     BrokerConnectionError,
     DeliveryTimeoutError,
@@ -16,9 +19,6 @@ from aioproducer.errors import (
     TopicAuthorizationFailedError,
     TransactionAbortedError,
 )
-from aioproducer.sender.produce import ProduceRequest
-from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
-from aioproducer.transactions.states import TransactionState
 from tests.support.responses import identity_response
 from tests.support.world import BACKOFF, DELIVERY
 from tests.unit.sender.transactions import written

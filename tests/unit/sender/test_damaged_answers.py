@@ -9,19 +9,23 @@ from typing import Any
 
 import pytest
 
-from aioproducer.cluster.metadata import Asked
+from aioproducer.engine.cluster.metadata import Asked
+from aioproducer.engine.network import frames
+from aioproducer.engine.network.apis import Api, response_type
+from aioproducer.engine.network.handshake import ApiVersionsHandshake
+from aioproducer.engine.network.login import session_lifetime
+from aioproducer.engine.network.request import Request
+from aioproducer.engine.sender.produce import ProduceRequest
+from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
+from aioproducer.engine.sender.transaction_codec import TransactionRequest
+from aioproducer.engine.transactions.requests import (
+    AddPartitionsToTxn,
+    OffsetFetch,
+    TxnOffsetCommit,
+)
 from aioproducer.errors import ProtocolError
 from aioproducer.model import TopicPartition, TransactionHandle
-from aioproducer.network import frames
-from aioproducer.network.apis import Api, response_type
-from aioproducer.network.handshake import ApiVersionsHandshake
-from aioproducer.network.login import session_lifetime
-from aioproducer.network.request import Request
-from aioproducer.sender.produce import ProduceRequest
-from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
-from aioproducer.sender.transaction_codec import TransactionRequest
 from aioproducer.testing.fault_proxy.damage import damaged
-from aioproducer.transactions.requests import AddPartitionsToTxn, OffsetFetch, TxnOffsetCommit
 from tests.support.responses import read_to_its_end, unread
 from tests.unit.network import test_frames
 from tests.unit.network.test_frames import REQUESTS, TOPIC_ID, batch, body, response

@@ -26,21 +26,21 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from aioproducer.accumulator import SerializedRecord
-from aioproducer.client.wakeup import Wakeup
-from aioproducer.cluster.metadata import Asked
-from aioproducer.cluster.metadata_response import MetadataNews
+from aioproducer.engine.accumulator import SerializedRecord
+from aioproducer.engine.client.wakeup import Wakeup
+from aioproducer.engine.cluster.metadata import Asked
+from aioproducer.engine.cluster.metadata_response import MetadataNews
+from aioproducer.engine.metrics import ProducerMetrics
+from aioproducer.engine.network.request import Completion
+from aioproducer.engine.sender.produce import ProduceRequest
+from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
 from aioproducer.errors import (
     BrokerConnectionError,
     BufferExhaustedError,
     ProducerClosedError,
     ProducerError,
 )
-from aioproducer.metrics import ProducerMetrics
 from aioproducer.model import Node, NodeId
-from aioproducer.network.request import Completion
-from aioproducer.sender.produce import ProduceRequest
-from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
 from tests.support.fake_network import FakeNetwork
 from tests.support.responses import metadata_response
 from tests.support.tokens import Token

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from aioproducer.engine.sender.produce import ProduceRequest
+from aioproducer.engine.sender.transaction_codec import TransactionRequest
+from aioproducer.engine.transactions.requests import AddPartitionsToTxn, InitProducerId
+from aioproducer.engine.transactions.states import TransactionState
 from aioproducer.errors import (
     AbortableTransactionError,
     BrokerConnectionError,
@@ -11,10 +15,6 @@ from aioproducer.errors import (
     TransactionAbortedError,
 )
 from aioproducer.model import TopicPartition
-from aioproducer.sender.produce import ProduceRequest
-from aioproducer.sender.transaction_codec import TransactionRequest
-from aioproducer.transactions.requests import AddPartitionsToTxn, InitProducerId
-from aioproducer.transactions.states import TransactionState
 from tests.support.world import DELIVERY
 from tests.unit.sender.transactions import (
     ABORT,

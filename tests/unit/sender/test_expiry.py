@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from aioproducer.accumulator import SerializedRecord, Unserialized
+from aioproducer.engine.accumulator import SerializedRecord, Unserialized
+from aioproducer.engine.sender.requests import MetadataRequest
 from aioproducer.errors import (
     BootstrapError,
     BufferExhaustedError,
@@ -15,7 +16,6 @@ from aioproducer.errors import (
     PreparationTimeoutError,
     code_name,
 )
-from aioproducer.sender.requests import MetadataRequest
 from tests.support.responses import metadata_response
 from tests.support.world import BACKOFF, BROKERS
 from tests.unit.sender.world import MAX_BLOCK, running

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from aioproducer.accumulator import PendingRecord, ProducerBatch, SerializedRecord
+from aioproducer.engine.accumulator import PendingRecord, ProducerBatch, SerializedRecord
+from aioproducer.engine.records.compression import compression
+from aioproducer.engine.sender.failed_records import FailedRecordQueue
 from aioproducer.errors import DeliveryTimeoutError, InvalidRecordError, ProducerError
 from aioproducer.model import Header, TopicPartition
-from aioproducer.records.compression import compression
-from aioproducer.sender.failed_records import FailedRecordQueue
 
 
 class Token:

@@ -5,19 +5,7 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from aioproducer.errors import (
-    BrokerConnectionError,
-    Disposition,
-    KafkaError,
-    OutOfOrderSequenceNumberError,
-    ProducerError,
-    ProtocolError,
-    RequestTimeoutError,
-    UnsupportedVersionError,
-    code_name,
-    kafka_error,
-)
-from aioproducer.sender.outcomes import (
+from aioproducer.engine.sender.outcomes import (
     Deliver,
     Fail,
     Outcome,
@@ -30,7 +18,19 @@ from aioproducer.sender.outcomes import (
     others_in_batch,
     still_uncertain,
 )
-from aioproducer.sender.produce_response import PartitionResult
+from aioproducer.engine.sender.produce_response import PartitionResult
+from aioproducer.errors import (
+    BrokerConnectionError,
+    Disposition,
+    KafkaError,
+    OutOfOrderSequenceNumberError,
+    ProducerError,
+    ProtocolError,
+    RequestTimeoutError,
+    UnsupportedVersionError,
+    code_name,
+    kafka_error,
+)
 
 WHERE = "orders-3 on broker 1 (host:9092)"
 MAY, MAY_NOT = Standing(may_retry=True), Standing(may_retry=False)

@@ -16,16 +16,16 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 
-from aioproducer.accumulator import ProducerBatch
-from aioproducer.cluster.snapshot import PartitionLeader
+from aioproducer.engine.accumulator import ProducerBatch
+from aioproducer.engine.cluster.snapshot import PartitionLeader
+from aioproducer.engine.network.apis import SUPPORTED, Api, request_module, response_type
+from aioproducer.engine.network.frames import EncodedPayload, decode_response, encode
+from aioproducer.engine.network.throttling import throttle_seconds
+from aioproducer.engine.sender import produce
+from aioproducer.engine.sender.produce import ProduceRequest
+from aioproducer.engine.sender.produce_response import PartitionResult
 from aioproducer.errors import ProtocolError
 from aioproducer.model import Node, TopicPartition
-from aioproducer.network.apis import SUPPORTED, Api, request_module, response_type
-from aioproducer.network.frames import EncodedPayload, decode_response, encode
-from aioproducer.network.throttling import throttle_seconds
-from aioproducer.sender import produce
-from aioproducer.sender.produce import ProduceRequest
-from aioproducer.sender.produce_response import PartitionResult
 
 LOWEST, HIGHEST = SUPPORTED[Api.PRODUCE]
 VERSIONS = range(LOWEST, HIGHEST + 1)

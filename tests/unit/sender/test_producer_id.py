@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from aioproducer.engine.sender.produce import ProduceRequest
+from aioproducer.engine.sender.requests import InitProducerIdRequest
 from aioproducer.errors import BrokerConnectionError, DeliveryTimeoutError, KafkaError
 from aioproducer.model import NodeId
-from aioproducer.sender.produce import ProduceRequest
-from aioproducer.sender.requests import InitProducerIdRequest
 from tests.support.responses import identity_response, produce_response
 from tests.support.world import BACKOFF, DELIVERY
 from tests.unit.sender.world import identified, running, states

@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
-from aioproducer.accumulator.partition import Partition
-from aioproducer.cluster.snapshot import TopicInfo
+from aioproducer.engine.accumulator.partition import Partition
+from aioproducer.engine.cluster.snapshot import TopicInfo
+from aioproducer.engine.network.request import Completion
+from aioproducer.engine.sender.produce import ProduceRequest
+from aioproducer.engine.sender.refresher import STEPS_AT_ONCE
+from aioproducer.engine.sender.requests import MetadataRequest
 from aioproducer.errors import (
     AuthenticationError,
     BootstrapError,
@@ -19,10 +23,6 @@ from aioproducer.errors import (
     ProtocolError,
     UnsupportedVersionError,
 )
-from aioproducer.network.request import Completion
-from aioproducer.sender.produce import ProduceRequest
-from aioproducer.sender.refresher import STEPS_AT_ONCE
-from aioproducer.sender.requests import MetadataRequest
 from tests.support.responses import metadata_response, unread
 from tests.support.world import BACKOFF, BOOT, BROKERS
 from tests.unit.sender.world import MAX_BLOCK, running

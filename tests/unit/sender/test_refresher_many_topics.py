@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from aioproducer.sender.produce import ProduceRequest
-from aioproducer.sender.requests import MetadataRequest
+from aioproducer.engine.sender.produce import ProduceRequest
+from aioproducer.engine.sender.requests import MetadataRequest
 from tests.support.counting import counted_lines
 from tests.support.responses import metadata_response
 from tests.support.world import BROKERS

@@ -9,12 +9,12 @@ from uuid import UUID
 
 import pytest
 
+from aioproducer.engine.records.compression import compression
+from aioproducer.engine.sender.compressor import COMPRESS_ELSEWHERE_BYTES
+from aioproducer.engine.sender.produce import ProduceRequest
+from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
 from aioproducer.errors import ProducerClosedError, ProducerError, ProtocolError
 from aioproducer.model import RecordMetadata
-from aioproducer.records.compression import compression
-from aioproducer.sender.compressor import COMPRESS_ELSEWHERE_BYTES
-from aioproducer.sender.produce import ProduceRequest
-from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
 from tests.support.responses import identity_response, metadata_response, produce_response
 from tests.support.world import BACKOFF, BOOT, BROKERS, DELIVERY
 from tests.unit.sender.world import SenderWorld, identified, running, states

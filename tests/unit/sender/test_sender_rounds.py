@@ -13,13 +13,13 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from aioproducer import BufferExhaustedError, Producer, ProducerBrokenError, RecordMetadata
-from aioproducer.client.environment import Environment
-from aioproducer.client.wakeup import Wakeup
+from aioproducer.engine.client.environment import Environment
+from aioproducer.engine.client.wakeup import Wakeup
+from aioproducer.engine.network.apis import Api, response_type
+from aioproducer.engine.sender.produce import ProduceRequest
+from aioproducer.engine.sender.produce_response import PartitionResult, ProduceResults
+from aioproducer.engine.sender.requests import MetadataRequest
 from aioproducer.errors import BrokerConnectionError
-from aioproducer.network.apis import Api, response_type
-from aioproducer.sender.produce import ProduceRequest
-from aioproducer.sender.produce_response import PartitionResult, ProduceResults
-from aioproducer.sender.requests import MetadataRequest
 from tests.support.fake_network import FakeNetwork
 from tests.support.inside import accumulator_of, in_environment
 from tests.support.responses import NOTHING, metadata_answer

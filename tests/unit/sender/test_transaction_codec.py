@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from kio.serial import entity_reader
 
-from aioproducer.accumulator import ProducerBatch
+from aioproducer.engine.accumulator import ProducerBatch
+from aioproducer.engine.network.apis import SUPPORTED, Api
+from aioproducer.engine.sender.produce import ProduceRequest
+from aioproducer.engine.transactions.requests import CoordinatorRequest, EndTxn, TxnOffsetCommit
 from aioproducer.model import TransactionHandle
-from aioproducer.network.apis import SUPPORTED, Api
-from aioproducer.sender.produce import ProduceRequest
-from aioproducer.transactions.requests import CoordinatorRequest, EndTxn, TxnOffsetCommit
 from tests.unit.transactions.wire import (
     CONSUMED,
     FIRST,

@@ -4,6 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from aioproducer.engine.network.apis import Features
+from aioproducer.engine.sender.produce import ProduceRequest
+from aioproducer.engine.sender.requests import InitProducerIdRequest
+from aioproducer.engine.sender.transaction_codec import TransactionRequest
+from aioproducer.engine.transactions.requests import (
+    AddOffsetsToTxn,
+    AddPartitionsToTxn,
+    FindCoordinator,
+    InitProducerId,
+    TxnOffsetCommit,
+)
+from aioproducer.engine.transactions.states import TransactionState
 from aioproducer.errors import (
     BrokerConnectionError,
     ProducerError,
@@ -12,18 +24,6 @@ from aioproducer.errors import (
     UnsupportedVersionError,
 )
 from aioproducer.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
-from aioproducer.network.apis import Features
-from aioproducer.sender.produce import ProduceRequest
-from aioproducer.sender.requests import InitProducerIdRequest
-from aioproducer.sender.transaction_codec import TransactionRequest
-from aioproducer.transactions.requests import (
-    AddOffsetsToTxn,
-    AddPartitionsToTxn,
-    FindCoordinator,
-    InitProducerId,
-    TxnOffsetCommit,
-)
-from aioproducer.transactions.states import TransactionState
 from tests.support.world import BACKOFF
 from tests.unit.sender.transactions import (
     COMMIT,

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from aioproducer.engine.sender.transaction_codec import TransactionRequest
+from aioproducer.engine.transactions.requests import (
+    AddPartitionsToTxn,
+    FindCoordinator,
+    OffsetFetch,
+)
+from aioproducer.engine.transactions.states import TransactionState
 from aioproducer.errors import BrokerConnectionError, UnsupportedVersionError
 from aioproducer.model import TopicPartition
-from aioproducer.sender.transaction_codec import TransactionRequest
-from aioproducer.transactions.requests import AddPartitionsToTxn, FindCoordinator, OffsetFetch
-from aioproducer.transactions.states import TransactionState
 from tests.support.world import BACKOFF
 from tests.unit.sender.transactions import (
     COMMIT,

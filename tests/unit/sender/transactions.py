@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from aioproducer.engine.sender.produce import ProduceRequest
+from aioproducer.engine.sender.transaction_codec import TransactionRequest
+from aioproducer.engine.sender.transaction_driver import TransactionDriver
+from aioproducer.engine.transactions.requests import EndTxn
 from aioproducer.model import TopicPartition
-from aioproducer.sender.produce import ProduceRequest
-from aioproducer.sender.transaction_codec import TransactionRequest
-from aioproducer.sender.transaction_driver import TransactionDriver
-from aioproducer.transactions.requests import EndTxn
 from tests.unit.sender.world import SenderWorld, answered
 
 ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 1)

@@ -9,14 +9,12 @@ from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
-from aioproducer.accumulator import SerializedRecord
-from aioproducer.errors import ProducerError
-from aioproducer.model import Node, NodeId, RecordMetadata
-from aioproducer.network.apis import Features
-from aioproducer.sender.produce import ProduceRequest
-from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
-from aioproducer.sender.transaction_codec import TransactionRequest
-from aioproducer.transactions.requests import (
+from aioproducer.engine.accumulator import SerializedRecord
+from aioproducer.engine.network.apis import Features
+from aioproducer.engine.sender.produce import ProduceRequest
+from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
+from aioproducer.engine.sender.transaction_codec import TransactionRequest
+from aioproducer.engine.transactions.requests import (
     AddPartitionsToTxn,
     CoordinatorRequest,
     FindCoordinator,
@@ -24,7 +22,9 @@ from aioproducer.transactions.requests import (
     OffsetFetch,
     TxnOffsetCommit,
 )
-from aioproducer.transactions.states import TransactionState
+from aioproducer.engine.transactions.states import TransactionState
+from aioproducer.errors import ProducerError
+from aioproducer.model import Node, NodeId, RecordMetadata
 from tests.support.responses import identity_response, metadata_response, produce_response
 from tests.support.settling import settle
 from tests.support.world import BROKERS, World

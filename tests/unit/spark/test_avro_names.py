@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from aioproducer.columnar import avro_encoder
+from aioproducer.engine.columnar import avro_encoder
 from aioproducer.errors import ConfigError
 from aioproducer.spark.avro_names import with_names_of
 

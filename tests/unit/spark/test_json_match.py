@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from aioproducer.columnar import derived_json_schema
+from aioproducer.engine.columnar import derived_json_schema
 from aioproducer.errors import ColumnError, ConfigError
 from aioproducer.spark.json_match import check_json_schema
 

@@ -7,7 +7,7 @@ import pickle
 
 import pytest
 
-from aioproducer.bulk.send_report import OffsetRange
+from aioproducer.engine.bulk.send_report import OffsetRange
 from aioproducer.errors import IllegalStateError
 from aioproducer.model import TopicPartition, TransactionHandle
 from aioproducer.spark.exactly_once import Batch, Begun, TaskOutcome, commit

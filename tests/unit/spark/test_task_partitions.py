@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from aioproducer.engine.partitioning import murmur2_partition
 from aioproducer.errors import IllegalStateError
-from aioproducer.partitioning import murmur2_partition
 from aioproducer.spark.task_partitions import TaskPartitions
 
 PARTITIONS = range(4)

@@ -24,9 +24,9 @@ from typing import Any
 
 import pytest
 
+from aioproducer.engine.records.acceleration import ACCELERATED
 from aioproducer.errors import DeliveryTimeoutError
 from aioproducer.model import RecordMetadata
-from aioproducer.records.acceleration import ACCELERATED
 from aioproducer.sync.record_future import Outcomes, RecordFuture
 
 OUTCOMES = Outcomes()

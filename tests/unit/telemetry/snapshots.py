@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, MetricsData
 
-from aioproducer.metrics import MetricsSnapshot
-from aioproducer.telemetry.collector import Collected, Collector
-from aioproducer.telemetry.metric_names import selected
-from aioproducer.telemetry.otlp import Temporality
+from aioproducer.engine.metrics import MetricsSnapshot
+from aioproducer.engine.telemetry.collector import Collected, Collector
+from aioproducer.engine.telemetry.metric_names import selected
+from aioproducer.engine.telemetry.otlp import Temporality
 
 START_NS = 1_000
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from aioproducer.metrics.names import TOPIC_METRICS
-from aioproducer.telemetry.collector import POINTS_AT_ONCE, Collected, Collector
-from aioproducer.telemetry.metric_names import selected
-from aioproducer.telemetry.otlp import Temporality, metrics_data
+from aioproducer.engine.metrics.names import TOPIC_METRICS
+from aioproducer.engine.telemetry.collector import POINTS_AT_ONCE, Collected, Collector
+from aioproducer.engine.telemetry.metric_names import selected
+from aioproducer.engine.telemetry.otlp import Temporality, metrics_data
 from tests.unit.telemetry.snapshots import START_NS, Point, collect, points, snapshot
 
 SENT = "org.apache.kafka.producer.record.send.total"

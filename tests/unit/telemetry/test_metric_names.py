@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer.metrics.names import GAUGES, NODE_METRICS, PRODUCER_METRICS, TOPIC_METRICS
-from aioproducer.telemetry.metric_names import is_sum, selected, telemetry_name
+from aioproducer.engine.metrics.names import GAUGES, NODE_METRICS, PRODUCER_METRICS, TOPIC_METRICS
+from aioproducer.engine.telemetry.metric_names import is_sum, selected, telemetry_name
 
 REQUIRED = {
     "org.apache.kafka.producer.connection.creation.rate",

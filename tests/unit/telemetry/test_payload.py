@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from aioproducer.records.compression import compression
-from aioproducer.records.decompression import decompress
-from aioproducer.telemetry.otlp import gauge, gauge_point, point_heads
-from aioproducer.telemetry.payload import first_available, fitting
+from aioproducer.engine.records.compression import compression
+from aioproducer.engine.records.decompression import decompress
+from aioproducer.engine.telemetry.otlp import gauge, gauge_point, point_heads
+from aioproducer.engine.telemetry.payload import first_available, fitting
 from tests.unit.telemetry.snapshots import points
 
 GROUPS = {

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 from kio.schema.errors import ErrorCode
 
-from aioproducer.errors import IllegalStateError, KafkaError
-from aioproducer.telemetry.metric_names import selected
-from aioproducer.telemetry.states import (
+from aioproducer.engine.telemetry.metric_names import selected
+from aioproducer.engine.telemetry.states import (
     FIRST_PAUSE,
     PUSH_REACTIONS,
     TRANSITIONS,
@@ -22,11 +21,12 @@ from aioproducer.telemetry.states import (
     TelemetryState,
     TelemetryStates,
 )
-from aioproducer.telemetry.subscription import (
+from aioproducer.engine.telemetry.subscription import (
     DEFAULT_INTERVAL,
     Subscription,
     SubscriptionResponse,
 )
+from aioproducer.errors import IllegalStateError, KafkaError
 from tests.support.chance import NoJitter
 
 State = TelemetryState

@@ -11,8 +11,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, NamedTuple
 
+from aioproducer.engine.transactions.requests import Response
 from aioproducer.model import TopicPartition, TransactionHandle
-from aioproducer.transactions.requests import Response
 
 EXHAUSTED: Final = 2**15 - 2
 """The last epoch of a producer id that a client gets."""

@@ -6,6 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from aioproducer.engine.transactions.manager import TransactionManager
+from aioproducer.engine.transactions.requests import InitProducerId, Reaction
+from aioproducer.engine.transactions.states import TransactionState
 from aioproducer.errors import (
     AbortableTransactionError,
     DeliveryTimeoutError,
@@ -18,9 +21,6 @@ from aioproducer.errors import (
     UnsupportedVersionError,
     kafka_error,
 )
-from aioproducer.transactions.manager import TransactionManager
-from aioproducer.transactions.requests import InitProducerId, Reaction
-from aioproducer.transactions.states import TransactionState
 from tests.unit.transactions.world import (
     ABORTABLE,
     FAILED,

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer.errors import (
-    BrokerConnectionError,
-    GroupAuthorizationFailedError,
-    InvalidRequestError,
-    UnsupportedVersionError,
-)
-from aioproducer.model import OffsetAndMetadata, TopicPartition
-from aioproducer.transactions.group_offsets import GroupOffsets, PendingFetch
-from aioproducer.transactions.requests import (
+from aioproducer.engine.transactions.group_offsets import GroupOffsets, PendingFetch
+from aioproducer.engine.transactions.requests import (
     Coordinator,
     CoordinatorRequest,
     CoordinatorType,
@@ -21,6 +14,13 @@ from aioproducer.transactions.requests import (
     Reaction,
     Response,
 )
+from aioproducer.errors import (
+    BrokerConnectionError,
+    GroupAuthorizationFailedError,
+    InvalidRequestError,
+    UnsupportedVersionError,
+)
+from aioproducer.model import OffsetAndMetadata, TopicPartition
 from tests.unit.transactions.world import (
     CONSUMED,
     GROUP_UNAUTHORIZED,

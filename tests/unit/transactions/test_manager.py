@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer.errors import FatalTransactionError, ProducerFencedError
-from aioproducer.model import TransactionHandle
-from aioproducer.records.record_batch import ProducerState
-from aioproducer.transactions.manager import TransactionManager
-from aioproducer.transactions.requests import (
+from aioproducer.engine.records.record_batch import ProducerState
+from aioproducer.engine.transactions.manager import TransactionManager
+from aioproducer.engine.transactions.requests import (
     AddPartitionsToTxn,
     Coordinator,
     CoordinatorType,
     FindCoordinator,
     InitProducerId,
 )
-from aioproducer.transactions.states import TransactionState
+from aioproducer.engine.transactions.states import TransactionState
+from aioproducer.errors import FatalTransactionError, ProducerFencedError
+from aioproducer.model import TransactionHandle
 from tests.unit.transactions.world import (
     ABORT,
     ABORTABLE,

@@ -13,9 +13,7 @@ from typing import NamedTuple
 import pytest
 from kio.schema.errors import ErrorCode
 
-from aioproducer.errors import kafka_error
-from aioproducer.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
-from aioproducer.transactions.requests import (
+from aioproducer.engine.transactions.requests import (
     COMMON_REACTIONS,
     AddOffsetsToTxn,
     AddPartitionsToTxn,
@@ -30,6 +28,8 @@ from aioproducer.transactions.requests import (
     Response,
     TxnOffsetCommit,
 )
+from aioproducer.errors import kafka_error
+from aioproducer.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 RETRY, RETRY_SOON, FIND_AGAIN = Reaction.RETRY, Reaction.RETRY_SOON, Reaction.FIND_COORDINATOR
 ABORT, FENCED, FATAL = Reaction.ABORT, Reaction.FENCED, Reaction.FATAL

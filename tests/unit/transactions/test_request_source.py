@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer.transactions.requests import (
+from aioproducer.engine.transactions.requests import (
     Coordinator,
     CoordinatorType,
     FindCoordinator,
     Reaction,
 )
-from aioproducer.transactions.states import TransactionState
+from aioproducer.engine.transactions.states import TransactionState
 from tests.unit.transactions.world import (
     COMMIT,
     CONCURRENT,

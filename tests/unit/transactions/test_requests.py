@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from aioproducer.errors import ProtocolError, UnsupportedVersionError
-from aioproducer.model import ConsumerGroupMetadata, Node, OffsetAndMetadata, TopicPartition
-from aioproducer.network.apis import Api
-from aioproducer.transactions.requests import (
+from aioproducer.engine.network.apis import Api
+from aioproducer.engine.transactions.requests import (
     AddOffsetsToTxn,
     AddPartitionsToTxn,
     Coordinator,
@@ -24,6 +22,8 @@ from aioproducer.transactions.requests import (
     Response,
     TxnOffsetCommit,
 )
+from aioproducer.errors import ProtocolError, UnsupportedVersionError
+from aioproducer.model import ConsumerGroupMetadata, Node, OffsetAndMetadata, TopicPartition
 from tests.unit.transactions.wire import (
     CONSUMED,
     EVENT,

@@ -7,15 +7,15 @@ from aiokafka.record import MemoryRecords  # type: ignore[import-untyped]
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioproducer.accumulator import ProducerBatch
-from aioproducer.model import BatchOrder, TopicPartition
-from aioproducer.records.record_batch import NO_PRODUCER_STATE, ProducerState, next_sequence
-from aioproducer.transactions.sequence_numbers import (
+from aioproducer.engine.accumulator import ProducerBatch
+from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE, ProducerState, next_sequence
+from aioproducer.engine.transactions.sequence_numbers import (
     EVERYTHING_WITH_A_NUMBER,
     MAX_EPOCH,
     ProducerIdState,
     SequenceNumbers,
 )
+from aioproducer.model import BatchOrder, TopicPartition
 from tests.support.tokens import Token
 
 LAST = 2**31 - 1

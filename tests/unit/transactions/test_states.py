@@ -6,9 +6,9 @@ from itertools import product
 
 import pytest
 
-from aioproducer.transactions.manager import TransactionManager
-from aioproducer.transactions.sequence_numbers import SequenceNumbers
-from aioproducer.transactions.states import TRANSITIONS, TransactionState, diagram
+from aioproducer.engine.transactions.manager import TransactionManager
+from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
+from aioproducer.engine.transactions.states import TRANSITIONS, TransactionState, diagram
 
 S = TransactionState
 STEPS = list(product(S, S))

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer.errors import AbortableTransactionError, IllegalStateError, InvalidTxnStateError
-from aioproducer.model import ConsumerGroupMetadata, TransactionHandle
-from aioproducer.records.record_batch import ProducerState
-from aioproducer.transactions.requests import (
+from aioproducer.engine.records.record_batch import ProducerState
+from aioproducer.engine.transactions.requests import (
     AddOffsetsToTxn,
     Coordinator,
     CoordinatorType,
     FindCoordinator,
     InitProducerId,
 )
-from aioproducer.transactions.states import TransactionState
+from aioproducer.engine.transactions.states import TransactionState
+from aioproducer.errors import AbortableTransactionError, IllegalStateError, InvalidTxnStateError
+from aioproducer.model import ConsumerGroupMetadata, TransactionHandle
 from tests.unit.transactions.world import (
     ABORT,
     COMMIT,

@@ -21,16 +21,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from aioproducer.errors import BrokerConnectionError, DeliveryTimeoutError, kafka_error
-from aioproducer.model import (
-    ConsumerGroupMetadata,
-    Node,
-    OffsetAndMetadata,
-    TopicPartition,
-    TransactionHandle,
-)
-from aioproducer.transactions.manager import TransactionManager
-from aioproducer.transactions.requests import (
+from aioproducer.engine.transactions.manager import TransactionManager
+from aioproducer.engine.transactions.requests import (
     AddOffsetsToTxn,
     AddPartitionsToTxn,
     CoordinatorRequest,
@@ -41,9 +33,17 @@ from aioproducer.transactions.requests import (
     Response,
     TxnOffsetCommit,
 )
-from aioproducer.transactions.sequence_numbers import SequenceNumbers
-from aioproducer.transactions.states import TransactionState
-from aioproducer.transactions.transaction import Ending, PendingOffsets
+from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
+from aioproducer.engine.transactions.states import TransactionState
+from aioproducer.engine.transactions.transaction import Ending, PendingOffsets
+from aioproducer.errors import BrokerConnectionError, DeliveryTimeoutError, kafka_error
+from aioproducer.model import (
+    ConsumerGroupMetadata,
+    Node,
+    OffsetAndMetadata,
+    TopicPartition,
+    TransactionHandle,
+)
 from tests.unit.transactions.coordinator import (
     CONCURRENT,
     EXHAUSTED,

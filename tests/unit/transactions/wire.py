@@ -12,16 +12,16 @@ import pytest
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i32Timedelta
 
+from aioproducer.engine.network.apis import SUPPORTED, Api, response_type
+from aioproducer.engine.network.frames import encode
+from aioproducer.engine.sender.transaction_codec import TransactionRequest
+from aioproducer.engine.transactions.requests import CoordinatorRequest
 from aioproducer.model import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
     TopicPartition,
     TransactionHandle,
 )
-from aioproducer.network.apis import SUPPORTED, Api, response_type
-from aioproducer.network.frames import encode
-from aioproducer.sender.transaction_codec import TransactionRequest
-from aioproducer.transactions.requests import CoordinatorRequest
 
 ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 2)
 EVENT = TopicPartition("events", 5)

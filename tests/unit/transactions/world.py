@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from aioproducer.errors import BrokerConnectionError, DeliveryTimeoutError
-from aioproducer.model import (
-    ConsumerGroupMetadata,
-    Node,
-    OffsetAndMetadata,
-    TopicPartition,
-    TransactionHandle,
-)
-from aioproducer.transactions.requests import (
+from aioproducer.engine.transactions.requests import (
     CoordinatorRequest,
     EndTxn,
     FindCoordinator,
@@ -21,8 +13,16 @@ from aioproducer.transactions.requests import (
     Response,
     TxnOffsetCommit,
 )
-from aioproducer.transactions.states import TransactionState
-from aioproducer.transactions.transaction import Ending, PendingOffsets
+from aioproducer.engine.transactions.states import TransactionState
+from aioproducer.engine.transactions.transaction import Ending, PendingOffsets
+from aioproducer.errors import BrokerConnectionError, DeliveryTimeoutError
+from aioproducer.model import (
+    ConsumerGroupMetadata,
+    Node,
+    OffsetAndMetadata,
+    TopicPartition,
+    TransactionHandle,
+)
 from tests.support.world import World
 
 VERSIONS = [1, 2]

@@ -12,9 +12,7 @@ from typing import Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from aioproducer.errors import CorruptRecordsError
-from aioproducer.model import TopicPartition
-from aioproducer.records.batch_header import (
+from aioproducer.engine.records.batch_header import (
     BEFORE_CHECKSUM,
     CHECKED,
     COMPRESSION_MASK,
@@ -24,10 +22,12 @@ from aioproducer.records.batch_header import (
     MAGIC,
     TRANSACTIONAL,
 )
-from aioproducer.records.checksum import crc32c
-from aioproducer.records.decoder import decode
-from aioproducer.records.encoded_batch import batches_in
-from aioproducer.records.varint import encode_varint
+from aioproducer.engine.records.checksum import crc32c
+from aioproducer.engine.records.decoder import decode
+from aioproducer.engine.records.encoded_batch import batches_in
+from aioproducer.engine.records.varint import encode_varint
+from aioproducer.errors import CorruptRecordsError
+from aioproducer.model import TopicPartition
 
 HEADER_BYTES: Final = BEFORE_CHECKSUM.size + CHECKED.size
 _UP_TO_MAGIC: Final = Struct(">qiib")

@@ -20,9 +20,9 @@ from opentelemetry.trace import (
     TraceFlags,
 )
 
+from aioproducer.engine.observer import Untraced
 from aioproducer.observability.otel.instrumentation import observer_of
 from aioproducer.observability.otel.options import Options
-from aioproducer.observer import Untraced
 from tests.support.otel import context_of
 from tests.unit.observability.otel.tracing import DELIVERED, StandIn, Traced
 

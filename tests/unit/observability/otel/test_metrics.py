@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
+from aioproducer.engine.metrics import ProducerMetrics
+from aioproducer.engine.metrics.names import GAUGES, NODE_METRICS, PRODUCER_METRICS, TOPIC_METRICS
+from aioproducer.engine.observer import BatchOutcome, RequestOutcome
 from aioproducer.errors import ConfigError, NotEnoughReplicasError
-from aioproducer.metrics import ProducerMetrics
-from aioproducer.metrics.names import GAUGES, NODE_METRICS, PRODUCER_METRICS, TOPIC_METRICS
 from aioproducer.model import Node, NodeId, TopicPartition
 from aioproducer.observability.otel.instrumentation import observer_of
 from aioproducer.observability.otel.options import Options
 from aioproducer.observability.otel.producer_metrics import specs
-from aioproducer.observer import BatchOutcome, RequestOutcome
 from tests.support.otel import InMemorySdk
 from tests.unit.observability.otel.tracing import StandIn, Traced
 

@@ -26,6 +26,7 @@ from opentelemetry.sdk.trace.sampling import (
 )
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
+from aioproducer.engine.observer import Untraced
 from aioproducer.observability.otel.sampling import (
     ALL,
     Known,
@@ -35,7 +36,6 @@ from aioproducer.observability.otel.sampling import (
     tracer_of_sample,
     verdict,
 )
-from aioproducer.observer import Untraced
 from tests.support.otel import context_of
 from tests.unit.observability.otel.tracing import DELIVERED, Traced
 

@@ -9,6 +9,7 @@ from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
 from opentelemetry.trace import SpanKind, StatusCode
 
+from aioproducer.engine.observer import RequestOutcome, Untraced
 from aioproducer.errors import (
     DeliveryTimeoutError,
     NotEnoughReplicasError,
@@ -16,7 +17,6 @@ from aioproducer.errors import (
     RecordCancelledError,
 )
 from aioproducer.model import Node, RecordMetadata, TopicPartition
-from aioproducer.observer import RequestOutcome, Untraced
 from tests.support.otel import attributes, context_of
 from tests.unit.observability.otel.tracing import DELIVERED, LOST, Traced
 

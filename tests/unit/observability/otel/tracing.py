@@ -10,11 +10,11 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.sampling import Sampler
 
 from aioproducer.config import ProducerConfig
+from aioproducer.engine.observer import Observer, RecordTrace, Untraced
 from aioproducer.model import RecordMetadata
 from aioproducer.observability.otel.instrumentation import observer_of
 from aioproducer.observability.otel.observer import OtelObserver
 from aioproducer.observability.otel.options import Options
-from aioproducer.observer import Observer, RecordTrace, Untraced
 from tests.support.otel import InMemorySdk
 
 DELIVERED = RecordMetadata("orders", 3, 42, 1_700_000_000_000, 4, 5)

@@ -1,0 +1,24 @@
+"""A running producer: from a record to its acknowledgement.
+
+A room imports the rooms below it alone.
+
+::
+
+    bulk          send_many() of values, records and Arrow columns; SendReport
+    core          the core of a producer: its life, the long way of a record, the engine
+    sender        the coroutine: requests out, responses in, outcomes carried out
+    telemetry     metrics that brokers ask for (KIP-714)
+    client        connections by a configuration; requests that a caller awaits
+    network       connections, frames, versions, logins on a connection
+    accumulator   batches by partition, memory, quotas
+    transactions  sequence numbers and the transactional state machine, without I/O
+    columnar      Arrow columns into Avro, JSON and Protobuf, and their derived schemas
+    failures      the hook for failed records, and the handlers that it stands for
+    cluster       metadata: what is known, and what to ask
+    records       record batches: encoding, decoding, compression, the compiled loops
+    interceptors  the chain of interceptors
+    partitioning  partitioners
+    observer      the protocol of what follows records, batches and requests
+    metrics       counters, windows, the names of metrics
+    murmur        the hashes of keys
+"""

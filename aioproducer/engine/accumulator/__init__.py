@@ -1,0 +1,42 @@
+"""Unsent batches by partition, in bounded memory.
+
+:class:`RecordAccumulator` takes records in. The sender takes batches out of its
+:class:`BatchQueue` (``batches``). Records without a batch are in its :class:`PendingQueue`
+(``pending``), and callers of ``drain()`` wait in its :class:`MemoryWaiters` (``waiters``). Other
+rooms import from this package, and from none of its modules.
+"""
+
+from aioproducer.engine.accumulator.batch_queue import BatchQueue
+from aioproducer.engine.accumulator.memory_quota import LeaderView
+from aioproducer.engine.accumulator.memory_waiters import MemoryWaiters
+from aioproducer.engine.accumulator.partition import Backlog
+from aioproducer.engine.accumulator.pending_queue import PendingQueue
+from aioproducer.engine.accumulator.pending_records import (
+    PendingRecord,
+    RecordFuture,
+    SerializedRecord,
+    Unserialized,
+    cancelled_by_caller,
+)
+from aioproducer.engine.accumulator.producer_batch import ProducerBatch
+from aioproducer.engine.accumulator.record_accumulator import RecordAccumulator
+from aioproducer.engine.accumulator.settings import AccumulatorSettings
+from aioproducer.engine.accumulator.topic_outcomes import FailingTopic, TopicOutcomes
+
+__all__ = [
+    "AccumulatorSettings",
+    "Backlog",
+    "BatchQueue",
+    "FailingTopic",
+    "LeaderView",
+    "MemoryWaiters",
+    "PendingQueue",
+    "PendingRecord",
+    "ProducerBatch",
+    "RecordAccumulator",
+    "RecordFuture",
+    "SerializedRecord",
+    "TopicOutcomes",
+    "Unserialized",
+    "cancelled_by_caller",
+]

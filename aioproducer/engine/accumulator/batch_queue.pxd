@@ -1,0 +1,40 @@
+cimport cython
+
+from aioproducer.engine.accumulator.batch_growth cimport BatchGrowth
+from aioproducer.engine.accumulator.flushes cimport Flushes
+from aioproducer.engine.accumulator.memory_quota cimport MemoryQuota
+from aioproducer.engine.accumulator.partition cimport Backlogs, Partition
+from aioproducer.engine.accumulator.producer_batch cimport ProducerBatch
+from aioproducer.engine.accumulator.settings cimport BatchSizes
+from aioproducer.engine.accumulator.topic cimport Topic
+
+
+cdef class BatchQueue:
+    cdef public Backlogs backlogs
+    cdef public double delivery_timeout
+    cdef public Py_ssize_t max_request_size
+    cdef public object _settings
+    cdef public dict _topics
+    cdef public MemoryQuota _memory_quota
+    cdef public Flushes _flushes
+    cdef public BatchSizes _sizes
+    cdef public dict _batches
+    cdef public double next_expiry
+    cdef public bint _closing
+
+    @cython.locals(batch=ProducerBatch)
+    cpdef ProducerBatch open(
+        self,
+        Partition partition,
+        bytearray buffer,
+        BatchGrowth growth,
+        double now,
+        double deadline,
+    )
+    @cython.locals(fair=Py_ssize_t)
+    cpdef Py_ssize_t next_size(
+        self, Partition partition, topic, BatchGrowth growth, Py_ssize_t least
+    ) except? -1
+    cpdef overflowed(self, ProducerBatch batch)
+    @cython.locals(partition=Partition, topic=Topic, buffer=bytearray)
+    cpdef complete(self, ProducerBatch batch, double now)

@@ -1,0 +1,302 @@
+# cython: language_level=3, annotation_typing=False, nonecheck=True
+"""The sender's view of every batch, from its first record to its outcome.
+
+Source: Kafka's ``IncompleteBatches``, and the calls of its ``Sender`` to the ``RecordAccumulator``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from aioproducer.engine.accumulator.batch_growth import BatchGrowth
+from aioproducer.engine.accumulator.flushes import Flushes
+from aioproducer.engine.accumulator.memory_quota import MemoryQuota
+from aioproducer.engine.accumulator.partition import Backlog, Backlogs, Partition
+from aioproducer.engine.accumulator.producer_batch import ProducerBatch, split_batch
+from aioproducer.engine.accumulator.settings import AccumulatorSettings, BatchSizes
+from aioproducer.engine.accumulator.topic import Topic
+from aioproducer.engine.records.acceleration import RecordsBuilder
+from aioproducer.engine.records.bulk_tokens import BulkToken
+from aioproducer.model import BatchOrder, TopicPartition
+
+_NEVER: Final = float("inf")
+
+_LONGEST_GATHERING: Final = 0.001
+"""Seconds that batches for an idle node wait for the records of a busy event loop, at most."""
+
+
+class BatchQueue:
+    """The batches without an outcome, the oldest first: each begins and ends here.
+
+    The sender takes batches from :attr:`backlogs` once they are :meth:`ready`, and gives each one
+    back: settled (:meth:`complete`), to be sent again (:meth:`retry`, :meth:`put_back`), or in
+    parts (:meth:`split`).
+    """
+
+    def __init__(
+        self,
+        settings: AccumulatorSettings,
+        topics: Mapping[str, Topic],
+        backlogs: Backlogs,
+        memory_quota: MemoryQuota,
+        flushes: Flushes,
+        sizes: BatchSizes,
+    ) -> None:
+        self.backlogs = backlogs
+        """The batches that may leave, by broker."""
+        self.delivery_timeout = settings.delivery_timeout
+        self.max_request_size = settings.max_request_size
+        self._settings = settings
+        self._topics = topics
+        self._memory_quota = memory_quota
+        self._flushes = flushes
+        self._sizes = sizes
+        self._batches: dict[ProducerBatch, None] = {}
+        self.next_expiry = _NEVER
+        """No batch expires before this time; infinite without batches."""
+        self._closing = False
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __iter__(self) -> Iterator[ProducerBatch]:
+        return iter(self._batches)
+
+    @property
+    def oldest(self) -> ProducerBatch | None:
+        """The batch that was opened first, but for parts of split batches; any thread may ask."""
+        return next(iter(self._batches), None)
+
+    def sent_since(self, batch: ProducerBatch) -> float:
+        """The time of the ``send()`` of its oldest record, in clock seconds."""
+        return batch.deadline - self.delivery_timeout
+
+    # --- batches begin -----------------------------------------------------------------------
+
+    def open(
+        self,
+        partition: Partition,
+        buffer: bytearray,
+        growth: BatchGrowth | None,
+        now: float,
+        deadline: float,
+    ) -> ProducerBatch:
+        """A new batch in ``buffer``, the last of ``partition`` and open; ``growth`` follows it."""
+        batch = ProducerBatch(partition.topic_partition, buffer, len(buffer), now, deadline)
+        batch.growth = growth
+        self._batches[batch] = None
+        self._flushes.began(batch)
+        if deadline < self.next_expiry:
+            self.next_expiry = deadline
+        partition.open(batch, now)
+        return batch
+
+    def add_encoded(
+        self,
+        topic: str,
+        number: int,
+        encoded: RecordsBuilder,
+        tokens: list[Any],
+        sent_ns: int,
+        now: float,
+    ) -> ProducerBatch | None:
+        """Queue the records of a caller's builder as a closed batch; ``tokens`` get its outcome.
+
+        None: the partition is unknown or has pending records, or there is no memory. Nothing has
+        changed then. ``sent_ns``: the wall clock's time of the call that sends them.
+        """
+        known = self._topics.get(topic)
+        if known is None or not 0 <= number < len(known.partitions):
+            return None
+        partition = known.partitions[number]
+        if partition.first_pending is not None:
+            return None
+        buffer = self._memory_quota.allocate(partition, encoded.position, now)
+        if buffer is None:
+            return None
+        if partition.open_batch is not None:
+            self._count_futures(partition.open_batch)
+        batch = self.open(partition, buffer, None, now, now + self.delivery_timeout)
+        batch.builder.mark(sent_ns)
+        batch.builder.copy_records(encoded, tokens)
+        partition.close_batch()
+        return batch
+
+    def next_size(self, partition: Partition, topic: str, growth: BatchGrowth, least: int) -> int:
+        """Bytes of the next batch of ``partition``, ``least`` or more: its part of the memory."""
+        full = self._sizes.full(topic, growth)
+        fair = self._memory_quota.fair_size(full, partition.leader, grown=growth.doublings > 0)
+        return fair if fair > least else least
+
+    def overflowed(self, batch: ProducerBatch) -> None:
+        """A record did not fit into ``batch``, which others may still: count its futures anew."""
+        if batch.growth is not None:
+            self._sizes.filled(batch.growth, batch.count)
+        self._count_futures(batch)
+
+    def _count_futures(self, batch: ProducerBatch) -> None:
+        tokens = batch.builder.tokens
+        futures = len(tokens) - [*map(type, tokens)].count(BulkToken)
+        self._memory_quota.count_futures(batch.partition, futures - batch.futures)
+        batch.futures = futures
+
+    def expire_by(self, batch: ProducerBatch, deadline: float) -> None:
+        """Let ``batch`` expire at ``deadline`` at the latest, the deadline of its oldest record."""
+        batch.deadline = min(batch.deadline, deadline)
+        self.next_expiry = min(self.next_expiry, deadline)
+
+    def close(self) -> None:
+        """No more records will come: no batch lingers."""
+        self._closing = True
+
+    # --- batches leave -----------------------------------------------------------------------
+
+    def ready(self, backlog: Backlog, now: float, *, idle: bool) -> float:
+        """The time from which the batches of ``backlog`` may leave, ``now`` or later.
+
+        ``idle``: no request to the node is in flight.
+        """
+        linger = self._settings.linger
+        if linger is None:
+            linger = 0.0 if idle else self._settings.adaptive_linger
+        if (
+            not linger
+            or backlog.is_due
+            or self._closing
+            or self._flushes
+            or self._memory_quota.skips_linger(backlog.node, now)
+        ):
+            return now
+        return max(now, backlog.oldest + linger)
+
+    def may_gather(self, backlog: Backlog, now: float) -> bool:
+        """True if batches for an idle node may wait while each loop iteration brings records.
+
+        So it is with the adaptive linger, while no batch is full, a retry or old, and nobody waits
+        for memory or a flush.
+        """
+        return (
+            self._settings.linger is None
+            and not backlog.is_due
+            and not self._closing
+            and not self._flushes
+            and now - backlog.oldest < _LONGEST_GATHERING
+            and not self._memory_quota.skips_linger(backlog.node, now)
+        )
+
+    def is_unavailable(self, node: int, now: float) -> bool:
+        """True if ``node`` has taken no batch for the availability timeout."""
+        since, timeout = self.backlogs.of(node).not_ready_since, self._settings.availability_timeout
+        return timeout is not None and since is not None and now - since > timeout
+
+    def release(self, topic_partitions: Iterable[TopicPartition], now: float) -> None:
+        """Batches of the partitions at ``topic_partitions`` may leave now."""
+        for topic_partition in topic_partitions:
+            partition = self._find(topic_partition)
+            if partition is not None:
+                partition.line_up(now)
+
+    def aside(self, topic_partition: TopicPartition) -> Sequence[ProducerBatch]:
+        """The batches of a partition that were set aside, in their order."""
+        partition = self._find(topic_partition)
+        return () if partition is None else [*partition.aside]
+
+    # --- batches come back -------------------------------------------------------------------
+
+    def retry(self, batch: ProducerBatch, not_before: float, now: float) -> None:
+        """Queue a batch again after a failed attempt, to leave no earlier than ``not_before``."""
+        batch.attempts += 1
+        self.put_back(batch, not_before, now)
+
+    def put_back(self, batch: ProducerBatch, not_before: float, now: float) -> None:
+        """Queue a drained batch again in its place."""
+        batch.partition.delay(not_before, now)
+        batch.partition.requeue(batch, [batch], now)
+
+    def split(self, batch: ProducerBatch, now: float) -> int:
+        """Queue a drained batch of several records as smaller ones; returns their number.
+
+        Source: ``RecordAccumulator.splitAndReenqueue``.
+        """
+        size = self._sizes.after_refusal(batch.topic_partition.topic, batch.size)
+        if batch.is_part:
+            size = min(size, batch.size // 2)
+        size = max(batch.builder.max_record_size, size)
+        del self._batches[batch]
+        parts = split_batch(batch, size)
+        for part in parts:
+            self._batches[part] = None
+            self._flushes.began(part)
+            self._flushes.moved(batch, part)
+        self._flushes.done(batch)
+        batch.partition.requeue(batch, parts, now)
+        return len(parts)
+
+    def complete(self, batch: ProducerBatch, now: float) -> None:
+        """Forget a batch that has its outcome; its buffer goes back to the pool."""
+        partition = batch.partition
+        partition.settle(batch, now)
+        del self._batches[batch]
+        if not self._batches:
+            self.next_expiry = _NEVER
+        self._topics[batch.topic_partition.topic].forget(batch)
+        self._flushes.done(batch)
+        buffer = batch.release()
+        if batch.delivered:
+            self._memory_quota.delivered(partition, now)
+        if buffer is not None:
+            if batch.futures:
+                self._memory_quota.count_futures(partition, -batch.futures)
+            self._memory_quota.release(partition, buffer)
+
+    # --- sequence numbers --------------------------------------------------------------------
+
+    def block(
+        self, topic_partition: TopicPartition, barrier: BatchOrder | None, now: float
+    ) -> bool:
+        """Let only batches leave that are numbered before ``barrier``; True if there are none."""
+        partition = self._find(topic_partition)
+        if partition is None:
+            return barrier is not None
+        return partition.block(barrier, now)
+
+    def renumber(self, topic_partition: TopicPartition, now: float) -> None:
+        """Let the queued batches get numbers of a new epoch. None of them may be in the log."""
+        partition = self._find(topic_partition)
+        if partition is not None:
+            partition.renumber(now)
+
+    def forget_acknowledged(self) -> None:
+        """Note that the producer has a new id, which no broker knows."""
+        for topic in self._topics.values():
+            for partition in topic.all_partitions():
+                partition.forget_acknowledged()
+
+    # --- time --------------------------------------------------------------------------------
+
+    def expired(self, now: float, most: float = float("inf")) -> list[ProducerBatch]:
+        """The batches whose ``delivery_timeout_ms`` is over, sent or not.
+
+        Once the batches have ``most`` records, the others are left for the next call.
+        """
+        if now < self.next_expiry:
+            return []
+        late: list[ProducerBatch] = []
+        records = 0
+        for batch in self._batches:
+            if records >= most:
+                return late
+            if batch.deadline <= now:
+                late.append(batch)
+                records += batch.count
+        rest = (batch.deadline for batch in self._batches if batch.deadline > now)
+        self.next_expiry = min(rest, default=_NEVER)
+        return late
+
+    # --- partitions --------------------------------------------------------------------------
+
+    def _find(self, topic_partition: TopicPartition) -> Partition | None:
+        """The state of a partition; None: the topic lacks it, or is unknown."""
+        topic = self._topics.get(topic_partition.topic)
+        return None if topic is None else topic.find(topic_partition.partition)

@@ -1,0 +1,354 @@
+# cython: language_level=3, annotation_typing=False, nonecheck=True
+"""The choice of the partition that gets memory: quotas of nodes, waiting partitions, stuck nodes.
+
+Each leader has a quota (:class:`NodeQuota`) of the pool, of the pending records and of the futures.
+So a broker that returns no memory stops the records for its own partitions alone.
+
+The futures of small records take more memory than the records. They are not in the pool, but there
+is no room for more records once the futures of full batches take half as much memory as the pool.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from enum import IntEnum
+from itertools import count
+from typing import Final, NamedTuple
+
+from aioproducer.engine.accumulator.buffer_pool import BufferPool, NodeKey, NodeQuota
+from aioproducer.engine.accumulator.partition import Partition
+from aioproducer.engine.accumulator.pending_records import PendingRecords
+
+STUCK_AFTER: Final = 1.0
+"""Seconds without a delivery after which callers of other nodes do not wait for a node."""
+
+FUTURE_BYTES: Final = 150
+"""The approximate bytes of a future, with its places in lists."""
+
+_FEW_PARTITIONS: Final = 16
+"""The number of partitions up to which batches are not made smaller."""
+
+_GROWN_PART: Final = 8
+"""A batch that has grown takes at most one part in so many of its node's memory."""
+
+_REMEMBERED: Final = 10.0
+"""Seconds after which the count of partitions without memory begins to be forgotten."""
+
+
+class Pressure(IntEnum):
+    """The pressure on a node's memory: the urgency for its callers to wait."""
+
+    NONE = 0
+    FULL = 1
+    """No memory for the next batch, or too many futures: more records have to wait."""
+    CRITICAL = 2
+    """Half of the node's share of pending records is used, or twice its share of futures: records
+    may be refused soon."""
+
+
+class Grant(NamedTuple):
+    """Memory for a partition with pending records."""
+
+    partition: Partition
+    buffer: bytearray
+    waited: float
+    """Seconds."""
+
+
+class LeaderView(NamedTuple):
+    """A broker that leads partitions, as parts outside of the accumulator see it."""
+
+    node: int
+    partitions: int
+    has_records: bool
+    """True if it has records without an outcome."""
+    silent_since: float
+    """The time of its last delivery, or of its first record after it had none; clock seconds."""
+
+
+class MemoryQuota:
+    """Shares ``pool`` and ``pending`` among nodes, and grants memory to partitions that wait.
+
+    ``needed`` returns the number of bytes that a partition waits for; None: it waits for none.
+    """
+
+    def __init__(
+        self,
+        pool: BufferPool,
+        pending: PendingRecords,
+        batch_size: int,
+        needed: Callable[[Partition], int | None],
+    ) -> None:
+        self._pool = pool
+        self._pending = pending
+        self._batch_size = batch_size
+        self._needed = needed
+        self.futures = NodeQuota(pool.total // (2 * FUTURE_BYTES), guarantees=pool.quota.guarantees)
+        """The futures of records in full batches."""
+        self._quotas = (pool.quota, pending.quota, self.futures)
+        self._led: dict[int, int] = {}
+        """The number of partitions that each node leads."""
+        self._silent_since: dict[NodeKey, float] = {}
+        """The time of each node's last delivery, or of its first record."""
+        self._largest = pool.total
+        """Bytes: no batch is larger than the part of the pool guaranteed to a node."""
+        self._holders = 0
+        """Partitions that hold memory."""
+        self._most_holders = 0
+        """The largest number of holders at the same time, lately."""
+        self._recounted = 0.0
+        self._waiting: dict[NodeKey, list[tuple[int, int, Partition, float]]] = {}
+        """Partitions that wait, by node; the partition with the least memory is first."""
+        self._collecting: tuple[NodeKey] | None = None
+        """The node that waits for more memory than its part; it gets memory that becomes spare."""
+        self.moves = 0
+        """The number of times that a partition got another leader."""
+        self._awaited: set[NodeKey] = set()
+        """The nodes for which callers wait in ``drain()``."""
+        self._ticket = count()
+
+    # --- leaders and holders -------------------------------------------------------------------
+
+    def moved(self, partition: Partition, before: int | None, now: float) -> None:
+        """Note the new leader of ``partition``; ``before``: the old one."""
+        leader = partition.leader
+        self.moves += 1
+        self._join(leader)
+        if partition.held or partition.first_pending is not None:
+            self.record_came(leader, now)
+        self._pool.move(partition.held, before, leader)
+        self.futures.take(before, -partition.futures)
+        self.futures.take(leader, partition.futures)
+        for record in partition.pending or ():
+            self._pending.move(record, leader)
+        self._leave(before)
+        if partition.first_pending is not None:
+            self.wait(partition, now)
+
+    def add(self, partitions: Iterable[Partition]) -> None:
+        """Add partitions without memory, under their present leaders."""
+        for partition in partitions:
+            self._join(partition.leader)
+
+    def _join(self, node: int | None) -> None:
+        if node is not None:
+            if node not in self._led:
+                self._led[node] = 0
+                for quota in self._quotas:
+                    quota.join(node)
+                self._limit_batches()
+            self._led[node] += 1
+
+    def _leave(self, node: int | None) -> None:
+        if node is not None:
+            self._led[node] -= 1
+            if not self._led[node]:
+                del self._led[node]
+                for quota in self._quotas:
+                    quota.leave(node)
+                self._limit_batches()
+
+    def _limit_batches(self) -> None:
+        part = self._pool.quota.part
+        self._largest = part if len(self._led) > 1 and part else self._pool.total
+
+    def leaders(self) -> list[LeaderView]:
+        """The brokers that lead partitions."""
+        used = self._pool.quota.used_by, self._pending.quota.used_by
+        return [
+            LeaderView(node, led, any(node in each for each in used), self.silent_since(node))
+            for node, led in tuple(self._led.items())
+        ]
+
+    def record_came(self, node: NodeKey, now: float) -> None:
+        """Note a record for ``node``: the first one starts the clock of the node's deliveries."""
+        if node not in self._pool.quota.used_by and node not in self._pending.quota.used_by:
+            self._silent_since[node] = now
+
+    def silent_since(self, node: NodeKey) -> float:
+        """The time of the last delivery of ``node``, or of its first record, in clock seconds."""
+        return self._silent_since.get(node, float("inf"))
+
+    def is_stuck(self, node: NodeKey, now: float) -> bool:
+        """True if ``node`` has had records and delivered none for :data:`STUCK_AFTER`.
+
+        A node that leads all partitions is never stuck, because all callers need it.
+        """
+        if len(self._led) == 1 and node in self._led:
+            return False
+        return now - self.silent_since(node) >= STUCK_AFTER
+
+    def allocate(
+        self, partition: Partition, size: int, now: float, *, granted: bool = False
+    ) -> bytearray | None:
+        """Memory for a batch of ``partition``; None: no memory, or earlier waiters of its node.
+
+        ``granted``: it is the turn of ``partition`` among the waiters.
+        """
+        node = partition.leader
+        if node in self._waiting and not granted:
+            return None
+        used_by = self._pool.quota.used_by
+        reserved = self._collecting is not None and self._collecting != (node,)
+        if reserved and size > self._pool.quota.part - used_by.get(node, 0):
+            return None
+        if node not in used_by:
+            self.record_came(node, now)
+        buffer = self._pool.try_allocate(size, node)
+        if buffer is not None:
+            self._holders += not partition.held
+            if self._holders > self._most_holders or now - self._recounted > _REMEMBERED:
+                self._count_holders(now)
+            partition.hold(size)
+        return buffer
+
+    def release(self, partition: Partition, buffer: bytearray) -> None:
+        """``buffer`` of ``partition`` goes back to the pool."""
+        partition.hold(-len(buffer))
+        self._holders -= not partition.held
+        self._pool.deallocate(buffer, partition.leader)
+
+    def delivered(self, partition: Partition, now: float) -> None:
+        """The leader of ``partition`` has taken a batch."""
+        self._silent_since[partition.leader] = now
+
+    def count_futures(self, partition: Partition, futures: int) -> None:
+        """Add ``futures`` to the futures of records in full batches of ``partition``."""
+        if futures:
+            partition.count_futures(futures)
+            self.futures.take(partition.leader, futures)
+
+    # --- how large a batch may be ------------------------------------------------------------
+
+    def fair_size(self, size: int, node: NodeKey = None, *, grown: bool = False) -> int:
+        """The part of ``size`` bytes that a batch for ``node`` gets.
+
+        A batch that has ``grown`` takes a small part of the node's memory, or the size of the
+        smallest batch. The part does not depend on the memory that is left: at the bound, batches
+        would be small, and each record would cost more. Full batches for all partitions that lately
+        held memory at the same time must fit in half of the pool. Otherwise the first partitions
+        would take the whole pool for a few records each. No batch is larger than the part of the
+        pool guaranteed to a node.
+        """
+        if grown:
+            quota = self._pool.quota
+            used = quota.used_by.get(node, 0)
+            most = max((quota.room(node) + used) // _GROWN_PART, self._batch_size)
+            while size > most:
+                size = max(size // 2, self._batch_size)
+        if size > self._largest:
+            size = self._largest
+        if self._most_holders <= _FEW_PARTITIONS:
+            return size
+        return min(size, self._pool.total // (2 * self._most_holders))
+
+    def has_room(self, node: NodeKey, size: int) -> bool:
+        """True if a batch for ``node`` that may have ``size`` bytes need not wait for memory."""
+        if node in self._waiting:
+            return False
+        return self._pool.room(node) >= self.fair_size(size, node, grown=size > self._batch_size)
+
+    def _count_holders(self, now: float) -> None:
+        if self._holders > self._most_holders:
+            self._most_holders, self._recounted = self._holders, now
+        elif now - self._recounted > _REMEMBERED:
+            self._most_holders = max(self._holders, self._most_holders // 2)
+            self._recounted = now
+
+    # --- partitions that wait ------------------------------------------------------------------
+
+    def wait(self, partition: Partition, now: float) -> None:
+        """Let ``partition`` wait for memory from ``now`` on."""
+        heap = self._waiting.setdefault(partition.leader, [])
+        heapq.heappush(heap, (partition.held, next(self._ticket), partition, now))
+
+    @property
+    def has_waiting(self) -> bool:
+        """True if partitions may wait for memory."""
+        return bool(self._waiting)
+
+    def grant(self, now: float) -> Grant | None:
+        """Memory for the next partition that waits; None: no memory for any of them.
+
+        The partition with the least memory comes first, and no other of its node overtakes it.
+        """
+        for node in sorted(self._waiting, key=lambda node: self._waiting[node][:1]):
+            first = self._first_waiting(node)
+            if first is None:
+                self._waits_no_more(node)
+                continue
+            partition, needed, since = first
+            buffer = self.allocate(partition, needed, now, granted=True)
+            if buffer is None:
+                if self._collecting is None and self._exceeds_part(needed):
+                    self._collecting = (node,)
+                continue
+            heapq.heappop(self._waiting[node])
+            if not self._waiting[node]:
+                self._waits_no_more(node)
+            elif self._collecting == (node,):
+                self._collecting = None
+            return Grant(partition, buffer, now - since)
+        return None
+
+    def _exceeds_part(self, needed: int) -> bool:
+        return needed > max(self._pool.quota.part, self._batch_size)
+
+    def _waits_no_more(self, node: NodeKey) -> None:
+        del self._waiting[node]
+        if self._collecting == (node,):
+            self._collecting = None
+
+    def _first_waiting(self, node: NodeKey) -> tuple[Partition, int, float] | None:
+        heap = self._waiting[node]
+        while heap:
+            _, _, partition, since = heap[0]
+            needed = self._needed(partition) if partition.leader == node else None
+            if needed is not None:
+                return partition, needed, since
+            heapq.heappop(heap)
+        return None
+
+    def skips_linger(self, node: NodeKey, now: float) -> bool:
+        """True if batches for ``node`` should not linger, because callers wait for memory.
+
+        A wait for a stuck node does not affect the batches of other nodes.
+        """
+        awaited = {*self._waiting, *self._awaited}
+        return node in awaited or any(not self.is_stuck(each, now) for each in awaited)
+
+    def await_node(self, node: NodeKey) -> None:
+        """Callers wait for memory of ``node``."""
+        self._awaited.add(node)
+
+    def await_no_more(self, node: NodeKey) -> None:
+        """No caller waits for memory of ``node`` any more."""
+        self._awaited.discard(node)
+
+    # --- room --------------------------------------------------------------------------------
+
+    @property
+    def is_low(self) -> bool:
+        """True if so little memory is used that there is no :meth:`pressure` on any node."""
+        pool, futures = self._pool.quota, self.futures
+        return (
+            pool.used * 4 < pool.total
+            and futures.used * 4 < futures.total
+            and not self._pending.quota.used
+            and not self._waiting
+            and self._batch_size * 4 <= pool.total
+        )
+
+    def pressure(self, node: NodeKey) -> Pressure:
+        """The pressure on the memory of ``node``."""
+        if self.is_low:
+            return Pressure.NONE
+        if self._pending.is_half_full(node):
+            return Pressure.CRITICAL
+        if self.futures.room(node) <= 0:
+            many = self.futures.used_by.get(node, 0) > 2 * self.futures.total
+            return Pressure.CRITICAL if many else Pressure.FULL
+        if node in self._waiting or self._pool.room(node) < self.fair_size(self._batch_size):
+            return Pressure.FULL
+        return Pressure.NONE

@@ -1,0 +1,32 @@
+from aioproducer.engine.accumulator.batch_growth cimport BatchGrowth
+
+
+cdef class ProducerBatch:
+    cdef public object topic_partition
+    cdef public bytearray buffer
+    cdef public object builder
+    cdef public double created
+    cdef public double deadline
+    cdef public int attempts
+    cdef public object last_error
+    cdef public bint uncertain
+    cdef public object order
+    cdef public object order_share
+    cdef public bint is_part
+    cdef public object state
+    cdef public object compressed
+    cdef public Py_ssize_t futures
+    cdef public bint done
+    cdef public bint delivered
+    cdef public object base_offset
+    cdef public object generation
+    cdef public object partition
+    cdef public BatchGrowth growth
+    cdef public object node
+    cdef public bint in_request
+    cdef public bint lent
+
+    cpdef bint append(self, record) except -1
+    cpdef encode(self, compression)
+    cpdef deliver(self, base_offset, log_append_time_ms, log_start_offset=*)
+    cpdef bytearray release(self)

@@ -1,0 +1,238 @@
+# cython: language_level=3, annotation_typing=False, nonecheck=True
+"""A batch: records for one partition that share one outcome; and the split of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from aioproducer.engine.accumulator.batch_growth import BatchGrowth
+from aioproducer.engine.accumulator.pending_records import SerializedRecord
+from aioproducer.engine.observer import tell_partition
+from aioproducer.engine.records.acceleration import RecordsBuilder, deliver_records, fail_record
+from aioproducer.engine.records.builder import BATCH_OVERHEAD, batch_size_bound, sent_times
+from aioproducer.engine.records.bulk_tokens import one_by_one
+from aioproducer.engine.records.compression import Compression
+from aioproducer.engine.records.reader import read_records
+from aioproducer.engine.records.record_batch import (
+    NO_PRODUCER_STATE,
+    Buffer,
+    ProducerState,
+    compress_records,
+    frame_batch,
+    next_sequence,
+)
+from aioproducer.errors import ProducerError
+from aioproducer.model import BatchOrder, TopicPartition
+
+
+class ProducerBatch:
+    """The records of one batch, their futures, and the progress of the batch.
+
+    Times are the clock's seconds.
+    """
+
+    __slots__ = (
+        "attempts",
+        "base_offset",
+        "buffer",
+        "builder",
+        "compressed",
+        "created",
+        "deadline",
+        "delivered",
+        "done",
+        "futures",
+        "generation",
+        "growth",
+        "in_request",
+        "is_part",
+        "last_error",
+        "lent",
+        "node",
+        "order",
+        "order_share",
+        "partition",
+        "state",
+        "topic_partition",
+        "uncertain",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        buffer: bytearray,
+        limit: int,
+        now: float,
+        deadline: float,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.buffer: bytearray | None = buffer
+        self.builder = RecordsBuilder(buffer, limit)
+        self.created = now
+        self.deadline = deadline
+        self.attempts = 0
+        """The number of times that it failed and was put back."""
+        self.last_error: ProducerError | None = None
+        self.uncertain = False
+        """True if an attempt may have been written: no response has excluded it."""
+        self.order: BatchOrder = -1
+        """The place among the batches of its partition, given when it first leaves."""
+        self.order_share: BatchOrder = 1
+        """The distance to the next batch's place; a split divides it among the parts."""
+        self.is_part = False
+        """True for a part of a batch that was too large."""
+        self.state: ProducerState = NO_PRODUCER_STATE
+        """The sequence number, given when it first leaves and kept when it is sent again."""
+        self.compressed: bytes | None = None
+        self.futures = 0
+        """The number of counted records with a future of their own."""
+        self.done = False
+        self.delivered = False
+        self.base_offset = -1
+        """The offset of its first record, once it is delivered; -1: unknown."""
+        self.generation = 0
+        """The generation of flushes that wait for it; see :class:`Flushes`."""
+        self.partition: Any = None
+        """The owner of the batch: its :class:`Partition`, set when it is queued."""
+        self.growth: BatchGrowth | None = None
+        """The size of the batches after it; None: no records joined it, or it is a part."""
+        self.node = -1
+        """The node of the last attempt."""
+        self.in_request = False
+        """True while a request with the batch has no outcome: the batch may be in the log."""
+        self.lent = False
+        """True while a request or a thread reads the buffer, so no other batch may get it."""
+
+    def __repr__(self) -> str:
+        return f"<ProducerBatch {self.topic_partition} records={self.count} order={self.order}>"
+
+    def append(self, record: SerializedRecord) -> bool:
+        """Add ``record``; False: it does not fit, or the batch is closed."""
+        self.builder.mark(record.sent_ns)
+        return bool(
+            self.builder.append(
+                record.token, record.timestamp_ms, record.key, record.value, record.headers
+            )
+        )
+
+    @property
+    def count(self) -> int:
+        """The number of records."""
+        return self.builder.count
+
+    @property
+    def size(self) -> int:
+        """Bytes with the header, before compression."""
+        return self.builder.position
+
+    @property
+    def compression_ratio(self) -> float:
+        """Size on the wire divided by :attr:`size`, once it is compressed; else 1."""
+        if self.compressed is None:
+            return 1.0
+        return (BATCH_OVERHEAD + len(self.compressed)) / self.size
+
+    def compress(self, compression: Compression | None) -> None:
+        """Compress the records, once. It may run in another thread, which then owns the records."""
+        if self.compressed is None:
+            self.compressed = compress_records(self.builder, compression)
+
+    def encode(self, compression: Compression | None) -> Buffer:
+        """The bytes of the batch for a request, with the numbers of :attr:`state`."""
+        return frame_batch(self.builder, self.state, compression, self.compressed)
+
+    def deliver(
+        self, base_offset: int, log_append_time_ms: int, log_start_offset: int = -1
+    ) -> None:
+        """Resolve the futures; -1 as in ``records.delivery.deliver_records``."""
+        self.done = self.delivered = True
+        self.base_offset = base_offset
+        deliver_records(
+            self.builder.tokens,
+            self.builder.runs,
+            *self.topic_partition,
+            base_offset,
+            log_append_time_ms,
+            log_start_offset,
+        )
+
+    def fail(self, error: BaseException) -> None:
+        """Fail every future that has no outcome yet."""
+        self.done = True
+        for token in one_by_one(self.builder.tokens):
+            tell_partition(token, self.topic_partition.partition)
+            fail_record(token, error)
+
+    def fail_records(self, errors: Mapping[int, BaseException], otherwise: BaseException) -> None:
+        """Fail each record with its own error, by its index, or with ``otherwise``."""
+        self.done = True
+        for index, token in enumerate(one_by_one(self.builder.tokens)):
+            tell_partition(token, self.topic_partition.partition)
+            fail_record(token, errors.get(index, otherwise))
+
+    def release(self) -> bytearray | None:
+        """Drop the records, and return the buffer for the pool.
+
+        If the buffer is still :attr:`lent`, the call returns a new one.
+        """
+        buffer, self.buffer = self.buffer, None
+        if buffer is not None and self.lent:
+            buffer = bytearray(len(buffer))
+        self.builder.release()
+        self.compressed = None
+        return buffer
+
+
+def split_batch(batch: ProducerBatch, size: int) -> list[ProducerBatch]:
+    """The records of ``batch`` in batches of at most ``size`` bytes, or of one record.
+
+    The parts share the batch's place, sequence numbers and deadline. The last part has the batch's
+    pooled memory and the count of its futures, so both become free when that part is done. The
+    other parts have memory outside of the pool. Source: Kafka's ``ProducerBatch.split``.
+    """
+    parts: list[ProducerBatch] = []
+    tokens = one_by_one(batch.builder.tokens)
+    sent_ns = sent_times(batch.builder.marks, batch.count)
+    for token, sent, record in zip(tokens, sent_ns, read_records(batch.builder), strict=True):
+        if parts:
+            parts[-1].builder.mark(sent)
+        if not parts or not parts[-1].builder.append(token, *record):
+            part = _part(batch, size)
+            part.builder.mark(sent)
+            if not part.builder.append(token, *record):
+                part = _part(batch, batch_size_bound(record.key, record.value, record.headers))
+                part.builder.mark(sent)
+                part.builder.append(token, *record)
+                part.builder.close()
+            parts.append(part)
+    _number(batch, parts)
+    parts[-1].buffer, batch.buffer = batch.buffer, None
+    parts[-1].futures = batch.futures
+    batch.release()
+    return parts
+
+
+def _part(batch: ProducerBatch, size: int) -> ProducerBatch:
+    part = ProducerBatch(
+        batch.topic_partition, bytearray(size), size, batch.created, batch.deadline
+    )
+    part.buffer = None
+    part.partition = batch.partition
+    part.is_part = True
+    part.attempts = batch.attempts
+    part.uncertain = batch.uncertain
+    return part
+
+
+def _number(batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
+    from fractions import Fraction  # splits are rare, and the import takes a millisecond
+
+    sequence = batch.state.base_sequence
+    for number, part in enumerate(parts):
+        part.builder.close()
+        part.order_share = Fraction(batch.order_share) / len(parts)
+        part.order = batch.order + number * part.order_share
+        if batch.state is not NO_PRODUCER_STATE:
+            part.state = batch.state._replace(base_sequence=sequence)
+            sequence = next_sequence(sequence, part.count)

@@ -1,0 +1,414 @@
+# cython: language_level=3, annotation_typing=False, nonecheck=True
+"""The accumulator: records on their way into batches, and the façade of this room.
+
+Source: Kafka's ``RecordAccumulator``. No code of this room waits: a record without memory becomes a
+pending record, which :meth:`PendingQueue.admit` puts into a batch later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from random import Random
+from types import MappingProxyType
+from typing import Any, Final
+
+from aioproducer.engine.accumulator.batch_growth import BatchGrowth
+from aioproducer.engine.accumulator.batch_queue import BatchQueue
+from aioproducer.engine.accumulator.buffer_pool import BufferPool
+from aioproducer.engine.accumulator.flushes import Flushes, FlushFuture
+from aioproducer.engine.accumulator.memory_quota import LeaderView, MemoryQuota
+from aioproducer.engine.accumulator.memory_waiters import MemoryWaiters
+from aioproducer.engine.accumulator.partition import Backlogs, Partition
+from aioproducer.engine.accumulator.pending_queue import PendingFailed, PendingQueue
+from aioproducer.engine.accumulator.pending_records import (
+    PendingRecord,
+    PendingRecords,
+    SerializedRecord,
+    Unserialized,
+)
+from aioproducer.engine.accumulator.producer_batch import ProducerBatch
+from aioproducer.engine.accumulator.settings import AccumulatorSettings, BatchSizes
+from aioproducer.engine.accumulator.topic import StickyChoice, Topic
+from aioproducer.engine.accumulator.topic_outcomes import TopicOutcomes
+from aioproducer.engine.cluster.snapshot import TopicInfo
+from aioproducer.engine.partitioning import STICKY, UNKNOWN, PartitionFunction, route
+from aioproducer.engine.records.acceleration import RouteCache
+from aioproducer.engine.records.builder import batch_size_bound
+from aioproducer.errors import InvalidPartitionError
+from aioproducer.model import TopicPartition
+
+_NEVER: Final = float("inf")
+
+
+class RecordAccumulator:
+    """Puts records into batches: at once if there is memory, else when memory comes back.
+
+    ``wake`` requests a round of the sender. ``stir`` requests one for a batch alone, which begins
+    at the given time. ``make_future`` makes the futures of callers that wait for memory.
+    ``expansion`` returns the ratio of a topic's bytes before compression to its bytes on the wire.
+    ``admit`` returns True if batches may leave for a partition. ``on_failed`` is called with the
+    error of failed pending records, and with the records.
+    """
+
+    def __init__(
+        self,
+        settings: AccumulatorSettings,
+        random: Random,
+        wake: Callable[[], None],
+        stir: Callable[[float], None],
+        make_future: Callable[[], Any],
+        expansion: Callable[[str], float] = lambda _topic: 1.0,
+        partitioner: PartitionFunction | None = None,
+        admit: Callable[[TopicPartition], bool] | None = None,
+        on_failed: PendingFailed | None = None,
+    ) -> None:
+        self.closing = False
+        """See :meth:`close`."""
+        self.outcomes = TopicOutcomes()
+        """Delivered and failed records; the sender notes them."""
+        self.routes = RouteCache(ignore_keys=settings.ignore_keys)
+        """The fast path into open batches that records have joined by :meth:`append`."""
+        self._delivery_timeout = settings.delivery_timeout
+        self._ignore_keys = settings.ignore_keys
+        self._one_record_each = settings.batch_size <= 1
+        self._wake = wake
+        self._stir = stir
+        self._partitioner = partitioner
+        self._topics: dict[str, Topic] = {}
+        self._sizes = BatchSizes(settings, expansion)
+        self._pool = BufferPool(settings.memory, settings.batch_size, settings.most_doublings)
+        self._records = PendingRecords(settings.pending_memory, self._pool, settings.kept_memory)
+        self._flushes = Flushes()
+        self._memory_quota = MemoryQuota(
+            self._pool, self._records, settings.batch_size, lambda each: self.pending.needs(each)
+        )
+        self._backlogs = Backlogs(
+            one_at_a_time=settings.one_at_a_time, in_order=settings.in_order, admit=admit
+        )
+        self.batches = BatchQueue(
+            settings, self._topics, self._backlogs, self._memory_quota, self._flushes, self._sizes
+        )
+        """The batches, for the sender."""
+        self.pending = PendingQueue(
+            settings,
+            self._sizes,
+            self._records,
+            self.batches,
+            self._memory_quota,
+            self._flushes,
+            wake,
+            on_failed,
+        )
+        """The pending records, for the commands that cancel, fail or serve them."""
+        self.waiters = MemoryWaiters(self._memory_quota, self._pool, self.routes, make_future, wake)
+        """Back pressure, for callers of ``drain()``."""
+        has_room = self._memory_quota.has_room
+        self._sticky = StickyChoice(
+            settings, random, self.batches.is_unavailable, has_room, self._sizes
+        )
+
+    # --- records come in -------------------------------------------------------------------
+
+    def append(self, record: SerializedRecord, now: float) -> bool:
+        """Put ``record`` into a batch; False: it must be enqueued.
+
+        ``now`` is the clock's time of the ``send()``. Raises :class:`RecordTooLargeError`.
+        """
+        topic = self._topics.get(record.topic)
+        if topic is None:
+            return False
+        builders = topic.open_batches
+        key, partition = record.key, record.partition
+        number = route(key, partition, len(builders.partitions), ignore_keys=self._ignore_keys)
+        if number == UNKNOWN:
+            return False
+        builder = builders.sticky if number == STICKY else builders.partitions[number]
+        if builder is not None:
+            builder.mark(record.sent_ns)
+            if builder.append(record.token, record.timestamp_ms, key, record.value, record.headers):
+                self.routes.last = builder
+                self.routes.taken += 1
+                return True
+        self.routes.taken += 1
+        return self._find_batch(topic, number, record, now) is not None
+
+    def _find_batch(
+        self, topic: Topic, number: int, record: SerializedRecord, now: float
+    ) -> ProducerBatch | None:
+        """The batch of partition ``number`` that has taken ``record``; None: no batch can."""
+        if number == STICKY:
+            return self._append_sticky(topic, record, now)
+        partition = topic.partitions[number]
+        batch = partition.open_batch
+        if batch is None or not batch.append(record):
+            if batch is not None:
+                self.batches.overflowed(batch)
+            batch = self._open_batch(partition, partition.growth, record, now)
+        if batch is not None:
+            topic.open_batches.partitions[number] = batch.builder
+            self.routes.last = batch.builder
+        return batch
+
+    def _append_sticky(
+        self, topic: Topic, record: SerializedRecord, now: float
+    ) -> ProducerBatch | None:
+        partition = topic.sticky or self._sticky.choose(topic, now)
+        batch = partition.open_batch
+        if batch is None or not batch.append(record):
+            if batch is not None:
+                self.batches.overflowed(batch)
+            size = batch_size_bound(record.key, record.value, record.headers)
+            partition = self._sticky.for_batch(topic, size, now)
+            batch = partition.open_batch
+            if batch is None or not batch.append(record):
+                batch = self._open_batch(partition, topic.growth, record, now)
+            topic.sticky_batch = batch
+        if batch is not None:
+            topic.open_batches.sticky = batch.builder
+            self.routes.last = batch.builder
+        return batch
+
+    def knows(self, topic: str) -> bool:
+        """True if the partitions of ``topic`` are known."""
+        return topic in self._topics
+
+    def allow_fast_path(self, is_open: bool) -> None:
+        """Allow or forbid the fast path, which does not check for an open transaction."""
+        self.routes.is_open = is_open
+
+    def choose_partition(self, topic: str, key: bytes | None, value: bytes | None) -> int | None:
+        """The user's partitioner's choice; None: no partitioner, or the topic is not known yet.
+
+        Raises :class:`InvalidPartitionError` if it fails or names a partition that does not exist.
+        """
+        known = self._topics.get(topic)
+        if self._partitioner is None or known is None:
+            return None
+        return known.ask(self._partitioner, key, value)
+
+    def _open_batch(
+        self, partition: Partition, growth: BatchGrowth, record: SerializedRecord, now: float
+    ) -> ProducerBatch | None:
+        needed = batch_size_bound(record.key, record.value, record.headers)
+        if needed > self._sizes.most:
+            self._sizes.refuse(record, needed)
+        if partition.pending:
+            return None
+        size = self.batches.next_size(partition, record.topic, growth, needed)
+        quota = self._memory_quota
+        buffer = quota.allocate(partition, size, now)
+        if not quota.is_low:
+            self.waiters.look_at(partition.leader)
+        if buffer is None:
+            return None
+        batch = self.batches.open(partition, buffer, growth, now, now + self._delivery_timeout)
+        self._stir(now)
+        builder = batch.builder
+        builder.mark(record.sent_ns)
+        builder.append(record.token, record.timestamp_ms, record.key, record.value, record.headers)
+        if self._one_record_each:
+            partition.close_batch()
+        return batch
+
+    # --- pending records -------------------------------------------------------------------
+
+    def enqueue(
+        self,
+        record: SerializedRecord,
+        now: float,
+        deadline: float,
+        *,
+        caller: object = None,
+        over_capacity: bool = False,
+        unserialized: Unserialized | None = None,
+    ) -> PendingRecord:
+        """Let ``record`` wait until its bytes, its topic, its partition or memory is there.
+
+        It expires at ``deadline``. ``caller``: the task or thread that sent it, if it may wait for
+        memory. ``over_capacity``: see :meth:`PendingRecords.add`. ``unserialized``: the record has
+        no key, value and headers yet.
+
+        Raises:
+            RecordTooLargeError: no batch can ever hold the record.
+            BufferExhaustedError: there is no room for more pending records.
+        """
+        size = self._sizes.checked(record) if unserialized is None else unserialized.size
+        pending = PendingRecord(record, size, now, deadline)
+        topic = self._topics.get(record.topic)
+        if unserialized is not None:
+            pending.serialize, topic = unserialized.serialize, None
+        partition = None if topic is None else self._partition_for(topic, pending, now)
+        node = None if partition is None else partition.leader
+        self._memory_quota.record_came(node, now)
+        self.waiters.record_waits(partition)
+        try:
+            self.pending.add(pending, partition, now, over_capacity=over_capacity)
+        finally:
+            self.waiters.look_at(node)
+            if caller is not None and self.waiters.is_full:
+                self.waiters.caller_stalls(caller)
+        return pending
+
+    def serialize_pending(self, topic: str, most: int, now: float) -> None:
+        """Serialize the first ``most`` unserialized records of ``topic``, in their order.
+
+        The call ends before the first record whose serializer is not prepared.
+        """
+        for record in self.pending.serialize(topic, most):
+            known = self._topics.get(topic)
+            if known is None:
+                self.pending.let_wait(record, None, now)
+            else:
+                self._place(known, record, now)
+
+    def _partition_for(self, topic: Topic, record: PendingRecord, now: float) -> Partition | None:
+        key, partition = record.record.key, record.record.partition
+        number = route(key, partition, len(topic.partitions), ignore_keys=self._ignore_keys)
+        if number == STICKY:
+            return self._sticky.for_pending(topic, record.size, now)
+        return None if number == UNKNOWN else topic.partitions[number]
+
+    # --- the cluster changes ---------------------------------------------------------------
+
+    def prepare(self, info: TopicInfo) -> Generator[None, None, dict[int, Partition]]:
+        """Make the partitions that :meth:`update_topic` will need, one in each step.
+
+        A topic of few partitions needs no such steps.
+        """
+        topic = self._topics.get(info.name) or Topic(info.name, self._backlogs)
+        fresh: dict[int, Partition] = {}
+        for known in info.partitions[len(topic.partitions) :]:
+            fresh[known.partition] = topic.make(known)
+            yield
+        return fresh
+
+    def update_topic(
+        self,
+        info: TopicInfo,
+        now: float,
+        fresh: Mapping[int, Partition] = MappingProxyType({}),
+    ) -> int:
+        """Follow the topic's partitions and leaders; place the records that waited for them.
+
+        Returns the number of partitions that went from one leader to another.
+        """
+        topic = self._topics.get(info.name)
+        if topic is None:
+            topic = self._topics[info.name] = Topic(info.name, self._backlogs)
+            self.routes.topics[info.name] = topic.open_batches
+        self._memory_quota.add(topic.resize(info.partitions, fresh))
+        moved = 0
+        for partition, known in zip(topic.partitions, info.partitions, strict=False):
+            if partition.leader != known.leader:
+                moved += None not in (partition.leader, known.leader)
+                self._move(partition, known.leader, now)
+        records = self.pending.topic_known(info.name)
+        if topic.retired:
+            records = [*self._retire(topic, now), *records]
+        for record in records:
+            if not record.settled:
+                self._place(topic, record, now)
+        return moved
+
+    def _retire(self, topic: Topic, now: float) -> list[PendingRecord]:
+        """No records join the retired partitions: returns their pending ones."""
+        homeless: list[PendingRecord] = []
+        for partition in topic.retired.values():
+            partition.close_batch()
+            self._move(partition, None, now)
+            homeless += partition.take_pending()
+        topic.drop_idle()
+        return homeless
+
+    def _move(self, partition: Partition, leader: int | None, now: float) -> None:
+        before = partition.leader
+        partition.move_leader(leader, now)
+        self._memory_quota.moved(partition, before, now)
+
+    def _place(self, topic: Topic, record: PendingRecord, now: float) -> None:
+        if record.cancelled:
+            self.pending.withdraw(record)
+            return
+        value = record.record
+        try:
+            if value.partition is None and self._partitioner is not None:
+                value.partition = self.choose_partition(value.topic, value.key, value.value)
+            count = len(topic.partitions)
+            number = route(value.key, value.partition, count, ignore_keys=self._ignore_keys)
+            batch = None if number == UNKNOWN else self._find_batch(topic, number, value, now)
+            if batch is None:
+                self.pending.let_wait(record, self._partition_for(topic, record, now), now)
+                return
+        except InvalidPartitionError as error:
+            self.pending.refuse(record, error)
+            return
+        self.batches.expire_by(batch, record.sent + self._delivery_timeout)
+        self.pending.joined(record, batch, now)
+
+    def forget_topic(self, name: str, now: float) -> bool:
+        """Drop an unused topic; False while it has records."""
+        topic = self._topics.get(name)
+        waits = self.pending.is_awaited(name) or self.pending.has_unserialized(name)
+        if waits or (topic is not None and topic.is_busy):
+            return False
+        if topic is not None:
+            for partition in topic.partitions:
+                self._move(partition, None, now)
+            del self._topics[name], self.routes.topics[name]
+            self._sizes.forget(name)
+        self.outcomes.forget(name)
+        return True
+
+    # --- time, flushes, the end ------------------------------------------------------------
+
+    @property
+    def is_empty(self) -> bool:
+        """True if every record has its outcome."""
+        return not self.batches and not self.pending
+
+    @property
+    def free_memory(self) -> int:
+        """Unused bytes."""
+        return self._pool.available + self._records.free
+
+    @property
+    def leaders(self) -> list[LeaderView]:
+        """The brokers that lead partitions of known topics; any thread may ask."""
+        return self._memory_quota.leaders()
+
+    def next_deadline(self) -> float | None:
+        """The next time when a batch or a pending record expires; None: there are no records."""
+        deadline: float = self.batches.next_expiry
+        if self._records.quota.used:
+            deadline = min(deadline, self._records.next_deadline() or deadline)
+        return None if deadline == _NEVER else deadline
+
+    @property
+    def somebody_waits(self) -> bool:
+        """True if a record waits, or a caller does, or may soon."""
+        return bool(self._records.quota.used or self.waiters.is_full or self.waiters.turns)
+
+    def flush(self, future: FlushFuture) -> None:
+        """Resolve ``future`` once every present record has its outcome; no batch lingers."""
+        self._flushes.begin(future)
+        if self._flushes:
+            self._wake()
+
+    def give_up_flush(self, future: FlushFuture) -> None:
+        """Forget ``future``, which has no more waiters; a second or late call does nothing."""
+        self._flushes.give_up(future)
+
+    def fail_flushes(self, error: BaseException) -> None:
+        """End all flushes with ``error``."""
+        self._flushes.fail(error)
+
+    def close(self) -> None:
+        """No more records will come: no batch lingers, and there is no room."""
+        self.closing = True
+        self.batches.close()
+        self.waiters.stop()
+        self._wake()
+
+    def close_memory(self) -> None:
+        """Hand out no more memory."""
+        self._pool.close()

@@ -1,0 +1,272 @@
+# cython: language_level=3, annotation_typing=False, nonecheck=True
+"""The partitions of a topic, and the choice of the sticky one for keyless records (KIP-794)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from types import MappingProxyType
+from typing import Final
+
+from aioproducer.engine.accumulator.batch_growth import BatchGrowth
+from aioproducer.engine.accumulator.partition import Backlogs, Partition
+from aioproducer.engine.accumulator.producer_batch import ProducerBatch
+from aioproducer.engine.accumulator.settings import AccumulatorSettings, BatchSizes
+from aioproducer.engine.cluster.snapshot import PartitionLeader
+from aioproducer.engine.partitioning import PartitionFunction, Partitions, next_sticky_partition
+from aioproducer.engine.records.acceleration import OpenBuilders
+from aioproducer.engine.records.builder import BATCH_OVERHEAD
+from aioproducer.errors import InvalidPartitionError
+from aioproducer.model import TopicPartition
+
+
+class Topic:
+    """The partitions of one topic, and the sticky one among them."""
+
+    __slots__ = (
+        "_backlogs",
+        "growth",
+        "name",
+        "open_batches",
+        "partitions",
+        "produced",
+        "retired",
+        "seen_by_partitioner",
+        "share",
+        "sticky",
+        "sticky_batch",
+    )
+
+    def __init__(self, name: str, backlogs: Backlogs) -> None:
+        self.name = name
+        self._backlogs = backlogs
+        self.partitions: list[Partition] = []
+        self.retired: dict[int, Partition] = {}
+        """Partitions that a recreated topic lacks, while they have batches left."""
+        self.seen_by_partitioner: Partitions | None = None
+        """The view of a user's partitioner; None: to be made for its next record."""
+        self.sticky: Partition | None = None
+        """The partition of keyless records at present; None: to be chosen."""
+        self.sticky_batch: ProducerBatch | None = None
+        """The last batch that was begun for a keyless record."""
+        self.produced = 0
+        """Bytes of the earlier such batches since ``sticky`` was chosen."""
+        self.share = 0
+        """Bytes that ``sticky`` gets before the next choice. The choice fixes it: if it grew with
+        the batches, slow brokers would get more records than others."""
+        self.growth = BatchGrowth()
+        """The size of the next batch that a keyless record begins."""
+        self.open_batches = OpenBuilders()
+        """The open batches that records can join at once."""
+
+    @property
+    def is_busy(self) -> bool:
+        """True if a batch or a pending record is here."""
+        return any(each.is_busy for each in [*self.partitions, *self.retired.values()])
+
+    def all_partitions(self) -> list[Partition]:
+        """The partitions that the topic has, and the retired ones."""
+        return [*self.partitions, *self.retired.values()]
+
+    def find(self, number: int) -> Partition | None:
+        """The partition ``number``, also a retired one; None: the topic lacks it."""
+        if number < len(self.partitions):
+            return self.partitions[number]
+        return self.retired.get(number)
+
+    def resize(
+        self,
+        leaders: Sequence[PartitionLeader],
+        fresh: Mapping[int, Partition] = MappingProxyType({}),
+    ) -> list[Partition]:
+        """Set the number of partitions; if the topic was recreated with fewer, the others retire.
+
+        ``leaders``: the known leader of each. ``fresh``: new partitions, made before, for the
+        missing numbers. Returns the new partitions. The caller moves leaders next, before a record
+        asks for its partition.
+        """
+        self.seen_by_partitioner = None
+        count, new = len(leaders), []
+        for number in range(len(self.partitions), count):
+            partition = self.retired.pop(number, None)
+            if partition is None:
+                partition = fresh.get(number) or self.make(leaders[number])
+                new.append(partition)
+            self.partitions.append(partition)
+        for partition in self.partitions[count:]:
+            self.retired[partition.topic_partition.partition] = partition
+            if partition is self.sticky:
+                self.sticky = None
+        del self.partitions[count:]
+        self.open_batches.partitions = [
+            None if each.open_batch is None else each.open_batch.builder for each in self.partitions
+        ]
+        return new
+
+    def drop_idle(self) -> None:
+        """Drop the retired partitions that have nothing left."""
+        self.retired = {number: each for number, each in self.retired.items() if each.is_busy}
+
+    def make(self, known: PartitionLeader) -> Partition:
+        """A partition without batches, which is not in the topic yet."""
+        name = TopicPartition(self.name, known.partition)
+        return Partition(name, self._backlogs, known.leader)
+
+    def forget(self, batch: ProducerBatch) -> None:
+        """Keep nothing of ``batch``, which has its outcome: there may be thousands of topics."""
+        if self.sticky_batch is batch:
+            self.count_sticky_batch()
+        builders, number = self.open_batches, batch.topic_partition.partition
+        if builders.sticky is batch.builder:
+            builders.sticky = None
+        if number < len(builders.partitions) and builders.partitions[number] is batch.builder:
+            builders.partitions[number] = None
+
+    # --- the sticky partition ----------------------------------------------------------------
+
+    def stick_to(self, partition: Partition, share: int) -> None:
+        """Send the next ``share`` bytes of keyless records to ``partition``."""
+        self.sticky = partition
+        self.share = share
+        self.sticky_batch = partition.open_batch
+        self.produced = 0
+
+    def count_sticky_batch(self) -> None:
+        """Count the bytes of :attr:`sticky_batch`: no more keyless records go into it."""
+        if self.sticky_batch is not None:
+            self.produced += self.sticky_batch.size - BATCH_OVERHEAD
+            self.sticky_batch = None
+
+    def count_pending(self, size: int) -> None:
+        """A keyless record of ``size`` bytes waits for :attr:`sticky`."""
+        self.produced += size
+
+    def unstick(self) -> None:
+        """Choose the sticky partition anew for the next keyless record."""
+        self.sticky = None
+
+    # --- the user's partitioner --------------------------------------------------------------
+
+    def ask(self, partitioner: PartitionFunction, key: bytes | None, value: bytes | None) -> int:
+        """The partition that a user's partitioner chooses.
+
+        Raises :class:`InvalidPartitionError` if it fails or names one that does not exist.
+        """
+        count = len(self.partitions)
+        try:
+            chosen = partitioner(self.name, key, value, self._as_seen_by_partitioner())
+        except Exception as error:
+            raise InvalidPartitionError(
+                f"the partitioner failed for a record of topic {self.name!r}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        if type(chosen) is bool or not isinstance(chosen, int) or not 0 <= chosen < count:
+            raise InvalidPartitionError(
+                f"the partitioner returned {chosen!r} for topic {self.name!r}, which has the "
+                f"partitions 0 to {count - 1}"
+            )
+        return chosen
+
+    def _as_seen_by_partitioner(self) -> Partitions:
+        if self.seen_by_partitioner is None:
+            led = (each for each in self.partitions if each.leader is not None)
+            available = tuple(each.topic_partition.partition for each in led)
+            self.seen_by_partitioner = Partitions(len(self.partitions), available)
+        return self.seen_by_partitioner
+
+
+_SAMPLE: Final = 32
+"""The most partitions that a choice looks at, so that its cost does not grow with a topic."""
+
+
+class StickyChoice:
+    """Chooses the sticky partition, and the moment of the next choice.
+
+    With ``adaptive_partitioning``, partitions with more queued batches are chosen less often, and a
+    partition whose leader has no memory left for a batch only if no other has; ``has_room`` tells.
+    The choice leaves out partitions whose leader has taken no batch for the availability timeout;
+    ``is_unavailable`` returns True for such a leader. While there are partitions with a near
+    leader (KIP-1123), no others are chosen. Of many partitions, a random sample is looked at.
+    """
+
+    def __init__(
+        self,
+        settings: AccumulatorSettings,
+        random: Random,
+        is_unavailable: Callable[[int, float], bool],
+        has_room: Callable[[int | None, int], bool],
+        sizes: BatchSizes,
+    ) -> None:
+        self._random = random
+        self._sizes = sizes
+        self._is_near = settings.is_near
+        self._adaptive = settings.adaptive_partitioning
+        avoids = self._adaptive and settings.availability_timeout is not None
+        self._is_unavailable = is_unavailable if avoids else None
+        self._has_room = has_room
+
+    def choose(self, topic: Topic, now: float) -> Partition:
+        """Choose anew."""
+        share = self._sizes.share(topic.growth)
+        partitions = topic.partitions
+        if len(partitions) == 1:
+            topic.stick_to(partitions[0], share)
+            return partitions[0]
+        led: list[Partition] = []
+        if len(partitions) > _SAMPLE:
+            led = self._near(self._available(self._random.sample(partitions, _SAMPLE), now))
+        if not led:
+            available = self._available(partitions, now) or _led(partitions)
+            led = self._near(available) or available
+        if self._adaptive and led:
+            candidates = self._roomy(led, share)
+            loads = [len(each.queue) for each in candidates]
+            chosen = next_sticky_partition(self._random, candidates, loads)
+        else:
+            chosen = next_sticky_partition(self._random, led or partitions)
+        topic.stick_to(chosen, share)
+        return chosen
+
+    def _available(self, partitions: Sequence[Partition], now: float) -> list[Partition]:
+        """The partitions with a leader that takes batches."""
+        led, is_unavailable = _led(partitions), self._is_unavailable
+        if is_unavailable is None:
+            return led
+        return [each for each in led if each.leader is None or not is_unavailable(each.leader, now)]
+
+    def _near(self, led: list[Partition]) -> list[Partition]:
+        """The partitions with a near leader, if that matters."""
+        is_near = self._is_near
+        if is_near is None:
+            return led
+        return [each for each in led if each.leader is not None and is_near(each.leader)]
+
+    def _roomy(self, led: list[Partition], size: int) -> list[Partition]:
+        """The partitions whose leaders have memory for a batch of ``size``; all, if none has."""
+        leaders = {each.leader for each in led}
+        roomy = {leader for leader in leaders if self._has_room(leader, size)}
+        if not roomy or len(roomy) == len(leaders):
+            return led
+        return [each for each in led if each.leader in roomy]
+
+    def for_batch(self, topic: Topic, size: int, now: float) -> Partition:
+        """The partition for a record of ``size`` bytes that begins a batch.
+
+        The sticky partition changes only when a batch begins, so no batch leaves half full for it.
+        """
+        topic.count_sticky_batch()
+        if topic.produced + size > topic.share:
+            topic.unstick()
+        return topic.sticky or self.choose(topic, now)
+
+    def for_pending(self, topic: Topic, size: int, now: float) -> Partition:
+        """The partition for a pending record of ``size`` bytes, which keeps it."""
+        partition = topic.sticky or self.choose(topic, now)
+        topic.count_pending(size)
+        if topic.produced > topic.share:
+            topic.unstick()
+        return partition
+
+
+def _led(partitions: Sequence[Partition]) -> list[Partition]:
+    return [each for each in partitions if each.leader is not None]

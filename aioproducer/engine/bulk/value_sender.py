@@ -1,0 +1,123 @@
+"""The sender of one ``send_many()``: it takes values from an iterable, and reports at the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable, Coroutine, Iterable
+from itertools import islice
+from typing import Any, Final
+
+from aioproducer.engine.bulk.column_writer import ColumnWriter
+from aioproducer.engine.bulk.send_report import BulkResult, SendReport, carry, note
+from aioproducer.engine.bulk.value_writer import RECORDS_PER_TURN, ROWS_PER_TURN
+from aioproducer.engine.core.producer_core import ProducerCore
+from aioproducer.engine.records.columns import Columns
+from aioproducer.serialization import SharedHeaders
+
+_AHEAD_AT_LEAST: Final = 8
+"""The least number of values taken ahead from an iterator. If one call put more than half of this
+number into a batch, twice the records of that call are taken, up to ``RECORDS_PER_TURN``."""
+
+
+class ValueSender(ColumnWriter):
+    """Sends many records of one ``send_many()``, and waits for their outcomes."""
+
+    def __init__(self, core: ProducerCore) -> None:
+        self._result = BulkResult(core.new_future())
+        super().__init__(core, self._result)
+
+    async def send_all(
+        self,
+        topic: str,
+        values: Iterable[Any] | AsyncIterable[Any],
+        partition: int | None,
+        headers: SharedHeaders | None,
+    ) -> SendReport:
+        """Send ``values`` and wait for all outcomes. If cancelled, take back pending records."""
+        if isinstance(values, AsyncIterable):
+            return await self._reported(self._send_each(topic, values, partition, headers))
+        return await self._reported(self._send_chunks(topic, values, partition, headers))
+
+    async def send_columns(
+        self,
+        topic: str,
+        batches: Iterable[Columns],
+        partition: int | None,
+        headers: SharedHeaders | None,
+    ) -> SendReport:
+        """Send each row of ``batches`` and wait for all outcomes, as :meth:`send_all` does."""
+        return await self._reported(self._send_columns(topic, batches, partition, headers))
+
+    async def _send_columns(
+        self,
+        topic: str,
+        batches: Iterable[Columns],
+        partition: int | None,
+        headers: SharedHeaders | None,
+    ) -> None:
+        for columns in batches:
+            await self.write_columns(topic, columns, partition, headers)
+
+    async def _reported(self, sending: Coroutine[Any, Any, None]) -> SendReport:
+        result = self._result
+        try:
+            try:
+                await sending
+            except Exception as error:  # the producer's end, or the error of the iterable
+                carry(error, result)
+                await result.end(result.count - self._given)
+                note(error)
+                raise
+            return await result.finish()
+        except asyncio.CancelledError as error:
+            carry(error, result)
+            result.drop(result.count - self._given)
+            result.cancel()
+            self._core.take_back_cancelled()
+            result.listen()
+            raise
+
+    async def _send_each(
+        self,
+        topic: str,
+        values: AsyncIterable[Any],
+        partition: int | None,
+        headers: SharedHeaders | None,
+    ) -> None:
+        core, result, put = self._core, self._result, self._put
+        async for value in values:
+            index = result.add()
+            put(index, topic, value, partition, headers)
+            if core.back_pressure.is_full:
+                await core.drain()
+            elif not index % RECORDS_PER_TURN:
+                await asyncio.sleep(0)
+
+    async def _send_chunks(
+        self,
+        topic: str,
+        values: Iterable[Any],
+        partition: int | None,
+        headers: SharedHeaders | None,
+    ) -> None:
+        if isinstance(values, list | tuple):
+            at = 0
+            while chunk := list(values[at : at + ROWS_PER_TURN]):
+                await self.write(topic, chunk, partition, headers)
+                at += len(chunk)
+            return
+        iterator = iter(values)
+        ahead = _AHEAD_AT_LEAST
+        error: Exception | None = None
+        while error is None:
+            chunk = []
+            try:
+                chunk.extend(islice(iterator, ahead))
+            except Exception as raised:
+                error = raised  # the records before it are sent
+            if not chunk:
+                break
+            fitting = await self.write(topic, chunk, partition, headers)
+            ahead = min(max(_AHEAD_AT_LEAST, 2 * fitting), RECORDS_PER_TURN)
+        if error is not None:
+            raise error

@@ -1,0 +1,132 @@
+"""Requests on behalf of callers, each of which waits for the response in its own future."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kio.static.protocol import RequestPayload
+
+from aioproducer.engine.client.requester import Requester
+from aioproducer.engine.network.apis import Api
+from aioproducer.engine.network.client import NetworkClient
+from aioproducer.engine.network.frames import EncodedPayload
+from aioproducer.engine.network.request import Completion, Request
+from aioproducer.errors import NetworkError, ProducerError
+from aioproducer.model import Peer
+
+
+class ResponseFuture(Protocol):
+    """The part of the caller's future that is used here."""
+
+    def done(self) -> bool:
+        """True if the caller gave up."""
+
+    def set_result(self, result: Any, /) -> None:
+        """Set the value that was read from the response, or a :class:`ProducerError`."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AdHocRequest:
+    """A request, and the future of the caller that waits for its response."""
+
+    request: Request
+    future: ResponseFuture
+    node: Peer | None
+    """The only node for the request; None: any."""
+    failure: ProducerError | None
+    """The last failure of ``node`` before the request."""
+    answered: bool = True
+
+    @property
+    def api(self) -> Api:
+        """The request's kind."""
+        return self.request.api
+
+    def build(self, version: int) -> RequestPayload | EncodedPayload:
+        """The request in ``version``."""
+        return self.request.build(version)
+
+    def read(self, response: Any) -> Any:
+        """The content of the response."""
+        return self.request.read(response)
+
+    def resolve(self, result: Any) -> None:
+        """Set ``result`` on the caller's future, unless the caller gave up."""
+        if not self.future.done():
+            self.future.set_result(result)
+
+
+class Peers(Protocol):
+    """The known part of the cluster."""
+
+    @property
+    def peers(self) -> Collection[Peer]:
+        """The peers for requests that any broker can serve."""
+
+
+class AdHocRequests(Requester):
+    """The requests that wait for a connection; the client has the sent ones."""
+
+    requests = (AdHocRequest,)
+
+    def __init__(self, client: NetworkClient, cluster: Peers) -> None:
+        self._client = client
+        self._cluster = cluster
+        self._waiting: list[AdHocRequest] = []
+
+    def ask(self, request: Request, future: ResponseFuture, node: Peer | None) -> None:
+        """Send a request to ``node``, or any, as soon as it is ready."""
+        failure = None if node is None else self._client.failures().get(node.id)
+        self._waiting.append(AdHocRequest(request, future, node, failure))
+
+    @property
+    def quiet(self) -> bool:
+        """True if no request waits for a connection."""
+        return not self._waiting
+
+    def step(self, now: float) -> float | None:
+        """Send the requests that can be sent. Returns the time of the next round by the clock."""
+        if not self._waiting:
+            return None
+        deadline: float | None = None
+        for inquiry in list(self._waiting):
+            later = None if inquiry.future.done() else self._try(inquiry, now)
+            if later is None:
+                self._waiting.remove(inquiry)
+            elif deadline is None or later < deadline:
+                deadline = later
+        return None if deadline == float("inf") else deadline
+
+    def _try(self, inquiry: AdHocRequest, now: float) -> float | None:
+        """Send the request if possible. Returns the time of the next attempt.
+
+        None: it was sent, or has a result. Infinite: try again when woken.
+        """
+        peers = self._cluster.peers if inquiry.node is None else [inquiry.node]
+        node = inquiry.node or self._client.least_loaded(peers, now)
+        if node is not None and self._client.ready(node, now):
+            self._client.send(node.id, inquiry, now)
+            return None
+        error: ProducerError | None = self._client.refusal(peers)
+        if inquiry.node is not None:
+            error = self._client.failures().get(inquiry.node.id)
+        if error is not None and error is not inquiry.failure:
+            inquiry.resolve(error)
+            return None
+        return self._client.next_chance(peers, now) or float("inf")
+
+    def completed(self, completion: Completion, now: float) -> None:
+        """Take the response to a request, or the error in its place."""
+        inquiry: AdHocRequest = completion.request
+        if isinstance(completion.error, NetworkError) and inquiry.node is None:
+            self._waiting.append(inquiry)  # another broker may respond
+        else:
+            inquiry.resolve(completion.result if completion.error is None else completion.error)
+
+    def close(self, error: ProducerError) -> None:
+        """Fail all waiting callers with ``error``; no more requests are sent."""
+        for inquiry in self._waiting:
+            inquiry.resolve(error)
+        self._waiting.clear()

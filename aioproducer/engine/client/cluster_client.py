@@ -1,0 +1,338 @@
+"""The connections of an Admin or a Reader, and requests whose responses its callers await.
+
+Source: the threads of Kafka's ``KafkaAdminClient`` and ``ConsumerNetworkClient``; a task here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Collection, Coroutine
+from random import Random
+from typing import Any, Final, TypeVar
+
+from aioproducer.config import ProducerConfig
+from aioproducer.engine.client.ad_hoc_requests import AdHocRequests
+from aioproducer.engine.client.connections import (
+    network_client,
+    resolved_bootstrap_servers,
+    security,
+)
+from aioproducer.engine.client.describe_request import ClusterDescription, DescribeRequest
+from aioproducer.engine.client.environment import current_environment
+from aioproducer.engine.client.peers import KnownPeers
+from aioproducer.engine.metrics import ProducerMetrics
+from aioproducer.engine.network.request import Request
+from aioproducer.errors import (
+    BootstrapError,
+    ClientBrokenError,
+    ClientClosedError,
+    IllegalStateError,
+    NetworkError,
+    ProducerError,
+    ProducerTimeoutError,
+    ProtocolError,
+    RequestTimeoutError,
+    WrongLoopError,
+    anew,
+    error_about,
+)
+from aioproducer.foundation import logs
+from aioproducer.foundation.backoff import ExponentialBackoff
+from aioproducer.foundation.runtime.patience import PatientTimeout, sockets_read
+from aioproducer.foundation.runtime.tasks import TaskOwner
+from aioproducer.foundation.wording import duration
+from aioproducer.model import Node
+
+__all__ = ["ClusterClient"]
+
+_T = TypeVar("_T")
+
+_CLOSE_SECONDS: Final = 5.0
+"""Seconds that connections have to end."""
+
+
+class ClusterClient:
+    """Requests to the brokers of a cluster, on the event loop on which :meth:`start` is called.
+
+    ``name``: the client's class, for errors. Times are the clock's seconds.
+    """
+
+    def __init__(self, config: ProducerConfig, client_id: str, name: str) -> None:
+        self.config = config
+        self._environment = environment = current_environment()
+        self._wakeup = environment.wakeup(environment.clock)
+        self.clock = self._wakeup.clock
+        self.random: Random = environment.random()
+        self._name = name
+        self._process = os.getpid()
+        self._state = "not started"
+        self._broken: ClientBrokenError | None = None
+        self.on_end: Callable[[], None] = lambda: None
+        """Called when the client takes no more requests: it was closed, or a part has died."""
+        self._awaited: dict[asyncio.Future[Any], None] = {}
+        """The futures of all requests."""
+        self._loop: asyncio.AbstractEventLoop
+        self._owner = TaskOwner(self._break, logs.ClientLog(client_id, environment.clock))
+        self._metrics = ProducerMetrics(
+            num_samples=config.metrics_num_samples,
+            sample_window=max(config.metrics_sample_window_ms, 1) / 1000,
+            now=self.clock(),
+        )
+        secured = security(config, environment)
+        self._mechanism = secured.mechanism
+        self._client = network_client(
+            config,
+            client_id,
+            environment,
+            self.random,
+            self._owner,
+            self._wakeup,
+            self._metrics,
+            secured,
+        )
+        self._client.responded = self._take_response
+        self._peers = KnownPeers(())
+        self._requests = AdHocRequests(self._client, self._peers)
+
+    # --- life ------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Take requests from now on. No connection is opened before the first one.
+
+        Raises :class:`IllegalStateError` the second time.
+        """
+        if self._state != "not started":
+            raise IllegalStateError(
+                f"the {self._name} is {self._state}; it can be started once. Make a new one"
+            )
+        self._state = "starting"
+        self._loop = asyncio.get_running_loop()
+        try:
+            self._peers.bootstrap = tuple(await resolved_bootstrap_servers(self.config))
+        except BaseException:
+            self._state = "closed"
+            raise
+        if self._state != "starting":  # close() did not wait
+            raise ClientClosedError(f"the {self._name} is closed; make a new one")
+        self._state = "started"
+        self._owner.start(self._run(), name=f"aioproducer-{self._name.lower()}")
+
+    async def close(self) -> None:
+        """Fail the requests that wait, and end every connection and task."""
+        if self._state in ("not started", "closed"):
+            self._state = "closed"
+            return
+        self._check_place()
+        self._state = "closed"
+        try:
+            self._fail_all(ClientClosedError(f"the {self._name} is closed; make a new one"))
+            await self._owner.close(_CLOSE_SECONDS)
+        finally:
+            self._wakeup.close()
+            if self._mechanism is not None:
+                await self._mechanism.close()
+
+    def _break(self, cause: BaseException) -> None:
+        error = ClientBrokenError(
+            f"a part of the {self._name} died of {type(cause).__name__}: {cause}. Make a new one"
+        )
+        error.__cause__ = cause
+        self._broken = error
+        self._fail_all(error)
+
+    def _fail_all(self, error: ProducerError) -> None:
+        for response in self._awaited:
+            if not response.done():
+                response.set_result(error)
+        self._client.close()
+        self.on_end()
+
+    @property
+    def has_ended(self) -> bool:
+        """True if the client takes no more requests."""
+        return self._broken is not None or self._state != "started"
+
+    def check_usable(self) -> None:
+        """Raise the reason if no request can be made here and now."""
+        self._check_place()
+        if self._broken is not None:
+            raise anew(self._broken)
+        if self._state == "not started":
+            raise IllegalStateError(
+                f"the {self._name} was not started: use `async with {self._name}(...)`"
+            )
+        if self._state != "started":
+            raise ClientClosedError(f"the {self._name} is {self._state}; make a new one")
+
+    def _check_place(self) -> None:
+        if os.getpid() != self._process:
+            raise WrongLoopError(
+                f"the {self._name} was made in another process (before a fork); make a new one in "
+                "each process"
+            )
+        if self._state != "not started" and asyncio.get_running_loop() is not self._loop:
+            raise WrongLoopError(
+                f"the {self._name} belongs to the event loop on which it was started, and was used "
+                "from another one; make one there"
+            )
+
+    def start_task(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
+        """Run ``coroutine`` until it ends or the client does; its error ends the client."""
+        self._owner.start(coroutine, name)
+
+    # --- requests --------------------------------------------------------------------------
+
+    async def request(
+        self, request: Request, node: Node | None = None, timeout: float | None = None
+    ) -> Any:
+        """The response of ``node``, or of any broker; a connection is made first if need be.
+
+        ``timeout``: seconds, ``request_timeout_ms`` if None; with ``node`` the connection's
+        timeouts come first. Raises the reason that there is no response.
+        """
+        self.check_usable()
+        response: asyncio.Future[Any] = self._loop.create_future()
+        self._awaited[response] = None
+        self._requests.ask(request, response, node)
+        self._wakeup.wake()
+        seconds = self.config.request_timeout_ms / 1000 if timeout is None else timeout
+        try:
+            async with PatientTimeout(seconds):
+                result = await response
+        except TimeoutError:
+            raise self._no_response(node, seconds) from None
+        finally:
+            self._awaited.pop(response, None)
+        if isinstance(result, ProducerError):
+            raise anew(result)
+        return result
+
+    def _no_response(self, node: Node | None, seconds: float) -> ProducerError:
+        if node is not None:
+            reason = self._client.failures().get(node.id)
+            more = "" if reason is None else f": {reason}"
+            return RequestTimeoutError(f"{node} did not respond within {duration(seconds)}{more}")
+        return BootstrapError(
+            f"no broker responded within {duration(seconds)}. Check bootstrap_servers and "
+            f"security_protocol. {self.why_no_answer()}"
+        )
+
+    def why_no_answer(self) -> str:
+        """The last error of each broker that could get a request."""
+        reasons = self._client.failures()
+        return "; ".join(
+            str(reasons.get(each.id) or f"{each}: no response yet") for each in self._peers.peers
+        )
+
+    async def retry(
+        self, attempt: Callable[[], Awaitable[_T]], *, timeout: float, doing: str
+    ) -> _T:
+        """The result of ``attempt``, repeated after errors that may pass (:meth:`may_pass`).
+
+        ``timeout``: seconds for all attempts. ``doing``: the job, for the error of the timeout.
+        Raises the last error of an attempt if the time is over.
+        """
+        backoff = self.backoff()
+        last: ProducerError | None = None
+        failures = 0
+        try:
+            async with PatientTimeout(timeout):
+                while True:
+                    try:
+                        return await attempt()
+                    except ProducerError as error:
+                        if not self.may_pass(error):
+                            raise
+                        last = error
+                        failures += 1
+                    await asyncio.sleep(backoff.delay(failures))
+        except TimeoutError as error:
+            if isinstance(error, ProducerError):
+                raise
+        reason = self.why_no_answer() if last is None else str(last)
+        raise ProducerTimeoutError(
+            f"{doing} took longer than {duration(timeout)}: {reason}"
+        ) from last
+
+    def backoff(self) -> ExponentialBackoff:
+        """The pauses between attempts, as ``retry_backoff_ms`` has them."""
+        config = self.config
+        first, longest = config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000
+        return ExponentialBackoff(first, longest, self.random)
+
+    @staticmethod
+    def may_pass(error: ProducerError) -> bool:
+        """True if another attempt may succeed, by the error table."""
+        return error.retriable and not isinstance(error, ProtocolError)
+
+    # --- the cluster -----------------------------------------------------------------------
+
+    async def describe(
+        self, topics: Collection[str] | None = (), timeout: float | None = None
+    ) -> ClusterDescription:
+        """The brokers, and ``topics`` (None: all) as any broker knows them. None is created.
+
+        The known brokers are replaced. Raises the error of the whole response; a topic's error is
+        in its description.
+        """
+        names = None if topics is None else tuple(topics)
+        seconds = self.config.request_timeout_ms / 1000 if timeout is None else timeout
+        try:
+            found: ClusterDescription = await self.request(DescribeRequest(names), None, seconds)
+        except NetworkError:
+            if self.config.metadata_recovery_strategy == "rebootstrap":
+                self._peers.rebootstrap()
+            raise
+        if found.error_code:
+            raise error_about("the broker refused a metadata request", found.error_code)
+        if found.brokers:
+            self._peers.brokers = found.brokers
+            servers = (server.id for server in self._peers.bootstrap)
+            self._client.forget_except([*found.brokers, *servers])
+        return found
+
+    def node(self, broker_id: int) -> Node | None:
+        """The broker as of the newest description, if it is known."""
+        return self._peers.brokers.get(broker_id)
+
+    @property
+    def features(self) -> dict[str, int]:
+        """The features that the whole cluster supports (KIP-584), once a broker is connected."""
+        return dict(self._client.features.levels)
+
+    @property
+    def versions(self) -> dict[str, tuple[int, int]]:
+        """The versions of requests that a connected broker speaks."""
+        return self._client.versions()
+
+    # --- the task --------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        now = self._wakeup.turn()
+        late_at: float | None = None
+        while True:
+            if late_at is not None and now >= late_at:
+                await sockets_read(self._client.received)
+                self._client.poll(now)
+                now = self._wakeup.turn()  # the process may have been stopped meanwhile
+            self._take_completed(now)
+            due = self._requests.step(now)
+            late_at = self._client.next_timeout()
+            moments = (due, late_at, logs.tell_due())
+            first = min((moment for moment in moments if moment is not None), default=None)
+            now = await self._wakeup.wait(first, late_at if self._awaited else None)
+
+    def _take_completed(self, now: float) -> None:
+        for completion in self._client.take_completed():
+            self._requests.completed(completion, now)
+
+    def _take_response(self, now: float) -> None:
+        """Take a response in the callback that brought it."""
+        try:
+            self._take_completed(now)
+        except BaseException as error:
+            self._wakeup.fail(error)
+        else:
+            if not self._requests.quiet:
+                self._wakeup.wake()

@@ -1,0 +1,102 @@
+"""The connections of a client, made of its configuration."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from random import Random
+from typing import TYPE_CHECKING, NamedTuple
+
+from aioproducer.config import ProducerConfig
+from aioproducer.engine.client.environment import Environment
+from aioproducer.engine.client.wakeup import Wakeup
+from aioproducer.engine.metrics import ProducerMetrics
+from aioproducer.engine.network.client import NetworkClient
+from aioproducer.engine.network.connection import ConnectionSettings
+from aioproducer.engine.network.connection_states import ClientSettings
+from aioproducer.engine.network.resolve import canonical_names
+from aioproducer.engine.network.transport import SocketSettings
+from aioproducer.foundation.runtime.tasks import TaskOwner
+from aioproducer.foundation.version import __version__
+from aioproducer.model import BootstrapId, BootstrapServer
+
+if TYPE_CHECKING:  # a client without TLS and logins imports no part of them
+    from aioproducer.auth.mechanism import Mechanism
+    from aioproducer.auth.tls import TlsContexts
+
+
+def bootstrap_servers(addresses: Iterable[tuple[str, int]]) -> list[BootstrapServer]:
+    """The addresses of the option, each with an id of its own."""
+    return [
+        BootstrapServer(BootstrapId(f"-{number}"), host, port)
+        for number, (host, port) in enumerate(addresses, start=1)
+    ]
+
+
+async def resolved_bootstrap_servers(config: ProducerConfig) -> list[BootstrapServer]:
+    """The bootstrap servers, by their canonical names where ``client_dns_lookup`` asks for them."""
+    addresses: Iterable[tuple[str, int]] = config.bootstrap_servers
+    if config.client_dns_lookup == "resolve_canonical_bootstrap_servers_only":
+        addresses = await canonical_names(config.bootstrap_servers)
+    return bootstrap_servers(addresses)
+
+
+class Security(NamedTuple):
+    """The security of connections."""
+
+    tls: TlsContexts | None
+    mechanism: Mechanism | None
+    """Of the login; it has to be closed."""
+
+
+def security(config: ProducerConfig, environment: Environment) -> Security:
+    """TLS and the login. Without either, nothing that they need is imported."""
+    if config.security_protocol == "PLAINTEXT":
+        return Security(None, None)
+    from aioproducer.auth.configured import mechanism_of, tls_of
+
+    mechanism = mechanism_of(config, lambda: environment.wall_clock_ns() / 1e9)
+    return Security(tls_of(config), mechanism)
+
+
+def network_client(
+    config: ProducerConfig,
+    client_id: str,
+    environment: Environment,
+    random: Random,
+    owner: TaskOwner,
+    wakeup: Wakeup,
+    metrics: ProducerMetrics,
+    secured: Security,
+) -> NetworkClient:
+    """The client of the brokers, by the clock of ``wakeup``, which wakes what works for it."""
+    idle = config.connections_max_idle_ms
+    return environment.network(
+        ClientSettings(
+            connection=ConnectionSettings(
+                client_id=client_id,
+                software_version=__version__,
+                request_timeout=config.request_timeout_ms / 1000,
+                socket=SocketSettings(
+                    config.send_buffer_bytes,
+                    config.receive_buffer_bytes,
+                    secured.tls,
+                    process=os.getpid(),
+                    reached={},
+                ),
+                mechanism=secured.mechanism,
+            ),
+            max_in_flight=config.max_in_flight_requests_per_connection,
+            request_timeout=config.request_timeout_ms / 1000,
+            setup_timeout=config.socket_connection_setup_timeout_ms / 1000,
+            setup_timeout_max=config.socket_connection_setup_timeout_max_ms / 1000,
+            reconnect_backoff=config.reconnect_backoff_ms / 1000,
+            reconnect_backoff_max=config.reconnect_backoff_max_ms / 1000,
+            max_idle=float("inf") if idle < 0 else idle / 1000,
+        ),
+        owner,
+        wakeup.clock,
+        random,
+        wakeup.wake,
+        metrics,
+    )

@@ -1,0 +1,54 @@
+"""The environment of clients: clocks, random numbers, the network. Tests replace it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from random import Random
+from time import monotonic, time_ns
+from typing import Any, Final, NamedTuple
+
+from aioproducer.engine.client.wakeup import Wakeup
+from aioproducer.engine.interceptors import Interceptors
+from aioproducer.engine.network.client import NetworkClient
+from aioproducer.foundation.logs import ClientLog
+
+
+class Environment(NamedTuple):
+    """The parts of a producer, reader or admin that reach outside of it."""
+
+    clock: Callable[[], float] = monotonic
+    """Seconds, for every deadline and duration."""
+    wall_clock_ns: Callable[[], int] = time_ns
+    """Nanoseconds since the epoch, for timestamps of records and the expiry of tokens. The
+    compiled fast path reads the system's clock without calling this one."""
+    random: Callable[[], Random] = Random
+    """Makes the generator for backoffs and the choice of partitions."""
+    network: Callable[..., NetworkClient] = NetworkClient
+    """Makes the client of the brokers; it takes the arguments of :class:`NetworkClient`."""
+    wakeup: Callable[[Callable[[], float]], Wakeup] = Wakeup
+    """Makes the sleep of the sender, by ``clock``."""
+    interceptors: Callable[[Sequence[Any], ClientLog | None], Interceptors] = Interceptors
+    """Makes the chain of a producer's interceptors."""
+
+
+SYSTEM: Final = Environment()
+"""The machine's clocks, its random numbers and real brokers."""
+
+_CURRENT: Final = ContextVar("aioproducer.environment", default=SYSTEM)
+
+
+def current_environment() -> Environment:
+    """The environment of the clients that are made in the present context."""
+    return _CURRENT.get()
+
+
+@contextmanager
+def use_environment(environment: Environment) -> Iterator[None]:
+    """Give ``environment`` to the clients that are made inside of the block, and by its tasks."""
+    token = _CURRENT.set(environment)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)

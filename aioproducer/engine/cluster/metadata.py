@@ -1,0 +1,316 @@
+"""The schedule of metadata requests, their topics, and callers that wait for them. No I/O.
+
+Source: Kafka's ``Metadata`` and ``ProducerMetadata``. A partial update asks for topics that are
+new, unknown or out of date (KIP-526). A full update asks for all topics when the metadata is old,
+or when the brokers may have changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from aioproducer.engine.cluster.metadata_response import MetadataNews
+from aioproducer.engine.cluster.partial_updates import PartialUpdates
+from aioproducer.engine.cluster.snapshot import Cluster, ClusterView, PartitionLeader, TopicInfo
+from aioproducer.engine.cluster.waiters import TopicFuture, TopicWaiters
+from aioproducer.errors import Disposition, KafkaError, ProducerError
+from aioproducer.foundation.backoff import ExponentialBackoff
+from aioproducer.model import (
+    BootstrapServer,
+    Node,
+    NodeId,
+    PartitionInfo,
+    Peer,
+    TopicPartition,
+)
+
+
+class Asked(NamedTuple):
+    """The topics that a request asks for."""
+
+    topics: frozenset[str]
+    full: bool
+    """True if these are all topics in use."""
+
+
+class Metadata:
+    """The state of the cluster, and the schedule of refreshes. Times are the clock's seconds.
+
+    ``max_age``: refresh all that is so old; ``max_idle``: forget a topic not used for so long.
+    """
+
+    def __init__(
+        self,
+        bootstrap: Sequence[BootstrapServer],
+        *,
+        max_age: float,
+        max_idle: float,
+        backoff: ExponentialBackoff,
+        rebootstrap_after: float | None,
+    ) -> None:
+        self.bootstrap = tuple(bootstrap)
+        self.last_update: float | None = None
+        """The time of the cluster's last answer; None: never."""
+        self.last_full_update: float | None = None
+        """The time of its last answer for all topics at once; None: never."""
+        self.cluster_id: str | None = None
+        """The id of the cluster, once it is known."""
+        self.errors: dict[str, KafkaError] = {}
+        """The errors that the last answers gave for topics instead of their partitions."""
+        self._cluster = Cluster({})
+        self.snapshot: ClusterView = self._cluster
+        """The cluster as far as it is known now."""
+        self._max_age = max_age
+        self._max_idle = max_idle
+        self._backoff = backoff
+        self._rebootstrap_after = rebootstrap_after
+        self._last_used: dict[str, float] = {}
+        self._partial = PartialUpdates(backoff)
+        self._awaited = TopicWaiters[TopicInfo]()
+        self._details_awaited = TopicWaiters[tuple[PartitionInfo, ...]]()
+        self._wanted = False
+        self._failures = 0
+        self._not_before = 0.0
+        self._asked: Asked | None = None
+        self._open: set[str] = set()
+        """The topics whose answer is awaited."""
+        self._trying_since: float | None = None
+
+    def set_bootstrap(self, servers: Sequence[BootstrapServer]) -> None:
+        """Use other bootstrap servers from now on."""
+        self.bootstrap = tuple(servers)
+
+    @property
+    def peers(self) -> Collection[Peer]:
+        """The peers to ask what any broker can answer: the brokers, or bootstrap servers before."""
+        return self.snapshot.brokers.values() or self.bootstrap
+
+    def describe(self, node: NodeId) -> str:
+        """A broker or bootstrap server for messages, with its address if that is known."""
+        if isinstance(node, int):
+            return str(self.snapshot.brokers.get(node, f"broker {node}"))
+        found = (str(server) for server in self.bootstrap if server.id == node)
+        return next(found, "a bootstrap server")
+
+    # --- topics ----------------------------------------------------------------------------
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The topics in use."""
+        return frozenset(self._last_used)
+
+    def use(self, topic: str, now: float) -> None:
+        """``topic`` is being written to; a new one is asked for as soon as possible."""
+        if topic not in self._last_used:
+            self._partial.request(topic, new=True)
+        self._last_used[topic] = now
+
+    @property
+    def topic_count(self) -> int:
+        """The number of topics in use."""
+        return len(self._last_used)
+
+    def idle_topics(self, now: float) -> frozenset[str]:
+        """The topics that nobody has used for ``metadata_max_idle_ms``."""
+        return frozenset(
+            topic
+            for topic, used in self._last_used.items()
+            if now - used >= self._max_idle
+            and topic not in self._awaited.topics
+            and topic not in self._details_awaited.topics
+        )
+
+    def forget(self, topics: frozenset[str]) -> None:
+        """Ask for ``topics`` no longer."""
+        for topic in topics:
+            self._last_used.pop(topic, None)
+            self.errors.pop(topic, None)
+        self._partial.forget(topics)
+        self._cluster.forget(topics)
+
+    def seek(self, topic: str, now: float) -> None:
+        """Request ``topic`` for a caller that needs it, unless a response is awaited."""
+        self.use(topic, now)
+        if topic not in self._open:
+            self._partial.request(topic)
+
+    def wait_for(self, topic: str, future: TopicFuture[TopicInfo], now: float) -> None:
+        """Ask for ``topic``, and give ``future`` its state or its error."""
+        self.seek(topic, now)
+        self._awaited.add(topic, future)
+
+    def wait_no_longer(self, topic: str, future: TopicFuture[TopicInfo]) -> None:
+        """Forget ``future``, which has its result, or whose caller gave up."""
+        self._awaited.discard(topic, future)
+
+    @property
+    def detailed(self) -> Collection[str]:
+        """The topics of which somebody wants to know the replicas."""
+        return self._details_awaited.topics
+
+    def wait_for_details(
+        self, topic: str, future: TopicFuture[tuple[PartitionInfo, ...]], now: float
+    ) -> None:
+        """Ask for ``topic``, known or not, and give ``future`` its details or its error."""
+        self.use(topic, now)
+        self.request_update(topic)
+        self._details_awaited.add(topic, future)
+
+    def wait_for_details_no_longer(
+        self, topic: str, future: TopicFuture[tuple[PartitionInfo, ...]]
+    ) -> None:
+        """Forget ``future``, which has its result, or whose caller gave up."""
+        self._details_awaited.discard(topic, future)
+
+    def tell_waiting(self, error: ProducerError) -> None:
+        """Give ``error`` to every future that waits for a topic."""
+        self._awaited.close(error)
+        self._details_awaited.close(error)
+
+    # --- refreshing ------------------------------------------------------------------------
+
+    def request_update(self, topic: str | None = None) -> None:
+        """Request an update as soon as the backoff allows, because metadata is out of date.
+
+        ``topic``: a partial update for it; None: a full update.
+        """
+        if topic is None:
+            self._wanted = True
+        else:
+            self._partial.request(topic)
+
+    @property
+    def has_requests(self) -> bool:
+        """True if a full or a partial update was requested, and none of it is under way."""
+        return self._wanted or bool(self._partial.new or self._partial.again)
+
+    def next_refresh(self, now: float) -> float | None:
+        """The time of the next request; None while one is under way or nobody needs one."""
+        if self._asked is not None or not self._last_used:
+            return None
+        due = self._not_before
+        if not self._wanted and self.last_full_update is not None:
+            due = max(self.last_full_update + self._max_age, due)
+        partial = self._partial.due(self._not_before)
+        return due if partial is None else min(due, partial)
+
+    def is_full_refresh_due(self, now: float) -> bool:
+        """True if the next request is a full update."""
+        return (
+            self._wanted
+            or self.last_full_update is None
+            or now - self.last_full_update >= self._max_age
+        )
+
+    def start(self, now: float) -> Asked:
+        """Begin a request that leaves now; returns the topics it asks for."""
+        full = self.is_full_refresh_due(now)
+        if full:
+            self._partial.take_all()
+            self._wanted = False
+            self._asked = Asked(self.topics, full)
+        else:
+            self._asked = Asked(self._partial.take(now, self._not_before), full)
+        self._open = set(self._asked.topics)
+        if self._trying_since is None:
+            self._trying_since = now
+        return self._asked
+
+    def update(
+        self,
+        news: MetadataNews,
+        asked: Asked,
+        now: float,
+        lacks: Callable[[str], bool] = lambda topic: False,
+    ) -> Iterator[TopicInfo | None]:
+        """Take a broker's answer topic by topic: what is new of each, or None.
+
+        The answer is taken when the last of them was. ``lacks``, called after that step,
+        returns True if a topic that the broker knows lacks something that is wanted of it.
+        """
+        self._trying_since = None
+        self.last_update = now
+        useful = bool(news.brokers)  # else the broker has just started
+        if useful:
+            self._cluster.take_brokers(news.brokers)
+            self.cluster_id = news.cluster_id or self.cluster_id
+        for name in sorted(asked.topics):
+            info = news.topics.get(name) if useful and name in self._last_used else None
+            changed = None if info is None else self._cluster.take_topic(info)
+            self._take_error(name, news.errors.get(name))
+            if info is not None:
+                self._awaited.tell(name, self._cluster.topics[name])
+            yield changed
+            self._open.discard(name)
+            refused = name in news.errors and self.is_refused(name)
+            if name not in self._last_used or refused:
+                self._partial.found(name)
+            elif info is None or name in news.stale or lacks(name):
+                self._partial.missed(name, now)
+            else:
+                self._partial.found(name)
+        for name, details in news.details.items():
+            self._details_awaited.tell(name, details)
+        self._asked = None
+        self._failures = 0 if useful else self._failures + 1
+        self._not_before = now + self._backoff.delay(max(self._failures, 1))
+        if asked.full and useful:
+            self.last_full_update = now
+        elif asked.full:
+            self._wanted = True
+
+    def _take_error(self, topic: str, error: KafkaError | None) -> None:
+        if error is None:
+            self.errors.pop(topic, None)
+            return
+        self.errors[topic] = error
+        if self.is_refused(topic):
+            self._awaited.tell(topic, error)
+            self._details_awaited.tell(topic, error)
+
+    def failed(self, now: float) -> None:
+        """The request got no usable response; retry it after a backoff."""
+        self._unanswered()
+        self._failures += 1
+        self._not_before = now + self._backoff.delay(self._failures)
+
+    def _unanswered(self) -> None:
+        if self._asked is not None and self._asked.full:
+            self._wanted = True
+        self._asked = None
+        self._open.clear()
+        self._partial.unanswered()
+
+    def is_refused(self, topic: str) -> bool:
+        """True if waiting for ``topic`` does not help: its callers get its error at once."""
+        error = self.errors.get(topic)
+        return error is not None and error.disposition is Disposition.TOPIC_REFUSED
+
+    def take_hints(
+        self, leaders: Mapping[TopicPartition, PartitionLeader], nodes: Mapping[int, Node]
+    ) -> None:
+        """Use the leaders that a produce response named (KIP-951)."""
+        self._cluster.take_hints(leaders, nodes)
+
+    # --- the cluster is gone ---------------------------------------------------------------
+
+    def rebootstrap_due(self, now: float) -> bool:
+        """True if no broker has answered for ``metadata_recovery_rebootstrap_trigger_ms``."""
+        return (
+            self._rebootstrap_after is not None
+            and self._trying_since is not None
+            and now - self._trying_since >= self._rebootstrap_after
+        )
+
+    @property
+    def may_rebootstrap(self) -> bool:
+        """True if the bootstrap servers may be tried again (KIP-899, KIP-1102)."""
+        return self._rebootstrap_after is not None and bool(self.snapshot.brokers)
+
+    def rebootstrap(self, now: float) -> None:
+        """Start again from the bootstrap servers; topics and leaders stay until they answer."""
+        self._unanswered()
+        self._cluster.take_brokers({})
+        self._trying_since = now
+        self._wanted = True

@@ -1,0 +1,282 @@
+"""Columns of Arrow matched with a message of Protocol Buffers, by the names of its fields.
+
+A descriptor is used here alone: the plan has what the encoders need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from aioproducer.engine.columnar.arrow_types import (
+    UNITS,
+    Kind,
+    duplicate_names,
+    integer_range,
+    kind_of,
+    plain_type,
+    ticks,
+)
+from aioproducer.engine.columnar.json_plan import wide_decimal
+from aioproducer.engine.columnar.plan import Node, Write
+from aioproducer.engine.columnar.protobuf_wire import WireType, tag, varint
+from aioproducer.engine.records.arrow_output import imported_pyarrow
+from aioproducer.errors import ColumnError
+
+TIMESTAMP: Final = "google.protobuf.Timestamp"
+_TYPES: Final = [
+    "",
+    "double",
+    "float",
+    "int64",
+    "uint64",
+    "int32",
+    "fixed64",
+    "fixed32",
+    "bool",
+    "string",
+    "group",
+    "message",
+    "bytes",
+    "uint32",
+    "enum",
+    "sfixed32",
+    "sfixed64",
+    "sint32",
+    "sint64",
+]
+"""The names by their numbers. Source: ``FieldDescriptorProto.Type``."""
+_INTEGERS: Final = {
+    "int32": (Write.INTEGER, -(2**31), 2**31),
+    "sint32": (Write.ZIGZAG, -(2**31), 2**31),
+    "sfixed32": (Write.FIXED_32, -(2**31), 2**31),
+    "uint32": (Write.INTEGER, 0, 2**32),
+    "fixed32": (Write.FIXED_32, 0, 2**32),
+    "int64": (Write.INTEGER, -(2**63), 2**63),
+    "sint64": (Write.ZIGZAG, -(2**63), 2**63),
+    "sfixed64": (Write.FIXED_64, -(2**63), 2**63),
+    "uint64": (Write.INTEGER, 0, 2**64),
+    "fixed64": (Write.FIXED_64, 0, 2**64),
+    "enum": (Write.INTEGER, -(2**31), 2**31),
+}
+_WIRE_TYPES: Final = {
+    "double": WireType.EIGHT_BYTES,
+    "float": WireType.FOUR_BYTES,
+    "fixed64": WireType.EIGHT_BYTES,
+    "sfixed64": WireType.EIGHT_BYTES,
+    "fixed32": WireType.FOUR_BYTES,
+    "sfixed32": WireType.FOUR_BYTES,
+    "string": WireType.SIZED,
+    "bytes": WireType.SIZED,
+    "message": WireType.SIZED,
+}
+
+
+def protobuf_plan(kind: Any, message: Any, path: str) -> Node:
+    """The plan for a struct column as ``message``, a descriptor.
+
+    Raises ColumnError, which names the column, if some of its values can't be in its field.
+    """
+    if kind_of(kind) is not Kind.STRUCT:
+        raise ColumnError(
+            f"the column {path!r} is of type {kind}; the message {message.full_name} wants a struct"
+        )
+    return _message(plain_type(kind), message, path)
+
+
+def _message(kind: Any, message: Any, path: str) -> Node:
+    if repeated := duplicate_names(kind):
+        raise ColumnError(f"the column {path!r} has more than one field {repeated[0]!r}")
+    fields = {field.name: field for field in message.fields}
+    taken: dict[str, str] = {}
+    children = []
+    for member in kind:
+        inner = f"{path}.{member.name}"
+        field = fields.pop(member.name, None)
+        if field is None:
+            names = ", ".join(sorted(each.name for each in message.fields)) or "none"
+            raise ColumnError(
+                f"the message {message.full_name} has no field for the column {inner!r}; it has "
+                f"{names}"
+            )
+        choice = field.containing_oneof
+        if choice is not None and len(choice.fields) > 1 and choice.name in taken:
+            raise ColumnError(
+                f"the columns '{path}.{taken[choice.name]}' and {inner!r} are of the same oneof, "
+                f"{choice.name!r}, which has one of them at most"
+            )
+        if choice is not None:
+            taken[choice.name] = member.name
+        children.append((field.number, _field(member.type, field, inner)))
+    for field in fields.values():
+        if is_required(field):
+            raise ColumnError(
+                f"the message {message.full_name} needs the field {field.name!r}; the column "
+                f"{path!r} lacks it"
+            )
+    in_order = tuple(node for _, node in sorted(children, key=lambda each: each[0]))
+    return Node(Write.RECORD, path, children=in_order)
+
+
+def _field(kind: Any, field: Any, path: str) -> Node:
+    """A member of a message: a null is left out."""
+    null = None if is_required(field) else b""
+    if kind_of(kind) is Kind.NULL and null is not None:
+        return Node(Write.CONSTANT, path, field.name)
+    is_map = field.message_type is not None and field.message_type.GetOptions().map_entry
+    if is_map or is_repeated(field):
+        wanted = Kind.MAP if is_map else Kind.LIST
+        if kind_of(kind) is not wanted:
+            raise _no_match(kind, field, path)
+        node = (_map if is_map else _list)(plain_type(kind), field, path)
+        return replace(node, name=field.name, null=b"")
+    node = replace(_value(kind, field, path), name=field.name, null=null)
+    if field.has_presence or node.write in (Write.RECORD, Write.TIMESTAMP):
+        return node
+    return replace(node, leaves_out_default=True)
+
+
+def _list(kind: Any, field: Any, path: str) -> Node:
+    item = _value(kind.value_type, field, f"{path}[]")
+    if not field.is_packed:
+        return Node(Write.ARRAY, path, children=(item,))
+    before = tag(field.number, WireType.SIZED)
+    return Node(Write.PACKED, path, children=(replace(item, before=b""),), before=before)
+
+
+def _map(kind: Any, field: Any, path: str) -> Node:
+    fields = field.message_type.fields_by_name
+    key = _value(kind.key_type, fields["key"], f"{path}.key")
+    item = _value(kind.item_type, fields["value"], f"{path}.value")
+    before = tag(field.number, WireType.SIZED)
+    return Node(Write.MAP, path, children=(key, item), before=before)
+
+
+def _value(kind: Any, field: Any, path: str) -> Node:
+    """One value behind its tag."""
+    name = _TYPES[field.type]
+    match = _MATCHES.get(kind_of(kind))
+    node = match(plain_type(kind), field, name, path) if match else None
+    if node is None:
+        raise _no_match(kind, field, path)
+    return replace(node, before=tag(field.number, _WIRE_TYPES.get(name, WireType.VARINT)))
+
+
+def _no_match(kind: Any, field: Any, path: str) -> ColumnError:
+    name = _TYPES[field.type]
+    if name in ("message", "enum"):
+        name = (field.message_type or field.enum_type).full_name
+    repeated = "repeated " if is_repeated(field) else ""
+    return ColumnError(
+        f"the column {path!r} is of type {kind}, the message's field {repeated}{name}"
+    )
+
+
+def is_repeated(field: Any) -> bool:
+    """Older packages have ``label`` alone, newer ones no ``label``."""
+    found = getattr(field, "is_repeated", None)
+    return bool(field.label == field.LABEL_REPEATED if found is None else found)
+
+
+def is_required(field: Any) -> bool:
+    """Newer packages have ``is_required``, older ones ``label`` alone."""
+    found = getattr(field, "is_required", None)
+    return bool(field.label == field.LABEL_REQUIRED if found is None else found)
+
+
+def _boolean(kind: Any, field: Any, name: str, path: str) -> Node | None:
+    return Node(Write.BOOLEAN, path, storage=kind) if name == "bool" else None
+
+
+def _integer(kind: Any, field: Any, name: str, path: str) -> Node | None:
+    write, least, behind = _INTEGERS.get(name, (Write.INTEGER, 0, 0))
+    first, last = integer_range(kind)
+    return Node(write, path, storage=kind) if least <= first and last < behind else None
+
+
+def _float(kind: Any, field: Any, name: str, path: str) -> Node | None:
+    if name == "float":
+        return Node(Write.FLOAT, path, storage=kind)
+    return _double(imported_pyarrow().float64(), field, name, path)
+
+
+def _double(kind: Any, field: Any, name: str, path: str) -> Node | None:
+    return Node(Write.DOUBLE, path, storage=kind) if name == "double" else None
+
+
+def _text(kind: Any, field: Any, name: str, path: str) -> Node | None:
+    if name == "enum":
+        symbols = [
+            part
+            for each in field.enum_type.values
+            for part in (each.name.encode(), varint(each.number))
+        ]
+        return Node(Write.ENUM, path, storage=kind, symbols=tuple(symbols))
+    if name == "string":
+        return Node(Write.TEXT, path, storage=kind)
+    return _binary(kind, field, name, path)
+
+
+def _binary(kind: Any, field: Any, name: str, path: str) -> Node | None:
+    return Node(Write.BINARY, path, storage=kind) if name == "bytes" else None
+
+
+def _uuid(kind: Any, field: Any, name: str, path: str) -> Node | None:
+    if name == "string":
+        return Node(Write.UUID, path, storage=kind)
+    return _binary(kind, field, name, path)
+
+
+def _decimal(kind: Any, field: Any, name: str, path: str) -> Node | None:
+    if name != "string":
+        return None
+    return Node(Write.DECIMAL, path, storage=wide_decimal(kind), width=kind.scale)
+
+
+def _date(kind: Any, field: Any, name: str, path: str) -> Node | None:
+    """The days since 1970-01-01."""
+    divide = 1 if kind == imported_pyarrow().date32() else 86_400_000
+    if name in ("int32", "int64"):
+        return Node(Write.INTEGER, path, storage=kind, divide=divide)
+    return None
+
+
+def _micros(kind: Any, field: Any, name: str, path: str) -> Node | None:
+    if name != "int64":
+        return None
+    given, wanted = ticks(kind), UNITS["us"]
+    multiply, divide = max(wanted // given, 1), max(given // wanted, 1)
+    return Node(Write.INTEGER, path, storage=kind, multiply=multiply, divide=divide)
+
+
+def _timestamp(kind: Any, field: Any, name: str, path: str) -> Node | None:
+    """An instant is Google's Timestamp; without a time zone, microseconds on the local clock."""
+    if kind.tz is None:
+        return _micros(kind, field, name, path)
+    if name != "message" or field.message_type.full_name != TIMESTAMP:
+        return None
+    return Node(Write.TIMESTAMP, path, storage=kind, divide=ticks(kind))
+
+
+def _struct(kind: Any, field: Any, name: str, path: str) -> Node | None:
+    if name != "message" or field.message_type.full_name == TIMESTAMP:
+        return None
+    return _message(kind, field.message_type, path)
+
+
+_MATCHES: Final[dict[Kind, Callable[[Any, Any, str, str], Node | None]]] = {
+    Kind.BOOLEAN: _boolean,
+    Kind.INTEGER: _integer,
+    Kind.FLOAT: _float,
+    Kind.DOUBLE: _double,
+    Kind.TEXT: _text,
+    Kind.BINARY: _binary,
+    Kind.FIXED: _binary,
+    Kind.UUID: _uuid,
+    Kind.DECIMAL: _decimal,
+    Kind.DATE: _date,
+    Kind.TIME: _micros,
+    Kind.TIMESTAMP: _timestamp,
+    Kind.STRUCT: _struct,
+}

@@ -1,0 +1,163 @@
+"""The requests of :meth:`Producer.check`, which finds out if a producer can write."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from aioproducer.engine.client.describe_request import (
+    ClusterDescription,
+    DescribeRequest,
+    TopicDescription,
+)
+from aioproducer.engine.core.arguments import checked_topic
+from aioproducer.engine.core.cluster_queries import ClusterQueries
+from aioproducer.engine.sender.transaction_codec import TransactionRequest
+from aioproducer.engine.transactions.requests import Coordinator, CoordinatorType, FindCoordinator
+from aioproducer.errors import (
+    BootstrapError,
+    InvalidTopicError,
+    KafkaError,
+    LeaderNotAvailableError,
+    ProducerError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+    error_about,
+    explain,
+    kafka_error,
+)
+from aioproducer.foundation.runtime.patience import PatientTimeout
+from aioproducer.foundation.wording import duration
+from aioproducer.model import Node, TransactionHandle
+
+__all__ = ["ClusterCheck", "TopicCheck", "check"]
+
+_PAUSE: Final = 0.1
+"""Seconds before a request is repeated, when the response names a temporary problem."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicCheck:
+    """A topic that can be written to."""
+
+    partitions: int
+    may_write: bool | None
+    """True if the cluster lets this principal write; None: the broker is too old."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterCheck:
+    """The result of a check."""
+
+    cluster_id: str | None
+    brokers: tuple[Node, ...]
+    features: Mapping[str, int]
+    """The levels that the cluster has agreed on, such as ``metadata.version`` (KIP-584)."""
+    versions: Mapping[str, tuple[int, int]]
+    """The lowest and highest version of each request (``PRODUCE``, …) at the responding broker."""
+    topics: Mapping[str, TopicCheck]
+    coordinator: Node | None
+    """The broker that coordinates the transactional id, if one was named."""
+
+
+async def check(
+    cluster: ClusterQueries, topics: Iterable[str], transactional_id: str | None, timeout: float
+) -> ClusterCheck:
+    """Ask any broker about the cluster, connect to the leaders of ``topics``, find the coordinator.
+
+    Raises:
+        BootstrapError: the timeout is over; the message has each broker's reason.
+        ProducerError: the problem that the check has found.
+    """
+    if isinstance(topics, str):
+        raise InvalidTopicError(f"topics is the list of names, not one: [{topics!r}]")
+    named = tuple(dict.fromkeys(checked_topic(topic) for topic in topics))
+    doing, passing = "the cluster", None
+    try:
+        async with PatientTimeout(timeout):
+            while True:
+                found: ClusterDescription = await cluster.request(DescribeRequest(named))
+                passing = _check_found(found)
+                if passing is None:
+                    break
+                await asyncio.sleep(_PAUSE)
+            for leader in _leaders(found):
+                doing = str(leader)
+                await cluster.request(DescribeRequest(()), leader)
+            coordinator = None
+            if transactional_id is not None:
+                doing = f"the coordinator of transactional id {transactional_id!r}"
+                coordinator = await _coordinator(cluster, transactional_id)
+                doing = str(coordinator)
+                await cluster.request(DescribeRequest(()), coordinator)
+    except TimeoutError as error:
+        if isinstance(error, ProducerError):
+            raise
+        if passing is not None:
+            raise passing from None
+        raise BootstrapError(
+            f"check() did not reach {doing} within {duration(timeout)}. Check bootstrap_servers "
+            f"and security_protocol. {cluster.why_no_answer()}"
+        ) from None
+    return ClusterCheck(
+        found.cluster_id,
+        tuple(found.brokers.values()),
+        dict(cluster.features),
+        dict(cluster.versions),
+        {
+            name: TopicCheck(len(topic.partitions), topic.may_write)
+            for name, topic in found.topics.items()
+        },
+        coordinator,
+    )
+
+
+def _check_found(found: ClusterDescription) -> KafkaError | None:
+    """A temporary error, if there is one; raises any other error."""
+    if found.error_code:
+        raise kafka_error(found.error_code, explain(found.error_code))
+    errors = [_check_topic(name, topic, found) for name, topic in found.topics.items()]
+    return next((error for error in errors if error is not None), None)
+
+
+def _leaders(found: ClusterDescription) -> list[Node]:
+    leaders = {part.leader for topic in found.topics.values() for part in topic.partitions}
+    return [node for node in found.brokers.values() if node.id in leaders]
+
+
+def _check_topic(
+    name: str, topic: TopicDescription, found: ClusterDescription
+) -> KafkaError | None:
+    if topic.error_code:
+        error = error_about(f"topic {name!r}", topic.error_code)
+        if error.retriable and not isinstance(error, UnknownTopicOrPartitionError):
+            return error
+        raise error
+    if any(each.leader not in found.brokers for each in topic.partitions):
+        return LeaderNotAvailableError(
+            f"topic {name!r} has partitions without a leader: check that all brokers are up"
+        )
+    if topic.may_write is False:
+        raise TopicAuthorizationFailedError(
+            f"topic {name!r}: the principal may describe it and not write to it; "
+            "grant it WRITE on the topic"
+        )
+    return None
+
+
+async def _coordinator(cluster: ClusterQueries, transactional_id: str) -> Node:
+    find = FindCoordinator(Coordinator(CoordinatorType.TRANSACTION, transactional_id))
+    request = TransactionRequest(find, TransactionHandle(transactional_id, -1, -1, 2), 0)
+    while True:
+        answer = await cluster.request(request)
+        if not answer.error_code and answer.node is not None:
+            return answer.node  # type: ignore[no-any-return]
+        error: KafkaError = kafka_error(
+            answer.error_code,
+            f"transactional id {transactional_id!r}: {explain(answer.error_code)}",
+        )
+        if not error.retriable:
+            raise error
+        await asyncio.sleep(_PAUSE)

@@ -1,0 +1,356 @@
+"""The running parts of a producer: their start, their end, and the undelivered records."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import ExitStack
+from typing import Any, Final
+
+from aioproducer.config import ProducerConfig
+from aioproducer.engine.accumulator import PendingRecord, SerializedRecord, Unserialized
+from aioproducer.engine.client.connections import resolved_bootstrap_servers
+from aioproducer.engine.client.environment import Environment
+from aioproducer.engine.core.cluster_queries import ClusterQueries
+from aioproducer.engine.core.hooks import Hooks
+from aioproducer.engine.core.parts import Parts
+from aioproducer.engine.metrics import Latencies, MetricsSnapshot
+from aioproducer.engine.observer import ObserverSlot
+from aioproducer.engine.records.acceleration import RecordsBuilder
+from aioproducer.engine.sender.drain import drain
+from aioproducer.errors import ProducerClosedError, ProducerError, ProducerTimeoutError
+from aioproducer.foundation.backoff import ExponentialBackoff
+from aioproducer.foundation.logs import ClientLog
+from aioproducer.foundation.runtime.patience import PatientTimeout
+from aioproducer.foundation.runtime.tasks import TaskOwner
+from aioproducer.foundation.wording import counted, duration
+from aioproducer.model import TransactionHandle
+
+_SECONDS_PER_BATCHED_RECORD: Final = 1e-6
+_SECONDS_PER_PENDING_RECORD: Final = 5e-6
+"""Seconds to fail one record on a slow machine, for records in batches and pending ones."""
+
+_LEAST_TO_END: Final = 1.0
+"""Seconds in which cancelled tasks end, whatever the timeout of ``close()`` is."""
+
+_LEFT_BEHIND: Final = (
+    "the producer was closed before the transaction had ended; what became of it is not known here."
+    " The coordinator aborts what is open after transaction_timeout_ms, or when a producer with the"
+    " same transactional_id starts"
+)
+
+
+class Engine:
+    """All parts below :class:`ProducerCore`, from the producer's start to its close.
+
+    ``joined``: another producer's transaction.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        client_id: str,
+        hooks: Hooks,
+        on_death: Callable[[BaseException], None],
+        environment: Environment,
+        joined: TransactionHandle | None,
+        observed: ObserverSlot,
+        log: ClientLog,
+    ) -> None:
+        self._config = config
+        self._owner = TaskOwner(on_death, log)
+        self.parts = parts = Parts(
+            config,
+            client_id,
+            hooks,
+            joined,
+            environment,
+            self._owner,
+            observed,
+            self.snapshot_metrics,
+        )
+        self.accumulator = parts.accumulator
+        self.outcomes = parts.accumulator.outcomes
+        """Delivered and failed records."""
+        self.transactions = parts.transactions
+        self.clock = parts.wakeup.clock
+        """The clock of every deadline that the producer sets itself."""
+        self.queries = ClusterQueries(parts, self.clock)
+        self._client = parts.client
+        self._metadata = parts.metadata
+        self._metrics = parts.metrics
+        self._sender = parts.sender
+        self._wakeup = parts.wakeup
+        self._waiters = parts.accumulator.waiters
+        self._pending = parts.accumulator.pending
+        self._routes = parts.accumulator.routes
+        self._failures = parts.failures
+        self._sender_task: asyncio.Task[None] | None = None
+        self._closing_now: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    # --- life ------------------------------------------------------------------------------
+
+    async def resolve_bootstrap(self) -> None:
+        """Replace the bootstrap servers by their canonical names where the option asks for it."""
+        self._metadata.set_bootstrap(await resolved_bootstrap_servers(self._config))
+
+    def start(self) -> None:
+        """Run the sender on the running loop."""
+        self._sender_task = self._owner.start(self._sender.run(), name="aioproducer-sender")
+
+    def enqueue(
+        self,
+        record: SerializedRecord,
+        now: float,
+        deadline: float,
+        caller: object,
+        *,
+        over_capacity: bool,
+        unserialized: Unserialized | None = None,
+    ) -> PendingRecord:
+        """Let a record of ``caller`` wait for its bytes, its topic, its partition or memory.
+
+        See :meth:`RecordAccumulator.enqueue`, also for its errors.
+        """
+        pending = self.accumulator.enqueue(
+            record,
+            now,
+            deadline,
+            caller=caller,
+            over_capacity=over_capacity,
+            unserialized=unserialized,
+        )
+        if pending.awaits_metadata or not self.accumulator.knows(record.topic):
+            self._metadata.seek(record.topic, now)
+        self._wakeup.wake()
+        return pending
+
+    def send_encoded(
+        self,
+        topic: str,
+        partition: int,
+        encoded: RecordsBuilder,
+        tokens: list[Any],
+        sent_ns: int,
+    ) -> bool:
+        """Send a caller's records as one batch; False: none of them is sent.
+
+        See :meth:`BatchQueue.add_encoded`.
+        """
+        if self.transactions is not None:
+            self.transactions.check_open()
+        batches = self.accumulator.batches
+        batch = batches.add_encoded(topic, partition, encoded, tokens, sent_ns, self.clock())
+        if batch is None:
+            return False
+        self._routes.last = batch.builder
+        self._waiters.look_at(batch.partition.leader)
+        self._wakeup.wake()
+        return True
+
+    def seek_awaited(self, topic: str) -> None:
+        """Request the metadata of ``topic`` if records wait for it."""
+        if self._pending.is_awaited(topic):
+            self._metadata.seek(topic, self.clock())
+            self._wakeup.wake()
+
+    def start_task(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
+        """Run ``coroutine`` until the producer is closed."""
+        self._owner.start(coroutine, name=name)
+
+    def backoff(self) -> ExponentialBackoff:
+        """The delays of ``retry_backoff_ms`` and ``retry_backoff_max_ms``."""
+        return self.parts.backoff()
+
+    async def drain(self, caller: object) -> None:
+        """Wait for memory, in turn; ``caller``, a task, sends more afterwards."""
+        await drain(self._waiters, caller, self.clock)
+
+    def turn(self, caller: object) -> asyncio.Future[None] | None:
+        """A future for when ``caller``, a thread, may send more; None: now."""
+        turn: asyncio.Future[None] | None = self._waiters.turn(caller, self.clock(), patient=True)
+        return turn
+
+    async def flush(self, timeout: float | None) -> None:
+        """Wait for the outcome of every record that is here now.
+
+        Raises:
+            ProducerTimeoutError: ``timeout`` seconds are over; the records are still sent.
+        """
+        accumulator, loop = self.accumulator, asyncio.get_running_loop()
+        future, began = loop.create_future(), loop.time()
+        accumulator.flush(future)
+        try:
+            async with PatientTimeout(timeout, stops_count=True):
+                await future
+                await self._failed_records_handled()
+        except TimeoutError:
+            raise ProducerTimeoutError(
+                f"flush() gave up after {duration(loop.time() - began)}: "
+                f"{counted(len(accumulator.batches), 'batch')} and "
+                f"{counted(len(self._pending), 'pending record')} have no outcome yet"
+                f"{self._failed_records_left()}"
+            ) from None
+        finally:
+            accumulator.give_up_flush(future)
+            self._metrics.flushed(loop.time() - began, self.clock())
+
+    async def _failed_records_handled(self) -> None:
+        """Wait for the hook of failed records, ``delivery_timeout_ms`` at most."""
+        if self._failures is not None:
+            async with PatientTimeout(self._config.delivery_timeout_ms / 1000):
+                await self._failures.join()
+
+    def _failed_records_left(self) -> str:
+        left = 0 if self._failures is None else self._failures.left
+        return f", and on_failed has not handled {counted(left, 'failed record')}" if left else ""
+
+    def withdraw(self, record: PendingRecord) -> None:
+        """Take a cancelled record out, if it is still pending."""
+        self._pending.withdraw(record)
+        self._wakeup.wake()
+
+    def take_back_cancelled(self) -> None:
+        """Take out all pending records that were cancelled."""
+        self._pending.withdraw_cancelled()
+        self._wakeup.wake()
+
+    async def close(self, timeout: float, error: ProducerError) -> int:
+        """Deliver for ``timeout`` seconds, fail the rest with ``error``; returns their number."""
+        if self.transactions is not None:
+            self.transactions.leave()
+        self.accumulator.close()
+        end = self.clock() + timeout
+        try:
+            await self._deliver(timeout)
+            if self._config.acks == "0" and (barriers := self._client.barriers()):
+                left = min(end - self.clock(), self._config.request_timeout_ms / 1000)
+                await asyncio.wait(barriers, timeout=max(left, 0.0))
+            if self._sender_task is not None:
+                self._owner.cancel(self._sender_task)
+            self._client.close()
+        finally:
+            try:
+                undelivered = await self._fail_all(error)
+            finally:
+                if self.transactions is not None:
+                    self.transactions.close(ProducerClosedError(_LEFT_BEHIND))
+                closed = ProducerClosedError("the producer is closed; make a new Producer")
+                self._waiters.close(closed)
+                self._metadata.tell_waiting(closed)
+                self.parts.ad_hoc.close(closed)
+                if self.parts.telemetry is not None:
+                    self.parts.telemetry.close(closed)
+                self._client.close()
+                self.accumulator.close_memory()
+                if self._failures is not None:
+                    await self._failures.finish(end - self.clock(), self._closing_now)
+                # A user's prepare() may ignore its cancellation.
+                await self._owner.close(max(end - self.clock(), _LEAST_TO_END))
+                if self.parts.mechanism is not None:
+                    await self.parts.mechanism.close()
+                self.parts.compression_threads.shutdown(cancel_futures=True)
+        return undelivered
+
+    async def _deliver(self, timeout: float) -> None:
+        """Wait for the sender's end, but keep time to fail the rest: half of it at most."""
+        task, began = self._sender_task, self.clock()
+        while task is not None and not task.done() and not self._closing_now.done():
+            left = began + timeout - min(self._time_to_fail_all(timeout), timeout / 2)
+            left -= self.clock()
+            if left <= 0:
+                return
+            await asyncio.wait(
+                [task, self._closing_now], timeout=left, return_when=asyncio.FIRST_COMPLETED
+            )
+
+    def _time_to_fail_all(self, timeout: float) -> float:
+        """Seconds of ``timeout`` that it takes to fail all records without an outcome."""
+        batched = sum(batch.count for batch in self.accumulator.batches)
+        handling = 0.0 if self._failures is None else self._failures.time_to_finish(timeout)
+        return (
+            batched * _SECONDS_PER_BATCHED_RECORD
+            + len(self._pending) * _SECONDS_PER_PENDING_RECORD
+            + handling
+        )
+
+    def close_called(self) -> None:
+        """Note that the present task waits for the end of :meth:`close`."""
+        if self._failures is not None:
+            self._failures.closing()
+
+    def disown(self, error: ProducerError, *, runs_on: bool) -> None:
+        """Do nothing more in a forked child, where transactional calls raise ``error``.
+
+        ``runs_on``: the fork was in the event loop, so the child may run a copy of it.
+        """
+        if self.transactions is not None:
+            self.transactions.disown(error)
+        if runs_on:
+            self._owner.disown()
+
+    def close_now(self) -> None:
+        """End a :meth:`close` under way before its timeout."""
+        if not self._closing_now.done():
+            self._closing_now.set_result(None)
+
+    def break_down(self, error: ProducerError) -> None:
+        """Fail every waiting call and record with ``error``: a part has died."""
+        with ExitStack() as steps:  # each part gets the error, even if another part raises
+            steps.callback(self._client.close)
+            steps.callback(self.parts.compression_threads.shutdown, cancel_futures=True)
+            steps.callback(self._waiters.close, error)
+            steps.callback(self._metadata.tell_waiting, error)
+            steps.callback(self.parts.ad_hoc.close, error)
+            if self.parts.telemetry is not None:
+                steps.callback(self.parts.telemetry.close, error)
+            if self.transactions is not None:
+                steps.callback(self.transactions.close, error)
+            steps.callback(self.accumulator.fail_flushes, error)
+            steps.callback(self._fail_all_soon, error)
+            steps.callback(self.accumulator.close)
+
+    def _fail_all_soon(self, error: ProducerError) -> None:
+        """Fail every record; in a task if they are many, unless the event loop is ending."""
+        if self._sender_task is not None:
+            self._owner.cancel(self._sender_task)
+        loop_ends = isinstance(error.__cause__, asyncio.CancelledError)
+        for _ in self._sender.giving_up(error):
+            if not loop_ends:
+                break
+        if not self.accumulator.is_empty:
+            self._owner.start(self._fail_rest(error), name="aioproducer-failing")
+
+    async def _fail_rest(self, error: ProducerError) -> None:
+        await self._fail_all(error)
+
+    async def _fail_all(self, error: ProducerError) -> int:
+        """Fail every record in slices, or at once if cancelled; returns their number."""
+        failed = 0
+        try:
+            for count in self._sender.giving_up(error):
+                failed += count
+                await asyncio.sleep(0)
+        finally:
+            failed += self._sender.give_up(error)
+        return failed
+
+    def latencies(self) -> Latencies:
+        """The times of records since the start."""
+        return self._metrics.latencies(self.clock())
+
+    def snapshot_metrics(self) -> MetricsSnapshot:
+        """All metrics as they are now."""
+        now = self.clock()
+        updated = self._metadata.last_full_update
+        return self._metrics.snapshot(
+            now,
+            gauges={
+                "buffer-total-bytes": float(self._config.buffer_memory),
+                "buffer-available-bytes": float(self.accumulator.free_memory),
+                "requests-in-flight": float(self._client.total_in_flight()),
+                "metadata-age": float("nan") if updated is None else now - updated,
+                "waiting-threads": float(len(self._pending)),
+                "connection-count": float(self._client.connection_count()),
+            },
+        )

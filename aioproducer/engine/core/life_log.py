@@ -1,0 +1,64 @@
+"""The log lines about a producer's life: its start, its end, its death."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from aioproducer.config import ProducerConfig
+from aioproducer.engine.accumulator import TopicOutcomes
+from aioproducer.foundation import logs
+from aioproducer.foundation.version import __version__
+from aioproducer.foundation.wording import counted
+
+logger = logs.RoomLogger(__name__)
+
+
+class LifeLog:
+    """Writes the lines of one producer. ``clock``: seconds."""
+
+    def __init__(self, client_id: str, clock: Callable[[], float]) -> None:
+        self.lines = logs.ClientLog(client_id, clock)
+        """The log that the producer's tasks enter."""
+
+    def started(self, config: ProducerConfig) -> None:
+        """The parts run."""
+        brokers = ", ".join(f"{host}:{port}" for host, port in config.bootstrap_servers)
+        with logs.entered(self.lines):
+            logger.info(
+                "Started: aioproducer %s, bootstrap servers %s, %s, acks=%s",
+                __version__,
+                brokers,
+                config.security_protocol,
+                config.acks,
+                version=__version__,
+                bootstrap_servers=brokers,
+                transactional_id=config.transactional_id,
+            )
+
+    def closed(self, outcomes: TopicOutcomes, undelivered: int) -> None:
+        """All parts have ended; ``undelivered`` records were given up."""
+        with logs.entered(self.lines):
+            logs.tell_due(all_of_them=True)
+            if undelivered:
+                logger.error(
+                    "The producer was closed with %s undelivered",
+                    counted(undelivered, "record"),
+                    records=undelivered,
+                )
+            logger.info(
+                "Closed: %s delivered, %d failed",
+                counted(outcomes.delivered_records, "record"),
+                outcomes.failed_records,
+                delivered=outcomes.delivered_records,
+                failed=outcomes.failed_records,
+            )
+
+    def broken(self, error: BaseException, cause: BaseException) -> None:
+        """A part has died of ``cause``."""
+        with logs.entered(self.lines):
+            logger.error("%s", error, exc_info=cause, error=error)
+
+    def no_observer(self, factory: object, error: Exception) -> None:
+        """The ``factory`` of observers has failed."""
+        with logs.entered(self.lines):
+            logger.error("%r made no observer", factory, exc_info=error, error=error)

@@ -1,0 +1,131 @@
+"""The states of a producer, and the error of a call in a wrong state, loop or process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Coroutine
+from typing import Any, NoReturn
+
+from aioproducer.errors import (
+    IllegalStateError,
+    ProducerBrokenError,
+    ProducerClosedError,
+    WrongLoopError,
+    anew,
+)
+from aioproducer.foundation.runtime.tasks import new_task
+
+
+class Lifecycle:
+    """Not started, started, closing, closed or broken; on one event loop of one process.
+
+    The class holds the state alone: :class:`Engine` starts and ends the parts.
+    """
+
+    def __init__(self, client_id: str) -> None:
+        self._client_id = client_id
+        self._process: int | None = None
+        self._started = False
+        self._closed = False
+        self._closing: asyncio.Task[int] | None = None
+        self._broken: ProducerBrokenError | None = None
+        self.loop: asyncio.AbstractEventLoop
+        """The event loop on which it was started."""
+
+    @property
+    def closed(self) -> bool:
+        """True once the producer takes no more records."""
+        return self._closed
+
+    @property
+    def closing(self) -> asyncio.Task[int] | None:
+        """The task that closes the producer; None: nobody has closed it."""
+        return self._closing
+
+    @property
+    def broken(self) -> ProducerBrokenError | None:
+        """The error of all calls, once a part of the producer has died."""
+        return self._broken
+
+    @property
+    def forked(self) -> bool:
+        """True in a fork of the process that has started the producer."""
+        return self._process is not None and os.getpid() != self._process
+
+    def __str__(self) -> str:
+        if self._broken is not None:
+            return "broken"
+        if self._closed:
+            return "closed" if self._closing is None or self._closing.done() else "closing"
+        return "started" if self._started else "not started"
+
+    def start(self) -> None:
+        """Note the present loop and process. Raises :class:`IllegalStateError` the second time."""
+        if self._started or self._closed:
+            raise IllegalStateError(
+                f"the producer {self._client_id!r} is {self}; it can be started once. "
+                "Make a new Producer"
+            )
+        self._started = True
+        self._process = os.getpid()
+        self.loop = asyncio.get_running_loop()
+
+    def start_failed(self) -> None:
+        """Close a producer that was not started: it can't be started later."""
+        self._started = False
+        self._closed = True
+
+    def close_unstarted(self) -> None:
+        """Close a producer that has no parts yet."""
+        self._closed = True
+
+    def begin_closing(self, closing: Coroutine[Any, Any, int]) -> None:
+        """Take no more records, and run ``closing`` as a task of the producer's loop."""
+        self._closed = True
+        self._closing = new_task(closing, "aioproducer-close")
+
+    def break_with(self, error: ProducerBrokenError) -> None:
+        """Refuse all calls with ``error``: a part of the producer has died."""
+        self._broken = error
+
+    def check_same_place(self) -> None:
+        """Raise :class:`WrongLoopError` on another event loop, or in another process."""
+        self.check_process()
+        if asyncio.get_running_loop() is not self.loop:
+            raise self._other_loop()
+
+    def refuse(self) -> NoReturn:
+        """Raise the reason if the producer can't be used here and now."""
+        self.check_process()
+        if self._broken is not None:
+            raise anew(self._broken)
+        if self._closed:
+            raise ProducerClosedError(
+                f"the producer {self._client_id!r} is {self}; make a new Producer"
+            )
+        if not self._started:
+            raise IllegalStateError(
+                f"the producer {self._client_id!r} was not started: use `async with Producer(...)` "
+                "or `await producer.start()`"
+            )
+        raise self._other_loop()
+
+    def check_process(self) -> None:
+        """Raise :class:`WrongLoopError` in a fork of the producer's process."""
+        if self.forked:
+            raise self.other_process()
+
+    def other_process(self) -> WrongLoopError:
+        """The error of all calls in a fork of the producer's process."""
+        return WrongLoopError(
+            f"the producer {self._client_id!r} was made in another process (before a fork); "
+            "make a new one in each process, after the fork: in gunicorn's post_worker_init, or in "
+            "Celery's worker_process_init"
+        )
+
+    def _other_loop(self) -> WrongLoopError:
+        return WrongLoopError(
+            f"the producer {self._client_id!r} belongs to the event loop it was started on, and "
+            "was used from another loop or thread; make one there, or use aioproducer.sync.Producer"
+        )

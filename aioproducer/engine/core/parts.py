@@ -1,0 +1,373 @@
+"""The parts of a running producer, made of its configuration and wired together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from aioproducer.config import ADAPTIVE_LINGER_MS, LARGEST_BATCH, SMALLEST_BATCH, ProducerConfig
+from aioproducer.engine.accumulator import (
+    AccumulatorSettings,
+    PendingRecord,
+    RecordAccumulator,
+)
+from aioproducer.engine.client.ad_hoc_requests import AdHocRequests
+from aioproducer.engine.client.connections import bootstrap_servers, network_client, security
+from aioproducer.engine.client.environment import Environment
+from aioproducer.engine.cluster.metadata import Metadata
+from aioproducer.engine.core.hooks import Hooks
+from aioproducer.engine.metrics import MetricsSnapshot, ProducerMetrics
+from aioproducer.engine.observer import ObserverSlot
+from aioproducer.engine.partitioning import NAMED_PARTITIONERS, PartitionFunction
+from aioproducer.engine.records.compression import Compression, compression
+from aioproducer.engine.sender.batch_sender import (
+    BatchSender,
+    ProduceRequestBuilder,
+    ProduceResponses,
+    ProduceSettings,
+)
+from aioproducer.engine.sender.completer import BatchCompleter
+from aioproducer.engine.sender.compressor import Compressor
+from aioproducer.engine.sender.delivery_reports import DeliveryReports
+from aioproducer.engine.sender.expiry import BatchExpiry, Expiry, RecordExpiry
+from aioproducer.engine.sender.producer_id import ProducerIdRequester
+from aioproducer.engine.sender.refresher import MetadataRefresher
+from aioproducer.engine.sender.sender import Sender
+from aioproducer.engine.telemetry.requester import TelemetryRequester
+from aioproducer.engine.telemetry.states import TelemetryStates
+from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
+from aioproducer.errors import ProducerError
+from aioproducer.foundation.backoff import ExponentialBackoff
+from aioproducer.foundation.runtime.tasks import TaskOwner
+from aioproducer.foundation.runtime.threads import BESIDE_THE_LOOP, DaemonThreads
+from aioproducer.model import TransactionHandle
+
+if TYPE_CHECKING:  # a producer without logins and transactions imports no part of them
+    from aioproducer.engine.core.failure_worker import FailureWorker
+    from aioproducer.engine.core.transaction_api import TransactionApi
+    from aioproducer.engine.failures import FailedRecordHandler
+    from aioproducer.engine.sender.transaction_driver import TransactionDriver
+    from aioproducer.engine.telemetry.payload_maker import PayloadMaker
+    from aioproducer.engine.transactions.manager import TransactionManager
+
+
+class Parts:
+    """All parts of one producer. Each is made once, below those that use it."""
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        client_id: str,
+        hooks: Hooks,
+        joined: TransactionHandle | None,
+        environment: Environment,
+        owner: TaskOwner,
+        observed: ObserverSlot,
+        snapshot: Callable[[], MetricsSnapshot],
+    ) -> None:
+        self._random = environment.random()
+        self._owner = owner
+        self.wakeup = environment.wakeup(environment.clock)
+        self._clock = clock = self.wakeup.clock
+        self.metrics = ProducerMetrics(
+            num_samples=config.metrics_num_samples,
+            sample_window=max(config.metrics_sample_window_ms, 1) / 1000,
+            now=clock(),
+        )
+        self.compression_threads = DaemonThreads("aioproducer-compress", BESIDE_THE_LOOP)
+        self._compressor = Compressor(_compression(config), owner, self.compression_threads.run)
+        self._retry_backoff = config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000
+        self.metadata = self._make_metadata(config)
+        transactional_id = config.transactional_id
+        self._sequence_numbers = SequenceNumbers(
+            idempotent=config.enable_idempotence, transactional=transactional_id is not None
+        )
+        self._manager = (
+            None if transactional_id is None else self._make_manager(transactional_id, joined)
+        )
+        self.failures = self._make_failures(config, hooks.failed_records)
+        """The worker of the hook for failed records; None: there is no hook."""
+        failed_records = None if self.failures is None else self.failures.queue
+        self._reports = DeliveryReports(
+            self.metrics, observed, self.metadata, environment.wall_clock_ns, failed_records
+        )
+        self.accumulator = self._make_accumulator(config, hooks.partitioner())
+        secured = security(config, environment)
+        self.mechanism = secured.mechanism
+        self.client = network_client(
+            config,
+            client_id,
+            environment,
+            self._random,
+            owner,
+            self.wakeup,
+            self.metrics,
+            secured,
+        )
+        self.transactions = None if self._manager is None else self._make_api(config, self._manager)
+        """The calls of a transactional producer; None: there is no ``transactional_id``."""
+        self.refresher = MetadataRefresher(
+            self.metadata, self.client, self.accumulator, self._compressor, self._login_refused
+        )
+        self.ad_hoc = AdHocRequests(self.client, self.metadata)
+        self.telemetry = self._make_telemetry(config, environment, snapshot)
+        self.sender = self._make_sender(config)
+
+    def _login_refused(self, error: ProducerError) -> None:
+        if self.transactions is not None:
+            self.transactions.login_refused(error)
+
+    def backoff(self) -> ExponentialBackoff:
+        """The delays between retries."""
+        return ExponentialBackoff(*self._retry_backoff, self._random)
+
+    def _make_metadata(self, config: ProducerConfig) -> Metadata:
+        rebootstraps = config.metadata_recovery_strategy == "rebootstrap"
+        return Metadata(
+            bootstrap_servers(config.bootstrap_servers),
+            max_age=config.metadata_max_age_ms / 1000,
+            max_idle=config.metadata_max_idle_ms / 1000,
+            backoff=self.backoff(),
+            rebootstrap_after=(
+                config.metadata_recovery_rebootstrap_trigger_ms / 1000 if rebootstraps else None
+            ),
+        )
+
+    def _make_accumulator(self, config: ProducerConfig, partitioner: Any) -> RecordAccumulator:
+        for_pending = config.buffer_memory // 4
+        idempotent = config.enable_idempotence
+        availability_timeout_ms = config.partitioner_availability_timeout_ms
+        memory = config.buffer_memory - for_pending
+        smallest, doublings = _batch_sizes(config, memory)
+        settings = AccumulatorSettings(
+            memory=memory,
+            pending_memory=for_pending,
+            kept_memory=max(for_pending, config.max_request_size),
+            batch_size=smallest,
+            most_doublings=doublings,
+            max_request_size=config.max_request_size,
+            linger=None if config.linger_ms is None else config.linger_ms / 1000,
+            adaptive_linger=ADAPTIVE_LINGER_MS / 1000,
+            delivery_timeout=config.delivery_timeout_ms / 1000,
+            one_at_a_time=not idempotent and config.max_in_flight_requests_per_connection == 1,
+            in_order=idempotent,
+            ignore_keys=config.partitioner_ignore_keys,
+            adaptive_partitioning=config.partitioner_adaptive_partitioning_enable,
+            availability_timeout=availability_timeout_ms / 1000 or None,
+            is_near=self._rack_check(config),
+        )
+        return RecordAccumulator(
+            settings,
+            self._random,
+            self.wakeup.wake,
+            self.wakeup.stir,
+            asyncio.get_running_loop().create_future,
+            self._compressor.expansion,
+            _partition_function(partitioner, self._random),
+            None if self._manager is None else self._manager.admit,
+            self._pending_failed,
+        )
+
+    def _rack_check(self, config: ProducerConfig) -> Callable[[int], bool] | None:
+        """Whether a node is in the producer's rack; None: its rack is not considered."""
+        if not (config.partitioner_rack_aware and config.client_rack):
+            return None
+        metadata, rack = self.metadata, config.client_rack
+
+        def is_near(node_id: int) -> bool:
+            node = metadata.snapshot.brokers.get(node_id)
+            return node is not None and node.rack == rack
+
+        return is_near
+
+    def _pending_failed(self, error: ProducerError, records: Sequence[PendingRecord]) -> None:
+        if self._manager is not None:
+            self._manager.batch_failed(error)
+        if self.failures is not None:
+            self.failures.queue.add_pending(error, records)
+
+    def _make_failures(
+        self, config: ProducerConfig, handler: FailedRecordHandler | None
+    ) -> FailureWorker | None:
+        if handler is None:
+            return None
+        from aioproducer.engine.core.failure_worker import FailureWorker
+
+        concerns: Callable[[ProducerError], bool] = lambda _error: True  # noqa: E731
+        if self._manager is not None:
+            from aioproducer.engine.transactions.errors import is_its_own as concerns
+        return FailureWorker(handler, config.buffer_memory, concerns, self._owner)
+
+    def _make_sender(self, config: ProducerConfig) -> Sender:
+        completer = BatchCompleter(
+            self.accumulator,
+            self.metadata,
+            self._sequence_numbers,
+            self._reports,
+            self._compressor,
+            self.backoff(),
+            config.retries,
+            self._manager,
+        )
+        expiry = Expiry(
+            BatchExpiry(
+                self.accumulator,
+                completer,
+                self.client,
+                self.metadata,
+                self._sequence_numbers,
+                self._manager,
+            ),
+            RecordExpiry(self.accumulator, self.metadata, self.refresher, self.metrics),
+        )
+        return Sender(
+            self.accumulator,
+            self.client,
+            completer,
+            expiry,
+            self.refresher,
+            (
+                self._make_requester(config, completer),
+                self.ad_hoc,
+                *(() if self.telemetry is None else (self.telemetry,)),
+            ),
+            self._make_batch_sender(config, completer),
+            self.metrics,
+            self.wakeup,
+        )
+
+    def _make_batch_sender(self, config: ProducerConfig, completer: BatchCompleter) -> BatchSender:
+        settings = ProduceSettings(config.acks_value, config.request_timeout_ms)
+        return BatchSender(
+            self.accumulator,
+            self.client,
+            self.metadata,
+            self._sequence_numbers,
+            self._compressor,
+            ProduceRequestBuilder(
+                settings, self.metadata, self._compressor, self.metrics, self._manager
+            ),
+            ProduceResponses(self.accumulator, self.metadata, completer, self._reports),
+            self.wakeup,
+        )
+
+    def _make_telemetry(
+        self,
+        config: ProducerConfig,
+        environment: Environment,
+        snapshot: Callable[[], MetricsSnapshot],
+    ) -> TelemetryRequester | None:
+        if not config.enable_metrics_push:
+            return None
+        started_ns = environment.wall_clock_ns()
+        name = config.transactional_id
+        resource = {} if name is None else {"transactional_id": name}
+
+        def load() -> PayloadMaker:
+            from aioproducer.engine.telemetry.payload_maker import MetricsSource, PayloadMaker
+
+            source = MetricsSource(snapshot, environment.wall_clock_ns, started_ns, resource)
+            return PayloadMaker(source, self.compression_threads.run)
+
+        async def new_maker() -> PayloadMaker:
+            return await self.compression_threads.run(load)
+
+        return TelemetryRequester(
+            TelemetryStates(self._random),
+            new_maker,
+            self.client,
+            self.metadata,
+            self.accumulator,
+            self._owner,
+            self.wakeup,
+        )
+
+    def _make_requester(
+        self, config: ProducerConfig, completer: BatchCompleter
+    ) -> ProducerIdRequester | TransactionDriver:
+        if self._manager is None:
+            return ProducerIdRequester(
+                self._sequence_numbers,
+                self.accumulator,
+                self.client,
+                self.metadata,
+                completer,
+                config.retry_backoff_ms / 1000,
+            )
+        from aioproducer.engine.sender.transaction_driver import DriverSettings, TransactionDriver
+
+        assert self.transactions is not None
+        return TransactionDriver(
+            self._manager,
+            self.transactions.offsets,
+            self.accumulator,
+            self.client,
+            self.metadata,
+            completer,
+            DriverSettings(self.backoff(), config.transaction_timeout_ms),
+            self.transactions.changed,
+        )
+
+    def _make_manager(
+        self, transactional_id: str, joined: TransactionHandle | None
+    ) -> TransactionManager:
+        from aioproducer.engine.transactions.manager import TransactionManager
+
+        return TransactionManager(transactional_id, self._sequence_numbers, joined)
+
+    def _make_api(self, config: ProducerConfig, manager: TransactionManager) -> TransactionApi:
+        from aioproducer.engine.core.transaction_api import SenderCommands, TransactionApi
+        from aioproducer.engine.transactions.group_offsets import GroupOffsets
+
+        api = TransactionApi(
+            manager,
+            GroupOffsets(f"transactional id {config.transactional_id!r}"),
+            SenderCommands(
+                wake=self.wakeup.wake,
+                close_batches=self._close_batches,
+                allow_sending=self.accumulator.allow_fast_path,
+                describe_delay=self._describe_delay,
+            ),
+            config.max_block_ms / 1000,
+            self.metrics,
+            self._clock,
+        )
+        api.changed()
+        return api
+
+    def _close_batches(self) -> None:
+        self.accumulator.flush(asyncio.get_running_loop().create_future())
+
+    def _describe_delay(self, error: ProducerError | None) -> str:
+        """The reason that a coordinator does not answer, or that no broker does, if it is known."""
+        reason = error or next(iter(self.client.failures().values()), None)
+        return "" if reason is None else f": {reason}"
+
+
+def _batch_sizes(config: ProducerConfig, memory: int) -> tuple[int, int]:
+    """The size of a batch, and the number of times that it may double."""
+    if config.batch_size is not None:
+        return max(config.batch_size, 1), 0
+    largest = min(LARGEST_BATCH, config.max_request_size, memory)
+    smallest = min(SMALLEST_BATCH, largest)
+    return smallest, (largest // smallest).bit_length() - 1
+
+
+def _compression(config: ProducerConfig) -> Compression | None:
+    levels = {
+        "gzip": config.compression_gzip_level,
+        "lz4": config.compression_lz4_level,
+        "zstd": config.compression_zstd_level,
+    }
+    return compression(config.compression_type, level=levels.get(config.compression_type))
+
+
+def _partition_function(partitioner: Any, random: Random) -> PartitionFunction | None:
+    if partitioner is None:
+        return None
+    if isinstance(partitioner, str):
+        return NAMED_PARTITIONERS[partitioner](random).partition
+    function: PartitionFunction = getattr(partitioner, "partition", partitioner)
+    return function

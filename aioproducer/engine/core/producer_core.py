@@ -1,0 +1,394 @@
+"""The core of a producer, which both shells and ``send_many()`` hold: its states and parts."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import current_task
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from importlib import import_module
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+
+from aioproducer.config import ProducerConfig
+from aioproducer.engine.accumulator import RecordFuture
+from aioproducer.engine.client.environment import current_environment
+from aioproducer.engine.core.back_pressure import BackPressure, Unavailable
+from aioproducer.engine.core.engine import Engine
+from aioproducer.engine.core.fast_path import FastPath
+from aioproducer.engine.core.hooks import Hooks
+from aioproducer.engine.core.life_log import LifeLog
+from aioproducer.engine.core.lifecycle import Lifecycle
+from aioproducer.engine.core.send_pipeline import RecordFields, SendPipeline
+from aioproducer.engine.core.tracing import Tracing
+from aioproducer.engine.core.tracing import end as end_trace
+from aioproducer.engine.interceptors import close_hooks
+from aioproducer.engine.metrics import Latencies, MetricsSnapshot
+from aioproducer.engine.observer import ObservedFuture, Observer, ObserverSlot
+from aioproducer.engine.observer import default as default_observer
+from aioproducer.engine.records.acceleration import RouteCache
+from aioproducer.errors import (
+    IllegalStateError,
+    ProducerBrokenError,
+    ProducerClosedError,
+    ProducerError,
+    WrongLoopError,
+)
+from aioproducer.foundation import logs
+from aioproducer.foundation.runtime import forks
+from aioproducer.foundation.runtime.patience import sockets_read
+from aioproducer.foundation.wording import duration
+from aioproducer.model import PartitionInfo, TransactionHandle
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from aioproducer.engine.core.health import Health
+    from aioproducer.engine.core.health_source import HealthSource
+    from aioproducer.engine.core.transaction_api import TransactionApi
+
+_NUMBERS: Final = count(1)
+
+_READINGS: Final = ("aioproducer.engine.core.health_source", "aioproducer.engine.metrics.snapshot")
+"""Modules that ``health()`` and ``metrics()`` need. A signal handler that called these in the midst
+of an import would find the module half made, so a producer is not made without the modules."""
+
+
+class ProducerCore:
+    """A producer without its public methods.
+
+    ``transaction``: another producer's transaction in which this one takes part.
+    """
+
+    def __init__(self, config: ProducerConfig, transaction: TransactionHandle | None) -> None:
+        for module in _READINGS:
+            import_module(module)
+        self._environment = environment = current_environment()
+        self.config = config
+        self.client_id = config.client_id or f"producer-{next(_NUMBERS)}"
+        self._life_log = LifeLog(self.client_id, environment.clock)
+        self.hooks = Hooks(config, self._life_log.lines, environment.interceptors)
+        self.fast_path = FastPath()
+        self.observed = ObserverSlot()
+        """The place of the observer; :meth:`observe` sets it."""
+        self.tracing: Tracing | None = None
+        """The traces of records and calls; None: there is no observer."""
+        self.routes = RouteCache()
+        """The routes of the fast path; empty if hooks rule it out."""
+        self.back_pressure: BackPressure = Unavailable()
+        """A view of the memory, for callers that send more."""
+        self.wall_clock_ns = environment.wall_clock_ns
+        """The clock of records' timestamps, in nanoseconds since the epoch."""
+        self._lifecycle = Lifecycle(self.client_id)
+        self._transaction = transaction
+        self._max_block = min(config.max_block_ms, config.delivery_timeout_ms) / 1000
+        self._engine: Engine | None = None
+        self._health_source: HealthSource | None = None
+        self._pipeline: SendPipeline
+
+    def __repr__(self) -> str:
+        if not hasattr(self, "_lifecycle"):  # in a traceback, with an error of the configuration
+            return "<Producer that is being made>"
+        return f"<Producer {self.client_id!r} {self._lifecycle}>"
+
+    # --- the observer ----------------------------------------------------------------------
+
+    def observe(self, observer: Observer | None) -> None:
+        """Let ``observer`` follow the records that are sent from now on; None: nobody."""
+        former, self.observed.observer = self.observed.observer, observer
+        traced = observer if observer is not None and observer.traces else None
+        self.tracing = (
+            None if traced is None else Tracing(traced, self.fast_path, self._life_log.lines)
+        )
+        self.fast_path.trace(None if traced is None else traced.context)
+        if former is not None:
+            close_hooks([former])
+
+    def unobserve(self, observer: Observer) -> None:
+        """Let ``observer`` follow no more records, unless another one has replaced it."""
+        if self.observed.observer is observer:
+            self.observe(None)
+
+    def _ask_default_observer(self) -> None:
+        factory = default_observer()
+        if factory is None or self.observed.observer is not None:
+            return
+        try:
+            self.observe(factory(self))
+        except Exception as error:
+            self._life_log.no_observer(factory, error)
+
+    def _close_observer(self) -> None:
+        if self.observed.observer is not None:
+            close_hooks([self.observed.observer])
+
+    # --- life ------------------------------------------------------------------------------
+
+    async def start(self, *, initialize: bool = True) -> None:
+        """Start the parts on the running loop, and get a transactional producer its epoch now."""
+        life = self._lifecycle
+        life.start()
+        self._ask_default_observer()
+        try:
+            self._engine = engine = Engine(
+                self.config,
+                self.client_id,
+                self.hooks,
+                self._on_death,
+                self._environment,
+                self._transaction,
+                self.observed,
+                self._life_log.lines,
+            )
+            await engine.resolve_bootstrap()
+        except BaseException:
+            self._engine = None
+            life.start_failed()
+            await self.hooks.close()
+            self._close_observer()
+            raise
+        if life.closed:
+            raise ProducerClosedError(f"the producer {self.client_id!r} was closed as it started")
+        self._pipeline = SendPipeline(
+            engine, self.hooks, self._max_block, engine.clock, self.wall_clock_ns
+        )
+        self.back_pressure = engine.accumulator.waiters
+        engine.start()
+        if not self.hooks:
+            self.routes = engine.accumulator.routes
+        forks.owned(self)
+        self.fast_path.open(life.loop, self.routes, self.wall_clock_ns)
+        self._life_log.started(self.config)
+        if engine.transactions is not None and initialize:
+            try:
+                await engine.transactions.initialize(None)
+            except BaseException:
+                await self.close(0)
+                raise
+
+    async def close(self, timeout: float | None) -> int:
+        """Deliver for ``timeout`` seconds (None: ``delivery_timeout_ms``), and end.
+
+        Returns the number of records that were given up.
+        """
+        life, engine = self._lifecycle, self._engine
+        if engine is None:
+            life.close_unstarted()
+            await self.hooks.close()
+            self._close_observer()
+            return 0
+        engine.close_called()
+        if life.closing is None:
+            life.check_same_place()
+            self.fast_path.close()
+            life.begin_closing(self._close(engine, timeout))
+        closing = life.closing
+        assert closing is not None
+        try:
+            await asyncio.wait([closing], timeout=timeout)
+            if not closing.done():
+                await sockets_read(engine.parts.client.received)
+        finally:
+            if not closing.done():
+                engine.close_now()
+                await asyncio.wait([closing])
+        return closing.result()
+
+    async def _close(self, engine: Engine, timeout: float | None) -> int:
+        logs.enter(self._life_log.lines)
+        bound = self.config.delivery_timeout_ms / 1000 if timeout is None else timeout
+        end = self._environment.clock() + bound
+        error = ProducerClosedError(
+            "the producer was closed before this record was delivered (close() waited for at most "
+            f"{duration(bound)}, or was cancelled); give close() more time, or call flush() first"
+        )
+        try:
+            undelivered = await engine.close(bound, error)
+        finally:
+            await self.hooks.close(end - self._environment.clock())
+            self._close_observer()
+        self._life_log.closed(engine.outcomes, undelivered)
+        return undelivered
+
+    def _on_death(self, cause: BaseException) -> None:
+        life = self._lifecycle
+        if life.broken is not None or life.closed or life.forked or self._engine is None:
+            return
+        self.fast_path.close()
+        why = f"{type(cause).__name__}: {cause}"
+        if isinstance(cause, asyncio.CancelledError):
+            why = f"{cause}; was its event loop ended before `await producer.close()`?"
+        error = ProducerBrokenError(
+            f"the producer {self.client_id!r} is broken and sends no more: {why} "
+            "Close it and make a new one"
+        )
+        error.__cause__ = cause
+        life.break_with(error)
+        self._life_log.broken(error, cause)
+        self._engine.break_down(error)
+
+    def check_usable(self) -> None:
+        """Raise the reason if the producer can't be used here and now."""
+        if not self.fast_path.serves():
+            self._lifecycle.refuse()
+
+    @property
+    def engine(self) -> Engine:
+        """The running parts. Raises the reason if the producer can't be used here and now."""
+        self.check_usable()
+        assert self._engine is not None
+        return self._engine
+
+    @property
+    def transactions(self) -> TransactionApi:
+        """The transactional calls. Raises IllegalStateError without a ``transactional_id``."""
+        transactions = self.engine.transactions
+        if transactions is None:
+            raise IllegalStateError(
+                f"the producer {self.client_id!r} has no transactional_id: give it one, unique "
+                "among the producers of the cluster and the same after a restart"
+            )
+        return transactions
+
+    # --- records ---------------------------------------------------------------------------
+
+    def new_future(self) -> asyncio.Future[Any]:
+        """A future of the producer's loop."""
+        return self._lifecycle.loop.create_future()
+
+    def put(
+        self,
+        fields: RecordFields,
+        token: RecordFuture,
+        *,
+        over_capacity: bool = False,
+        caller: object = None,
+        sent_ns: int | None = None,
+    ) -> None:
+        """Send a record of a running producer; see :meth:`SendPipeline.put`."""
+        self._pipeline.put(
+            fields, token, over_capacity=over_capacity, caller=caller, sent_ns=sent_ns
+        )
+
+    def send(
+        self, fields: RecordFields, future: asyncio.Future[Any] | None = None
+    ) -> asyncio.Future[Any]:
+        """Send a record that did not take the fast path; trace it, if it is to be traced.
+
+        Returns ``future``, or a new one, which gets the outcome.
+        """
+        if future is None:
+            future = self._lifecycle.loop.create_future()
+        if self.tracing is None:
+            self._pipeline.put(fields, future)
+            return future
+        fields, trace = self.tracing.begin(fields)
+        if trace is None:
+            self._pipeline.put(fields, future)
+            return future
+        token = ObservedFuture(future, fields[0], fields[3], partial(end_trace, trace))
+        try:
+            self._pipeline.put(fields, token)
+        except BaseException as error:
+            if not token.done():
+                token.refused(error)
+            raise
+        return future
+
+    def take_back_cancelled(self) -> None:
+        """Take all cancelled records out of the pending ones."""
+        if self._engine is not None:
+            self._engine.take_back_cancelled()
+
+    async def drain(self) -> None:
+        """Return at once while there is room for more records, else wait for it."""
+        if self.back_pressure.is_full and self.back_pressure.must_wait():
+            await self.wait_for_room()
+
+    async def wait_for_room(self) -> None:
+        """Wait until there is room for more records of the present task."""
+        await self.engine.drain(current_task())
+
+    def turn(self, caller: object) -> asyncio.Future[None] | None:
+        """A future for when ``caller``, a thread, may send more; None: now."""
+        if not self.back_pressure.is_full:
+            return None
+        return self.engine.turn(caller)
+
+    def hold_commit(self) -> AbstractContextManager[None]:
+        """A ``send_many()``: until it ends, its transaction is not committed."""
+        transactions = None if self._engine is None else self._engine.transactions
+        return nullcontext() if transactions is None else transactions.hold_commit()
+
+    def record_failed(self, error: BaseException) -> None:
+        """Note a failed record whose error no call has raised: it fails the transaction."""
+        transactions = None if self._engine is None else self._engine.transactions
+        if transactions is not None and isinstance(error, ProducerError):
+            transactions.record_failed(error)
+
+    async def flush(self, timeout: float | None) -> None:
+        """Wait for the outcome of every record sent before."""
+        engine = self.engine
+        await engine.flush(timeout)
+        if engine.transactions is not None:
+            engine.transactions.check_own_part("flush")
+
+    async def partitions_for(self, topic: str) -> tuple[int, ...]:
+        """The numbers of the topic's partitions, in order, after a wait as of a record."""
+        info = await self.engine.queries.topic(topic, self._max_block)
+        return tuple(each.partition for each in info.partitions)
+
+    async def partition_infos_for(self, topic: str) -> tuple[PartitionInfo, ...]:
+        """The topic's partitions as the cluster has them now."""
+        return await self.engine.queries.partition_infos(topic, self._max_block)
+
+    async def client_instance_id(self, timeout: float | None) -> UUID:
+        """The id that a broker has assigned to this producer (KIP-714)."""
+        telemetry = self.engine.parts.telemetry
+        if telemetry is None:
+            raise IllegalStateError(
+                f"the producer {self.client_id!r} has no client instance id, because "
+                "enable_metrics_push is False"
+            )
+        return await telemetry.client_instance_id(self._max_block if timeout is None else timeout)
+
+    def metrics(self) -> MetricsSnapshot:
+        """All metrics as they are now."""
+        self._lifecycle.check_process()
+        if self._engine is None:
+            raise IllegalStateError("the producer was not started, so there are no metrics yet")
+        return self._engine.snapshot_metrics()
+
+    def latencies(self) -> Latencies:
+        """The times of records since the start."""
+        self._lifecycle.check_process()
+        if self._engine is None:
+            raise IllegalStateError("the producer was not started, so there are no latencies yet")
+        return self._engine.latencies()
+
+    def health(self) -> Health:
+        """The health as it is now; any thread may ask, in every state."""
+        from aioproducer.engine.core.health_source import HealthSource, health_of
+
+        source, engine = self._health_source, self._engine
+        if source is None and engine is not None:
+            source = HealthSource(self.config, engine.parts, engine.clock.outside)
+            self._health_source = source
+        return health_of(self.client_id, self._lifecycle, source)
+
+    @property
+    def forked(self) -> bool:
+        """True if another process, of which this one is a fork, has started the producer."""
+        return self._lifecycle.forked
+
+    def other_process(self) -> WrongLoopError:
+        """The error of all calls in a forked child."""
+        return self._lifecycle.other_process()
+
+    def disown(self) -> None:
+        """Refuse every call: this process is a fork of the process that has the producer."""
+        here = self.fast_path.serves()
+        self.fast_path.close()
+        self.back_pressure = Unavailable()
+        if self._engine is not None:
+            self._engine.disown(self.other_process(), runs_on=here)

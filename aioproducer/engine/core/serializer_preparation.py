@@ -1,0 +1,173 @@
+"""The preparation of serializers, topic by topic, and the records that wait for it.
+
+A topic's records wait in one queue, in the order of their ``send()`` calls, because a record
+without its key has no partition yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from aioproducer.engine.accumulator import SerializedRecord, Unserialized
+from aioproducer.engine.core.engine import Engine
+from aioproducer.engine.core.estimated_size import estimated_size
+from aioproducer.errors import NotPreparedError, ProducerError, SerializationError
+from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.runtime.patience import PatientTimeout
+from aioproducer.foundation.runtime.tasks import is_being_cancelled
+from aioproducer.foundation.wording import duration
+from aioproducer.serialization import RecordSerializers
+from aioproducer.serialization.serializer import may_succeed_later
+
+logger = RoomLogger(__name__)
+
+_RECORDS_PER_TURN: Final = 100
+"""The number of records serialized before the event loop may run other tasks."""
+_MOST_TOPICS: Final = 10_000
+"""The number of topics that are known as prepared; beyond it all are prepared again."""
+_LEAST_SIZE: Final = 512
+"""Bytes that an unserialized record counts for at least."""
+
+
+class SerializerPreparation:
+    """Calls ``prepare()`` once for each topic, and serializes the records that waited for it.
+
+    ``max_block``: seconds that one ``prepare()`` may take.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        serializers: RecordSerializers,
+        max_block: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self.ready: set[str] = set()
+        """The topics whose records need not wait."""
+        self._engine = engine
+        self._accumulator = engine.accumulator
+        self._pending = engine.accumulator.pending
+        self._serializers = serializers
+        self._max_block = max_block
+        self._clock = clock
+        self._backoff = engine.backoff()
+        self._prepared: set[str] = set()
+        self._failures: dict[str, int] = {}
+        self._running: set[str] = set()
+
+    def serializer_of(
+        self, topic: str, serialize: Callable[[], SerializedRecord], data: tuple[Any, ...]
+    ) -> Unserialized:
+        """The bytes of a record of ``topic`` that is to wait; ``data``: its key and its value."""
+
+        def once_prepared() -> SerializedRecord:
+            if topic not in self._prepared:
+                raise NotPreparedError(f"topic {topic!r}: prepare() was not called yet")
+            try:
+                return serialize()
+            except NotPreparedError as error:
+                # An error of prepare() says more: it is the reason for this one.
+                self._pending.preparation_errors.setdefault(topic, error)
+                raise
+
+        size = max(_LEAST_SIZE, sum(map(estimated_size, data)))
+        return Unserialized(size, once_prepared)
+
+    def begin(self, topic: str) -> None:
+        """Prepare the serializers for ``topic``, on behalf of the records that wait."""
+        self.ready.discard(topic)
+        if topic not in self._running:
+            self._running.add(topic)
+            self._engine.start_task(self._serve(topic), f"aioproducer-prepare-{topic}")
+
+    async def _serve(self, topic: str) -> None:
+        """Prepare and serialize until no record of ``topic`` waits."""
+        try:
+            while (head := self._pending.first_unserialized(topic)) is not None:
+                if failures := self._failures.get(topic, 0):
+                    await asyncio.sleep(self._backoff.delay(failures))
+                    await self._serialize(topic)  # the record that lacked something may be gone
+                    if self._pending.first_unserialized(topic) is not head:
+                        continue
+                error = await self._prepare(topic)
+                if error is None:
+                    await self._serialize(topic)
+                    if self._pending.first_unserialized(topic) is not head:
+                        self._failures.pop(topic, None)
+                        self._pending.preparation_errors.pop(topic, None)
+                        continue
+                elif not may_succeed_later(error):
+                    await self._fail(topic, error)
+                self._failures[topic] = failures + 1
+                if len(self._failures) > _MOST_TOPICS:
+                    self._failures.clear()
+        finally:
+            self._running.discard(topic)
+        self._pending.preparation_errors.pop(topic, None)
+        if topic in self._prepared:
+            self.ready.add(topic)
+
+    async def _prepare(self, topic: str) -> Exception | None:
+        """Call ``prepare()``; returns its error."""
+        try:
+            async with PatientTimeout(self._max_block):
+                await self._serializers.prepare(topic)
+        except (Exception, asyncio.CancelledError) as raised:
+            if is_being_cancelled():
+                raise
+            error = self._error_of(raised)
+            self._pending.preparation_errors[topic] = error
+            logger.repeated(
+                logging.WARNING,
+                ("prepare", type(error)),
+                "the serializers can't be prepared for topic %s: %s: %s",
+                topic,
+                type(error).__name__,
+                error,
+                topic=topic,
+                error=error,
+            )
+            return error
+        if len(self._prepared) >= _MOST_TOPICS:
+            self._prepared.clear()
+            self.ready.clear()
+        self._prepared.add(topic)
+        self._pending.preparation_errors.pop(topic, None)
+        return None
+
+    def _error_of(self, raised: Exception | asyncio.CancelledError) -> Exception:
+        """The error of a call of ``prepare()``."""
+        if isinstance(raised, asyncio.CancelledError):
+            error = SerializationError("prepare() raised CancelledError, but nobody cancelled it")
+            error.__cause__ = raised
+            return error
+        if not str(raised) and isinstance(raised, TimeoutError):
+            return TimeoutError(f"prepare() did not return within {duration(self._max_block)}")
+        return raised
+
+    async def _serialize(self, topic: str) -> None:
+        """Serialize the records that wait, up to one whose serializer is not prepared."""
+        while (head := self._pending.first_unserialized(topic)) is not None:
+            self._accumulator.serialize_pending(topic, _RECORDS_PER_TURN, self._clock())
+            self._engine.seek_awaited(topic)
+            if self._pending.first_unserialized(topic) is head:
+                return
+            await asyncio.sleep(0)
+
+    async def _fail(self, topic: str, cause: Exception) -> None:
+        """Fail the records that wait."""
+        error: Exception = cause
+        if not isinstance(cause, ProducerError):
+            error = SerializationError(
+                f"the serializers can't be prepared for topic {topic!r}: "
+                f"{type(cause).__name__}: {cause}"
+            )
+            error.__cause__ = cause
+        assert isinstance(error, ProducerError)
+        for count, record in enumerate(self._pending.unserialized(topic), 1):
+            self._pending.refuse(record, error)
+            if not count % _RECORDS_PER_TURN:
+                await asyncio.sleep(0)

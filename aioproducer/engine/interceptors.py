@@ -1,0 +1,161 @@
+"""Hooks around a send. An error of a hook is logged and never breaks the send.
+
+Source: Kafka's ``ProducerInterceptor`` and ``ProducerInterceptors`` (KIP-42, KIP-512).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
+from inspect import signature
+from typing import Any, Protocol
+
+from aioproducer.engine.observer import ObservedFuture
+from aioproducer.foundation.logs import ClientLog, RoomLogger
+from aioproducer.model import Header, Headers, ProducerRecord, RecordMetadata
+
+logger = RoomLogger(__name__)
+
+
+class ProducerInterceptor(Protocol):
+    """Sees every record and every outcome. A class may have some of these methods, or all."""
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        """Return the record to send. ``send()`` calls it before serialization."""
+
+    def on_acknowledgement(self, metadata: RecordMetadata, error: BaseException | None) -> None:
+        """Take the record's outcome: it was delivered if ``error`` is None.
+
+        With an error, ``metadata`` has the record's topic and its partition (-1 if none was chosen
+        yet), and -1 in all other fields. A method with a parameter named ``headers`` also gets the
+        record's headers by that name, as pairs (KIP-512):
+        ``def on_acknowledgement(self, metadata, error, headers)``.
+        """
+
+    def close(self) -> None:
+        """The producer is closed."""
+
+
+class Interceptors:
+    """A chain of interceptors, called in order. ``log``: of the lines about their errors."""
+
+    def __init__(self, chain: Sequence[Any], log: ClientLog | None = None) -> None:
+        self._chain = tuple(chain)
+        self._log = log
+        self._wants_headers = tuple(map(_wants_headers, self._chain))
+
+    def __bool__(self) -> bool:
+        return bool(self._chain)
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        """The record after all interceptors; an interceptor that fails is skipped."""
+        for interceptor in self._chain:
+            hook = getattr(interceptor, "on_send", None)
+            if hook is None:
+                continue
+            try:
+                changed = hook(record)
+            except Exception as error:
+                self._tell("on_send", interceptor, error, record.topic)
+                continue
+            if isinstance(changed, ProducerRecord):
+                record = changed
+            else:
+                logger.repeated(
+                    logging.ERROR,
+                    ("no record", type(interceptor)),
+                    "on_send of %r returned %r, no record",
+                    interceptor,
+                    type(changed),
+                    log=self._log,
+                )
+        return record
+
+    def on_acknowledgement(
+        self, metadata: RecordMetadata, error: BaseException | None, headers: Headers | None
+    ) -> None:
+        """Call the interceptors with a record's outcome; ``headers``: of the sent record."""
+        for interceptor, wants_headers in zip(self._chain, self._wants_headers, strict=True):
+            hook = getattr(interceptor, "on_acknowledgement", None)
+            if hook is None:
+                continue
+            try:
+                if wants_headers:
+                    hook(metadata, error, headers=_pairs(headers))
+                else:
+                    hook(metadata, error)
+            except Exception as raised:
+                self._tell("on_acknowledgement", interceptor, raised, metadata.topic)
+
+    def _tell(self, hook: str, interceptor: Any, error: Exception, topic: str) -> None:
+        logger.repeated(
+            logging.ERROR,
+            (hook, type(interceptor), type(error)),
+            "%s of %r failed for topic %r",
+            hook,
+            interceptor,
+            topic,
+            exc_info=error,
+            log=self._log,
+            topic=topic,
+            error=error,
+        )
+
+    def follow(self, future: Any, record: ProducerRecord) -> ObservedFuture:
+        """The future of ``record``, which gives its outcome to the interceptors first."""
+        told = partial(self.on_acknowledgement, headers=record.headers)
+        return ObservedFuture(future, record.topic, record.partition, told)
+
+    def close(self) -> None:
+        """Call the interceptors' ``close()``."""
+        close_hooks(self._chain)
+
+
+def _wants_headers(interceptor: Any) -> bool:
+    """True if the interceptor's ``on_acknowledgement`` has a parameter ``headers``."""
+    try:
+        return "headers" in signature(interceptor.on_acknowledgement).parameters
+    except (
+        AttributeError,
+        TypeError,
+        ValueError,
+    ):  # no method, or no signature
+        return False
+
+
+def _pairs(headers: Headers | None) -> tuple[Header, ...]:
+    """``headers`` as pairs; no pairs if the headers are invalid."""
+    try:
+        return tuple(headers.items() if isinstance(headers, Mapping) else headers or ())
+    except TypeError:
+        return ()
+
+
+def close_hooks(hooks: Iterable[Any]) -> None:
+    """Call ``close()`` of hooks that have it; asynchronous ones are not run."""
+    for closing in begin_closing(hooks):
+        if isinstance(closing, Coroutine):
+            closing.close()
+
+
+def begin_closing(hooks: Iterable[Any]) -> list[Awaitable[Any]]:
+    """Call ``close()`` of hooks that have it; returns the results that are to be awaited."""
+    closing: list[Awaitable[Any]] = []
+    for hook in hooks:
+        close = getattr(hook, "close", None)
+        if close is None:
+            continue
+        try:
+            result = close()
+        except Exception as error:
+            close_failed(hook, error)
+            continue
+        if isinstance(result, Awaitable):
+            closing.append(result)
+    return closing
+
+
+def close_failed(hook: Any, error: BaseException) -> None:
+    """Write a line about the ``close()`` of a hook that raised ``error``."""
+    logger.error("close of %r failed", hook, exc_info=error, error=error)

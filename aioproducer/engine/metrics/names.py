@@ -1,0 +1,319 @@
+"""The list of all metrics: Java name, unit, meaning and formula.
+
+Names and meanings come from Kafka's ``SenderMetricsRegistry``, ``BufferPool``,
+``KafkaProducerMetrics`` and ``Selector``. The list leaves out the metrics of an I/O thread, which
+an event loop lacks (``io-*``, ``select-*``), the deprecated ones, and
+``successful-authentication-no-reauth-total``, which has a meaning on brokers alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeVar
+
+from aioproducer.engine.metrics.metric_kinds import (
+    MS_PER_SECOND,
+    Gauge,
+    Metric,
+    Whole,
+    average,
+    avg_max,
+    meter,
+    percentiles,
+    time_total,
+    times,
+)
+from aioproducer.engine.metrics.stats import NodeStats, TopicStats
+
+__all__ = [
+    "Gauge",
+    "Metric",
+    "Whole",
+    "GAUGES",
+    "GROUPS",
+    "PRODUCER_METRICS",
+    "TOPIC_METRICS",
+    "NODE_METRICS",
+    "markdown",
+]
+
+_S = TypeVar("_S")
+
+
+def _compression(name: str, of: Callable[[_S], TopicStats]) -> Metric[_S]:
+    return Metric(
+        name,
+        "ratio",
+        "Mean of each batch's compressed size over its uncompressed size",
+        lambda reading: of(reading.recent).compression_ratio,
+    )
+
+
+def _deliveries(of: Callable[[_S], TopicStats]) -> tuple[Metric[_S], ...]:
+    return (
+        *meter(
+            "record-send",
+            "records",
+            "Records put into produce requests, again with each retry",
+            lambda s: of(s).records_sent,
+        ),
+        *meter(
+            "record-retry",
+            "records",
+            "Records put back for another attempt",
+            lambda s: of(s).records_retried,
+        ),
+        *meter(
+            "record-error",
+            "records",
+            "Records whose future failed",
+            lambda s: of(s).records_failed,
+        ),
+    )
+
+
+def _traffic(of: Callable[[_S], NodeStats]) -> tuple[Metric[_S], ...]:
+    return (
+        *meter("request", "requests", "Requests sent", lambda s: of(s).request_size.count),
+        *avg_max("request-size", "bytes", "size of a request", lambda s: of(s).request_size),
+        *meter("outgoing-byte", "bytes", "Bytes sent", lambda s: of(s).request_size.total),
+        *meter("response", "responses", "Responses received", lambda s: of(s).response_size.count),
+        *meter("incoming-byte", "bytes", "Bytes received", lambda s: of(s).response_size.total),
+        *avg_max(
+            "request-latency",
+            "ms",
+            "time from a produce request to its response",
+            lambda s: of(s).latency,
+            MS_PER_SECOND,
+        ),
+    )
+
+
+_BATCHES: Final[tuple[Metric[Whole], ...]] = (
+    *_deliveries(lambda whole: whole.topics),
+    *avg_max(
+        "batch-size",
+        "bytes",
+        "size of a batch as it is sent",
+        lambda whole: whole.client.batch_size,
+    ),
+    _compression("compression-rate-avg", lambda whole: whole.topics),
+    *avg_max(
+        "record-size",
+        "bytes",
+        "size of the largest record of a batch",
+        lambda whole: whole.client.record_size,
+    ),
+    *avg_max(
+        "record-queue-time",
+        "ms",
+        "time from a batch's creation to the request that carries it",
+        lambda whole: whole.client.queue_time,
+        MS_PER_SECOND,
+    ),
+    average(
+        "records-per-request-avg",
+        "records",
+        "number of records in a produce request",
+        lambda whole: whole.client.records_per_request,
+    ),
+    *meter(
+        "batch-split",
+        "batches",
+        "Batches split because the broker found them too large",
+        lambda whole: whole.client.batches_split.count,
+    ),
+)
+
+_LATENCIES: Final[tuple[Metric[Whole], ...]] = (
+    *times(
+        "record-latency",
+        "time from the send of a record to its acknowledgement",
+        lambda whole: whole.client.record_latency,
+    ),
+    *times(
+        "record-wait-time",
+        "time that a record waited for metadata or memory, of those that did",
+        lambda whole: whole.client.record_wait,
+    ),
+    *percentiles(
+        "record-queue-time",
+        "time from a batch's creation to the request that carries it",
+        lambda whole: whole.client.queue_time,
+    ),
+    *percentiles(
+        "request-latency",
+        "time from a produce request to its response",
+        lambda whole: whole.client.request_latency,
+    ),
+    *times(
+        "broker-time",
+        "time from a produce request to its response, less the network's (Linux alone)",
+        lambda whole: whole.client.broker_time,
+    ),
+)
+
+_WAITS: Final[tuple[Metric[Whole], ...]] = (
+    *meter(
+        "buffer-exhausted",
+        "records",
+        "Records dropped because no memory became free in time",
+        lambda whole: whole.client.records_dropped.count,
+    ),
+    Metric(
+        "bufferpool-wait-ratio",
+        "ratio",
+        "Time records waited for memory per time elapsed; over 1 when several wait at once",
+        lambda reading: reading.recent.client.buffer_wait.total / reading.elapsed,
+    ),
+    time_total(
+        "bufferpool-wait", "Time records waited for memory", lambda whole: whole.client.buffer_wait
+    ),
+    time_total(
+        "metadata-wait",
+        "Time sends waited for metadata of their topic",
+        lambda whole: whole.client.metadata_wait,
+    ),
+    time_total("flush", "Time spent in flush()", lambda whole: whole.client.flush),
+)
+
+_TRANSACTIONS: Final[tuple[Metric[Whole], ...]] = (
+    time_total(
+        "txn-init", "Time spent in init_transactions()", lambda whole: whole.client.txn_init
+    ),
+    time_total(
+        "txn-begin", "Time spent in begin_transaction()", lambda whole: whole.client.txn_begin
+    ),
+    time_total(
+        "txn-send-offsets",
+        "Time spent in send_offsets_to_transaction()",
+        lambda whole: whole.client.txn_send_offsets,
+    ),
+    time_total(
+        "txn-commit", "Time spent in commit_transaction()", lambda whole: whole.client.txn_commit
+    ),
+    time_total(
+        "txn-abort", "Time spent in abort_transaction()", lambda whole: whole.client.txn_abort
+    ),
+)
+
+_NETWORK: Final[tuple[Metric[Whole], ...]] = (
+    *_traffic(lambda whole: whole.nodes),
+    *meter(
+        "network-io",
+        "frames",
+        "Requests sent and responses received",
+        lambda whole: whole.nodes.request_size.count + whole.nodes.response_size.count,
+    ),
+    *avg_max(
+        "produce-throttle-time",
+        "ms",
+        "time a broker throttled us for, responses without throttling included",
+        lambda whole: whole.nodes.throttle_time,
+        MS_PER_SECOND,
+    ),
+    *meter(
+        "connection-creation",
+        "connections",
+        "Connections opened",
+        lambda whole: whole.client.connections_opened.count,
+    ),
+    *meter(
+        "connection-close",
+        "connections",
+        "Connections closed",
+        lambda whole: whole.client.connections_closed.count,
+    ),
+)
+
+_LOGINS: Final[tuple[Metric[Whole], ...]] = (
+    *meter(
+        "successful-authentication",
+        "connections",
+        "Connections that TLS, or a SASL login, has let in",
+        lambda whole: whole.client.logins.count,
+    ),
+    *meter(
+        "failed-authentication",
+        "connections",
+        "Connections whose TLS handshake or SASL login failed for good",
+        lambda whole: whole.client.logins_refused.count,
+    ),
+    *meter(
+        "successful-reauthentication",
+        "logins",
+        "Later SASL logins on open connections (KIP-368)",
+        lambda whole: whole.client.logins_renewed.count,
+    ),
+    *meter(
+        "failed-reauthentication",
+        "logins",
+        "Later SASL logins on open connections that failed for good",
+        lambda whole: whole.client.renewals_refused.count,
+    ),
+    *avg_max(
+        "reauthentication-latency",
+        "ms",
+        "time that a later SASL login on an open connection took",
+        lambda whole: whole.client.logins_renewed,
+        MS_PER_SECOND,
+    ),
+)
+
+GAUGES: Final[tuple[Gauge, ...]] = (
+    Gauge("buffer-total-bytes", "bytes", "Memory the producer may use: `buffer_memory`"),
+    Gauge("buffer-available-bytes", "bytes", "Memory not in use now"),
+    Gauge("waiting-threads", "records", "Records that wait for memory now (Java's name kept)"),
+    Gauge("requests-in-flight", "requests", "Requests that wait for their response now"),
+    Gauge("connection-count", "connections", "Connections open now"),
+    Gauge("metadata-age", "s", "Age of the metadata in use"),
+)
+
+PRODUCER_METRICS: Final[tuple[Metric[Whole], ...]] = (
+    *_BATCHES,
+    *_LATENCIES,
+    *_WAITS,
+    *_TRANSACTIONS,
+    *_NETWORK,
+    *_LOGINS,
+)
+
+TOPIC_METRICS: Final[tuple[Metric[TopicStats], ...]] = (
+    *_deliveries(lambda topic: topic),
+    *meter("byte", "bytes", "Bytes of batches sent", lambda topic: topic.bytes_sent),
+    _compression("compression-rate", lambda topic: topic),
+)
+
+NODE_METRICS: Final[tuple[Metric[NodeStats], ...]] = (
+    *_traffic(lambda node: node),
+    *meter(
+        "record-retry",
+        "records",
+        "Records put back for another attempt, after one at this broker",
+        lambda node: node.records_retried,
+    ),
+    *meter(
+        "record-error",
+        "records",
+        "Records whose future failed after an attempt at this broker",
+        lambda node: node.records_failed,
+    ),
+)
+
+
+GROUPS: Final[Mapping[str, tuple[Gauge, ...]]] = {
+    "producer-metrics": (*PRODUCER_METRICS, *GAUGES),
+    "producer-topic-metrics": TOPIC_METRICS,
+    "producer-node-metrics": NODE_METRICS,
+}
+"""All metrics by the groups of the snapshot."""
+
+
+def markdown() -> str:
+    """All metrics as Markdown tables, one per group of the snapshot."""
+    return "\n\n".join(_table(group, rows) for group, rows in GROUPS.items())
+
+
+def _table(group: str, rows: Iterable[Gauge]) -> str:
+    lines = (f"| `{row.name}` | {row.unit} | {row.meaning} |" for row in rows)
+    return "\n".join((f"### {group}", "", "| metric | unit | meaning |", "|---|---|---|", *lines))

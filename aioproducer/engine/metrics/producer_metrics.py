@@ -1,0 +1,236 @@
+"""The calls of the other rooms when something happens, and the snapshot that users read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, TypeAlias, TypedDict
+
+from aioproducer.engine.metrics.latency_histogram import Latencies
+from aioproducer.engine.metrics.summary import Addition, add_each
+from aioproducer.engine.metrics.windows import Windows
+from aioproducer.model import NodeId
+
+__all__ = ["Latencies", "MetricsSnapshot", "ProducerMetrics", "TransactionCall"]
+
+Mark: TypeAlias = tuple[int, int]
+"""The index of a record in its batch, and the wall clock's nanoseconds of its ``send()``."""
+
+SentRecords: TypeAlias = tuple[int, Sequence[Mark]]
+"""The number of records of a batch, and its marks."""
+
+SentBatch: TypeAlias = tuple[str, int, int, int, int, float]
+"""A batch in a produce request: its topic, records, size as it is sent, size before compression,
+the size of its largest record before compression, and the time from its creation to the request.
+
+Both sizes of the batch include its header, so none is 0."""
+
+TransactionCall: TypeAlias = Literal["init", "begin", "send_offsets", "commit", "abort"]
+
+MetricsSnapshot = TypedDict(
+    "MetricsSnapshot",
+    {
+        "producer-metrics": dict[str, float],
+        "producer-topic-metrics": dict[str, dict[str, float]],
+        "producer-node-metrics": dict[str, dict[str, float]],
+    },
+)
+"""Metric values by Java group and name; the topic group by topic, the node group by ``node-<id>``.
+
+An average or maximum is NaN while its windows hold no value; a rate or total is 0.0.
+"""
+
+
+class ProducerMetrics:
+    """Counts events; cheap enough to be always on.
+
+    Sizes are bytes, times are seconds, ``now`` is a monotonic clock. Call per batch, request,
+    connection or wait, never per record.
+
+    Args:
+        num_samples: past windows that averages, maxima and rates cover (``metrics.num.samples``).
+        sample_window: seconds of one window (``metrics.sample.window.ms``).
+        now: the start of the first window.
+    """
+
+    __slots__ = ("_windows",)
+
+    def __init__(self, *, num_samples: int = 2, sample_window: float = 30.0, now: float) -> None:
+        self._windows = Windows(num_samples=num_samples, sample_window=sample_window, now=now)
+
+    def request_built(self, batches: Sequence[SentBatch], now: float) -> None:
+        """A produce request was built; a batch that is retried counts each time."""
+        windows = self._windows
+        counts = windows.current if now < windows.ends else windows.at(now)
+        client, topics = counts.client, counts.topics.by_key
+        in_request = 0
+        additions: list[Addition] = []
+        for topic, records, size, uncompressed_size, largest, queue_time in batches:
+            stats = topics[topic]
+            stats.batches_sent += 1
+            stats.records_sent += records
+            stats.bytes_sent += size
+            stats.compression_ratios += size / uncompressed_size
+            in_request += records
+            additions += (
+                (client.batch_size, size, 1),
+                (client.record_size, largest, 1),
+                (client.queue_time, queue_time, 1),
+            )
+        additions += ((client.records_per_request, in_request, 1),)
+        add_each(additions)
+
+    def records_delivered(self, batches: Iterable[SentRecords], now_ns: int, now: float) -> None:
+        """Batches were delivered, at ``now_ns`` by the wall clock."""
+        windows = self._windows
+        counts = windows.current if now < windows.ends else windows.at(now)
+        latency = counts.client.record_latency
+        additions: list[Addition] = []
+        for end, marks in batches:
+            for first, sent_ns in reversed(marks):
+                if first < end:
+                    additions += ((latency, (now_ns - sent_ns) / 1e9, end - first),)
+                    end = first
+        add_each(additions)
+
+    def record_waited(self, seconds: float, now: float) -> None:
+        """A record that waited for metadata or memory has joined a batch."""
+        self._windows.at(now).client.record_wait.add(seconds)
+
+    def records_retried(self, topic: str, records: int, now: float, node: NodeId) -> None:
+        """A batch was put back for another attempt, after one at ``node``."""
+        counts = self._windows.at(now)
+        counts.topics.by_key[topic].records_retried += records
+        counts.nodes.by_key[node].records_retried += records
+
+    def records_failed(
+        self, topic: str, records: int, now: float, node: NodeId | None = None
+    ) -> None:
+        """Futures failed: all of a batch, or the future of a record without a batch.
+
+        ``node``: the broker of the last attempt; None: there was none.
+        """
+        counts = self._windows.at(now)
+        counts.topics.by_key[topic].records_failed += records
+        if node is not None:
+            counts.nodes.by_key[node].records_failed += records
+
+    def batch_split(self, now: float) -> None:
+        self._windows.at(now).client.batches_split.add(1)
+
+    def buffer_exhausted(self, now: float) -> None:
+        """One record was dropped for lack of memory; it also counts in ``records_failed``."""
+        self._windows.at(now).client.records_dropped.add(1)
+
+    def buffer_waited(self, seconds: float, now: float) -> None:
+        """A wait for memory ended, in whatever way."""
+        self._windows.at(now).client.buffer_wait.add(seconds)
+
+    def metadata_waited(self, seconds: float, now: float) -> None:
+        """A wait for a topic's metadata ended, in whatever way."""
+        self._windows.at(now).client.metadata_wait.add(seconds)
+
+    def flushed(self, seconds: float, now: float) -> None:
+        """A ``flush()`` ended, in whatever way."""
+        self._windows.at(now).client.flush.add(seconds)
+
+    def transaction_call_ended(self, call: TransactionCall, seconds: float, now: float) -> None:
+        """A call about transactions ended, in whatever way."""
+        client = self._windows.at(now).client
+        match call:
+            case "init":
+                client.txn_init.add(seconds)
+            case "begin":
+                client.txn_begin.add(seconds)
+            case "send_offsets":
+                client.txn_send_offsets.add(seconds)
+            case "commit":
+                client.txn_commit.add(seconds)
+            case "abort":
+                client.txn_abort.add(seconds)
+
+    def request_sent(self, node_id: NodeId, size: int, now: float) -> None:
+        """A request of any kind was written; ``size`` includes the length prefix."""
+        windows = self._windows
+        counts = windows.current if now < windows.ends else windows.at(now)
+        add_each(((counts.nodes.by_key[node_id].request_size, size, 1),))
+
+    def response_received(
+        self,
+        node_id: NodeId,
+        size: int,
+        throttle_time: float | None,
+        now: float,
+        latency: float | None = None,
+        round_trip: float | None = None,
+    ) -> None:
+        """A response of any kind was read; ``size`` includes the length prefix.
+
+        ``throttle_time`` is None if the response has no such field. Zeros belong in the average
+        too, as in Kafka. ``latency`` is None unless it is a produce response, as in Kafka's
+        ``Sender``: lookups and handshakes do not count in the latency of records. ``round_trip``:
+        that of the connection.
+        """
+        windows = self._windows
+        counts = windows.current if now < windows.ends else windows.at(now)
+        client, stats = counts.client, counts.nodes.by_key[node_id]
+        additions: list[Addition] = [(stats.response_size, size, 1)]
+        if throttle_time is not None:
+            additions += ((stats.throttle_time, throttle_time, 1),)
+        if latency is not None:
+            additions += ((stats.latency, latency, 1), (client.request_latency, latency, 1))
+            if round_trip is not None:
+                additions += ((client.broker_time, latency - round_trip, 1),)
+        add_each(additions)
+
+    def connection_opened(self, now: float) -> None:
+        self._windows.at(now).client.connections_opened.add(1)
+
+    def connection_closed(self, now: float) -> None:
+        self._windows.at(now).client.connections_closed.add(1)
+
+    def logged_in(self, now: float) -> None:
+        """A broker has accepted a connection with TLS or SASL."""
+        self._windows.at(now).client.logins.add(1)
+
+    def login_renewed(self, seconds: float, now: float) -> None:
+        """A connection has logged in once more (KIP-368), which took ``seconds``."""
+        self._windows.at(now).client.logins_renewed.add(seconds)
+
+    def login_refused(self, now: float, *, renewal: bool) -> None:
+        """A TLS handshake or a SASL login failed for good, the first of a connection or a later
+        one."""
+        client = self._windows.at(now).client
+        (client.renewals_refused if renewal else client.logins_refused).add(1)
+
+    def forget_topic(self, topic: str) -> None:
+        """Drop the topic's own metrics; the producer's sums keep what it counted."""
+        self._windows.forget_topic(topic)
+
+    def forget_node(self, node_id: NodeId) -> None:
+        """Drop the broker's own metrics; the producer's sums keep what it counted."""
+        self._windows.forget_node(node_id)
+
+    def latencies(self, now: float) -> Latencies:
+        """The times since the start; the histograms are the caller's."""
+        client = self._windows.read(now).ever.client
+        return Latencies(
+            record=client.record_latency,
+            wait=client.record_wait,
+            queue=client.queue_time,
+            request=client.request_latency,
+            broker=client.broker_time,
+        )
+
+    def snapshot(self, now: float, *, gauges: Mapping[str, float]) -> MetricsSnapshot:
+        """All metrics as they stand; the caller may keep and change the result.
+
+        Args:
+            now: the end of the current window so far.
+            gauges: the value of every metric in ``names.GAUGES``; NaN where there is none yet.
+
+        Raises:
+            ValueError: ``gauges`` lacks one of them or has another.
+        """
+        from aioproducer.engine.metrics.snapshot import snapshot_of
+
+        return snapshot_of(self._windows.read(now), gauges)

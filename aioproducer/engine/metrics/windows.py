@@ -1,0 +1,193 @@
+"""Time windows on a fixed grid, which all counts share.
+
+An event counts in the current window alone. A window that is too old for the rates is added to the
+past. The recent values are the sum of the live windows, and the totals are the past plus the recent
+values.
+
+The live windows are the current one and the ``num_samples`` before it, so every event of the last
+``num_samples * sample_window`` seconds counts, as with Kafka's ``SampledStat``. In Kafka a window
+starts with an event of its metric. Here all windows start together: idle time counts as well, and
+the rates of all topics add up to the rate of the producer.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from aioproducer.engine.metrics.stats import ClientStats, NodeStats, Stats, TopicStats
+from aioproducer.model import NodeId
+
+__all__ = ["Breakdown", "Reading", "Counts", "Windows"]
+
+_K = TypeVar("_K", bound=Hashable)
+_S = TypeVar("_S", bound=Stats)
+_T = TypeVar("_T")
+
+_SHORTEST_SPAN: Final = 0.001
+_ATTEMPTS: Final = 10_000_000
+"""The spin of a reading while counts move, some tenths of a second: the moving thread goes on after
+each of the interpreter's intervals of 5 ms."""
+
+
+class Breakdown(Generic[_K, _S]):
+    """Stats by key, made on first use. A forgotten key's counts stay in the sum."""
+
+    __slots__ = ("_forgotten", "_new", "by_key")
+
+    def __init__(self, new: Callable[[], _S]) -> None:
+        self._new = new
+        self._forgotten = new()
+        self.by_key: defaultdict[_K, _S] = defaultdict(new)
+
+    def forget(self, key: _K) -> None:
+        stats = self.by_key.pop(key, None)
+        if stats is not None:
+            self._forgotten.absorb(stats)
+
+    def absorb(self, other: Breakdown[_K, _S]) -> None:
+        self._forgotten.absorb(other._forgotten)
+        for key, stats in list(other.by_key.items()):
+            self.by_key[key].absorb(stats)
+
+    def whole(self) -> _S:
+        total = self._new()
+        total.absorb(self._forgotten)
+        for stats in self.by_key.values():
+            total.absorb(stats)
+        return total
+
+
+class Counts:
+    """All counts of some period."""
+
+    __slots__ = ("client", "nodes", "topics")
+
+    def __init__(self) -> None:
+        self.client = ClientStats()
+        self.topics: Breakdown[str, TopicStats] = Breakdown(TopicStats)
+        self.nodes: Breakdown[NodeId, NodeStats] = Breakdown(NodeStats)
+
+    def absorb(self, other: Counts) -> None:
+        self.client.absorb(other.client)
+        self.topics.absorb(other.topics)
+        self.nodes.absorb(other.nodes)
+
+
+class Reading(NamedTuple, Generic[_T]):
+    """The counts that a metric is computed from: the live windows, and all since the start."""
+
+    recent: _T
+    ever: _T
+    elapsed: float
+    """seconds covered by ``recent``"""
+
+
+class Windows:
+    """The live windows and the past. Times are seconds of one monotonic clock.
+
+    One thread counts, and any thread reads. The counting thread never waits: a reading that meets a
+    move of counts from one place to another is taken again.
+    """
+
+    __slots__ = (
+        "_index",
+        "_live",
+        "_moves",
+        "_num_samples",
+        "_origin",
+        "_past",
+        "_width",
+        "current",
+        "ends",
+    )
+
+    def __init__(self, *, num_samples: int, sample_window: float, now: float) -> None:
+        self._num_samples = num_samples
+        self._width = sample_window
+        self._origin = now
+        self._moves = 0
+        """Odd while counts move."""
+        self._past = Counts()
+        self._live: deque[tuple[int, Counts]] = deque()
+        self._open(0)
+
+    def at(self, now: float) -> Counts:
+        """The window of an event. A clock that stands still or goes back is tolerated.
+
+        Until :attr:`ends` it is :attr:`current`, which frequent events look at without a call.
+        """
+        if now >= self.ends:
+            self._advance(now)
+        return self.current
+
+    def read(self, now: float) -> Reading[Counts]:
+        """The live windows and all since the start, as copies for the caller to keep."""
+        for _ in range(_ATTEMPTS):
+            moves = self._moves
+            if moves % 2 == 0:
+                try:
+                    reading = self._copy(now)
+                except RuntimeError:
+                    continue  # garbage was collected while a list was made, and a topic was added
+                if moves == self._moves:
+                    return reading
+        return self._copy(now)
+
+    def _copy(self, now: float) -> Reading[Counts]:
+        index = self._index_at(now)
+        recent, ever = Counts(), Counts()
+        ever.absorb(self._past)
+        for opened, window in list(self._live):
+            (ever if opened < index - self._num_samples else recent).absorb(window)
+        ever.absorb(recent)
+        return Reading(recent, ever, self._elapsed(now, index))
+
+    def forget_topic(self, topic: str) -> None:
+        with self._moving():
+            for counts in self._all():
+                counts.topics.forget(topic)
+
+    def forget_node(self, node_id: NodeId) -> None:
+        with self._moving():
+            for counts in self._all():
+                counts.nodes.forget(node_id)
+
+    @contextmanager
+    def _moving(self) -> Iterator[None]:
+        self._moves += 1
+        try:
+            yield
+        finally:
+            self._moves += 1
+
+    def _all(self) -> list[Counts]:
+        return [self._past, *(window for _, window in self._live)]
+
+    def _open(self, index: int) -> None:
+        self._index = index
+        self.ends = self._origin + (index + 1) * self._width
+        """The time at which the current window has ended."""
+        self.current = Counts()
+        self._live.append((index, self.current))
+
+    def _index_at(self, now: float) -> int:
+        if now < self.ends:
+            return self._index
+        # The division may round down to the window that has just ended.
+        return max(self._index + 1, int((now - self._origin) // self._width))
+
+    def _advance(self, now: float) -> None:
+        with self._moving():
+            self._open(self._index_at(now))
+            while self._live[0][0] < self._index - self._num_samples:
+                self._past.absorb(self._live.popleft()[1])
+
+    def _elapsed(self, now: float, index: int) -> float:
+        """Kafka's ``Rate.windowSize``: the period of a rate is at least ``num_samples - 1`` full
+        windows, so the first records of a producer do not give an extreme rate."""
+        full = max(min(index, self._num_samples), self._num_samples - 1)
+        started = self._origin + index * self._width
+        return max(full * self._width + now - started, _SHORTEST_SPAN)

@@ -1,0 +1,438 @@
+"""All connections of a producer: the brokers that can take a request, and completed requests.
+
+Source: Kafka's ``NetworkClient`` and ``ClusterConnectionStates``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from kio.static.protocol import ResponsePayload
+
+from aioproducer.engine.metrics import ProducerMetrics
+from aioproducer.engine.network.apis import NO_FEATURES, Api, Features
+from aioproducer.engine.network.connection import (
+    Connection,
+    ConnectionEvents,
+    ConnectionState,
+    Response,
+)
+from aioproducer.engine.network.connection_log import ConnectionLog
+from aioproducer.engine.network.connection_states import (
+    ClientSettings,
+    NodeConnectionState,
+    NotSentError,
+    is_final,
+)
+from aioproducer.engine.network.connection_view import ConnectionView
+from aioproducer.engine.network.frames import read_response
+from aioproducer.engine.network.in_flight import InFlightRequest
+from aioproducer.engine.network.lazy_metadata import LazyMetadataResponse
+from aioproducer.engine.network.request import Completion, Request
+from aioproducer.engine.network.throttling import throttle_seconds
+from aioproducer.engine.network.timeouts import ConnectionTimeouts
+from aioproducer.errors import BrokerConnectionError, ProducerError
+from aioproducer.foundation.backoff import ExponentialBackoff
+from aioproducer.foundation.runtime.running_clock import RunningClock
+from aioproducer.foundation.runtime.tasks import TaskOwner
+from aioproducer.model import NodeId, Peer
+
+
+@dataclass(slots=True)
+class NetworkClient:
+    """Opens connections where they are needed, sends requests, and collects their responses.
+
+    No method waits: ``wake`` wakes the sender, which takes the completions.
+    """
+
+    settings: ClientSettings
+    owner: TaskOwner
+    clock: RunningClock
+    random: Random
+    wake: Callable[[], None]
+    metrics: ProducerMetrics
+    connect_to: Callable[..., Connection] = Connection
+    """Makes a connection; it takes the arguments of :class:`Connection`."""
+    responded: Callable[[float], None] = field(init=False)
+    """Called with the time when a response has completed a request, which :meth:`take_completed`
+    returns; at first it calls ``wake``."""
+    features: Features = NO_FEATURES
+    """The newest features that any open connection reported, as of the last one that opened."""
+    connections_opened: int = 0
+    """The number of connections that became ready, since the start."""
+    _nodes: dict[NodeId, NodeConnectionState] = field(default_factory=dict)
+    _completed: list[Completion] = field(default_factory=list)
+    _refused: set[NodeId] = field(default_factory=set)
+    """The brokers whose last login failed."""
+    _refusals: int = 0
+    """Refused logins at all brokers, since one let the producer in."""
+    _closed: bool = False
+    _timeouts: ConnectionTimeouts = field(init=False)
+    _events: ConnectionEvents = field(init=False)
+    _log: ConnectionLog = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.responded = lambda _: self.wake()
+        self._log = ConnectionLog(self.settings.connection)
+        self._timeouts = ConnectionTimeouts(
+            self.settings.request_timeout, self.settings.max_idle, self.clock
+        )
+        self._events = ConnectionEvents(
+            ready=self._on_ready,
+            renewed=self._on_renewed,
+            response=self._on_response,
+            written=self._on_written,
+            anomaly=self._on_anomaly,
+        )
+
+    # --- state -----------------------------------------------------------------------------
+
+    def in_flight(self, node: NodeId) -> int:
+        """The number of requests that wait for a response of ``node``."""
+        state = self._nodes.get(node)
+        connection = None if state is None else state.connection
+        return 0 if connection is None else len(connection.in_flight)
+
+    def total_in_flight(self) -> int:
+        """The number of requests that wait for a response; any thread may ask."""
+        total = 0
+        for state in list(self._nodes.values()):
+            if (connection := state.connection) is not None:
+                total += len(connection.in_flight)
+        return total
+
+    def reaches(self, nodes: Iterable[Peer]) -> bool:
+        """True if a connection to any of ``nodes`` is ready."""
+        states = (self._nodes.get(node.id) for node in nodes)
+        return any(state is not None and state.is_ready for state in states)
+
+    def supporting(self, api: Api, nodes: Iterable[Peer]) -> list[NodeId]:
+        """Those of ``nodes`` that are connected and support ``api``."""
+        states = ((node.id, self._nodes.get(node.id)) for node in nodes)
+        return [node for node, state in states if state is not None and state.supports(api)]
+
+    def connection_count(self) -> int:
+        """The number of connections that are ready."""
+        return sum(1 for state in list(self._nodes.values()) if state.is_ready)
+
+    def can_send(self, node: NodeId, now: float) -> bool:
+        """True if ``node`` can take a request now."""
+        state = self._nodes.get(node)
+        connection = None if state is None else state.connection
+        return (
+            connection is not None
+            and connection.usable
+            and connection.throttled_until <= now
+            and len(connection.in_flight) < self.settings.max_in_flight
+            and (real := now + self.clock.lost) - connection.last_used < self.settings.max_idle
+            and real < connection.login_due
+        )
+
+    def ready(self, node: Peer, now: float) -> bool:
+        """True if ``node`` can take a request now; else connect as soon as its backoff is over."""
+        if self.can_send(node.id, now):
+            return True
+        self.connect(node, now)
+        return False
+
+    def not_before(self, node: NodeId, now: float) -> float | None:
+        """The end of the node's backoff or throttling; None if it has neither."""
+        state = self._nodes.get(node)
+        if state is None:
+            return None
+        connection = state.connection
+        moment = state.not_before if connection is None else connection.throttled_until
+        return moment if moment > now else None
+
+    def next_chance(self, nodes: Iterable[Peer], now: float) -> float | None:
+        """The first end of a backoff or throttling among ``nodes``."""
+        moments = [self.not_before(node.id, now) for node in nodes]
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    def least_loaded(self, nodes: Iterable[Peer], now: float) -> Peer | None:
+        """The node for a request that any broker can answer: idle before busy, connected first.
+
+        Brokers that are slow to connect, or could not be connected, come last: they may be silent.
+        None: all are in backoff, throttled or full. Ties are broken at random.
+        """
+        candidates = [
+            (rank, self.random.random(), node)
+            for node in nodes
+            if (rank := self._rank(node.id, now)) is not None
+        ]
+        return min(candidates, default=(0, 0.0, None), key=lambda each: each[:2])[2]
+
+    def _rank(self, node: NodeId, now: float) -> int | None:
+        connecting = self.settings.max_in_flight
+        unconnected, doubtful = connecting + 1, connecting + 2
+        state = self._nodes.get(node) or NodeConnectionState()
+        connection = state.connection
+        if connection is None or self._timeouts.is_left(connection, now):
+            rank = doubtful if state.setup_failures else unconnected
+            return None if state.not_before > now else rank
+        if self.can_send(node, now):
+            return len(connection.in_flight)
+        if connection.state is ConnectionState.CONNECTING:
+            return doubtful if self._timeouts.is_slow(connection, now) else connecting
+        return None
+
+    def connections(self) -> list[ConnectionView]:
+        """The connection of each broker; any thread may ask."""
+        return [state.view(node) for node, state in tuple(self._nodes.items())]
+
+    def failures(self) -> dict[NodeId, ProducerError]:
+        """The last error of each node without a connection."""
+        return {
+            node: state.last_error
+            for node, state in self._nodes.items()
+            if state.last_error is not None
+        }
+
+    def versions(self) -> dict[str, tuple[int, int]]:
+        """The versions of a broker that is connected; none if there is none."""
+        ready = (state.connection for state in self._nodes.values() if state.is_ready)
+        return next((each.versions.by_name for each in ready if each is not None), {})
+
+    @property
+    def has_refused_logins(self) -> bool:
+        """True if the last login at any broker failed."""
+        return bool(self._refused)
+
+    def refusal(self, nodes: Iterable[Peer]) -> ProducerError | None:
+        """The error of a failed login, if none of ``nodes`` is reached and each was tried."""
+        states = [self._nodes.get(node.id) for node in nodes]
+        errors = [state and state.setup_error for state in states]
+        if None in errors or any(state.is_ready for state in self._nodes.values()):
+            return None
+        return next((error for error in errors if error and is_final(error)), None)
+
+    # --- actions ---------------------------------------------------------------------------
+
+    def connect(self, node: Peer, now: float) -> None:
+        """Connect to ``node``, unless it has a connection or is in backoff."""
+        state = self._nodes.setdefault(node.id, NodeConnectionState())
+        if state.connection is not None:
+            if state.connection.node[:3] != node[:3]:
+                why = "the broker has a new address"
+                state.connection.abort(BrokerConnectionError(f"{node}: {why}"))
+            elif self._timeouts.is_left(state.connection, now):
+                self._timeouts.end_idle(state.connection, now)
+            return
+        if state.not_before > now or self._closed:
+            return
+        backoff = ExponentialBackoff(
+            self.settings.setup_timeout, self.settings.setup_timeout_max, self.random
+        )
+        connection = self.connect_to(
+            node,
+            self.settings.connection,
+            self._events,
+            setup_timeout=backoff.delay(state.setup_failures + 1),
+            clock=self.clock,
+            random=self.random,
+        )
+        state.tries(connection, now)
+        self._timeouts.connection_tried(now)
+        self.owner.start(self._run(state, connection), name=f"aioproducer-connection-{node.id}")
+
+    def send(self, node: NodeId, request: Request, now: float) -> None:
+        """Send ``request`` to a node that can take it. ``now``: its timeout begins then.
+
+        A request that no version of the broker supports fails alone the second time. The first
+        time its connection ends as well, and the next connection asks for the versions again.
+        """
+        state = self._nodes[node]
+        connection = state.connection
+        assert connection is not None
+        try:
+            payload = request.build(connection.versions[request.api])
+        except ProducerError as error:
+            self._complete(self._not_sent(node, state, connection, request, error))
+            return
+        if state.unsupported:
+            state.unsupported.discard(request.api)
+        timeout, answered = self.settings.request_timeout, request.answered
+        size = connection.send(payload, request, now, timeout=timeout, answered=answered)
+        if now + self._timeouts.shortest < self._timeouts.look_at:
+            self._timeouts.request_sent(now)
+        self.metrics.request_sent(node, size, now)
+        if now >= self._log.look_at:
+            self._log.look(now)
+        if self._log.debugs:
+            self._log.sent(connection, request, size)
+
+    def _not_sent(
+        self,
+        node: NodeId,
+        state: NodeConnectionState,
+        connection: Connection,
+        request: Request,
+        error: ProducerError,
+    ) -> Completion:
+        """The end of a request that no version of the broker supports."""
+        if request.api not in state.unsupported:
+            state.unsupported.add(request.api)
+            why = f"{connection.node}: reconnecting to ask for its API versions again: {error}"
+            connection.abort(BrokerConnectionError(why))
+            error = NotSentError(why)
+        return Completion(request, node, None, error, 0.0)
+
+    def take_completed(self) -> list[Completion]:
+        """The requests that were completed since the last call."""
+        completed, self._completed = self._completed, []
+        return completed
+
+    def poll(self, now: float) -> float | None:
+        """End the connections that are overdue or idle; the moment to look again, if any."""
+        return self._timeouts.poll(self._connections(), now)
+
+    def next_timeout(self) -> float | None:
+        """The moment at which :meth:`poll` is due, if any."""
+        return self._timeouts.next()
+
+    def received(self) -> tuple[int, float]:
+        """The pieces that the open connections have received, and the seconds of stops so far.
+
+        While either grows, more may have arrived.
+        """
+        pieces = sum(connection.received for connection in self._connections())
+        return pieces, self.clock.lost
+
+    def _connections(self) -> Iterator[Connection]:
+        states = self._nodes.values()
+        return (state.connection for state in states if state.connection is not None)
+
+    def forget_except(self, nodes: Iterable[NodeId]) -> None:
+        """Drop the state of brokers that left the cluster and have no connection."""
+        kept = set(nodes)
+        for node, state in list(self._nodes.items()):
+            if node not in kept and state.connection is None:
+                del self._nodes[node]
+                self._refused.discard(node)
+                self.metrics.forget_node(node)
+                self._log.forgotten(node)
+
+    def barriers(self) -> list[asyncio.Future[Any]]:
+        """Send a :meth:`Connection.barrier` on each connection that needs one (``acks=0``)."""
+        barriers = [connection.barrier() for connection in self._connections()]
+        return [barrier for barrier in barriers if barrier is not None]
+
+    def close(self) -> None:
+        """Abort every connection. No connection opens after this."""
+        self._closed = True
+        for connection in self._connections():
+            connection.abort(BrokerConnectionError("the client was closed"))
+
+    # --- events of connections -------------------------------------------------------------
+
+    async def _run(self, state: NodeConnectionState, connection: Connection) -> None:
+        try:
+            reason = await connection.run()
+        except BaseException:
+            state.connection = None
+            raise
+        self._on_disconnect(state, connection, reason)
+
+    def _on_ready(self, connection: Connection) -> None:
+        state, now = self._nodes[connection.node.id], self.clock()
+        self._log.opened(connection, state, now)
+        state.opened(now)
+        self._refused.discard(connection.node.id)
+        self._refusals = 0
+        self.connections_opened += 1
+        self.features = max(
+            (each.versions.features for each in self._connections() if each.was_ready),
+            key=lambda features: features.epoch,
+        )
+        self._timeouts.connection_opened(now)
+        self.metrics.connection_opened(now)
+        if self.settings.connection.authenticates:
+            self.metrics.logged_in(now)
+        self.wake()
+
+    def _on_renewed(self, connection: Connection) -> None:
+        self.metrics.login_renewed(connection.renewal_seconds, self.clock())
+        self._log.renewed(connection)
+        self.wake()
+
+    def _on_response(
+        self,
+        connection: Connection,
+        request: InFlightRequest,
+        response: Response,
+        size: int,
+        now: float,
+    ) -> None:
+        pause: float | None
+        if isinstance(response, tuple):
+            request.result, pause = response
+        else:
+            request.result, pause = _read(request.request, response)
+        request.latency = latency = now - request.sent
+        node = connection.node.id
+        if request.request.api is Api.PRODUCE:
+            round_trip = connection.round_trip
+            if now >= round_trip.stale_at:
+                round_trip.ask(now)
+            seconds = round_trip.seconds
+            self.metrics.response_received(node, size, pause, now, latency, seconds)
+        else:
+            self.metrics.response_received(node, size, pause, now)
+        if pause:
+            self._log.throttled(connection, pause)
+            connection.throttled_until = max(connection.throttled_until, now + pause)
+        if self._log.debugs:
+            self._log.answered(connection, request)
+        self._completed.append(request)
+        self.responded(now)
+
+    def _on_anomaly(self, connection: Connection, what: str) -> None:
+        state = self._nodes.get(connection.node.id)  # None: a response read after its connection
+        if state is not None and what not in state.anomalies:
+            state.anomalies.add(what)
+            self._log.anomaly(connection, what)
+
+    def _on_written(self, connection: Connection, request: InFlightRequest) -> None:
+        request.latency = self.clock() - request.sent
+        self._complete(request)
+
+    def _on_disconnect(
+        self, state: NodeConnectionState, connection: Connection, reason: ProducerError
+    ) -> None:
+        now = self.clock()
+        node, was_ready, refused = connection.node, connection.was_ready, is_final(reason)
+        self._refusals += refused
+        unused = self._timeouts.unused_for(connection, now)
+        state.ended(reason, self.settings, now, self.random, refusals=self._refusals, unused=unused)
+        if was_ready:
+            self.metrics.connection_closed(now)
+        if refused:
+            self._refused.add(node.id)
+            self.metrics.login_refused(now, renewal=was_ready)
+        if not self._closed:
+            self._log.ended(connection, reason)
+        lost = BrokerConnectionError(str(reason)) if refused else reason
+        for request in connection.in_flight.take_all():
+            if request.request is not None:
+                request.error, request.latency = lost, now - request.sent
+                self._complete(request)
+        self.wake()
+
+    def _complete(self, completion: Completion) -> None:
+        self._completed.append(completion)
+        self.wake()
+
+
+def _read(
+    request: Request, response: ResponsePayload | LazyMetadataResponse
+) -> tuple[Any, float | None]:
+    """The value of a response, and the pause that the broker asks for; None: it can't ask."""
+    if isinstance(response, LazyMetadataResponse):
+        result = request.read(response)  # a generator: the refresher reads it in steps
+    else:
+        result = read_response(response, request.read)
+    return result, throttle_seconds(response)

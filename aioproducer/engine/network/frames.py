@@ -1,0 +1,289 @@
+"""Requests to bytes and bytes to responses. No I/O.
+
+On the wire every message is a 4-byte length, a header and a payload. Whatever does not fit is a
+:class:`ProtocolError`: nothing after it on the connection could be trusted.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, final
+
+from kio.serial import entity_reader, entity_writer
+from kio.serial.readers import Reader
+from kio.static.primitive import i32
+from kio.static.protocol import RequestPayload, ResponsePayload
+
+from aioproducer.engine.network.apis import Api, response_type
+from aioproducer.engine.network.kio_guards import (
+    walk,
+    walk_header,
+    with_numbers,
+    without_unknown_fields,
+)
+from aioproducer.engine.records.record_batch import Buffer
+from aioproducer.errors import ProtocolError
+
+LENGTH_BYTES: Final = 4
+MAX_RESPONSE_BYTES: Final = 100 * 1024 * 1024
+"""A longer response is refused. It is what Kafka's own brokers take as a request at most."""
+
+_MOST_SUBSCRIPTION_BYTES: Final = 1024 * 1024
+"""The longest response with a telemetry subscription. A longer one would list more metrics than any
+client has, and the event loop would wait for its decoder."""
+
+_CORRELATION_ID_OFFSET: Final = 4
+_CORRELATION_ID_BYTES: Final = 4
+_HEAD_BYTES: Final = _CORRELATION_ID_OFFSET + _CORRELATION_ID_BYTES
+_START: Final = struct.Struct(">i4si")
+"""The length of a request, its API key and version, its correlation id."""
+_TLS_ALERT: Final = 0x15
+_TLS_HANDSHAKE: Final = 0x16
+
+
+_SMALL: Final = 4096
+"""Bytes of a piece that is joined with the one before."""
+_COPIED_BELOW: Final = 16 * 1024
+"""Bytes up to which a part is cheaper to copy than to hand to the socket as a piece of its own."""
+
+
+UsualResponse: TypeAlias = tuple[Any, float]
+"""A response that was read straight from its bytes: the value as :meth:`Request.read` returns it,
+and the seconds of the pause that the broker asks for."""
+
+
+@final
+@dataclass(slots=True)
+class EncodedPayload:
+    """A request that is encoded already, in parts that are one after another on the wire."""
+
+    kind: type[RequestPayload]
+    parts: Sequence[Buffer]
+    read_usual: Callable[[bytes], UsualResponse | None] | None = None
+    """Reads the usual response, header included; None for one that is not as usual. Pure."""
+
+
+def encode(entity: Any) -> bytes:
+    """An entity of kio's as it is on the wire."""
+    wire = io.BytesIO()
+    entity_writer(type(entity))(wire, entity)
+    return wire.getvalue()
+
+
+class RequestForm(NamedTuple):
+    """The part that is the same in all requests of one kind and version by one client."""
+
+    head: bytes
+    """The header before the correlation id."""
+    tail: bytes
+    """The header after it."""
+    size: int
+    """Bytes of the header."""
+    response: type[ResponsePayload]
+    label: str
+    """Its name in messages, such as ``PRODUCE v13``."""
+
+
+@lru_cache(maxsize=256)
+def request_form(kind: Any, client_id: str) -> RequestForm:
+    """The form of the requests of ``kind``, kio's class of the payload."""
+    header = encode(
+        kind.__header_schema__(
+            request_api_key=kind.__api_key__,
+            request_api_version=kind.__version__,
+            correlation_id=i32(0),
+            client_id=client_id,
+        )
+    )
+    api, version = Api(int(kind.__api_key__)), int(kind.__version__)
+    tail = header[_HEAD_BYTES:]
+    response = response_type(api, version)
+    label = f"{api.name} v{version}"
+    return RequestForm(header[:_CORRELATION_ID_OFFSET], tail, len(header), response, label)
+
+
+def encode_request(
+    parts: Sequence[Buffer], correlation_id: int, form: RequestForm
+) -> tuple[Sequence[Buffer], int]:
+    """The frame of a request in a few pieces, and its bytes; large parts are not copied."""
+    size = form.size + sum(map(len, parts))
+    pieces = (_START.pack(size, form.head, correlation_id), form.tail, *parts)
+    joined = [b"".join(pieces)] if size < _COPIED_BELOW else _joined(pieces)
+    return joined, LENGTH_BYTES + size
+
+
+def _joined(parts: Iterable[Buffer]) -> Sequence[Buffer]:
+    """``parts`` in fewer pieces."""
+    pieces: list[Buffer] = []
+    small: list[Buffer] = []
+    for part in parts:
+        if len(part) < _COPIED_BELOW:
+            small.append(part)
+            continue
+        pieces += (b"".join(small), part)
+        small.clear()
+    if small:
+        pieces.append(b"".join(small))
+    return pieces
+
+
+class ResponseCutter:
+    """Cuts what arrives into responses, however it comes in pieces."""
+
+    def __init__(self) -> None:
+        self._data = b""
+        self._start = 0
+        self._length: int | None = None
+        """The length of the response that begins at the start; None: its prefix is there."""
+        self._held: list[bytes] = []
+        """The pieces of a response that is not whole."""
+        self._held_size = 0
+        self._wanted = 0
+        self.is_between = True
+        """True if no part of a response is held: the next piece begins with a response."""
+
+    @property
+    def partial(self) -> bytes:
+        """The bytes of a response that is not whole yet."""
+        prefix = b"" if self._length is None else self._length.to_bytes(LENGTH_BYTES, "big")
+        return prefix + b"".join(self._held)
+
+    def feed(self, data: bytes) -> None:
+        """``data`` has come; what came before has been taken."""
+        if self._held:
+            self._hold(data)
+            if self._held_size < self._wanted:
+                return
+            data = b"".join(self._held)
+            self._held.clear()
+            self._held_size = 0
+        self._data = data
+        self._start = 0
+
+    def take(self) -> bytes | None:
+        """The next whole response without its length; None: more has to come.
+
+        Raises :class:`ProtocolError` for a length that can't be.
+        """
+        data, start, length = self._data, self._start, self._length
+        wanted = LENGTH_BYTES
+        if length is None and start + LENGTH_BYTES <= len(data):
+            length = response_length(data[start : start + LENGTH_BYTES])
+            start += LENGTH_BYTES
+        if length is not None:
+            wanted = length
+            if start + length <= len(data):
+                self._start = start + length
+                self._length = None
+                return data[start : start + length]  # no copy, if these are all bytes
+        self._length = length
+        if start < len(data) or length is not None:
+            self._hold(data[start:])
+            self._wanted = wanted
+        self.is_between = not self._held
+        self._data = b""
+        self._start = 0
+        return None
+
+    def _hold(self, data: bytes) -> None:
+        """Keep a piece. Small ones are joined, or each byte of a slow peer would be an object."""
+        self._held_size += len(data)
+        if self._held and len(data) < _SMALL and len(self._held[-1]) < _SMALL:
+            self._held[-1] += data
+        else:
+            self._held.append(data)
+
+
+def response_length(prefix: bytes) -> int:
+    """The length that a response's first four bytes announce. Raises :class:`ProtocolError`."""
+    length = int.from_bytes(prefix, "big", signed=True)
+    if LENGTH_BYTES <= length <= MAX_RESPONSE_BYTES:
+        return length
+    if prefix[0] in (_TLS_ALERT, _TLS_HANDSHAKE) and prefix[1] == 3:
+        raise ProtocolError(
+            "the peer speaks TLS, but the client sent plain text: set "
+            "security_protocol to 'SSL' or 'SASL_SSL', or use the broker's "
+            "plain-text port"
+        )
+    if prefix == b"HTTP":
+        raise ProtocolError("the peer is an HTTP server, not a Kafka broker: check the port")
+    raise ProtocolError(
+        f"the peer announced a response of {length} bytes (first bytes {prefix!r}); from "
+        f"{LENGTH_BYTES} to {MAX_RESPONSE_BYTES} are possible. Is it a Kafka broker?"
+    )
+
+
+class Decoded(NamedTuple):
+    """A response, and how many bytes came behind it that mean nothing here."""
+
+    response: ResponsePayload
+    left_over: int
+
+
+def decode_response(kind: type[ResponsePayload], body: bytes) -> Decoded:
+    """The response in ``body``, which begins with its header. Raises :class:`ProtocolError`.
+
+    An error code that kio does not know stays a number, and so do the times of a response that has
+    one out of a ``timedelta``'s range. Tagged fields that kio does not know are
+    skipped (KIP-482), and so is what stands behind the response, as every other client does:
+    librdkafka's mock cluster ends Metadata from version 9 on with a stray byte.
+    """
+    if len(body) > _MOST_SUBSCRIPTION_BYTES:
+        _refuse_subscription(kind, body)
+    try:
+        used = walk_header(kind.__header_schema__, body)
+        edits = walk(kind, body, used)
+        if edits:
+            body = without_unknown_fields(body, edits)
+        response, length = _decode(kind, body, used)
+    except Exception as error:
+        raise ProtocolError(
+            f"a {kind.__name__} (version {kind.__version__}) of {len(body)} bytes can't be "
+            f"understood: {type(error).__name__}: {error}"
+        ) from error
+    return Decoded(response, len(body) - used - length)
+
+
+def _refuse_subscription(kind: type[ResponsePayload], body: bytes) -> None:
+    if int(kind.__api_key__) == Api.GET_TELEMETRY_SUBSCRIPTIONS:
+        raise ProtocolError(f"a telemetry subscription of {len(body)} bytes is refused")
+
+
+def _decode(kind: type[ResponsePayload], body: bytes, used: int) -> tuple[Any, int]:
+    try:
+        return _reader(kind)(body, used)
+    except (ValueError, OverflowError):
+        pass
+    try:
+        return entity_reader(with_numbers(kind))(body, used)
+    except (ValueError, OverflowError):
+        return entity_reader(with_numbers(kind, times=True))(body, used)
+
+
+_T = TypeVar("_T")
+
+
+def read_response(response: ResponsePayload, read: Callable[[Any], _T]) -> _T:
+    """The value that ``read`` makes of a response. Whatever it raises is a :class:`ProtocolError`.
+
+    It reads the response to its end before anybody acts on it, so an answer that is wrong in some
+    part has no effect at all.
+    """
+    try:
+        return read(response)
+    except ProtocolError:
+        raise
+    except Exception as error:
+        kind = type(response)
+        raise ProtocolError(
+            f"a {kind.__name__} (version {kind.__version__}) has impossible values: {error}"
+        ) from error
+
+
+@cache
+def _reader(kind: type[ResponsePayload]) -> Reader[ResponsePayload]:
+    return entity_reader(kind)

@@ -1,0 +1,92 @@
+"""Requests without their response yet, or not yet written if they get none (``acks=0``)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from aioproducer.engine.network.frames import RequestForm, UsualResponse
+from aioproducer.engine.network.request import Completion
+from aioproducer.errors import ProtocolError
+from aioproducer.model import NodeId
+
+
+class InFlightRequest(Completion):
+    """One request on the wire, until it is the completion of itself. Times are clock seconds.
+
+    ``read_usual``: see :class:`~aioproducer.engine.network.frames.EncodedPayload`.
+    """
+
+    __slots__ = ("answered", "correlation_id", "deadline", "form", "read_usual", "sent")
+
+    def __init__(
+        self,
+        request: Any,
+        node: NodeId,
+        correlation_id: int,
+        form: RequestForm,
+        sent: float,
+        deadline: float,
+        read_usual: Callable[[bytes], UsualResponse | None] | None = None,
+        *,
+        answered: bool = True,
+    ) -> None:
+        self.request = request
+        self.node = node
+        self.result = self.error = None
+        self.latency = 0.0
+        self.correlation_id = correlation_id
+        self.form = form
+        self.sent = sent
+        self.deadline = deadline
+        self.read_usual = read_usual
+        self.answered = answered
+        """False: there is no response (``acks=0``)."""
+
+
+class InFlightRequests(deque[InFlightRequest]):
+    """The requests of one connection, in the order in which they were sent.
+
+    Kafka answers them in order, so the next response belongs to the first one; any thread may ask
+    for their number.
+    """
+
+    def take_written(self) -> list[InFlightRequest]:
+        """All bytes are written to the socket: take the requests that get no response."""
+        written = [each for each in self if not each.answered]
+        if written:
+            waiting = [each for each in self if each.answered]
+            self.clear()
+            self.extend(waiting)
+        return written
+
+    def take(self, correlation_id: int) -> InFlightRequest:
+        """Take the next request. Raises :class:`ProtocolError` if another one was answered."""
+        waiting = ((at, each) for at, each in enumerate(self) if each.answered)
+        at, expected = next(waiting, (0, None))
+        if expected is None:
+            raise ProtocolError(
+                f"a response has correlation id {correlation_id}, but no request waits"
+            )
+        if correlation_id != expected.correlation_id:
+            raise ProtocolError(
+                f"a response has correlation id {correlation_id}, "
+                f"but {expected.correlation_id} was next"
+            )
+        del self[at]
+        return expected
+
+    def take_all(self) -> list[InFlightRequest]:
+        """Take all requests: the connection ended."""
+        requests = list(self)
+        self.clear()
+        return requests
+
+    def next_deadline(self) -> float | None:
+        """The deadline of the first request; all others have a later one."""
+        return self[0].deadline if self else None
+
+    def overdue(self, now: float) -> InFlightRequest | None:
+        """The first request, if its deadline is past."""
+        return self[0] if self and self[0].deadline <= now else None

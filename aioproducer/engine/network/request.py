@@ -1,0 +1,48 @@
+"""A request in no particular version yet, and its completion. No I/O."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kio.static.protocol import RequestPayload
+
+from aioproducer.engine.network.apis import Api
+from aioproducer.engine.network.frames import EncodedPayload
+from aioproducer.errors import ProducerError
+from aioproducer.model import NodeId
+
+
+class Request(Protocol):
+    """A request before its version is chosen for a broker."""
+
+    @property
+    def api(self) -> Api:
+        """The API of the request."""
+
+    @property
+    def answered(self) -> bool:
+        """True if the broker responds; else (``acks=0``) the request is complete once written."""
+
+    def build(self, version: int) -> RequestPayload | EncodedPayload:
+        """The request in ``version``. Raises :class:`ProducerError` if ``version`` lacks it."""
+
+    def read(self, response: Any) -> Any:
+        """The value of a response. Pure.
+
+        An exception for an impossible response ends its connection, and has no other effect.
+        Metadata is read in steps (:meth:`LazyMetadataResponse.read`), which end the same way.
+        """
+
+
+@dataclass(slots=True, eq=False)
+class Completion:
+    """The end of a request: a result or an error."""
+
+    request: Any
+    node: NodeId
+    result: Any
+    """The value of the response by :meth:`Request.read`; None: there is no response."""
+    error: ProducerError | None
+    latency: float
+    """Seconds from sending to the response."""

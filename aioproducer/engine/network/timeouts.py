@@ -1,0 +1,132 @@
+"""Connections by the clock: a request is overdue, a connection is idle, or is slow to open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from aioproducer.engine.network.connection import Connection, ConnectionState
+from aioproducer.engine.network.in_flight import InFlightRequest
+from aioproducer.errors import BrokerConnectionError, RequestTimeoutError
+from aioproducer.foundation.runtime.running_clock import RunningClock
+from aioproducer.foundation.wording import duration
+
+_NEVER: Final = float("inf")
+_SLOW: Final = 1.0
+"""Seconds to connect and log in after which a client tries another broker as well."""
+
+
+@dataclass(slots=True)
+class ConnectionTimeouts:
+    """``request_timeout_ms`` and ``connections_max_idle_ms`` of all connections, in seconds."""
+
+    request_timeout: float
+    max_idle: float
+    clock: RunningClock
+    look_at: float = _NEVER
+    """No connection is overdue or idle before this moment; often none is at it either."""
+    shortest: float = field(init=False)
+    """Seconds after which a request or an idle connection is late at the earliest."""
+    _lost: float = 0.0
+    """The time that the clock had left out at the last look; connections age in it as well."""
+
+    def __post_init__(self) -> None:
+        self.shortest = min(self.request_timeout, self.max_idle)
+
+    def connection_tried(self, now: float) -> None:
+        """An attempt to connect began at ``now``."""
+        self.look_at = min(self.look_at, now + _SLOW)
+
+    def connection_opened(self, now: float) -> None:
+        """A connection takes requests from ``now`` on."""
+        self.look_at = min(self.look_at, now + self.max_idle)
+
+    def request_sent(self, now: float) -> None:
+        """A request was sent at ``now``, and :attr:`look_at` is too late for it."""
+        self.look_at = now + self.shortest
+
+    def next(self) -> float | None:
+        """The moment to look at the connections; None: there are none."""
+        if self.look_at == _NEVER:
+            return None
+        return self.look_at if self.clock.lost == self._lost else -_NEVER
+
+    def poll(self, connections: Iterable[Connection], now: float) -> float | None:
+        """End the connections that are overdue or idle; the moment to look again, if any."""
+        due = self.next()
+        if due is None or now < due:
+            return due
+        self._lost = self.clock.lost
+        self.look_at = min((self._check(each, now) for each in connections), default=_NEVER)
+        return self.next()
+
+    def _check(self, connection: Connection, now: float) -> float:
+        """The next moment to look at ``connection``; ends it if it is overdue or idle."""
+        if connection.state is ConnectionState.CONNECTING:
+            return _NEVER if self.is_slow(connection, now) else self._slow_at(connection)
+        if connection.state is not ConnectionState.READY:
+            return _NEVER
+        overdue = connection.in_flight.overdue(now)
+        if overdue is not None:
+            connection.abort(_timed_out(connection, overdue, now))
+            return _NEVER
+        deadline = connection.in_flight.next_deadline()
+        if deadline is not None:
+            return self.end_idle(connection, now) if self._is_lost(connection, now) else deadline
+        left = self.max_idle - self.idle_for(connection, now)
+        return now + left if left > 0 else self.end_idle(connection, now)
+
+    def _is_lost(self, connection: Connection, now: float) -> bool:
+        """True if a response will not come any more, although the request is not overdue.
+
+        The process was stopped for so long that brokers and firewalls have given up the connection.
+        """
+        longest = max(self.max_idle, self.request_timeout)
+        return not connection.in_flight.overdue(now) and self.idle_for(connection, now) >= longest
+
+    def idle_for(self, connection: Connection, now: float) -> float:
+        """Seconds since the last request or response, of which a stop is a part."""
+        return now + self.clock.lost - connection.last_used
+
+    def unused_for(self, connection: Connection, now: float) -> float:
+        """Seconds since the last use of a connection that has ended; 0 if it was in use."""
+        in_use = connection.in_flight and not self._is_lost(connection, now)
+        return 0.0 if in_use or not connection.was_ready else self.idle_for(connection, now)
+
+    def is_slow(self, connection: Connection, now: float) -> bool:
+        """True if the set-up of ``connection`` has taken long, so another broker may be faster."""
+        return now >= self._slow_at(connection)
+
+    def _slow_at(self, connection: Connection) -> float:
+        return connection.last_used - self.clock.lost + _SLOW  # it was not used since it began
+
+    def is_left(self, connection: Connection, now: float) -> bool:
+        """True if ``connection`` waits for nothing, and is idle for too long to be used.
+
+        The broker may have closed it, or a firewall forgotten it, and nothing would say so.
+        """
+        return (
+            connection.state is ConnectionState.READY
+            and not connection.in_flight
+            and self.idle_for(connection, now) >= self.max_idle
+        )
+
+    def end_idle(self, connection: Connection, now: float) -> float:
+        """End a connection that is idle for too long; it needs no look any more."""
+        seconds = self.idle_for(connection, now)
+        connection.abort(
+            BrokerConnectionError(
+                f"{connection.node}: no request used the connection for {duration(seconds)} "
+                "(connections_max_idle_ms)"
+            )
+        )
+        return _NEVER
+
+
+def _timed_out(connection: Connection, request: InFlightRequest, now: float) -> RequestTimeoutError:
+    failed_to = "answer" if request.answered else "read"
+    return RequestTimeoutError(
+        f"{connection.node} did not {failed_to} a {request.form.label} request within "
+        f"{duration(now - request.sent)} (request_timeout_ms), so its connection was closed"
+    )

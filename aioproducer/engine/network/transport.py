@@ -1,0 +1,194 @@
+"""The transport to a broker: TCP to one of its addresses, and TLS where it is configured."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from asyncio import FIRST_COMPLETED
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
+
+from aioproducer.engine.network.forked_sockets import replace_socket
+from aioproducer.engine.network.resolve import Address, interleaved, resolve
+from aioproducer.errors import AuthenticationError, BrokerConnectionError, WrongLoopError
+from aioproducer.foundation.runtime.patience import PatientTimeout
+from aioproducer.foundation.runtime.tasks import new_task
+from aioproducer.foundation.runtime.threads import ThreadForEach
+from aioproducer.foundation.wording import duration
+from aioproducer.model import Peer
+
+if TYPE_CHECKING:
+    from aioproducer.auth.tls import TlsContexts
+
+_Stream = TypeVar("_Stream", bound=asyncio.BaseProtocol)
+_Opened: TypeAlias = tuple[asyncio.Transport, _Stream]
+_Attempt: TypeAlias = asyncio.Task[tuple[Address, _Opened[_Stream] | str]]
+
+_CONTEXTS: Final = ThreadForEach("aioproducer-tls")
+_HEAD_START: Final = 0.25
+"""Seconds between the attempts (RFC 8305, section 5)."""
+TLS_SHUTDOWN_TIMEOUT: Final = 1.0
+"""Seconds for the end of TLS; a broker that does not answer is cut off."""
+_NO_TIMEOUT: Final = 24 * 3600.0
+"""asyncio's own timer of a handshake may ring before its bytes are read."""
+
+
+class SocketSettings(NamedTuple):
+    """Sizes in bytes (-1: the system's own); ``tls`` None: plain text."""
+
+    send_buffer_bytes: int
+    receive_buffer_bytes: int
+    tls: TlsContexts | None = None
+    resolve: Callable[[str, int], Awaitable[list[Address]]] = resolve
+    """Returns every address of a host and port."""
+    process: int | None = None
+    """The process that may connect; None: any. A forked child may not."""
+    reached: dict[Address, Address] | None = None
+    """The address that accepted the last connection, by host and port; None: it is forgotten."""
+
+    @property
+    def forked(self) -> bool:
+        """True in a forked child of the process that may connect."""
+        return self.process is not None and self.process != os.getpid()
+
+
+async def open_transport(
+    peer: Peer,
+    settings: SocketSettings,
+    timeout: float,
+    make_protocol: Callable[[], _Stream],
+) -> _Opened[_Stream]:
+    """Try the addresses of the host side by side, each for ``timeout`` seconds, TLS included.
+
+    The address that was reached last is the first one. The next attempt begins when one has failed,
+    or has taken a quarter of a second (RFC 8305, "Happy Eyeballs"). The first open connection ends
+    the other attempts.
+
+    Raises:
+        BrokerConnectionError: no address accepts a connection.
+        AuthenticationError: the TLS handshake failed, so another address would not help.
+        WrongLoopError: the client belongs to another process.
+    """
+    _refuse_if_forked(settings)
+    left = deque(await _addresses(peer, settings, timeout))
+    attempts: set[_Attempt[_Stream]] = set()
+    reasons = []
+    try:
+        while left or attempts:
+            if left:
+                attempts.add(
+                    new_task(_try(peer.host, left.popleft(), settings, timeout, make_protocol))
+                )
+            head_start = _HEAD_START if left else None
+            ended, _ = await asyncio.wait(attempts, timeout=head_start, return_when=FIRST_COMPLETED)
+            for attempt in ended:
+                attempts.discard(attempt)
+                address, opened = attempt.result()
+                if not isinstance(opened, str):
+                    if settings.reached is not None:
+                        settings.reached[peer.host, peer.port] = address
+                    return opened
+                reasons.append(opened)
+    finally:
+        for attempt in attempts:
+            attempt.cancel()
+            attempt.add_done_callback(_abandon)
+        if attempts:
+            await asyncio.wait(attempts)
+    raise BrokerConnectionError("; ".join(reasons))
+
+
+async def _addresses(peer: Peer, settings: SocketSettings, timeout: float) -> list[Address]:
+    """The addresses of ``peer``, in the order of the attempts."""
+    try:
+        async with PatientTimeout(timeout):
+            found = interleaved(await settings.resolve(peer.host, peer.port))
+    except TimeoutError:
+        raise BrokerConnectionError(
+            f"the host name {peer.host!r} was not resolved within {duration(timeout)}"
+        ) from None
+    reached = (settings.reached or {}).get((peer.host, peer.port))
+    return sorted(found, key=lambda address: address != reached)
+
+
+async def _try(
+    name: str,
+    address: Address,
+    settings: SocketSettings,
+    timeout: float,
+    make_protocol: Callable[[], _Stream],
+) -> tuple[Address, _Opened[_Stream] | str]:
+    """An open connection to ``address``, or why there is none."""
+    try:
+        async with PatientTimeout(timeout):
+            return address, await _open(name, address, settings, make_protocol)
+    except TimeoutError:
+        what = "no connection" if settings.tls is None else "no connection with TLS"
+        return address, f"{address[0]}: {what} within {duration(timeout)}"
+    except OSError as error:
+        return address, _explained(error, name, address[0], settings.tls)
+
+
+def _abandon(attempt: _Attempt[Any]) -> None:
+    """Leave no connection open that nobody needs."""
+    if not attempt.cancelled() and attempt.exception() is None:
+        _, opened = attempt.result()
+        if not isinstance(opened, str):
+            opened[0].abort()
+
+
+def _refuse_if_forked(settings: SocketSettings) -> None:
+    if settings.forked:
+        raise WrongLoopError(
+            "the connection belongs to the process that was forked; make a client in each process"
+        )
+
+
+def _explained(error: OSError, name: str, address: str, tls: TlsContexts | None) -> str:
+    """The reason in words. Raises it if another address can't help, as with a bad certificate."""
+    if tls is not None and not isinstance(error, ConnectionRefusedError):
+        from aioproducer.auth.tls_errors import explain_tls
+
+        explained = explain_tls(error, address, host=name, options=tls.options)
+        if isinstance(explained, AuthenticationError):
+            raise explained from error
+        return str(explained)
+    return f"{address}: {os.strerror(error.errno) if error.errno else error}"
+
+
+async def _open(
+    name: str,
+    address: Address,
+    settings: SocketSettings,
+    make_protocol: Callable[[], _Stream],
+) -> _Opened[_Stream]:
+    loop = asyncio.get_running_loop()
+    tls: dict[str, Any] = {}
+    if settings.tls is not None:
+        from aioproducer.auth.tls import server_name
+
+        context = await loop.run_in_executor(_CONTEXTS, settings.tls.get)
+        tls = {
+            "ssl": context,
+            "server_hostname": server_name(name),
+            "ssl_handshake_timeout": _NO_TIMEOUT,
+            "ssl_shutdown_timeout": TLS_SHUTDOWN_TIMEOUT,
+        }
+    transport, protocol = await loop.create_connection(make_protocol, *address, **tls)
+    if settings.forked:  # meanwhile
+        replace_socket(transport)
+        transport.abort()
+        _refuse_if_forked(settings)
+    _set_options(transport.get_extra_info("socket"), settings)
+    return transport, protocol
+
+
+def _set_options(sock: socket.socket, settings: SocketSettings) -> None:
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if settings.send_buffer_bytes >= 0:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, settings.send_buffer_bytes)
+    if settings.receive_buffer_bytes >= 0:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, settings.receive_buffer_bytes)

@@ -1,0 +1,234 @@
+"""The choice of a record's partition.
+
+Without a user's partitioner, a keyed record goes to the partition of its key's murmur2 hash, as in
+every Java client. A keyless record goes to the topic's sticky partition (KIP-480, KIP-794), which
+:func:`next_sticky_partition` chooses anew after the bytes of a full batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Final, Protocol, TypeAlias, TypeVar, runtime_checkable
+from zlib import crc32
+
+from aioproducer.engine.murmur import murmur2, murmur3
+
+_POSITIVE: Final = 0x7FFFFFFF
+
+_STICKY_BYTES: Final = 16_000
+_RECORD_BYTES: Final = 20
+"""About the bytes of a record beside its value."""
+
+STICKY: Final = -1
+"""In place of a partition's number: the topic's sticky partition."""
+UNKNOWN: Final = -2
+"""In place of a partition's number: a partition that is not in the metadata."""
+
+
+_P = TypeVar("_P")
+
+
+@dataclass(frozen=True, slots=True)
+class Partitions:
+    """The partitions of a topic, as a partitioner sees them."""
+
+    count: int
+    """The topic has the partitions 0 to ``count - 1``."""
+    available: Sequence[int]
+    """The partitions that have a leader now."""
+
+
+PartitionFunction: TypeAlias = Callable[[str, bytes | None, bytes | None, Partitions], int]
+"""``(topic, key, value, partitions) -> partition``; key and value as they will be sent."""
+
+
+@runtime_checkable
+class Partitioner(Protocol):
+    """An object that chooses partitions; a plain :data:`PartitionFunction` is allowed as well."""
+
+    def partition(
+        self, topic: str, key: bytes | None, value: bytes | None, partitions: Partitions
+    ) -> int:
+        """The partition for a record, from 0 to ``partitions.count - 1``."""
+
+
+def murmur2_partition(key: bytes, count: int) -> int:
+    """The partition of ``key`` among ``count``: the Java client's ``partitionForKey``."""
+    return (murmur2(key) & _POSITIVE) % count
+
+
+def route(key: bytes | None, partition: int | None, count: int, *, ignore_keys: bool) -> int:
+    """The partition of a record whose topic has ``count`` partitions, :data:`STICKY` or
+    :data:`UNKNOWN`: the named partition, else the key's, else the sticky one.
+
+    All sends use this rule. ``records/_speedups/route.pxd`` has its compiled form.
+    """
+    if partition is not None:
+        return partition if 0 <= partition < count else UNKNOWN
+    if key is None or ignore_keys:
+        return STICKY
+    return (murmur2(key) & _POSITIVE) % count if count else UNKNOWN
+
+
+class RoundRobinPartitioner:
+    """Sends each record to the topic's next available partition, whatever its key.
+
+    Starts at a random partition. Source: Kafka's ``RoundRobinPartitioner``.
+    """
+
+    def __init__(self, random: Random | None = None) -> None:
+        self._random = random
+        self._next: dict[str, int] = {}
+
+    def partition(
+        self, topic: str, key: bytes | None, value: bytes | None, partitions: Partitions
+    ) -> int:
+        """The next partition in turn."""
+        turn = self._next.get(topic)
+        if turn is None:
+            if self._random is None:  # made late, so that forked processes differ
+                self._random = Random()
+            turn = self._random.randrange(partitions.count)
+        self._next[topic] = turn + 1
+        if partitions.available:
+            return partitions.available[turn % len(partitions.available)]
+        return turn % partitions.count
+
+
+class Murmur3Partitioner:
+    """Chooses by the key's murmur3 (32 bits, seed 0); keyless records go round robin.
+
+    The partitions differ from the Java client's. Use it beside programs with the same hash.
+    """
+
+    def __init__(self, random: Random | None = None) -> None:
+        self._hash = murmur3()
+        self._keyless = RoundRobinPartitioner(random)
+
+    def partition(
+        self, topic: str, key: bytes | None, value: bytes | None, partitions: Partitions
+    ) -> int:
+        """The partition of the key's hash."""
+        if key is None:
+            return self._keyless.partition(topic, key, value, partitions)
+        return (self._hash(key) & _POSITIVE) % partitions.count
+
+
+class RandomPartitioner:
+    """Sends each record to a random available partition, whatever its key. Source: librdkafka's
+    ``random``.
+    """
+
+    def __init__(self, random: Random | None = None) -> None:
+        self._random = random
+
+    def partition(
+        self, topic: str, key: bytes | None, value: bytes | None, partitions: Partitions
+    ) -> int:
+        """A random partition."""
+        if self._random is None:  # made late, so that forked processes differ
+            self._random = Random()
+        return self._random.choice(partitions.available or range(partitions.count))
+
+
+class _StickyPartitions:
+    """The partition of each topic's keyless records: a random available one, for the bytes of a
+    batch. librdkafka keeps it for a time (``sticky.partitioning.linger.ms``).
+    """
+
+    def __init__(self, random: Random | None) -> None:
+        self._choice = RandomPartitioner(random)
+        self._current: dict[str, tuple[int, int]] = {}
+
+    def partition(self, topic: str, value: bytes | None, partitions: Partitions) -> int:
+        chosen, left = self._current.get(topic, (0, 0))
+        if left <= 0 or chosen not in partitions.available:
+            chosen, left = self._choice.partition(topic, None, value, partitions), _STICKY_BYTES
+        self._current[topic] = chosen, left - _RECORD_BYTES - len(value or b"")
+        return chosen
+
+
+class ConsistentRandomPartitioner:
+    """Chooses by the key's CRC-32; records without one, or whose key is empty, stay with a random
+    available partition for the bytes of a batch.
+
+    This is the default of librdkafka, on which clients for Python, Go, .NET and C++ are built: a
+    program that moves from one of them keeps each key in its partition. Source: librdkafka's
+    ``consistent_random``.
+    """
+
+    def __init__(self, random: Random | None = None) -> None:
+        self._keyless = _StickyPartitions(random)
+
+    def partition(
+        self, topic: str, key: bytes | None, value: bytes | None, partitions: Partitions
+    ) -> int:
+        """The partition of the key's checksum, which is unsigned."""
+        if key:
+            return crc32(key) % partitions.count
+        return self._keyless.partition(topic, value, partitions)
+
+
+class ConsistentPartitioner(ConsistentRandomPartitioner):
+    """Differs from its base in one case: an empty key belongs to partition 0. Source: librdkafka's
+    ``consistent``, which does not see records without key either.
+    """
+
+    def partition(
+        self, topic: str, key: bytes | None, value: bytes | None, partitions: Partitions
+    ) -> int:
+        """The partition of the key's checksum."""
+        return 0 if key == b"" else super().partition(topic, key, value, partitions)
+
+
+class Fnv1aPartitioner:
+    """Chooses by the key's FNV-1a hash, as Sarama's default does; keyless records as above.
+
+    Source: librdkafka's ``fnv1a`` and ``fnv1a_random``.
+    """
+
+    def __init__(self, random: Random | None = None) -> None:
+        self._keyless = _StickyPartitions(random)
+
+    def partition(
+        self, topic: str, key: bytes | None, value: bytes | None, partitions: Partitions
+    ) -> int:
+        """The partition of the absolute value of the hash, which is signed."""
+        if key is None:
+            return self._keyless.partition(topic, value, partitions)
+        hashed = 0x811C9DC5
+        for byte in key:
+            hashed = (hashed ^ byte) * 0x01000193 & 0xFFFFFFFF
+        return min(hashed, 2**32 - hashed) % partitions.count
+
+
+NAMED_PARTITIONERS: Final[Mapping[str, Callable[[Random], Partitioner]]] = {
+    "round_robin": RoundRobinPartitioner,
+    "murmur3": Murmur3Partitioner,
+    "consistent_random": ConsistentRandomPartitioner,
+    "consistent": ConsistentPartitioner,
+    "fnv1a": Fnv1aPartitioner,
+    "random": RandomPartitioner,
+}
+"""The partitioners by their names in the configuration."""
+
+
+def next_sticky_partition(
+    random: Random, partitions: Sequence[_P], queue_sizes: Sequence[int] | None = None
+) -> _P:
+    """A random partition among ``partitions``; a longer queue of batches makes it less likely.
+
+    Without ``queue_sizes`` all are equally likely. A partition's weight is
+    ``max(queue_sizes) + 1 - queue_size``. Source: KIP-794, ``BuiltInPartitioner``.
+    """
+    if queue_sizes is None or min(queue_sizes) == (longest := max(queue_sizes)):
+        return partitions[random.randrange(len(partitions))]
+    heaviest = longest + 1
+    point = random.random() * (heaviest * len(partitions) - sum(queue_sizes))
+    for partition, size in zip(partitions, queue_sizes, strict=True):
+        point -= heaviest - size
+        if point < 0:
+            return partition
+    return partitions[-1]

@@ -1,0 +1,20 @@
+"""The compiled twins have the types of their references."""
+
+from aioproducer.engine.core.fast_path import PythonFastPath
+from aioproducer.engine.records.arrow_columns import arrow_buffers as arrow_buffers
+from aioproducer.engine.records.builder import RecordsBuilder as RecordsBuilder
+from aioproducer.engine.records.bulk_tokens import fill_places as fill_places
+from aioproducer.engine.records.collection import hide as hide
+from aioproducer.engine.records.collection import show as show
+from aioproducer.engine.records.columns import BinaryColumn as BinaryColumn
+from aioproducer.engine.records.columns import HeadersColumn as HeadersColumn
+from aioproducer.engine.records.columns import IntColumn as IntColumn
+from aioproducer.engine.records.columns import partitions_of_keys as partitions_of_keys
+from aioproducer.engine.records.columns import rows_by_partition as rows_by_partition
+from aioproducer.engine.records.delivery import deliver_records as deliver_records
+from aioproducer.engine.records.delivery import fail_record as fail_record
+from aioproducer.engine.records.parsed_records import ParsedRecords as ParsedRecords
+from aioproducer.engine.records.route_cache import OpenBuilders as OpenBuilders
+from aioproducer.engine.records.route_cache import RouteCache as RouteCache
+
+FastPath = PythonFastPath

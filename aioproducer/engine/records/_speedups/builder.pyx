@@ -1,0 +1,317 @@
+# cython: language_level=3, binding=False, wraparound=False
+"""The compiled form of ``builder``.
+
+Every record is written straight into the buffer, after a check of the buffer's size: the caller may
+have replaced the buffer. No Python code runs between that check and the last byte.
+"""
+
+from cpython.array cimport array
+from cpython.bytearray cimport PyByteArray_AS_STRING
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromObject, PyBytes_GET_SIZE
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_SET_ITEM
+from libc.stdint cimport int64_t
+from libc.string cimport memcpy
+
+from aioproducer.engine.records._speedups.arrays cimport check_type_code
+from aioproducer.engine.records._speedups.columns cimport BinaryColumn, HeadersColumn, IntColumn
+from aioproducer.engine.records._speedups.cpython_internals cimport new_tuple, untrack
+from aioproducer.engine.records._speedups.varint cimport varint_size, write_field, write_varint
+
+from aioproducer.engine.records.builder import (
+    BATCH_OVERHEAD,
+    MARK_GRANULE_NS,
+    AppendedRecord,
+    check_fields,
+    header_bytes,
+)
+
+cdef Py_ssize_t RECORDS_BEGIN = BATCH_OVERHEAD
+cdef int64_t GRANULE_NS = MARK_GRANULE_NS
+cdef type APPENDED = AppendedRecord
+
+
+cdef inline Py_ssize_t size_of(bytes field) noexcept:
+    return -1 if field is None else PyBytes_GET_SIZE(field)
+
+
+cdef inline const char* start_of(bytes field) noexcept:
+    return NULL if field is None else PyBytes_AS_STRING(field)
+
+
+cdef class RecordsBuilder:
+    """See ``builder.RecordsBuilder``."""
+
+    def __init__(self, bytearray buffer not None, Py_ssize_t limit):
+        self.buffer = buffer
+        self.limit = limit
+        self.position = RECORDS_BEGIN
+        self.count = 0
+        self.tokens = []
+        self.first_mark = -1
+        self.owner = None
+        self.base_timestamp_ms = -1
+        self.max_record_size = 0
+
+    @property
+    def records(self):
+        return memoryview(self.buffer)[RECORDS_BEGIN:self.position]
+
+    @property
+    def runs(self):
+        if not self.count:
+            return []
+        first = (0, self.base_timestamp_ms, self.first_key_size, self.first_value_size)
+        return [first] if self.later_runs is None else [first, *self.later_runs]
+
+    @property
+    def marks(self):
+        if self.first_mark < 0:
+            return []
+        first = (self.first_mark, self.first_mark_ns)
+        return [first] if self.later_marks is None else [first, *self.later_marks]
+
+    @property
+    def max_timestamp_ms(self):
+        if not self.count:
+            raise ValueError("there are no records")
+        if self.later_runs is None:
+            return self.base_timestamp_ms
+        return max(self.base_timestamp_ms, max([run[1] for run in self.later_runs]))
+
+    cpdef int mark(self, int64_t sent_ns) except -1:
+        cdef int64_t later = sent_ns - self.last_mark_ns
+        if self.first_mark < 0:
+            self.first_mark = self.count
+            self.first_mark_ns = self.last_mark_ns = sent_ns
+        elif later < 0 or later >= GRANULE_NS:
+            if self.later_marks is None:
+                self.later_marks = []
+            self.later_marks.append((self.count, sent_ns))
+            self.last_mark_ns = sent_ns
+        return 0
+
+    def close(self):
+        self.limit = 0
+
+    def release(self):
+        self.limit = 0
+        self.buffer = bytearray()
+        self.tokens = []
+
+    def append(self, token, timestamp_ms, key, value, headers=()):
+        return self.append_checked(token, timestamp_ms, key, value, headers)
+
+    def append_described(self, int64_t now_ns, timestamp_ms, key, value, headers=()):
+        if timestamp_ms is None:
+            timestamp_ms = now_ns // 1_000_000
+        elif type(timestamp_ms) is bool:
+            raise TypeError("a timestamp is an int, not a bool")
+        cdef Py_ssize_t size = self.append_checked(None, timestamp_ms, key, value, headers)
+        if not size:
+            return None
+        made = new_tuple(APPENDED, 3)
+        put(made, 0, self.count - 1)
+        put(made, 1, size)
+        put(made, 2, timestamp_ms)
+        untrack(made)
+        return made
+
+    def copy_records(self, RecordsBuilder other not None, list tokens not None):
+        cdef Py_ssize_t size = other.position - RECORDS_BEGIN
+        if (
+            self.count
+            or len(self.buffer) < other.position
+            or len(other.buffer) < other.position
+            or len(tokens) != other.count
+        ):
+            raise ValueError("records are copied into an empty builder that has room for them")
+        later_runs = None if other.later_runs is None else list(other.later_runs)
+        memcpy(
+            PyByteArray_AS_STRING(self.buffer) + RECORDS_BEGIN,
+            PyByteArray_AS_STRING(other.buffer) + RECORDS_BEGIN,
+            size,
+        )
+        self.position = other.position
+        self.count = other.count
+        self.base_timestamp_ms = other.base_timestamp_ms
+        self.max_record_size = other.max_record_size
+        self.tokens = tokens
+        self.first_key_size = other.first_key_size
+        self.first_value_size = other.first_value_size
+        self.later_runs = later_runs
+        self.limit = 0
+
+    def append_values(
+        self, token, timestamp_ms, list values not None, Py_ssize_t start=0, headers=()
+    ):
+        cdef int64_t timestamp = checked_time(timestamp_ms)
+        cdef bytes tail = header_bytes(headers) if headers else b"\0"
+        cdef Py_ssize_t before = self.count
+        cdef Py_ssize_t index
+        if start < 0:
+            start = max(0, start + len(values))
+        for index in range(start, len(values)):
+            value = values[index]
+            if type(value) is not bytes or not self.write_fields(
+                token, timestamp, NULL, -1, PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value), tail
+            ):
+                break
+        return self.count - before
+
+    def append_rows(
+        self, token, timestamp_ms, columns, Py_ssize_t base, Py_ssize_t stop, headers=()
+    ):
+        cdef int64_t timestamp = checked_time(timestamp_ms)
+        cdef bytes tail = header_bytes(headers) if headers else b"\0"
+        cdef HeadersColumn own_headers = columns.headers
+        cdef BinaryColumn values = columns.values
+        cdef BinaryColumn keys = columns.keys
+        cdef IntColumn timestamps = columns.timestamps
+        cdef array rows = token.rows
+        cdef Py_ssize_t before = self.count
+        cdef Py_ssize_t key_size = -1
+        cdef const char* key = NULL
+        cdef const char* value = NULL
+        cdef Py_ssize_t place, row, value_size
+        cdef int64_t at
+        if values is None:
+            raise TypeError("there is no column of values")
+        if rows is not None:
+            check_type_code(rows, b"q")
+        for place in range(token.first, stop):
+            if rows is None:
+                row = place - base
+            elif 0 <= place < len(rows):
+                row = rows.data.as_longlongs[place] - base
+            else:
+                raise IndexError("there are fewer rows")
+            at = timestamp
+            if timestamps is not None:
+                timestamps.read(row, &at)
+            if keys is not None:
+                key_size = keys.read(row, &key)
+            value_size = values.read(row, &value)
+            if own_headers is not None:
+                tail = own_headers.tail(row)
+            if at < 0 or tail is None or not self.write_fields(
+                token, at, key, key_size, value, value_size, tail
+            ):
+                break
+        return self.count - before
+
+    cdef Py_ssize_t append_checked(self, token, timestamp_ms, key, value, headers) except -1:
+        if (
+            type(timestamp_ms) is not int
+            or (value is not None and type(value) is not bytes)
+            or (key is not None and type(key) is not bytes)
+        ):
+            check_fields(timestamp_ms, key, value)
+        cdef int64_t timestamp = timestamp_ms
+        if timestamp < 0:
+            check_fields(timestamp_ms, key, value)
+        cdef bytes tail = header_bytes(headers) if headers else b"\0"
+        return self.write(token, timestamp, key, value, tail)
+
+    cdef Py_ssize_t write(self, token, int64_t timestamp, key, value, bytes tail) except -1:
+        cdef bytes key_bytes = None if key is None else PyBytes_FromObject(key)
+        cdef bytes value_bytes = None if value is None else PyBytes_FromObject(value)
+        return self.write_fields(
+            token,
+            timestamp,
+            start_of(key_bytes),
+            size_of(key_bytes),
+            start_of(value_bytes),
+            size_of(value_bytes),
+            tail,
+        )
+
+    cdef Py_ssize_t write_fields(
+        self,
+        token,
+        int64_t timestamp,
+        const char* key,
+        Py_ssize_t key_size,
+        const char* value,
+        Py_ssize_t value_size,
+        bytes tail,
+    ) except -1:
+        """Write a record; a size of -1 stands for None, and ``tail`` is the rest of the record."""
+        cdef int64_t delta = timestamp - self.base_timestamp_ms if self.count else 0
+        cdef Py_ssize_t body = (
+            1
+            + varint_size(delta)
+            + varint_size(self.count)
+            + varint_size(key_size)
+            + max(key_size, 0)
+            + varint_size(value_size)
+            + max(value_size, 0)
+            + PyBytes_GET_SIZE(tail)
+        )
+        cdef Py_ssize_t size = varint_size(body) + body
+        cdef Py_ssize_t end = self.position + size
+        if end > self.limit or end > len(self.buffer):
+            return 0
+
+        cdef char* to = PyByteArray_AS_STRING(self.buffer) + self.position
+        to = write_varint(to, body)
+        to[0] = 0
+        to = write_varint(to + 1, delta)
+        to = write_varint(to, self.count)
+        to = write_field(to, key, key_size)
+        to = write_field(to, value, value_size)
+        memcpy(to, PyBytes_AS_STRING(tail), PyBytes_GET_SIZE(tail))
+        return self.keep(token, timestamp, key_size, value_size, size)
+
+    cdef Py_ssize_t keep(
+        self,
+        token,
+        int64_t timestamp,
+        Py_ssize_t key_size,
+        Py_ssize_t value_size,
+        Py_ssize_t size,
+    ) except -1:
+        """Count a record whose bytes are written."""
+        cdef Py_ssize_t index = self.count
+        self.tokens.append(token)
+        self.position += size
+        self.count = index + 1
+        if size > self.max_record_size:
+            self.max_record_size = size
+        if index == 0:
+            self.base_timestamp_ms = timestamp
+            self.first_key_size = key_size
+            self.first_value_size = value_size
+        elif (
+            timestamp == self.last_timestamp_ms
+            and key_size == self.last_key_size
+            and value_size == self.last_value_size
+        ):
+            return size
+        self.last_timestamp_ms = timestamp
+        self.last_key_size = key_size
+        self.last_value_size = value_size
+        if index == 0:
+            return size
+        run = (index, timestamp, key_size, value_size)
+        if self.later_runs is None:
+            self.later_runs = []
+        self.later_runs.append(run)
+        # Making it may have run the collector, and a finalizer that sends (in Python 3.11).
+        if len(self.later_runs) > 1 and self.later_runs[len(self.later_runs) - 2][0] > index:
+            self.later_runs.sort()
+        return size
+
+
+cdef int64_t checked_time(timestamp_ms) except -1:
+    if type(timestamp_ms) is not int:
+        check_fields(timestamp_ms, None, None)
+    cdef int64_t timestamp = timestamp_ms
+    if timestamp < 0:
+        check_fields(timestamp_ms, None, None)
+    return timestamp
+
+
+cdef inline void put(made, Py_ssize_t place, field) noexcept:
+    Py_INCREF(field)
+    PyTuple_SET_ITEM(made, place, field)

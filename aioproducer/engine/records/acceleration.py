@@ -1,0 +1,77 @@
+"""The choice, made once, between the compiled innermost loops and their Python reference.
+
+``AIOPRODUCER_PURE_PYTHON=1`` in the environment forces the reference.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import TYPE_CHECKING
+
+ACCELERATED = False
+"""True if the compiled loops are in use."""
+
+if not os.environ.get("AIOPRODUCER_PURE_PYTHON"):
+    # The installation had no compiler, or left compiled modules older than the Python ones. Old
+    # modules lack names, or expect classes of another size, which Cython notices at the import.
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)
+            from aioproducer.engine.records import _speedups as speedups
+
+        ACCELERATED = True
+    except (ImportError, AttributeError, TypeError, ValueError, RuntimeWarning):
+        pass
+
+if TYPE_CHECKING or not ACCELERATED:
+    from aioproducer.engine.records.arrow_columns import arrow_buffers
+    from aioproducer.engine.records.builder import RecordsBuilder
+    from aioproducer.engine.records.bulk_tokens import fill_places
+    from aioproducer.engine.records.collection import hide, show
+    from aioproducer.engine.records.columns import (
+        BinaryColumn,
+        HeadersColumn,
+        IntColumn,
+        partitions_of_keys,
+        rows_by_partition,
+    )
+    from aioproducer.engine.records.delivery import deliver_records, fail_record
+    from aioproducer.engine.records.parsed_records import ParsedRecords
+    from aioproducer.engine.records.route_cache import OpenBuilders, RouteCache
+else:
+    BinaryColumn = speedups.BinaryColumn
+    HeadersColumn = speedups.HeadersColumn
+    IntColumn = speedups.IntColumn
+    OpenBuilders = speedups.OpenBuilders
+    ParsedRecords = speedups.ParsedRecords
+    RecordsBuilder = speedups.RecordsBuilder
+    RouteCache = speedups.RouteCache
+    arrow_buffers = speedups.arrow_buffers
+    deliver_records = speedups.deliver_records
+    fail_record = speedups.fail_record
+    fill_places = speedups.fill_places
+    hide = speedups.hide
+    partitions_of_keys = speedups.partitions_of_keys
+    rows_by_partition = speedups.rows_by_partition
+    show = speedups.show
+
+__all__ = [
+    "ACCELERATED",
+    "BinaryColumn",
+    "HeadersColumn",
+    "IntColumn",
+    "OpenBuilders",
+    "ParsedRecords",
+    "RecordsBuilder",
+    "RouteCache",
+    "speedups",
+    "arrow_buffers",
+    "deliver_records",
+    "fail_record",
+    "fill_places",
+    "hide",
+    "partitions_of_keys",
+    "rows_by_partition",
+    "show",
+]

@@ -1,0 +1,123 @@
+"""The four compressions of a batch, each written as Kafka's readers expect it.
+
+The libraries release the interpreter lock, so a large payload may be compressed in another thread.
+A library is imported when its compression is chosen.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from aioproducer.engine.records.lz4_frames import BLOCK_SIZE, END, HEADER, framed_block, only_block
+from aioproducer.foundation.codecs import codec_library
+
+if TYPE_CHECKING:
+    from zstandard import ZstdCompressor
+
+
+class Compression(NamedTuple):
+    """A compression with its level chosen."""
+
+    name: str
+    id: int
+    """The number of the compression in the attributes of a batch."""
+    compress: Callable[[memoryview], bytes]
+
+
+def compression(name: str, *, level: int | None = None) -> Compression | None:
+    """The compression that ``compression_type`` names, or None for ``"none"``.
+
+    ``level``: as in Kafka's ``compression.<name>.level``; None is Kafka's default. Raises
+    MissingExtraError if the library of the compression is not installed.
+    """
+    if name == "none":
+        return None
+    number, make, default_level = _COMPRESSIONS[name]
+    return Compression(name, number, make(default_level if level is None else level))
+
+
+def _gzip(level: int) -> Callable[[memoryview], bytes]:
+    def compress(data: memoryview) -> bytes:
+        compressor = zlib.compressobj(level, wbits=31)
+        return compressor.compress(data) + compressor.flush()
+
+    return compress
+
+
+_SNAPPY_BLOCK: Final = 32 * 1024
+_SNAPPY_HEADER: Final = b"\x82SNAPPY\0" + b"\0\0\0\1" * 2
+
+
+def _snappy(_level: int) -> Callable[[memoryview], bytes]:
+    """Blocks behind a header of the snappy-java library: the format that Kafka reads."""
+    snappy = codec_library("snappy").snappy
+
+    def compress(data: memoryview) -> bytes:
+        parts = [_SNAPPY_HEADER]
+        for start in range(0, len(data), _SNAPPY_BLOCK):
+            block = bytes(snappy.compress_raw(data[start : start + _SNAPPY_BLOCK]))
+            parts += (len(block).to_bytes(4, "big"), block)
+        return b"".join(parts)
+
+    return compress
+
+
+_LZ4_DEFAULT_LEVEL: Final = 9
+_LZ4_HIGH_LEVELS: Final = (3, 9)
+"""The least and the highest of LZ4's levels in use; higher ones take ten times as long for 3 %."""
+
+
+def _lz4(level: int) -> Callable[[memoryview], bytes]:
+    """Independent blocks of 64 KiB, no content size: the format that every Kafka client reads.
+
+    Kafka's default level 9 means LZ4's fast compressor; other levels mean its high compressor.
+    """
+    lz4 = codec_library("lz4").lz4
+    least, highest = _LZ4_HIGH_LEVELS
+    own_level = min(max(level, least), highest)
+
+    def fast(block: memoryview) -> memoryview:
+        return memoryview(lz4.compress_block(block, store_size=False))
+
+    def high(block: memoryview) -> memoryview:
+        return only_block(memoryview(lz4.compress(block, level=own_level)))
+
+    compress_block = fast if level == _LZ4_DEFAULT_LEVEL else high
+
+    def compress(data: memoryview) -> bytes:
+        parts: list[bytes | memoryview] = [HEADER]
+        for start in range(0, len(data), BLOCK_SIZE):
+            block = data[start : start + BLOCK_SIZE]
+            parts += framed_block(block, compress_block(block))
+        parts.append(END)
+        return b"".join(parts)
+
+    return compress
+
+
+def _zstd(level: int) -> Callable[[memoryview], bytes]:
+    """Keeps compressors: making one takes as long as compressing a few kilobytes."""
+    zstandard = codec_library("zstd")
+    free: list[ZstdCompressor] = []
+
+    def compress(data: memoryview) -> bytes:
+        try:
+            compressor = free.pop()  # so no other thread has it
+        except IndexError:
+            compressor = zstandard.ZstdCompressor(level=level)
+        try:
+            return compressor.compress(data)
+        finally:
+            free.append(compressor)
+
+    return compress
+
+
+_COMPRESSIONS: Final[dict[str, tuple[int, Callable[[int], Callable[[memoryview], bytes]], int]]] = {
+    "gzip": (1, _gzip, zlib.Z_DEFAULT_COMPRESSION),
+    "snappy": (2, _snappy, 0),
+    "lz4": (3, _lz4, _LZ4_DEFAULT_LEVEL),
+    "zstd": (4, _zstd, 3),
+}

@@ -1,0 +1,239 @@
+"""Batches as a broker sends them: their headers are read, their records are not yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final, Literal, NamedTuple
+
+from aioproducer.engine.records.batch_header import (
+    BEFORE_CHECKSUM,
+    CHECKED,
+    COMPRESSION_MASK,
+    CONTROL,
+    DELETE_HORIZON,
+    LENGTH_COUNTS_FROM,
+    LOG_APPEND_TIME,
+    MAGIC,
+    TRANSACTIONAL,
+)
+from aioproducer.engine.records.builder import BATCH_OVERHEAD
+from aioproducer.engine.records.checksum import crc32c
+from aioproducer.engine.records.decompression import (
+    DecompressionError,
+    Unpacked,
+    UnpackedTooLargeError,
+    decompress,
+)
+from aioproducer.engine.records.field_reader import FieldReader, MalformedRecordError
+from aioproducer.errors import CorruptRecordsError, MissingExtraError
+from aioproducer.model import TopicPartition
+
+_HEADER: Final = Struct(BEFORE_CHECKSUM.format + CHECKED.format[1:])
+_UP_TO_MAGIC: Final = Struct(">qiib")
+_LEAST_LENGTH: Final = 14
+"""The least length that a batch of any magic has. Source: ``LegacyRecord.RECORD_OVERHEAD_V0``."""
+_ADVICE: Final = (
+    "read it again, and if the error stays, the leader's log is damaged: read on behind it"
+)
+_OFFSETS_END: Final = 2**63
+_CONTROL_LIMIT: Final = 1024 * 1024
+_CONTROL_TYPES: Final[dict[int, Literal["abort", "commit"]]] = {0: "abort", 1: "commit"}
+
+
+class EncodedBatch(NamedTuple):
+    """One batch of a partition: the fields of its header, and its bytes.
+
+    Source: Kafka's ``DefaultRecordBatch``.
+    """
+
+    where: TopicPartition
+    data: memoryview
+    """The whole batch, header included."""
+    base_offset: int
+    length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp_ms: int
+    """The delete horizon, if the log cleaner has set one. Timestamps count from it in any case."""
+    max_timestamp_ms: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+    """The number of records that the header names; :func:`decode` proves it."""
+
+    @property
+    def size(self) -> int:
+        """The bytes of the batch as it was sent."""
+        return len(self.data)
+
+    @property
+    def last_offset(self) -> int:
+        """The offset of the last record when the batch was written.
+
+        The log cleaner may have removed this record, and keeps this number.
+        """
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        """The offset behind the batch, at which reading goes on."""
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def leader_epoch(self) -> int | None:
+        """The epoch of the leader that wrote the batch; None: the batch does not tell."""
+        epoch = self.partition_leader_epoch
+        return None if epoch < 0 else epoch
+
+    @property
+    def compression_id(self) -> int:
+        """The number of the compression; 0: the records are not compressed."""
+        return self.attributes & COMPRESSION_MASK
+
+    @property
+    def timestamp_type(self) -> Literal["CreateTime", "LogAppendTime"]:
+        """``LogAppendTime``: every record has the time ``max_timestamp_ms``."""
+        return "LogAppendTime" if self.attributes & LOG_APPEND_TIME else "CreateTime"
+
+    @property
+    def is_transactional(self) -> bool:
+        """True if the batch belongs to a transaction."""
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        """True if the batch holds a marker of the broker's, and no records of a producer."""
+        return bool(self.attributes & CONTROL)
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """The time from which the log cleaner may remove the batch's tombstones (KIP-534)."""
+        return self.base_timestamp_ms if self.attributes & DELETE_HORIZON else None
+
+    @property
+    def control_type(self) -> Literal["abort", "commit"] | None:
+        """The end of a transaction that a control batch marks.
+
+        None: the batch is no control batch, the log cleaner has emptied it, or its type is another.
+        Raises CorruptRecordsError. Source: Kafka's ``ControlRecordType.parse``.
+        """
+        if not self.is_control or not self.record_count:
+            return None
+        reader = FieldReader(memoryview(self.decompressed(_CONTROL_LIMIT)))
+        try:
+            reader.varint()  # the record's length
+            reader.byte()  # attributes
+            reader.varlong()  # timestamp
+            reader.varint()  # offset
+            key = reader.nullable()
+        except MalformedRecordError as error:
+            raise self.corrupt(error) from error
+        if key is None or len(key) < 4 or key[0] & 0x80:
+            raise self.corrupt("the key of a control record is a version and a type")
+        return _CONTROL_TYPES.get(int.from_bytes(key[2:4], "big"))
+
+    def decompressed(self, limit: int) -> Unpacked:
+        """The bytes of the records.
+
+        Raises CorruptRecordsError, also if they exceed ``limit``, and MissingExtraError if the
+        library of their codec is not installed.
+        """
+        try:
+            return decompress(self.compression_id, self.data[BATCH_OVERHEAD:], limit)
+        except UnpackedTooLargeError as error:
+            raise CorruptRecordsError(
+                f"the batch of {self.where} at offset {self.base_offset} has {self.size} bytes and "
+                f"unpacks to more than {limit}: raise max_batch_bytes if that is right, or read on "
+                f"behind it, at offset {self.next_offset}"
+            ) from error
+        except DecompressionError as error:
+            raise self.corrupt(error) from error
+        except MissingExtraError as error:
+            raise MissingExtraError(
+                f"the batch of {self.where} at offset {self.base_offset} can't be read: {error}"
+            ) from error
+
+    def corrupt(self, reason: object) -> CorruptRecordsError:
+        """The error that names the batch."""
+        return _corrupt(self.where, self.base_offset, reason)
+
+
+def batches_in(data: bytes, where: TopicPartition, *, check_crcs: bool) -> Iterator[EncodedBatch]:
+    """The whole batches among the bytes that a fetch response has for a partition, in order.
+
+    A broker may cut off the last batch, which is left out, but not the only one (KIP-74). Raises
+    CorruptRecordsError for a batch with a wrong checksum (with ``check_crcs``), another magic, or a
+    header that contradicts itself, and for bytes without a whole batch. The batches before it are
+    there first.
+    """
+    view = memoryview(data)
+    next_offset = 0
+    position = 0
+    while (size := _size_of_next(view, position, where)) <= len(view) - position:
+        batch = EncodedBatch(
+            where, view[position : position + size], *_HEADER.unpack_from(view, position)
+        )
+        _check(batch, next_offset)
+        if check_crcs:
+            _check_crc(batch)
+        yield batch
+        next_offset = batch.next_offset
+        position += size
+    if len(view) and not position:
+        raise CorruptRecordsError(
+            f"the records of {where} are corrupt: the response has {len(view)} bytes of them, and "
+            f"no whole batch; {_ADVICE}"
+        )
+
+
+def _size_of_next(view: memoryview, position: int, where: TopicPartition) -> int:
+    """The size of the batch at ``position``; more than there is if not even its magic is there.
+
+    Source: Kafka's ``ByteBufferLogInputStream.nextBatchSize``.
+    """
+    if len(view) - position < _UP_TO_MAGIC.size:
+        return _UP_TO_MAGIC.size
+    offset, length, _, magic = _UP_TO_MAGIC.unpack_from(view, position)
+    if length < _LEAST_LENGTH:
+        raise _corrupt(where, offset, f"it can't have {length} bytes")
+    if magic in (0, 1):
+        raise CorruptRecordsError(
+            f"the messages of {where} at offset {offset} have the old format {magic}, of a client "
+            "before Kafka 0.11; only format 2 is supported: read on behind them, or read them with "
+            "a client of Kafka 3"
+        )
+    if magic != MAGIC:
+        raise _corrupt(where, offset, f"its magic number is {magic}, not {MAGIC}")
+    if length < BATCH_OVERHEAD - LENGTH_COUNTS_FROM:
+        raise _corrupt(where, offset, f"it can't have {length} bytes")
+    return int(length) + LENGTH_COUNTS_FROM
+
+
+def _check(batch: EncodedBatch, next_offset: int) -> None:
+    if batch.base_offset < 0:
+        raise batch.corrupt("an offset can't be negative")
+    if batch.base_offset < next_offset:
+        raise batch.corrupt(f"the batch before it goes up to offset {next_offset - 1}")
+    if batch.last_offset_delta < 0 or batch.next_offset >= _OFFSETS_END:
+        raise batch.corrupt(f"its last record can't be {batch.last_offset_delta} offsets later")
+    if not 0 <= batch.record_count <= batch.last_offset_delta + 1:
+        raise batch.corrupt(
+            f"it can't have {batch.record_count} records at {batch.last_offset_delta + 1} offsets"
+        )
+
+
+def _check_crc(batch: EncodedBatch) -> None:
+    computed = crc32c(batch.data[BEFORE_CHECKSUM.size :])
+    if computed != batch.crc:
+        raise batch.corrupt(f"its CRC-32C is {computed:#010x}, not {batch.crc:#010x} as it says")
+
+
+def _corrupt(where: TopicPartition, offset: int, reason: object) -> CorruptRecordsError:
+    return CorruptRecordsError(
+        f"the batch of {where} at offset {offset} is corrupt: {reason}; {_ADVICE}"
+    )

@@ -1,0 +1,92 @@
+"""The frame around the records of a batch, magic 2 (KIP-98; Kafka's ``DefaultRecordBatch``)."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, TypeAlias
+
+from aioproducer.engine.records.batch_header import (
+    BEFORE_CHECKSUM,
+    CHECKED,
+    LENGTH_COUNTS_FROM,
+    MAGIC,
+    TRANSACTIONAL,
+)
+from aioproducer.engine.records.builder import BATCH_OVERHEAD, RecordsBuilder
+from aioproducer.engine.records.checksum import crc32c
+from aioproducer.engine.records.compression import Compression
+
+_MAX_SEQUENCE: Final = 2**31 - 1
+COPIED_BELOW: Final = 4096
+"""Bytes of a batch that is cheaper to copy than to look at in place."""
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+
+class ProducerState(NamedTuple):
+    """The producer and sequence number of a batch, for the broker to find duplicates and gaps."""
+
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    transactional: bool = False
+
+
+NO_PRODUCER_STATE: Final = ProducerState(-1, -1, -1)
+"""A batch of a producer that is not idempotent."""
+
+
+def next_sequence(sequence: int, count: int) -> int:
+    """The number after ``count`` records; wraps to 0 after 2^31 - 1.
+
+    Source: ``DefaultRecordBatch.incrementSequence``.
+    """
+    return (sequence + count) % (_MAX_SEQUENCE + 1)
+
+
+def compress_records(builder: RecordsBuilder, compression: Compression | None) -> bytes | None:
+    """The records' compressed bytes; None: the batch is not compressed.
+
+    The attributes of a batch name its compression, so a payload that grows under compression is
+    sent compressed all the same. The Java client does this as well.
+    """
+    return None if compression is None else compression.compress(builder.records)
+
+
+def frame_batch(
+    builder: RecordsBuilder,
+    state: ProducerState,
+    compression: Compression | None,
+    compressed: bytes | None,
+) -> Buffer:
+    """The whole batch, in a buffer of its own.
+
+    A large batch that is not compressed is not copied: it is a view of the builder's buffer.
+    """
+    attributes = TRANSACTIONAL if state.transactional else 0
+    whole = builder.buffer
+    end = builder.position
+    if compressed is not None and compression is not None:
+        attributes |= compression.id
+        whole = bytearray(BATCH_OVERHEAD + len(compressed))
+        whole[BATCH_OVERHEAD:] = compressed
+        end = len(whole)
+    CHECKED.pack_into(
+        whole,
+        BEFORE_CHECKSUM.size,
+        attributes,
+        builder.count - 1,
+        builder.base_timestamp_ms,
+        builder.max_timestamp_ms,
+        state.producer_id,
+        state.producer_epoch,
+        state.base_sequence,
+        builder.count,
+    )
+    length = end - LENGTH_COUNTS_FROM
+    if end < COPIED_BELOW:
+        checked = whole[BEFORE_CHECKSUM.size : end]
+        return BEFORE_CHECKSUM.pack(0, length, -1, MAGIC, crc32c(checked)) + checked
+    batch = memoryview(whole)[:end]
+    checksum = crc32c(batch[BEFORE_CHECKSUM.size :])
+    BEFORE_CHECKSUM.pack_into(whole, 0, 0, length, -1, MAGIC, checksum)
+    return batch

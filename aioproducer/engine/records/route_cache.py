@@ -1,0 +1,127 @@
+"""The routes of the fast path: the open batch that a record may join at once.
+
+Nearly all records take a route. For any other record the cache does nothing, and the record goes
+the long way.
+
+This module is the reference; ``_speedups/fast_path.pyx`` is its compiled form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from aioproducer.engine.partitioning import STICKY, route
+from aioproducer.engine.records.builder import RecordsBuilder
+
+ENTRY: Final = 10
+"""The places of a list that an entry takes: a token, the fields of its record (topic, value, key,
+partition, headers, timestamp in ms or None, time of the ``send()`` in ns), and two more for its
+sender.
+
+The token's ``_state`` is a string, as of the futures of ``concurrent.futures``.
+"""
+
+_PENDING: Final = "PENDING"
+_RUNNING: Final = "RUNNING"
+_TIMESTAMPS_END: Final = 2**63
+
+
+class OpenBuilders:
+    """The builders that records of one topic may join.
+
+    A closed builder takes no records, so it may stay here.
+    """
+
+    __slots__ = ("partitions", "sticky")
+
+    def __init__(self) -> None:
+        self.sticky: RecordsBuilder | None = None
+        """The builder for records whose partition is chosen neither by name nor by key."""
+        self.partitions: list[RecordsBuilder | None] = []
+        """The builders for other records, one for each partition of the topic."""
+
+
+class RouteCache:
+    """Finds the builder for a record, if the record may take the fast path."""
+
+    __slots__ = ("ignore_keys", "is_open", "last", "taken", "topics")
+
+    def __init__(self, *, ignore_keys: bool = False) -> None:
+        self.ignore_keys = ignore_keys
+        """Keyed records go where keyless ones do."""
+        self.is_open = True
+        """False: no record takes the fast path."""
+        self.topics: dict[str, OpenBuilders] = {}
+        self.last: RecordsBuilder | None = None
+        """The builder of the record that was sent last; None: it is in no batch yet."""
+        self.taken = 0
+        """The number of records with a future of their own that have joined a batch."""
+
+    def append(
+        self,
+        token: Any,
+        sent_ns: int,
+        timestamp_ms: int | None,
+        topic: Any,
+        value: Any,
+        key: Any,
+        partition: Any,
+    ) -> int:
+        """Append a record without headers; its size in bytes, or 0.
+
+        ``sent_ns``: the time of its ``send()``, which is its timestamp as well if it has none.
+        """
+        builder = self.find(topic, value, key, partition)
+        if builder is None:
+            return 0
+        self.last = builder
+        if timestamp_ms is None:
+            timestamp_ms = sent_ns // 1_000_000
+        builder.mark(sent_ns)
+        return builder.append(token, timestamp_ms, key, value)
+
+    def append_entries(self, entries: Sequence[Any], start: int, stop: int) -> int:
+        """Append the records of entries ``start`` to ``stop - 1``, whose tokens become running.
+
+        The call ends at the first record that has headers, a token that is not pending, or no fast
+        path; it returns the number of records before that.
+        """
+        for place in range(start, stop):
+            entry = entries[place * ENTRY : (place + 1) * ENTRY]
+            token, topic, value, key, partition, headers, timestamp_ms, sent_ns, *_ = entry
+            if (
+                headers is not None
+                or not _is_time(sent_ns)
+                or not (timestamp_ms is None or _is_time(timestamp_ms))
+                or token._state != _PENDING
+            ):
+                return place - start
+            token._state = _RUNNING  # no call since the look: no other thread cancels it
+            if not self.append(token, sent_ns, timestamp_ms, topic, value, key, partition):
+                token._state = _PENDING
+                return place - start
+        return max(0, stop - start)
+
+    def find(self, topic: Any, value: Any, key: Any, partition: Any) -> RecordsBuilder | None:
+        """The builder for a record; None: it can't take the fast path."""
+        if (
+            not self.is_open
+            or type(topic) is not str
+            or (value is not None and type(value) is not bytes)
+            or (key is not None and type(key) is not bytes)
+        ):
+            return None
+        batches = self.topics.get(topic)
+        if batches is None:
+            return None
+        if partition is not None and type(partition) is not int:
+            return None
+        number = route(key, partition, len(batches.partitions), ignore_keys=self.ignore_keys)
+        if number >= 0:
+            return batches.partitions[number]
+        return batches.sticky if number == STICKY else None
+
+
+def _is_time(number: object) -> bool:
+    return type(number) is int and 0 <= number < _TIMESTAMPS_END

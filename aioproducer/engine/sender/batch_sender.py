@@ -1,0 +1,315 @@
+"""The sender of batches: produce requests to brokers, responses to the completer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID
+
+from aioproducer.engine.accumulator import Backlog, ProducerBatch, RecordAccumulator
+from aioproducer.engine.client.requester import Requester
+from aioproducer.engine.client.wakeup import Wakeup
+from aioproducer.engine.cluster.metadata import Metadata
+from aioproducer.engine.metrics import ProducerMetrics, SentBatch
+from aioproducer.engine.network.client import NetworkClient
+from aioproducer.engine.network.request import Completion
+from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE
+from aioproducer.engine.sender.cluster_news import tell_moves
+from aioproducer.engine.sender.completer import BatchCompleter
+from aioproducer.engine.sender.compressor import Compressor
+from aioproducer.engine.sender.delivery_reports import DeliveryReports
+from aioproducer.engine.sender.outcomes import decide, decide_error
+from aioproducer.engine.sender.produce import EncodedBatch, ProduceRequest
+from aioproducer.engine.sender.produce_response import PartitionResult, Place, ProduceResults
+from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
+from aioproducer.errors import ProducerError, ProtocolError
+from aioproducer.model import Node, NodeId
+
+if TYPE_CHECKING:
+    from aioproducer.engine.transactions.manager import TransactionManager
+
+
+class ProduceSettings(NamedTuple):
+    """The options of produce requests."""
+
+    acks: int
+    request_timeout_ms: int
+
+
+class ProduceRequestBuilder:
+    """Puts batches into requests, and counts them."""
+
+    def __init__(
+        self,
+        settings: ProduceSettings,
+        metadata: Metadata,
+        compressor: Compressor,
+        metrics: ProducerMetrics,
+        transactions: TransactionManager | None = None,
+    ) -> None:
+        self._settings = settings
+        self._metadata = metadata
+        self._compressor = compressor
+        self._metrics = metrics
+        self._transactions = transactions
+
+    def build(self, batches: Sequence[ProducerBatch], now: float) -> ProduceRequest | None:
+        """The request with the batches that have no outcome; None: all have one."""
+        compressor, topics = self._compressor, self._metadata.snapshot.topics
+        encoded: list[EncodedBatch] = []
+        counted: list[SentBatch] = []
+        topic_ids: dict[str, UUID | None] = {}
+        for batch in batches:
+            if batch.done:
+                continue
+            builder, topic = batch.builder, batch.topic_partition.topic
+            data = compressor.encode(batch) if compressor.compresses else batch.encode(None)
+            batch.in_request = True
+            batch.lent = type(data) is memoryview  # else it is a copy
+            encoded += ((batch, data),)
+            size, queued = len(data), now - batch.created
+            counted += (
+                (topic, builder.count, size, builder.position, builder.max_record_size, queued),
+            )
+            if topic not in topic_ids:
+                topic_ids[topic] = topics[topic].topic_id if topic in topics else None
+        if not encoded:
+            return None
+        self._metrics.request_built(counted, now)
+        return ProduceRequest(
+            encoded,
+            self._settings.acks,
+            self._settings.request_timeout_ms,
+            topic_ids,
+            None if self._transactions is None else self._transactions.handle,
+        )
+
+
+class ProduceResponses:
+    """Decides the outcome of each batch from its response."""
+
+    def __init__(
+        self,
+        accumulator: RecordAccumulator,
+        metadata: Metadata,
+        completer: BatchCompleter,
+        reports: DeliveryReports,
+    ) -> None:
+        self._accumulator = accumulator
+        self._metadata = metadata
+        self._completer = completer
+        self._reports = reports
+
+    def take(self, request: ProduceRequest, completion: Completion, now: float) -> None:
+        """Settle the batches of ``request`` by its response, or by the error in its place."""
+        self._reports.request_ended(request, completion)
+        if type(completion.result) is list:
+            places: list[Place] = completion.result
+            deliver = self._completer.deliver
+            for (batch, _), place in zip(request.batches, places, strict=True):
+                batch.lent = False
+                if not batch.done:
+                    deliver(batch, *place, now)
+        else:
+            self._take_unusual(request, completion, now)
+
+    def _take_unusual(self, request: ProduceRequest, completion: Completion, now: float) -> None:
+        error, node, deliver = completion.error, completion.node, self._completer.deliver
+        results: Mapping[ProducerBatch, PartitionResult] = {}
+        if error is None and request.acks:
+            produced: ProduceResults = completion.result
+            results = produced.results
+            if produced.leaders:
+                self._take_hints(produced, now)
+        for batch, _ in request.batches:
+            batch.lent = False
+            if batch.done:
+                continue
+            if error is not None:
+                self._settle_error(batch, error, node, now)
+            elif not request.acks:
+                deliver(batch, -1, -1, -1, now)
+            else:
+                result = results.get(batch)
+                if result is None or result.error_code:
+                    self._settle_unusual(batch, result, node, now)
+                else:
+                    offset, appended = result.base_offset, result.log_append_time_ms
+                    deliver(batch, offset, appended, result.log_start_offset, now)
+
+    def _settle_unusual(
+        self, batch: ProducerBatch, result: PartitionResult | None, node: NodeId, now: float
+    ) -> None:
+        where = f"{batch.topic_partition} on {self._metadata.describe(node)}"
+        if result is None:
+            missing = ProtocolError(f"{where}: the response does not mention the partition")
+            self._settle_error(batch, missing, node, now)
+        else:
+            outcome = decide(result, where, self._completer.standing(batch, now))
+            self._completer.settle(batch, outcome, node, now)
+
+    def _settle_error(
+        self, batch: ProducerBatch, error: ProducerError, node: NodeId, now: float
+    ) -> None:
+        if not batch.done:
+            standing = self._completer.standing(batch, now)
+            self._completer.settle(batch, decide_error(error, standing), node, now)
+
+    def _take_hints(self, produced: ProduceResults, now: float) -> None:
+        """Move partitions to the leaders that the response names, before they are retried."""
+        self._metadata.take_hints(produced.leaders, produced.nodes)
+        for topic in {topic for topic, _ in produced.leaders}:
+            info = self._metadata.snapshot.topics.get(topic)
+            if info is not None:
+                tell_moves(topic, self._accumulator.update_topic(info, now))
+
+
+class BatchSender(Requester):
+    """Sends ready batches to the leaders of their partitions."""
+
+    requests = (ProduceRequest,)
+
+    def __init__(
+        self,
+        accumulator: RecordAccumulator,
+        client: NetworkClient,
+        metadata: Metadata,
+        sequence_numbers: SequenceNumbers,
+        compressor: Compressor,
+        builder: ProduceRequestBuilder,
+        responses: ProduceResponses,
+        wakeup: Wakeup,
+    ) -> None:
+        self._batches = accumulator.batches
+        self._backlogs = self._batches.backlogs
+        self._client = client
+        self._metadata = metadata
+        self._sequence_numbers = sequence_numbers
+        self._compressor = compressor
+        self._builder = builder
+        self._responses = responses
+        self._wakeup = wakeup
+        self._compressing: set[int] = set()
+        """The nodes whose next batches are being compressed in a thread."""
+        self._failure_seen: dict[int, ProducerError] = {}
+        self._routes = accumulator.routes
+        self._taken = 0
+        """The number of records that had joined a batch before this round."""
+        self._came = 0
+        """The number of records that joined one since the round before."""
+        self._gathering: set[int] = set()
+        """The idle nodes whose batches wait for another iteration."""
+
+    @property
+    def quiet(self) -> bool:
+        """True without batches that may leave, and without such as are being compressed."""
+        return not self._compressing and not self._backlogs.nodes()
+
+    def step(self, now: float) -> float | None:
+        """Send the ready batches. Returns the time of the next round by the clock."""
+        backlogs = self._backlogs
+        deadline = backlogs.release_delayed(now) if backlogs.delayed else None
+        if backlogs.leaderless.partitions:
+            for topic in sorted(backlogs.topics_without_leader()):
+                self._metadata.use(topic, now)
+                self._metadata.request_update(topic)
+        if not self._sequence_numbers.usable:
+            return None
+        taken = self._routes.taken
+        self._came, self._taken = taken - self._taken, taken
+        brokers = self._metadata.snapshot.brokers
+        for node, backlog in [*backlogs.by_node.items()]:
+            if not backlog.partitions:
+                continue
+            if node not in brokers:
+                self._metadata.request_update()
+            elif node not in self._compressing:
+                due = self._send_to(brokers[node], backlog, now)
+                if due is not None and (deadline is None or due < deadline):
+                    deadline = due
+        return deadline
+
+    def _send_to(self, node: Node, backlog: Backlog, now: float) -> float | None:
+        """Send the ready batches for ``node``. Returns the time of the next attempt."""
+        client, node_id = self._client, node.id
+        while backlog.partitions:
+            idle = client.in_flight(node_id) == 0
+            due = self._batches.ready(backlog, now, idle=idle)
+            if due > now:
+                return due
+            if idle and self._came and self._gathers(node_id, backlog, now):
+                return now
+            if self._gathering:
+                self._gathering.discard(node_id)
+            if not client.ready(node, now):
+                if backlog.not_ready_since is None:
+                    backlog.not_ready_since = now
+                self._doubt_leader(node_id)
+                return client.not_before(node_id, now)
+            backlog.not_ready_since = None
+            batches = backlog.take(self._batches.max_request_size, now)
+            self._number(batches, now)
+            if self._compressor.compresses:
+                if self._compressor.is_much(batches):
+                    self._compress_and_send(node_id, batches)
+                    return None
+                self._compressor.compress(batches)
+                now = self._wakeup.clock()  # the broker has nothing to do with that time
+            self._send(node_id, batches, now)
+        return None
+
+    def _gathers(self, node: int, backlog: Backlog, now: float) -> bool:
+        """True if batches for an idle ``node`` should wait another iteration of the event loop.
+
+        They do while each iteration brings records: a request with several costs little more than
+        one. A lone record is not kept waiting, nor is any for long.
+        """
+        alone = self._came == 1 and node not in self._gathering
+        if alone and not self._client.total_in_flight():
+            return False
+        if not self._batches.may_gather(backlog, now):
+            return False
+        self._gathering.add(node)
+        return True
+
+    def _doubt_leader(self, node: int) -> None:
+        """Request metadata for the batches of an unreachable node: the leader may have changed."""
+        failure = self._client.failures().get(node)
+        if failure is not None and self._failure_seen.get(node) is not failure:
+            self._failure_seen[node] = failure
+            self._metadata.request_update()
+
+    def _number(self, batches: Sequence[ProducerBatch], now: float) -> None:
+        used = ""
+        for batch in batches:
+            topic = batch.topic_partition.topic
+            if topic != used:
+                self._metadata.use(topic, now)
+                used = topic
+            if batch.state is NO_PRODUCER_STATE:
+                count = batch.builder.count
+                batch.state = self._sequence_numbers.stamp(batch.topic_partition, count)
+
+    def _compress_and_send(self, node: int, batches: Sequence[ProducerBatch]) -> None:
+        def send() -> None:
+            self._compressing.discard(node)
+            self._wakeup.wake()
+            now = self._wakeup.clock.turn()  # a stop ages connections
+            if self._client.can_send(node, now):
+                self._send(node, batches, now)
+                return
+            for batch in batches:
+                if not batch.done:
+                    self._batches.put_back(batch, now, now)
+
+        self._compressing.add(node)
+        self._compressor.compress_elsewhere(batches, f"aioproducer-compress-{node}", send)
+
+    def _send(self, node: int, batches: Sequence[ProducerBatch], now: float) -> None:
+        request = self._builder.build(batches, now)
+        if request is not None:
+            self._client.send(node, request, now)
+
+    def completed(self, completion: Completion, now: float) -> None:
+        """Take the response to a produce request, or the error in its place."""
+        self._responses.take(completion.request, completion, now)

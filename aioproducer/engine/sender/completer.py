@@ -1,0 +1,415 @@
+"""Carries out the outcomes of batches: futures, retries, memory, metrics."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from aioproducer.engine.accumulator import PendingRecord, ProducerBatch, RecordAccumulator
+from aioproducer.engine.cluster.metadata import Metadata
+from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE
+from aioproducer.engine.sender.compressor import Compressor
+from aioproducer.engine.sender.delivery_reports import DeliveryReports
+from aioproducer.engine.sender.outcomes import (
+    Deliver,
+    Fail,
+    Outcome,
+    Retry,
+    SetAside,
+    Split,
+    Standing,
+    others_in_batch,
+    still_uncertain,
+)
+from aioproducer.engine.transactions.sequence_numbers import ProducerIdState, SequenceNumbers
+from aioproducer.errors import (
+    ConcurrentTransactionsError,
+    DeliveryTimeoutError,
+    Disposition,
+    KafkaError,
+    ProducerClosedError,
+    ProducerError,
+    TransactionAbortedError,
+)
+from aioproducer.foundation.backoff import ExponentialBackoff
+from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.wording import counted, duration
+from aioproducer.model import NodeId, TopicPartition
+
+if TYPE_CHECKING:
+    from aioproducer.engine.transactions.manager import TransactionManager
+
+logger = RoomLogger(__name__)
+
+RECORDS_PER_SLICE: Final = 1_000
+"""The number of futures that are resolved before the event loop may run other tasks."""
+
+
+class BatchCompleter:
+    """Gives each batch the outcome that was decided."""
+
+    def __init__(
+        self,
+        accumulator: RecordAccumulator,
+        metadata: Metadata,
+        sequence_numbers: SequenceNumbers,
+        reports: DeliveryReports,
+        compressor: Compressor,
+        backoff: ExponentialBackoff,
+        retries: int,
+        transactions: TransactionManager | None = None,
+    ) -> None:
+        self._batches = accumulator.batches
+        self._pending = accumulator.pending
+        self._outcomes = accumulator.outcomes
+        self._metadata = metadata
+        self._sequence_numbers = sequence_numbers
+        self._reports = reports
+        self._compressor = compressor
+        self._backoff = backoff
+        self._retries = retries
+        self._transactions = transactions
+        self._blocked: set[TopicPartition] = set()
+        """The partitions that have a barrier."""
+        self._aside: set[TopicPartition] = set()
+        """The partitions with a batch that was set aside."""
+
+    def standing(self, batch: ProducerBatch, now: float) -> Standing:
+        """The facts about ``batch`` that decide its outcome."""
+        dropped_soon = self._dropping and not batch.uncertain
+        return Standing(
+            may_retry=batch.attempts < self._retries and now < batch.deadline,
+            first_in_line=not dropped_soon and batch.partition.is_first_in_line(batch),
+            uncertain=batch.uncertain,
+            later_was_delivered=batch.partition.later_was_delivered(batch),
+            later_may_tell=batch.uncertain and batch.partition.later_may_tell(batch),
+            records=batch.count,
+            may_be_numbered_anew=self._transactions is None,
+            is_numbered=batch.state is not NO_PRODUCER_STATE,
+        )
+
+    @property
+    def _dropping(self) -> bool:
+        """True if a batch's number may not fit because an abort has dropped earlier batches."""
+        return self._transactions is not None and self._transactions.discards_unsent
+
+    def deliver(
+        self,
+        batch: ProducerBatch,
+        base_offset: int,
+        log_append_time_ms: int,
+        log_start_offset: int,
+        now: float,
+    ) -> None:
+        """Resolve the futures of a batch that is in the log; see :class:`Deliver`."""
+        if self._aside:
+            self._settle_aside(batch, base_offset, now)
+        self._reports.delivered(batch, now)
+        batch.deliver(base_offset, log_append_time_ms, log_start_offset)
+        outcomes = self._outcomes
+        outcomes.delivered_records += batch.builder.count
+        if outcomes.failing:
+            outcomes.forget(batch.topic_partition.topic)
+        self._batches.complete(batch, now)
+        if self._sequence_numbers.breaks:
+            self._sequence_numbers.delivered(batch.topic_partition, batch.order)
+
+    def _settle_aside(self, delivered: ProducerBatch, base_offset: int, now: float) -> None:
+        """Settle the batches that were set aside before a ``delivered`` one.
+
+        They are in the log, too, at unknown offsets, for no broker writes a number after a gap. But
+        one that forgot the producer does. It leaves no room for them, and then they fail.
+        """
+        partition = delivered.topic_partition
+        if partition not in self._aside:
+            return
+        self._aside.discard(partition)
+        room = base_offset - delivered.partition.log_end
+        for batch in self._batches.aside(partition):
+            room -= batch.count
+            if room >= 0 or base_offset < 0:  # a duplicate: its broker forgot nothing
+                self.deliver(batch, -1, -1, -1, now)
+            else:
+                self._fail_doubtful(batch, now)
+
+    def settle(self, batch: ProducerBatch, outcome: Outcome, node: NodeId, now: float) -> None:
+        """Carry out ``outcome`` for a batch that was sent to ``node``."""
+        if isinstance(outcome, Deliver):
+            self.deliver(batch, *outcome, now)
+            return
+        if outcome.error.refresh_metadata:
+            self._metadata.request_update(batch.topic_partition.topic)
+        match outcome:
+            case Retry(error, numbers_lost):
+                self._retry(batch, error, node, now)
+                if numbers_lost:
+                    self._sequence_numbers.missing(batch.topic_partition, batch.order)
+            case SetAside(error):
+                batch.last_error = error
+                batch.partition.set_aside(batch, now)
+                self._aside.add(batch.topic_partition)
+                if self._transactions is None:
+                    self._sequence_numbers.doubtful(batch.topic_partition, batch.order)
+            case Split(error):
+                self._split(batch, error, now)
+            case Fail(error, record_errors):
+                uncertain = still_uncertain(batch.uncertain, error)
+                self._fail(batch, error, uncertain, record_errors, now)
+                if self._is_fatal(error):
+                    self.abort(error, now)
+
+    def _is_fatal(self, error: ProducerError) -> bool:
+        """True if all batches fail with ``error``; without a producer id each fails by itself."""
+        unused = self._sequence_numbers.state is ProducerIdState.UNUSED
+        return (
+            isinstance(error, KafkaError) and error.disposition is Disposition.FATAL and not unused
+        )
+
+    @property
+    def has_gaps(self) -> bool:
+        """True if :meth:`block_behind_gaps` has something to do."""
+        return bool(self._blocked or self._sequence_numbers.breaks)
+
+    def block_behind_gaps(self, now: float) -> None:
+        """Block the partitions with a gap in their sequence numbers, until they can go on.
+
+        Call this after outcomes, before batches leave.
+        """
+        if not self.has_gaps:
+            return
+        concerned, self._blocked = self._blocked.union(self._sequence_numbers.breaks), set()
+        for partition in sorted(concerned):
+            barrier = self._sequence_numbers.barrier(partition)
+            if self._batches.block(partition, barrier, now):
+                self._fail_aside(partition, now)
+                self._sequence_numbers.renew(partition)
+                self._batches.renumber(partition, now)
+            elif barrier is not None:
+                self._blocked.add(partition)
+
+    def _fail_aside(self, partition: TopicPartition, now: float) -> None:
+        """Fail the batches that were set aside, as no later one has told about them."""
+        self._aside.discard(partition)
+        for batch in self._batches.aside(partition):
+            self._fail_doubtful(batch, now)
+
+    def _fail_doubtful(self, batch: ProducerBatch, now: float) -> None:
+        if batch.last_error is not None:
+            self._fail(batch, batch.last_error, True, {}, now, alone=True)
+
+    def _split(self, batch: ProducerBatch, error: ProducerError, now: float) -> None:
+        self._compressor.came_out_too_large(batch)
+        parts = self._batches.split(batch, now)
+        self._reports.split(now)
+        logger.repeated(
+            logging.WARNING,
+            "split",
+            "Splitting a batch for %s into %d smaller ones: %s",
+            batch.topic_partition,
+            parts,
+            error,
+            error=error,
+            **batch.topic_partition._asdict(),
+        )
+
+    def _retry(self, batch: ProducerBatch, error: ProducerError, node: NodeId, now: float) -> None:
+        batch.last_error = error
+        batch.uncertain = still_uncertain(batch.uncertain, error)
+        # The coordinator still ends the previous transaction, which takes milliseconds (version 2).
+        soon = isinstance(error, ConcurrentTransactionsError)
+        # A first failure is no news: leaders move.
+        level = logging.WARNING if batch.attempts else logging.INFO
+        logger.repeated(
+            logging.DEBUG if soon else level,
+            ("retry", node, type(error)),
+            "Retrying %s for %s (attempt %d failed): %s",
+            counted(batch.count, "record"),
+            batch.topic_partition,
+            batch.attempts + 1,
+            error,
+            records=batch.count,
+            error=error,
+            attempt=batch.attempts + 1,
+            node=node,
+            **batch.topic_partition._asdict(),
+        )
+        self._reports.retried(batch, node, now)
+        moved = batch.partition.leader != node
+        delay = self._backoff.soon if soon else self._backoff.delay
+        wait = 0.0 if moved else delay(batch.attempts + 1)
+        self._batches.retry(batch, now + wait, now)
+
+    def expire(
+        self,
+        batch: ProducerBatch,
+        timeout: float,
+        why_not_sent: Callable[[ProducerBatch], str],
+        now: float,
+    ) -> None:
+        """Fail a batch whose ``delivery_timeout_ms`` is over."""
+        uncertain = self._may_have_been_written(batch)
+        written = "it may have been written" if uncertain else "it was not written"
+        error = DeliveryTimeoutError(
+            f"{batch.topic_partition}: not acknowledged within {duration(timeout)} "
+            f"(delivery_timeout_ms), {written}. Resolve the cause, or raise the timeout: "
+            f"{batch.last_error or why_not_sent(batch)}"
+        )
+        self._fail(batch, error, uncertain, {}, now)
+
+    def _may_have_been_written(self, batch: ProducerBatch) -> bool:
+        """True if a batch that fails now may be in the log."""
+        return batch.uncertain or batch.in_request
+
+    def abort(self, error: ProducerError, now: float, *, unsent_only: bool = False) -> int:
+        """Fail every record that has no outcome. Returns their number.
+
+        ``unsent_only``: keep the batches in flight, and the batches that must be sent again to find
+        out whether they were written.
+        """
+        return sum(self.abort_in_slices(error, now, unsent_only=unsent_only))
+
+    def abort_in_slices(
+        self, error: ProducerError, now: float, *, unsent_only: bool = False
+    ) -> Iterator[int]:
+        """:meth:`abort` as an iterator over the numbers of records that failed in its steps.
+
+        A step takes one or two batches, or ``RECORDS_PER_SLICE`` records. Other tasks may run
+        between two steps, and no batch leaves meanwhile.
+        """
+        kept = (
+            {each for each in self._batches if self._must_be_settled(each)} if unsent_only else ()
+        )
+        while batches := _up_to_a_slice(each for each in self._batches if each not in kept):
+            yield sum(self._give_up(batch, error, now) for batch in batches)
+        errors: dict[str | TopicPartition, ProducerError] = {}
+        while records := list(islice(self._pending, RECORDS_PER_SLICE)):
+            yield self._give_up_pending(records, error, errors, now)
+
+    def _give_up(self, batch: ProducerBatch, error: ProducerError, now: float) -> int:
+        count, written = batch.count, self._may_have_been_written(batch)
+        error = _error_for(error, written, batch.topic_partition)
+        batch.fail(error)
+        self._reports.failed(batch, error, now)
+        self._reports.records_failed(batch, error)
+        self._outcomes.failed(batch.topic_partition.topic, count, error, now)
+        self._note_gap(batch, written)
+        self._batches.complete(batch, now)
+        return count
+
+    def _give_up_pending(
+        self,
+        records: Iterable[PendingRecord],
+        error: ProducerError,
+        errors: dict[str | TopicPartition, ProducerError],
+        now: float,
+    ) -> int:
+        """``errors``: the error for the records of each place; missing ones are added."""
+        waiting: dict[str | TopicPartition, list[PendingRecord]] = {}
+        for record in records:
+            waiting.setdefault(_place_of(record), []).append(record)
+        failed = 0
+        for place, records_there in waiting.items():
+            if place not in errors:
+                errors[place] = _error_for(error, False, place)
+            topic, count = records_there[0].topic, len(records_there)
+            self._reports.pending_failed(topic, count, now)
+            self._outcomes.failed(topic, count, error, now)
+            failed += self._pending.fail(records_there, errors[place])
+        return failed
+
+    def _must_be_settled(self, batch: ProducerBatch) -> bool:
+        """True if a transaction may not end before ``batch`` has its outcome."""
+        fenced_by_the_end = self._transactions is not None and self._transactions.ends_the_epoch
+        doubtful = batch.uncertain and not fenced_by_the_end
+        return doubtful or batch in batch.partition.in_flight
+
+    def _fail(
+        self,
+        batch: ProducerBatch,
+        error: ProducerError,
+        uncertain: bool,
+        record_errors: Mapping[int, ProducerError],
+        now: float,
+        *,
+        alone: bool = False,
+    ) -> None:
+        """Fail ``batch``, and in a transaction those before it that were set aside.
+
+        ``alone``: it is one of those.
+        """
+        error = _error_for(error, uncertain, batch.topic_partition)
+        others = error
+        if record_errors:
+            others = others_in_batch(error)
+            for each in (*record_errors.values(), others):
+                each.may_have_been_written = uncertain
+            batch.fail_records(record_errors, others)
+        else:
+            batch.fail(error)
+        self._reports.records_failed(batch, others, record_errors)
+        topic, count = batch.topic_partition.topic, batch.count
+        logger.repeated(
+            logging.ERROR,
+            ("failed", type(error)),
+            "A batch of %s for %s failed: %s",
+            counted(count, "record"),
+            batch.topic_partition,
+            error,
+            records=count,
+            error=error,
+            **batch.topic_partition._asdict(),
+        )
+        self._reports.failed(batch, error, now)
+        self._outcomes.failed(topic, count, error, now)
+        self._note_gap(batch, uncertain)
+        self._batches.complete(batch, now)
+        if self._transactions is not None:
+            self._transactions.batch_failed(error)
+            if not alone:
+                self._fail_aside(batch.topic_partition, now)
+
+    def _note_gap(self, batch: ProducerBatch, uncertain: bool) -> None:
+        """Note the gap in the sequence numbers, if the failed ``batch`` had some."""
+        if batch.state is NO_PRODUCER_STATE:
+            return
+        if self._transactions is not None:
+            self._transactions.numbers_lost()
+            return
+        leave = self._sequence_numbers.doubtful if uncertain else self._sequence_numbers.missing
+        leave(batch.topic_partition, batch.order)
+
+
+def _up_to_a_slice(batches: Iterable[ProducerBatch]) -> list[ProducerBatch]:
+    taken, records = [], 0
+    for batch in batches:
+        taken.append(batch)
+        records += batch.count
+        if records >= RECORDS_PER_SLICE:
+            break
+    return taken
+
+
+def _place_of(record: PendingRecord) -> str | TopicPartition:
+    partition = record.partition
+    return record.topic if partition is None else TopicPartition(record.topic, partition)
+
+
+def _error_for(
+    error: ProducerError, may_have_been_written: bool, place: str | TopicPartition
+) -> ProducerError:
+    """The error for the records of ``place``: ``error`` itself, or a copy that names the place.
+
+    The error of a closed producer, or of an aborted transaction, names no place by itself.
+    """
+    nameless = isinstance(error, ProducerClosedError | TransactionAbortedError)
+    if not nameless and error.may_have_been_written is may_have_been_written:
+        return error
+    said = copy(error)
+    if nameless:
+        said.args = (f"{place}: {error}",)
+    said.__cause__ = error.__cause__
+    said.may_have_been_written = may_have_been_written
+    return said

@@ -1,0 +1,205 @@
+"""The expiry of batches and pending records, and the reasons in their errors."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from aioproducer.engine.accumulator import PendingRecord, ProducerBatch, RecordAccumulator
+from aioproducer.engine.cluster.metadata import Metadata
+from aioproducer.engine.metrics import ProducerMetrics
+from aioproducer.engine.network.client import NetworkClient
+from aioproducer.engine.sender.completer import RECORDS_PER_SLICE, BatchCompleter
+from aioproducer.engine.sender.refresher import MetadataRefresher
+from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
+from aioproducer.errors import (
+    BufferExhaustedError,
+    MetadataTimeoutError,
+    PreparationTimeoutError,
+    ProducerError,
+)
+from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.wording import counted, duration
+
+if TYPE_CHECKING:
+    from aioproducer.engine.transactions.manager import TransactionManager
+
+logger = RoomLogger(__name__)
+
+_VAIN_ATTEMPTS: Final = 10
+"""Records of a topic that are serialized in vain before the late ones behind them fail."""
+_MEMORY_FULL_FOR: Final = 10.0
+"""Seconds that records wait for memory before a line says so."""
+
+
+class BatchExpiry:
+    """Fails batches without an outcome for longer than ``delivery_timeout_ms``."""
+
+    def __init__(
+        self,
+        accumulator: RecordAccumulator,
+        completer: BatchCompleter,
+        client: NetworkClient,
+        metadata: Metadata,
+        sequence_numbers: SequenceNumbers,
+        transactions: TransactionManager | None = None,
+    ) -> None:
+        self._batches = accumulator.batches
+        self._completer = completer
+        self._client = client
+        self._metadata = metadata
+        self._sequence_numbers = sequence_numbers
+        self._transactions = transactions
+
+    def expire(self, now: float) -> None:
+        """Fail the late batches, about ``RECORDS_PER_SLICE`` records at once."""
+        timeout = self._batches.delivery_timeout
+        for batch in self._batches.expired(now, RECORDS_PER_SLICE):
+            if not batch.done:  # else it has failed with the one before it
+                self._completer.expire(batch, timeout, self._why_not_sent, now)
+
+    def _why_not_sent(self, batch: ProducerBatch) -> str:
+        """The reason that a batch was not sent, if no attempt has failed."""
+        if batch in batch.partition.in_flight and not batch.in_request:
+            return "the batch was not compressed yet"
+        leader = batch.partition.leader
+        if leader is None:
+            return "the partition has no leader"
+        if not self._sequence_numbers.usable:
+            return "no producer id was assigned"
+        manager = self._transactions
+        if manager is not None and not manager.contains(batch.topic_partition):
+            said = f": {manager.last_response_error}" if manager.last_response_error else ""
+            return f"the coordinator did not take the partition into the transaction{said}"
+        broker = self._metadata.describe(leader)
+        failure = self._client.failures().get(leader)
+        return f"{broker} did not take the batch" if failure is None else f"last error: {failure}"
+
+
+class RecordExpiry:
+    """Fails records that waited for a serializer, metadata or memory beyond ``max_block_ms``."""
+
+    def __init__(
+        self,
+        accumulator: RecordAccumulator,
+        metadata: Metadata,
+        refresher: MetadataRefresher,
+        metrics: ProducerMetrics,
+    ) -> None:
+        self._accumulator = accumulator
+        self._pending = accumulator.pending
+        self._outcomes = accumulator.outcomes
+        self._metadata = metadata
+        self._refresher = refresher
+        self._metrics = metrics
+
+    def expire(self, now: float) -> None:
+        """Fail the late records, at most ``RECORDS_PER_SLICE`` at once."""
+        late: dict[str, tuple[int, ProducerError]] = {}
+        vain: Counter[str] = Counter()
+        for record in self._pending.expired(now, RECORDS_PER_SLICE):
+            if record.settled:  # it went into a batch as the record before it failed
+                continue
+            error = self._why(record, now)
+            self._pending.fail([record], error)
+            if record.serialize is not None and vain[record.topic] < _VAIN_ATTEMPTS:
+                vain[record.topic] += not self._serialize_next(record.topic, now)
+            self._metrics.records_failed(record.topic, 1, now)
+            # A topic that is known lacks the partition that this record names.
+            others_may_pass = isinstance(error, MetadataTimeoutError) and (
+                record.topic in self._metadata.snapshot.topics
+            )
+            self._outcomes.failed(record.topic, 1, error, now, others_may_pass=others_may_pass)
+            count, _ = late.get(record.topic, (0, error))
+            late[record.topic] = count + 1, error
+        for topic, (count, error) in late.items():
+            _tell_failed(topic, count, error)
+
+    def _serialize_next(self, topic: str, now: float) -> bool:
+        """Serialize the records behind a failed one; False: the next one is not prepared either."""
+        head = self._pending.first_unserialized(topic)
+        self._accumulator.serialize_pending(topic, RECORDS_PER_SLICE, now)
+        return head is None or self._pending.first_unserialized(topic) is not head
+
+    def report_refused(self, now: float) -> None:
+        """Count the pending records that no batch could take."""
+        for topic, error in self._pending.take_refused():
+            self._metrics.records_failed(topic, 1, now)
+            self._outcomes.failed(topic, 1, error, now)
+            _tell_failed(topic, 1, error)
+
+    def tell_waiting(self, now: float) -> None:
+        """Write a line if records have waited for metadata or memory for long."""
+        oldest = self._pending.oldest_sent
+        if oldest is not None and now - oldest >= _MEMORY_FULL_FOR:
+            logger.repeated(
+                logging.WARNING,
+                "waiting",
+                "%s pending for metadata or memory, the oldest one for %s",
+                counted(len(self._pending), "record"),
+                duration(now - oldest),
+                pending=len(self._pending),
+            )
+
+    def _why(self, record: PendingRecord, now: float) -> ProducerError:
+        if record.serialize is not None:
+            return self._why_unserialized(record.topic, now - record.sent)
+        unknown = self._refresher.why_no_partition(
+            record.topic, record.partition or 0, record.sent, now
+        )
+        if unknown is not None:
+            return unknown
+        self._metrics.buffer_exhausted(now)
+        return BufferExhaustedError(
+            f"no memory became free for a record of topic {record.topic!r} within "
+            f"{duration(now - record.sent)} (max_block_ms or delivery_timeout_ms): use "
+            "`await producer.drain()` between sends, or raise buffer_memory"
+        )
+
+    def _why_unserialized(self, topic: str, waited: float) -> PreparationTimeoutError:
+        cause = self._pending.preparation_errors.get(topic)
+        reason = "prepare() has not returned"
+        if cause is not None:
+            reason = f"the last error is {type(cause).__name__}: {cause}"
+        error = PreparationTimeoutError(
+            f"the serializers were not prepared for topic {topic!r} within {duration(waited)} "
+            f"(max_block_ms or delivery_timeout_ms): {reason}"
+        )
+        error.__cause__ = cause
+        return error
+
+
+def _tell_failed(topic: str, count: int, error: ProducerError) -> None:
+    logger.repeated(
+        logging.ERROR,
+        ("expired", type(error)),
+        "%s for %s failed: %s",
+        counted(count, "pending record"),
+        topic,
+        error,
+        records=count,
+        topic=topic,
+        error=error,
+    )
+
+
+class Expiry:
+    """Both kinds of expiry, for the sender's rounds."""
+
+    def __init__(self, batches: BatchExpiry, records: RecordExpiry) -> None:
+        self._batches = batches
+        self._records = records
+
+    def expire(self, now: float) -> None:
+        """Fail the expired batches and pending records."""
+        self._batches.expire(now)
+        self._records.expire(now)
+
+    def tell_waiting(self, now: float) -> None:
+        """Write a line if records have waited for metadata or memory for long."""
+        self._records.tell_waiting(now)
+
+    def report_refused(self, now: float) -> None:
+        """Count the pending records that no batch could take."""
+        self._records.report_refused(now)

@@ -1,0 +1,153 @@
+"""The outcome of a batch, decided from the broker's response. No I/O, no clock.
+
+The sender carries out the outcome that :func:`decide` returns. The decision combines the meaning of
+an error code (:mod:`aioproducer.errors.table`) with the facts about the batch.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from aioproducer.engine.sender.produce_response import PartitionResult
+from aioproducer.errors import (
+    Disposition,
+    InvalidRecordError,
+    KafkaError,
+    ProducerError,
+    Written,
+    explain,
+    kafka_error,
+)
+
+
+class Deliver(NamedTuple):
+    """The batch is in the log."""
+
+    base_offset: int
+    """-1: the batch is in the log at an unknown offset (``acks=0``, or a duplicate)."""
+    log_append_time_ms: int
+    """-1: the records keep their own timestamps."""
+    log_start_offset: int = -1
+    """The first offset of the log; -1: unknown."""
+
+
+class Retry(NamedTuple):
+    """Send the batch again, after a backoff unless its leader has moved."""
+
+    error: ProducerError
+    """If ``refresh_metadata``, the leaders are out of date."""
+    numbers_lost: bool = False
+    """True if the broker refuses the sequence number: the batch needs a new one."""
+
+
+class SetAside(NamedTuple):
+    """Keep the batch until the outcome of a later one tells whether it is in the log."""
+
+    error: ProducerError
+
+
+class Split(NamedTuple):
+    """Send the records again in smaller batches."""
+
+    error: ProducerError
+
+
+class Fail(NamedTuple):
+    """The records fail with ``error``, or with their own error in ``record_errors``, by index."""
+
+    error: ProducerError
+    record_errors: dict[int, ProducerError]
+
+
+Outcome: TypeAlias = Deliver | Retry | SetAside | Split | Fail
+
+
+class Standing(NamedTuple):
+    """The facts about a batch that decide its outcome together with the response."""
+
+    may_retry: bool
+    """Attempts and time are left."""
+    first_in_line: bool = True
+    """True if no earlier batch of the partition lacks an outcome, or was just dropped."""
+    uncertain: bool = False
+    """True if an earlier attempt may have been written: no response has excluded it."""
+    later_was_delivered: bool = False
+    """True if a later batch is in the log."""
+    later_may_tell: bool = False
+    """True if a later batch may be in the log, and then this one is there, too."""
+    records: int = 1
+    """The number of records in the batch."""
+    is_numbered: bool = True
+    """True if the batch has a sequence number."""
+    may_be_numbered_anew: bool = True
+    """True if a batch whose number does not fit may get another one: not in a transaction."""
+
+
+def decide(result: PartitionResult, where: str, standing: Standing) -> Outcome:
+    """The outcome of a batch by its response. ``where``: partition and broker, for messages."""
+    if not result.error_code:
+        return Deliver(result.base_offset, result.log_append_time_ms, result.log_start_offset)
+    said = explain(result.error_code, result.message)
+    error = kafka_error(result.error_code, f"{where}: {said}")
+    if error.disposition is Disposition.DELIVERED:
+        return Deliver(result.base_offset, result.log_append_time_ms, result.log_start_offset)
+    if error.disposition is Disposition.TOO_LARGE and standing.records > 1:
+        return Split(error)
+    return decide_error(error, standing, result)
+
+
+def decide_error(
+    error: ProducerError, standing: Standing, result: PartitionResult | None = None
+) -> Outcome:
+    """The outcome of a batch whose request, or the batch itself, met ``error``.
+
+    A batch's number does not fit if the batch arrived before an earlier one, which is still in
+    flight, or if an earlier one will never arrive. In the second case the batch needs a new number.
+    It gets one only if it is certainly not in the log. A batch that may have been written could be
+    written twice. A restarted broker remembers only the last batch of a producer. So a later batch
+    in the log shows that this one is there, too, and one that may be there is asked for first.
+    Without one, the batch fails.
+    """
+    if standing.may_retry:
+        misnumbered = (
+            standing.is_numbered
+            and isinstance(error, KafkaError)
+            and error.disposition is Disposition.MISNUMBERED
+        )
+        if misnumbered:
+            if not standing.first_in_line:
+                return Retry(error)
+            renewable = standing.may_be_numbered_anew
+            if still_uncertain(standing.uncertain, error):
+                if standing.later_was_delivered:
+                    return Deliver(-1, -1)
+                if standing.later_may_tell:
+                    return SetAside(error)
+            elif renewable:
+                return Retry(error, numbers_lost=True)
+        elif error.retriable:
+            return Retry(error)
+    return Fail(error, _record_errors(error, result))
+
+
+def still_uncertain(before: bool, error: ProducerError) -> bool:
+    """True if a batch may be in the log after ``error``; ``before``: the same before it."""
+    return before or error.written is Written.MAYBE
+
+
+def _record_errors(
+    error: ProducerError, result: PartitionResult | None
+) -> dict[int, ProducerError]:
+    if result is None or not result.record_errors:
+        return {}
+    return {
+        index: kafka_error(result.error_code, f"{error}: {message}" if message else str(error))
+        for index, message in result.record_errors.items()
+    }
+
+
+def others_in_batch(error: ProducerError) -> ProducerError:
+    """The error of records that fail because others of their batch were refused (KIP-467)."""
+    return InvalidRecordError(
+        f"not written, because other records of its batch were refused: {error}"
+    )

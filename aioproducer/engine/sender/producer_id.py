@@ -1,0 +1,99 @@
+"""The request for a producer id of an idempotent producer without transactions."""
+
+from __future__ import annotations
+
+from aioproducer.engine.accumulator import RecordAccumulator
+from aioproducer.engine.client.requester import Requester
+from aioproducer.engine.cluster.metadata import Metadata
+from aioproducer.engine.network.client import NetworkClient
+from aioproducer.engine.network.request import Completion
+from aioproducer.engine.sender.completer import BatchCompleter
+from aioproducer.engine.sender.requests import AssignedIdentity, InitProducerIdRequest
+from aioproducer.engine.transactions.sequence_numbers import ProducerIdState, SequenceNumbers
+from aioproducer.errors import ProducerError, explain, kafka_error
+from aioproducer.foundation.logs import RoomLogger
+
+logger = RoomLogger(__name__)
+
+
+class ProducerIdRequester(Requester):
+    """One request at a time, to the least loaded broker. ``retry_backoff``: seconds."""
+
+    requests = (InitProducerIdRequest,)
+
+    def __init__(
+        self,
+        sequence_numbers: SequenceNumbers,
+        accumulator: RecordAccumulator,
+        client: NetworkClient,
+        metadata: Metadata,
+        completer: BatchCompleter,
+        retry_backoff: float,
+    ) -> None:
+        self._sequence_numbers = sequence_numbers
+        self._accumulator = accumulator
+        self._client = client
+        self._metadata = metadata
+        self._completer = completer
+        self._retry_backoff = retry_backoff
+        self._not_before = 0.0
+        self._failures_seen: list[ProducerError] = []
+
+    @property
+    def idle(self) -> bool:
+        """True if no request is left to send: a producer that ends needs no id."""
+        return True
+
+    @property
+    def quiet(self) -> bool:
+        """True unless an id is needed, by the next batch at the latest."""
+        return self._sequence_numbers.state is not ProducerIdState.NEEDED
+
+    def step(self, now: float) -> float | None:
+        """Send a request if one is needed. Returns the time of the next round by the clock."""
+        numbers = self._sequence_numbers
+        if numbers.state is not ProducerIdState.NEEDED or not self._accumulator.batches:
+            return None
+        if self._not_before > now:
+            return self._not_before
+        peers = self._metadata.peers
+        node = self._client.least_loaded(peers, now)
+        self._doubt_addresses()
+        if node is None:
+            return self._client.next_chance(peers, now)
+        if not self._client.ready(node, now):
+            return None
+        numbers.requested()
+        self._client.send(node.id, InitProducerIdRequest(), now)
+        return None
+
+    def _doubt_addresses(self) -> None:
+        """Request metadata if a broker can't be reached: its address may be out of date."""
+        brokers, failures = self._metadata.snapshot.brokers, self._client.failures()
+        found = [failures[number] for number in brokers if number in failures]
+        if found and found != self._failures_seen:
+            self._metadata.request_update()
+        self._failures_seen = found
+
+    def completed(self, completion: Completion, now: float) -> None:
+        """Take the response to a request, or the error in its place."""
+        error = completion.error
+        assigned: AssignedIdentity | None = completion.result
+        if assigned is not None:
+            code = assigned.error_code
+            if not code:
+                self._sequence_numbers.assigned(assigned.producer_id, assigned.epoch)
+                logger.info(
+                    "Producer id %d with epoch %d was assigned",
+                    assigned.producer_id,
+                    assigned.epoch,
+                    producer_id=assigned.producer_id,
+                    epoch=assigned.epoch,
+                )
+                return
+            error = kafka_error(code, f"no producer id: {explain(code)}")
+        self._sequence_numbers.refused()
+        self._not_before = now + self._retry_backoff
+        if error is not None and not error.retriable:
+            logger.error("No producer id was assigned: %s", error, error=error)
+            self._completer.abort(error, now)

@@ -1,0 +1,297 @@
+"""Requests for metadata when they are due; the accumulator follows their responses."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator
+from itertools import islice
+from typing import Final
+
+from aioproducer.engine.accumulator import RecordAccumulator
+from aioproducer.engine.client.requester import Requester
+from aioproducer.engine.cluster.metadata import Asked, Metadata
+from aioproducer.engine.cluster.metadata_response import MetadataNews
+from aioproducer.engine.cluster.snapshot import TopicInfo
+from aioproducer.engine.network.client import NetworkClient
+from aioproducer.engine.network.request import Completion
+from aioproducer.engine.sender.cluster_news import shortened, tell_moves
+from aioproducer.engine.sender.compressor import Compressor
+from aioproducer.engine.sender.requests import MetadataRequest
+from aioproducer.errors import (
+    BootstrapError,
+    Disposition,
+    KafkaError,
+    MetadataTimeoutError,
+    NetworkError,
+    ProducerError,
+    ProtocolError,
+    RequestTimeoutError,
+    anew,
+    explain,
+    kafka_error,
+)
+from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.wording import counted, duration
+
+logger = RoomLogger(__name__)
+
+STEPS_AT_ONCE: Final = 100
+"""The number of partitions or topics of a response that are processed before other tasks may run.
+Each takes some microseconds."""
+
+_FEW_PARTITIONS: Final = 10
+"""The number of partitions up to which a topic is one step."""
+
+
+class MetadataRefresher(Requester):
+    """One metadata request at a time, to the least loaded broker.
+
+    The sender processes the response in parts, some steps in each round.
+    """
+
+    requests = (MetadataRequest,)
+
+    def __init__(
+        self,
+        metadata: Metadata,
+        client: NetworkClient,
+        accumulator: RecordAccumulator,
+        compressor: Compressor,
+        on_refusal: Callable[[ProducerError], None] = lambda error: None,
+    ) -> None:
+        self._on_refusal = on_refusal
+        self._metadata = metadata
+        self._client = client
+        self._accumulator = accumulator
+        self._pending = accumulator.pending
+        self._outcomes = accumulator.outcomes
+        self._compressor = compressor
+        self._refusal: ProducerError | None = None
+        """The last request's error, if a broker has sent it; else None."""
+        self._taking: Generator[None, None, None] | None = None
+        """The rest of the work with a response."""
+        self._scheduled = True
+        """False from a response until a step returns the time of the next request."""
+        self._now = 0.0
+
+    @property
+    def quiet(self) -> bool:
+        """True if no response is being read, no update is requested, the next one scheduled."""
+        return self._taking is None and self._scheduled and not self._metadata.has_requests
+
+    def step(self, now: float) -> float | None:
+        """Go on with a response, or send a request if one is due.
+
+        Returns the time of the next round by the clock: ``now`` while a response has parts left.
+        """
+        self._now = now
+        self._scheduled = True
+        if self._client.has_refused_logins:
+            self._refuse_waiting()
+        if self._taking is not None:
+            self._take_in()
+            return now
+        due = self._metadata.next_refresh(now)
+        if due is None or due > now:
+            return due
+        if self._metadata.is_full_refresh_due(now):
+            self._forget_idle_topics(now)
+        peers = self._metadata.peers
+        node = self._client.least_loaded(peers, now)
+        gone = node is None and not self._client.reaches(peers)
+        if (gone or self._metadata.rebootstrap_due(now)) and self._metadata.may_rebootstrap:
+            logger.repeated(
+                logging.WARNING,
+                "rebootstrap",
+                "No known broker responds: starting again from bootstrap_servers",
+            )
+            self._metadata.rebootstrap(now)
+            return now
+        if node is None:
+            return self._client.next_chance(peers, now)
+        if not self._client.ready(node, now):
+            return None
+        asked, detailed = self._metadata.start(now), frozenset(self._metadata.detailed)
+        self._client.send(node.id, MetadataRequest(asked, detailed), now)
+        return None
+
+    def _refuse_waiting(self) -> None:
+        """Fail the records and callers that wait for metadata if every broker refuses the login."""
+        refusal = self._client.refusal(self._metadata.peers)
+        if refusal is None:
+            return
+        for topic in list(self._pending.awaited_topics):
+            self._fail_pending(topic, anew(refusal))
+        self._metadata.tell_waiting(refusal)
+        self._on_refusal(refusal)
+
+    def _forget_idle_topics(self, now: float) -> None:
+        idle = frozenset(
+            topic
+            for topic in self._metadata.idle_topics(now)
+            if self._accumulator.forget_topic(topic, now)
+        )
+        if idle:
+            self._metadata.forget(idle)
+            for topic in idle:
+                self._compressor.forget(topic)
+                self._client.metrics.forget_topic(topic)
+
+    # --- responses -------------------------------------------------------------------------
+
+    def completed(self, completion: Completion, now: float) -> None:
+        """Take the response to a request, or the error in its place."""
+        request: MetadataRequest = completion.request
+        self._now = now
+        self._scheduled = False
+        if completion.error is not None:
+            self._failed(completion.error)
+        else:
+            self._taking = self._take(request.asked, completion.result)
+            self._take_in()
+
+    def _take_in(self) -> None:
+        """Do some of the work with a response."""
+        taking = self._taking
+        if taking is not None and len([*islice(taking, STEPS_AT_ONCE)]) < STEPS_AT_ONCE:
+            self._taking = None
+
+    def _take(
+        self, asked: Asked, reading: Generator[None, None, MetadataNews]
+    ) -> Generator[None, None, None]:
+        """Read a response to its end, then apply it, in steps."""
+        try:
+            news = yield from reading
+        except ProtocolError as misunderstood:
+            self._failed(misunderstood)
+            return
+        if news.error_code:
+            said = explain(news.error_code)
+            self._failed(
+                kafka_error(news.error_code, f"the broker refused a metadata request: {said}")
+            )
+            return
+        self._refusal = None
+        for topic, error in news.errors.items():
+            if error.retriable and topic not in self._metadata.errors:
+                logger.repeated(
+                    logging.WARNING,
+                    ("unusable", type(error)),
+                    "%s; records for the topic stay pending",
+                    error,
+                    topic=topic,
+                    error=error,
+                )
+        self._tell_cluster(news)
+        yield from self._apply(news, asked)
+        servers = (server.id for server in self._metadata.bootstrap)
+        self._client.forget_except([*self._metadata.snapshot.brokers, *servers])
+        for topic, error in news.errors.items():
+            if self._metadata.is_refused(topic):
+                self._fail_pending(topic, error)
+            yield
+
+    def _tell_cluster(self, news: MetadataNews) -> None:
+        """Write a line if the cluster or its brokers are others than before."""
+        known, before = self._metadata.snapshot.brokers, self._metadata.cluster_id
+        if not news.brokers or (known.keys() == news.brokers.keys() and before == news.cluster_id):
+            return
+        moved = before is not None and before != news.cluster_id
+        logger.repeated(
+            logging.WARNING if moved else logging.INFO,
+            "cluster",
+            "Another cluster answers now: %s with the brokers %s"
+            if moved
+            else "Connected to cluster %s with the brokers %s",
+            news.cluster_id or "without an id",
+            shortened(news.brokers),
+            cluster_id=news.cluster_id,
+            brokers=len(news.brokers),
+        )
+
+    def _apply(self, news: MetadataNews, asked: Asked) -> Generator[None, None, None]:
+        for changed in self._metadata.update(news, asked, self._now, self._pending.is_awaited):
+            if changed is not None:
+                yield from self._follow(changed)
+            yield
+
+    def _follow(self, info: TopicInfo) -> Generator[None, None, None]:
+        """Give the accumulator a topic's newest state, after steps that prepare it."""
+        fresh = {}
+        if len(info.partitions) > _FEW_PARTITIONS:
+            fresh = yield from self._accumulator.prepare(info)
+            newest = self._metadata.snapshot.topics.get(info.name)
+            if newest is None:
+                return
+            info = newest
+        if waiting := self._pending.awaiting(info.name):
+            self._client.metrics.metadata_waited(self._now - waiting[0].sent, self._now)
+        tell_moves(info.name, self._accumulator.update_topic(info, self._now, fresh))
+
+    def _fail_pending(self, topic: str, error: ProducerError) -> None:
+        waiting = self._pending.awaiting(topic)
+        failed = self._pending.fail(waiting, error)
+        if failed:
+            self._client.metrics.records_failed(topic, failed, self._now)
+            self._outcomes.failed(topic, failed, error, self._now)
+            logger.repeated(
+                logging.ERROR,
+                ("failed", type(error)),
+                "%s for %s failed: %s",
+                counted(failed, "pending record"),
+                topic,
+                error,
+                records=failed,
+                topic=topic,
+                error=error,
+            )
+
+    def _failed(self, error: ProducerError) -> None:
+        logger.debug("Metadata request failed: %s", error, error=error)
+        self._metadata.failed(self._now)
+        rebootstrap = isinstance(error, KafkaError) and error.disposition is Disposition.REBOOTSTRAP
+        reached = not isinstance(error, NetworkError | RequestTimeoutError)
+        self._refusal = error if reached else None
+        if rebootstrap and self._metadata.may_rebootstrap:
+            self._metadata.rebootstrap(self._now)
+
+    def why_no_metadata(self, topic: str, since: float, now: float) -> ProducerError:
+        """The error of callers and records if ``topic`` did not become known in time."""
+        waited = _within(now - since)
+        if self._metadata.last_update is None:
+            reasons = self._client.failures()
+            listed = "; ".join(
+                str(reasons.get(node.id) or f"{node}: no response yet")
+                for node in self._metadata.bootstrap
+            )
+            refused = f". Last response: {self._refusal}" if self._refusal is not None else ""
+            return BootstrapError(
+                f"no bootstrap server answered {waited}, so topic {topic!r} is unknown. "
+                f"Check bootstrap_servers. {listed}{refused}"
+            )
+        error = self._metadata.errors.get(topic) or self._refusal
+        reason = f": {error}" if error is not None else ""
+        return MetadataTimeoutError(
+            f"topic {topic!r} did not become known {waited}. Check its name and that it "
+            f"exists, or raise the timeout{reason}"
+        )
+
+    def why_no_partition(
+        self, topic: str, partition: int, since: float, now: float
+    ) -> ProducerError | None:
+        """The error if ``partition`` did not become known in time; None: it is known."""
+        info = self._metadata.snapshot.topics.get(topic)
+        if info is None:
+            return self.why_no_metadata(topic, since, now)
+        if partition < len(info.partitions):
+            return None
+        return MetadataTimeoutError(
+            f"partition {partition} of topic {topic!r} did not become known "
+            f"{_within(now - since)}: the topic has the partitions 0 "
+            f"to {len(info.partitions) - 1}. Use one of these, or add partitions"
+        )
+
+
+def _within(waited: float) -> str:
+    """The bound that was over after ``waited`` seconds, in tenths: it is measured a little late."""
+    return f"within {duration(round(waited, 1) or waited)} (max_block_ms or delivery_timeout_ms)"

@@ -1,0 +1,49 @@
+"""The network form of a request to a coordinator. No I/O.
+
+Each request builds and reads itself (``transactions/requests/``); this module supplies kio's
+messages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kio.static.protocol import RequestPayload
+
+from aioproducer.engine.network.apis import Api, request_module
+from aioproducer.engine.transactions.requests import BuildContext, CoordinatorRequest, Response
+from aioproducer.model import TransactionHandle
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionRequest:
+    """A request to a coordinator, with the producer that sends it."""
+
+    request: CoordinatorRequest
+    handle: TransactionHandle
+    timeout_ms: int
+    """``transaction_timeout_ms``."""
+    answered: bool = True
+
+    @property
+    def api(self) -> Api:
+        """The request's kind."""
+        return Api(self.request.api_key)
+
+    def build(self, version: int) -> RequestPayload:
+        """The request in ``version``, or the highest below it that version 1 of the protocol has.
+
+        Raises :class:`UnsupportedVersionError` if the broker is too old for the request.
+        """
+        highest = self.request.highest_version_in_protocol_1
+        if self.handle.version == 1 and highest is not None:
+            version = min(version, highest)
+        schema = request_module(self.api, version)
+        context = BuildContext(schema, version, self.handle, self.timeout_ms)
+        payload: RequestPayload = self.request.build(context)
+        return payload
+
+    def read(self, response: Any) -> Response:
+        """The content of the response. Raises :class:`ProtocolError` if it is impossible."""
+        return self.request.read(response)

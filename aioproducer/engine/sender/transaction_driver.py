@@ -1,0 +1,213 @@
+"""The driver of a producer's transactions: it sends their requests and hands the responses back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from aioproducer.engine.accumulator import RecordAccumulator
+from aioproducer.engine.client.requester import Requester
+from aioproducer.engine.cluster.metadata import Metadata
+from aioproducer.engine.network.client import NetworkClient
+from aioproducer.engine.network.request import Completion
+from aioproducer.engine.sender.completer import BatchCompleter
+from aioproducer.engine.sender.transaction_codec import TransactionRequest
+from aioproducer.engine.transactions.group_offsets import GroupOffsets
+from aioproducer.engine.transactions.manager import TransactionManager
+from aioproducer.engine.transactions.request_source import RequestSource
+from aioproducer.engine.transactions.requests import (
+    AddPartitionsToTxn,
+    CoordinatorRequest,
+    Reaction,
+)
+from aioproducer.engine.transactions.states import TransactionState
+from aioproducer.errors import NetworkError, ProducerError, RequestTimeoutError
+from aioproducer.foundation.backoff import ExponentialBackoff
+from aioproducer.foundation.logs import RoomLogger
+from aioproducer.model import Peer
+
+logger = RoomLogger(__name__)
+
+
+class DriverSettings(NamedTuple):
+    """The options of transactional requests."""
+
+    backoff: ExponentialBackoff
+    transaction_timeout_ms: int
+
+
+@dataclass(slots=True, eq=False)
+class _Channel:
+    """The requests of one source: one in flight, and a backoff before each retry."""
+
+    source: RequestSource
+    in_flight: TransactionRequest | None = None
+    attempts: int = 0
+    """The failed attempts since the last success."""
+    not_before: float = 0.0
+    failure: ProducerError | None = None
+    """The last failed connection to a coordinator that was reported to the source."""
+
+
+class TransactionDriver(Requester):
+    """Sends the requests of a producer's transactions, and the requests of group offsets.
+
+    ``on_change`` is called when state or offsets may have changed.
+    """
+
+    requests = (TransactionRequest,)
+
+    def __init__(
+        self,
+        manager: TransactionManager,
+        offsets: GroupOffsets,
+        accumulator: RecordAccumulator,
+        client: NetworkClient,
+        metadata: Metadata,
+        completer: BatchCompleter,
+        settings: DriverSettings,
+        on_change: Callable[[], None],
+    ) -> None:
+        self._manager = manager
+        self._offsets = offsets
+        self._accumulator = accumulator
+        self._batches = accumulator.batches
+        self._client = client
+        self._metadata = metadata
+        self._completer = completer
+        self._settings = settings
+        self._on_change = on_change
+        self._transaction_channel = _Channel(manager)
+        self._offsets_channel = _Channel(offsets)
+        self._state_changes_seen = manager.state_changes
+
+    @property
+    def idle(self) -> bool:
+        """True if no transaction is being ended, and none is to be."""
+        ending = (TransactionState.COMMITTING, TransactionState.ABORTING)
+        return self._manager.state not in ending and not self._must_abort
+
+    @property
+    def _must_abort(self) -> bool:
+        """True if a transaction can only be aborted, and no caller is left to do it."""
+        failed = self._manager.state is TransactionState.ABORTABLE_ERROR
+        return failed and self._accumulator.closing and not self._manager.joined
+
+    def step(self, now: float) -> float | None:
+        """Send the next requests, discard records of aborts. Returns the time of the next round."""
+        manager = self._manager
+        manager.offered_version = self._client.features.transaction_version
+        if self._must_abort:
+            manager.abort_failed()
+        discard_error = manager.discard_error
+        if discard_error is not None:
+            self._completer.abort(discard_error, now, unsent_only=True)
+        self._report_changes()
+        deadlines = (self._step_transaction(now), self._step_offsets(now))
+        return min((each for each in deadlines if each is not None), default=None)
+
+    def _step_transaction(self, now: float) -> float | None:
+        if self._transaction_channel.in_flight is not None:
+            return None
+        settled = self._accumulator.is_empty
+        self._manager.complete_unknown(settled=settled)
+        self._report_changes()
+        request = self._manager.next_request(settled=settled)
+        return None if request is None else self._send(self._transaction_channel, request, now)
+
+    def _step_offsets(self, now: float) -> float | None:
+        request = self._offsets.next_request()
+        if self._offsets_channel.in_flight is not None or request is None:
+            return None
+        return self._send(self._offsets_channel, request, now)
+
+    def _report_changes(self) -> None:
+        if self._manager.state_changes != self._state_changes_seen:
+            self._state_changes_seen = self._manager.state_changes
+            self._on_change()
+
+    # --- requests --------------------------------------------------------------------------
+
+    def _send(self, channel: _Channel, request: CoordinatorRequest, now: float) -> float | None:
+        """Send ``request`` if possible. Returns the time of the next attempt."""
+        if channel.not_before > now:
+            return channel.not_before
+        node: Peer | None = channel.source.node_for(request)
+        if node is None:
+            peers = self._metadata.peers
+            node = self._client.least_loaded(peers, now)
+            if node is None:
+                return self._client.next_chance(peers, now)
+        if not self._client.ready(node, now):
+            if self._failed_anew(channel, request, node):
+                channel.not_before = now + self._settings.backoff.delay(1)
+                return channel.not_before
+            return self._client.not_before(node.id, now)
+        channel.in_flight = TransactionRequest(
+            request, self._manager.handle, self._settings.transaction_timeout_ms
+        )
+        channel.source.sent(request)
+        self._client.send(node.id, channel.in_flight, now)
+        return None
+
+    def _failed_anew(self, channel: _Channel, request: CoordinatorRequest, node: Peer) -> bool:
+        """Report a failed connection to the source. Returns True if the failure is new."""
+        failure = self._client.failures().get(node.id)
+        if failure is None or failure is channel.failure:
+            return False
+        channel.failure = failure
+        channel.source.unreachable(request, failure)
+        self._metadata.request_update()  # the node's address may be out of date
+        return True
+
+    # --- responses -------------------------------------------------------------------------
+
+    def completed(self, completion: Completion, now: float) -> None:
+        """Take the response to a request, or the error in its place."""
+        if completion.request is self._offsets_channel.in_flight:
+            self._complete(self._offsets_channel, completion, now)
+            self._on_change()
+            return
+        request = completion.request.request
+        producer_id = self._manager.handle.producer_id
+        if self._complete(self._transaction_channel, completion, now) is Reaction.DONE:
+            if isinstance(request, AddPartitionsToTxn):
+                self._batches.release(sorted(request.partitions), now)
+            if self._manager.handle.producer_id != producer_id:
+                self._batches.forget_acknowledged()
+            self._state_changes_seen = self._manager.state_changes
+            self._on_change()
+        else:
+            self._report_changes()
+
+    def _complete(self, channel: _Channel, completion: Completion, now: float) -> Reaction:
+        """Hand the result of the request in flight to its source, and set the backoff."""
+        assert channel.in_flight is not None
+        request, channel.in_flight = channel.in_flight.request, None
+        reaction = self._hand_over(channel.source, request, completion)
+        if reaction is Reaction.DONE:
+            channel.attempts = 0
+        else:
+            channel.attempts += 1
+            backoff = self._settings.backoff
+            wait = backoff.soon if reaction is Reaction.RETRY_SOON else backoff.delay
+            channel.not_before = now + wait(channel.attempts)
+        return reaction
+
+    def _hand_over(
+        self, source: RequestSource, request: CoordinatorRequest, completion: Completion
+    ) -> Reaction:
+        error = completion.error
+        if error is None:
+            broker = self._metadata.describe(completion.node)
+            reaction = source.handle_response(request, completion.result, broker)
+            if reaction is not Reaction.DONE:
+                logger.debug("%s: %s: %s", source, request, completion.result)
+            return reaction
+        if isinstance(error, NetworkError | RequestTimeoutError):
+            source.response_lost(request, error)
+            self._metadata.request_update()
+            return Reaction.FIND_COORDINATOR
+        source.request_failed(request, error)
+        return Reaction.FATAL

@@ -1,0 +1,99 @@
+"""Payloads of the moment, made in steps between which other tasks run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from functools import partial
+from typing import Final, NamedTuple
+
+from aioproducer.engine.metrics import MetricsSnapshot
+from aioproducer.engine.telemetry.collector import Collected, Collector
+from aioproducer.engine.telemetry.otlp import Temporality
+from aioproducer.engine.telemetry.payload import Payload, first_available, fitting
+from aioproducer.engine.telemetry.subscription import Subscription
+
+__all__ = ["MadePayload", "MetricsSource", "PayloadMaker"]
+
+_COMPRESS_ELSEWHERE_BYTES: Final = 64 * 1024
+"""Bytes: more are compressed in a thread, not on the event loop."""
+
+
+class MetricsSource(NamedTuple):
+    """The producer whose metrics are pushed."""
+
+    snapshot: Callable[[], MetricsSnapshot]
+    wall_clock_ns: Callable[[], int]
+    started_ns: int
+    """The time from which on the producer counts."""
+    resource: Mapping[str, str]
+    """The attributes of the producer."""
+
+
+class MadePayload(NamedTuple):
+    """A payload, and what it stands for."""
+
+    payload: Payload
+    collected: Collected
+
+
+def _compressed(
+    collected: Collected,
+    resource: Mapping[str, str],
+    codecs: Iterable[int],
+    refused_codecs: Collection[int],
+    max_bytes: int,
+) -> Payload | None:
+    codec = first_available(codecs, refused_codecs)
+    return fitting(collected.groups, resource, codec, max_bytes)
+
+
+class PayloadMaker:
+    """Makes payloads of a producer's metrics. ``elsewhere`` runs a call off the event loop."""
+
+    def __init__(
+        self,
+        source: MetricsSource,
+        elsewhere: Callable[[Callable[[], Payload | None]], Awaitable[Payload | None]],
+    ) -> None:
+        self._source = source
+        self._elsewhere = elsewhere
+        self._collector = Collector(source.started_ns)
+        self._codec_is_loaded = False
+
+    async def make(
+        self, subscription: Subscription, refused_codecs: Collection[int], max_bytes: int
+    ) -> MadePayload | None:
+        """The metrics of ``subscription`` as they are now; None: not even the fewest fit."""
+        source = self._source
+        steps = self._collector.collect(
+            source.snapshot(),
+            subscription.selection,
+            Temporality.DELTA if subscription.delta else Temporality.CUMULATIVE,
+            source.wall_clock_ns(),
+        )
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                collected: Collected = end.value
+                break
+            await asyncio.sleep(0)
+        compress = partial(
+            _compressed, collected, source.resource, subscription.codecs, refused_codecs, max_bytes
+        )
+        size = sum(map(len, collected.groups.values()))
+        small = self._codec_is_loaded and size <= _COMPRESS_ELSEWHERE_BYTES
+        payload = compress() if small else await self._elsewhere(compress)
+        self._codec_is_loaded = True
+        return None if payload is None else MadePayload(payload, collected)
+
+    def acknowledge(self, made: MadePayload) -> None:
+        """A broker has taken the payload."""
+        collected, left_out = made.collected, made.payload.left_out
+        counts = {
+            metric: counts
+            for metric, counts in collected.counts.items()
+            if metric[0] not in left_out
+        }
+        self._collector.acknowledge(collected._replace(counts=counts))

@@ -1,0 +1,347 @@
+"""The requests of telemetry, sent between the producer's own on connections that are there.
+
+Source: Kafka's ``TelemetrySender``. Unlike there, no connection is opened for telemetry, unless a
+caller waits for the client instance id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from math import inf
+from typing import TYPE_CHECKING, Final
+
+from aioproducer.engine.accumulator import RecordAccumulator
+from aioproducer.engine.client.ad_hoc_requests import Peers
+from aioproducer.engine.client.requester import Requester
+from aioproducer.engine.client.wakeup import Wakeup
+from aioproducer.engine.network.apis import Api
+from aioproducer.engine.network.client import NetworkClient
+from aioproducer.engine.network.request import Completion
+from aioproducer.engine.telemetry.requests import (
+    GetTelemetrySubscriptionsRequest,
+    PushTelemetryRequest,
+)
+from aioproducer.engine.telemetry.states import TERMINATION_SECONDS, TelemetryState, TelemetryStates
+from aioproducer.engine.telemetry.subscription import SubscriptionResponse
+from aioproducer.errors import (
+    ProducerError,
+    ProducerTimeoutError,
+    UnsupportedVersionError,
+    anew,
+)
+from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.runtime.patience import PatientTimeout
+from aioproducer.foundation.runtime.tasks import TaskOwner
+from aioproducer.foundation.wording import counted, duration
+from aioproducer.model import NodeId
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from aioproducer.engine.telemetry.payload_maker import MadePayload, PayloadMaker
+
+logger = RoomLogger(__name__)
+
+_UNSUPPORTED: Final = (
+    "the brokers take no metrics of clients, so they assign no client instance id: that needs "
+    "Kafka 3.7, and a class in the brokers' metric.reporters that implements ClientTelemetry"
+)
+
+
+class TelemetryRequester(Requester):
+    """One request at a time. ``new_maker`` loads the maker of payloads before the first push.
+
+    When the accumulator is closed and empty, the last push follows.
+    """
+
+    requests = (GetTelemetrySubscriptionsRequest, PushTelemetryRequest)
+
+    def __init__(
+        self,
+        states: TelemetryStates,
+        new_maker: Callable[[], Awaitable[PayloadMaker]],
+        client: NetworkClient,
+        cluster: Peers,
+        accumulator: RecordAccumulator,
+        owner: TaskOwner,
+        wakeup: Wakeup,
+    ) -> None:
+        self._states = states
+        self._new_maker = new_maker
+        self._client = client
+        self._cluster = cluster
+        self._accumulator = accumulator
+        self._owner = owner
+        self._wakeup = wakeup
+        self._maker: PayloadMaker | None = None
+        self._node: NodeId | None = None
+        """The broker of the last request, which is kept while it is connected (KIP-714)."""
+        self._connections_seen = 0
+        """The connections that were opened when a broker was looked for in vain."""
+        self._settled = False
+        """True: a step now would do nothing, and its deadline is known."""
+        self._preparation: asyncio.Task[None] | None = None
+        self._made: MadePayload | None = None
+        """The payload of the next push, or of the push in flight."""
+        self._end: float | None = None
+        """The time at which the last push is given up; None: the producer is not closing."""
+        self._waiters: list[asyncio.Future[UUID | ProducerError]] = []
+        self._written: set[str] = set()
+        """The lines of the log that are not repeated."""
+
+    # --- rounds of the sender --------------------------------------------------------------
+
+    @property
+    def idle(self) -> bool:
+        """True if the last push has ended."""
+        return self._states.state is TelemetryState.TERMINATED
+
+    @property
+    def quiet(self) -> bool:
+        """True if no request is due until a record comes, or somebody wakes the sender."""
+        return self._settled
+
+    def step(self, now: float) -> float | None:
+        """Send the request that is due. Returns the time of the next round by the clock."""
+        self._settled = True
+        states = self._states
+        if self._accumulator.closing and self._accumulator.is_empty:
+            self._close(now)
+        if self._waiters:
+            self._serve_waiters(now)
+        if states.due <= now:
+            due = self._request(now)
+        elif states.due == inf:
+            due = self._look_for_connection(now)
+        else:
+            due = states.due
+        if self._end is None:
+            return due
+        return self._end if due is None else min(due, self._end)
+
+    def _look_for_connection(self, now: float) -> float | None:
+        """Begin when the first broker that supports telemetry is connected."""
+        opened = self._client.connections_opened
+        if opened == self._connections_seen:
+            return None
+        if self._states.state is TelemetryState.SUBSCRIPTION_NEEDED and self._supporting():
+            self._states.connected(now)
+            return self._states.due
+        self._connections_seen = opened
+        return None
+
+    def _supporting(self) -> list[NodeId]:
+        return self._client.supporting(Api.GET_TELEMETRY_SUBSCRIPTIONS, self._cluster.peers)
+
+    def _request(self, now: float) -> float | None:
+        nodes = self._supporting()
+        if self._node not in nodes:
+            self._node = min(nodes, key=self._client.in_flight, default=None)
+        node = self._node
+        if node is None:
+            return self._without_connection(now)
+        if not self._client.can_send(node, now):
+            self._settled = False
+            return self._client.not_before(node, now)
+        states = self._states
+        if states.state is TelemetryState.SUBSCRIPTION_NEEDED:
+            states.asked()
+            request = GetTelemetrySubscriptionsRequest(states.client_instance_id)
+            self._client.send(node, request, now)
+        elif self._made is not None:
+            self._push(node, self._made, now)
+        elif self._preparation is None:
+            self._preparation = self._owner.start(self._prepare(), "aioproducer-telemetry")
+        return None
+
+    def _without_connection(self, now: float) -> float | None:
+        if self._end is not None:
+            self._states.end()
+            return None
+        if not self._waiters:
+            return None
+        peers = self._cluster.peers
+        node = self._client.least_loaded(peers, now)
+        if node is not None:
+            self._client.ready(node, now)
+        refusal = self._client.refusal(peers)
+        if refusal is not None:
+            self._tell(refusal)
+        return self._client.next_chance(peers, now)
+
+    # --- pushes ----------------------------------------------------------------------------
+
+    async def _prepare(self) -> None:
+        """Make the next payload. An error ends telemetry, and nothing else."""
+        states = self._states
+        try:
+            self._maker = maker = self._maker or await self._new_maker()
+            assert states.subscription is not None
+            made = await maker.make(states.subscription, states.refused_codecs, states.max_bytes)
+        except Exception as error:
+            what = "The payload of a push can't be made"
+            logger.repeated(logging.DEBUG, what, what, exc_info=error)
+            self._ended(ProducerError(f"a payload can't be made: {error!r}"))
+        else:
+            self._made = made
+            if made is None:
+                self._info(
+                    "No metrics are pushed: the brokers allow only %d bytes", states.max_bytes
+                )
+                states.skipped(self._wakeup.clock())
+            elif made.payload.left_out:
+                left_out = " and ".join(made.payload.left_out)
+                what = "Metrics are pushed without %s: the brokers allow only %d bytes"
+                self._info(what, left_out, states.max_bytes)
+        self._preparation = None
+        self._settled = False
+        self._wakeup.wake()
+
+    def _push(self, node: NodeId, made: MadePayload, now: float) -> None:
+        states = self._states
+        assert states.subscription is not None
+        assert states.client_instance_id is not None
+        request = PushTelemetryRequest(
+            states.client_instance_id,
+            states.subscription.subscription_id,
+            states.state is TelemetryState.TERMINATING_PUSH_NEEDED,
+            made.payload.compression_id,
+            made.payload.data,
+        )
+        states.pushed()
+        self._client.send(node, request, now)
+
+    def _drop_payload(self) -> None:
+        """Make the next payload anew."""
+        self._made = None
+        if self._preparation is not None:
+            self._owner.cancel(self._preparation)
+            self._preparation = None
+
+    # --- responses -------------------------------------------------------------------------
+
+    def completed(self, completion: Completion, now: float) -> None:
+        """Take the response to a request, or the error in its place."""
+        self._settled = False
+        if completion.error is not None:
+            error = completion.error
+            logger.debug("A request of telemetry was lost: %s", error, error=error)
+            self._states.lost(now)
+            self._made = None
+        elif isinstance(completion.request, PushTelemetryRequest):
+            self._take_push(completion.result, now)
+        else:
+            self._take_subscription(completion.result, now)
+
+    def _take_subscription(self, response: SubscriptionResponse, now: float) -> None:
+        states = self._states
+        states.subscribed(response, now)
+        if states.refusal is not None:
+            self._ended(states.refusal)
+        elif states.state is TelemetryState.PUSH_NEEDED:
+            interval, metrics = response.subscription.interval, response.subscription.selection
+            instance_id = str(states.client_instance_id)
+            logger.debug(
+                "The brokers ask for %s every %s",
+                counted(len(metrics), "metric"),
+                duration(interval),
+            )
+            self._info(
+                "The brokers ask for metrics, and get them every %s from client instance id %s",
+                duration(interval),
+                instance_id,
+                client_instance_id=instance_id,
+            )
+
+    def _take_push(self, code: int, now: float) -> None:
+        states, made = self._states, self._made
+        self._made = None
+        if made is None or self._maker is None:
+            return
+        if not code:
+            self._maker.acknowledge(made)
+        else:
+            logger.debug("A push was refused with the error code %d", code, code=code)
+        states.push_ended(code, len(made.payload.data), made.payload.compression_id, now)
+        if states.refusal is not None:
+            self._ended(states.refusal)
+
+    def _ended(self, reason: ProducerError) -> None:
+        self._states.end(reason)
+        self._info("Metrics are pushed to the brokers no more: %s", reason, error=reason)
+
+    def _info(self, text: str, *values: object, **fields: object) -> None:
+        """Write a line at INFO, once in the producer's life."""
+        if text not in self._written:
+            self._written.add(text)
+            logger.info(text, *values, **fields)
+
+    # --- the client instance id ------------------------------------------------------------
+
+    async def client_instance_id(self, timeout: float) -> UUID:
+        """The id that a broker has assigned; waited for up to ``timeout`` seconds.
+
+        A connection is opened if there is none. Raises the reason that there is no id.
+        """
+        known = self._states.client_instance_id
+        if known is not None:
+            return known
+        if self._states.refusal is not None:
+            raise anew(self._states.refusal)
+        waiter: asyncio.Future[UUID | ProducerError] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        self._settled = False
+        self._wakeup.wake()
+        try:
+            async with PatientTimeout(timeout):
+                result = await waiter
+        except TimeoutError:
+            failures = "; ".join(map(str, self._client.failures().values()))
+            raise ProducerTimeoutError(
+                f"no broker has assigned a client instance id within {duration(timeout)}"
+                f"{': ' if failures else ''}{failures}"
+            ) from None
+        finally:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+        if isinstance(result, ProducerError):
+            raise anew(result)
+        return result
+
+    def _serve_waiters(self, now: float) -> None:
+        states = self._states
+        result: UUID | ProducerError | None = states.client_instance_id or states.refusal
+        if result is not None:
+            self._tell(result)
+        elif self._supporting():
+            states.hurry(now)
+        elif self._client.reaches(self._cluster.peers):
+            self._tell(UnsupportedVersionError(_UNSUPPORTED))
+        else:
+            states.hurry(now)
+
+    def _tell(self, result: UUID | ProducerError) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(result)
+
+    # --- the end ---------------------------------------------------------------------------
+
+    def _close(self, now: float) -> None:
+        """Every record has its outcome: push once more, if there is time and a connection."""
+        if self._end is None:
+            self._end = now + TERMINATION_SECONDS
+        states = self._states
+        if states.state is TelemetryState.PUSH_NEEDED:
+            self._drop_payload()
+        states.close(now)
+        if now >= self._end:
+            states.end()
+
+    def close(self, error: ProducerError) -> None:
+        """Raise ``error`` in the calls that wait; there are no more requests."""
+        self._states.end()
+        self._tell(error)

@@ -1,0 +1,65 @@
+"""FindCoordinator: look up the broker that coordinates a transactional id or a group. No I/O."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from aioproducer.engine.transactions.requests.coordinator_request import (
+    BuildContext,
+    Coordinator,
+    CoordinatorRequest,
+    CoordinatorType,
+)
+from aioproducer.engine.transactions.requests.reaction import Reaction, Reactions
+from aioproducer.engine.transactions.requests.response import Response
+from aioproducer.errors import CoordinatorNotAvailableError, NotCoordinatorError, ProtocolError
+from aioproducer.model import Node
+
+_FIRST_VERSION_WITH_SEVERAL_KEYS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class FindCoordinator(CoordinatorRequest):
+    """Find the broker that is the coordinator; any broker knows."""
+
+    coordinator: Coordinator
+
+    api_key: ClassVar[int] = 10
+    reactions: ClassVar[Reactions] = {
+        CoordinatorNotAvailableError: Reaction.RETRY,
+        NotCoordinatorError: Reaction.RETRY,
+    }
+    otherwise: ClassVar[Reaction] = Reaction.FATAL
+
+    def coordinator_for(self, transactional_id: str) -> None:
+        """Any broker answers."""
+
+    def describe(self) -> str:
+        """The request in error messages."""
+        kind, key = self.coordinator
+        group = f" of group {key!r}" if kind is CoordinatorType.GROUP else ""
+        return f"FindCoordinator{group}"
+
+    def build(self, context: BuildContext) -> Any:
+        """The request as kio's message."""
+        key = self.coordinator.key
+        several = context.version >= _FIRST_VERSION_WITH_SEVERAL_KEYS
+        keys = {"coordinator_keys": (key,)} if several else {"key": key}
+        return context.schema.FindCoordinatorRequest(key_type=self.coordinator.type, **keys)
+
+    def read(self, response: Any) -> Response:
+        """The coordinator's address."""
+        key = self.coordinator.key
+        for found in getattr(response, "coordinators", (response,)):
+            if getattr(found, "key", key) == key:
+                break
+        else:
+            raise ProtocolError(f"the response does not mention the coordinator of {key!r}")
+        code, message = int(found.error_code), getattr(found, "error_message", None)
+        if code:
+            return Response(code, message)
+        node = Node(int(found.node_id), found.host, int(found.port))
+        if node.id < 0 or not node.host:
+            raise ProtocolError(f"{node} with id {node.id} can't be the coordinator of {key!r}")
+        return Response(message=message, node=node)

@@ -1,0 +1,91 @@
+"""OffsetFetch: read a group's committed offsets (KIP-447). No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from aioproducer.engine.transactions.requests.coordinator_request import (
+    BuildContext,
+    Coordinator,
+    CoordinatorRequest,
+    by_topic,
+    group_coordinator,
+)
+from aioproducer.engine.transactions.requests.reaction import Reaction
+from aioproducer.engine.transactions.requests.response import Response, deciding_error
+from aioproducer.errors import ProtocolError
+from aioproducer.model import OffsetAndMetadata, TopicPartition
+
+_FIRST_VERSION_WITH_SEVERAL_GROUPS: Final = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OffsetFetch(CoordinatorRequest):
+    """Fetch a group's offsets; offsets that an open transaction would change are waited for."""
+
+    group_id: str
+    partitions: frozenset[TopicPartition]
+
+    api_key: ClassVar[int] = 9
+    otherwise: ClassVar[Reaction] = Reaction.ABORT
+    topic_operation: ClassVar[str | None] = "DESCRIBE"
+
+    def coordinator_for(self, transactional_id: str) -> Coordinator:
+        """The group's coordinator."""
+        return group_coordinator(self.group_id)
+
+    def describe(self) -> str:
+        """The request in error messages."""
+        return f"OffsetFetch of group {self.group_id!r}"
+
+    def build(self, context: BuildContext) -> Any:
+        """The request as kio's message."""
+        schema = context.schema
+        several = context.version >= _FIRST_VERSION_WITH_SEVERAL_GROUPS
+        kind = schema.OffsetFetchRequestTopics if several else schema.OffsetFetchRequestTopic
+        group: dict[str, Any] = {
+            "group_id": self.group_id,
+            "topics": tuple(
+                kind(name=topic, partition_indexes=tuple(numbers))
+                for topic, numbers in by_topic(self.partitions).items()
+            ),
+        }
+        if several:
+            group = {"groups": (schema.OffsetFetchRequestGroup(**group),)}
+        return schema.OffsetFetchRequest(**group, require_stable=True)
+
+    def read(self, response: Any) -> Response:
+        """The group's offsets, or the error code that decides."""
+        if not hasattr(response, "groups"):
+            return _offsets(self.partitions, response)
+        for group in response.groups:
+            if group.group_id == self.group_id:
+                return _offsets(self.partitions, group)
+        raise ProtocolError(f"the response does not mention group {self.group_id!r}")
+
+
+def _offsets(requested: Collection[TopicPartition], group: Any) -> Response:
+    if group.error_code:
+        return Response(int(group.error_code))
+    found = {
+        TopicPartition(topic.name, each.partition_index): each
+        for topic in group.topics
+        for each in topic.partitions
+    }
+    codes = {partition: int(each.error_code) for partition, each in found.items()}
+    decided = deciding_error(requested, codes)
+    if decided.error_code:
+        return decided
+    return Response(
+        offsets={
+            partition: OffsetAndMetadata(
+                int(each.committed_offset),
+                each.metadata or "",
+                int(each.committed_leader_epoch) if each.committed_leader_epoch >= 0 else None,
+            )
+            for partition, each in found.items()
+            if each.committed_offset >= 0 and partition in requested
+        }
+    )

@@ -1,0 +1,101 @@
+"""TxnOffsetCommit: write consumed offsets in the transaction (KIP-98, KIP-447). No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from aioproducer.engine.transactions.requests.coordinator_request import (
+    BuildContext,
+    Coordinator,
+    CoordinatorRequest,
+    by_topic,
+    group_coordinator,
+)
+from aioproducer.engine.transactions.requests.reaction import Reaction, Reactions
+from aioproducer.engine.transactions.requests.response import Response, deciding_error
+from aioproducer.errors import RequestTimedOutError, UnsupportedVersionError
+from aioproducer.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+
+_FIRST_VERSION_WITH_LEADER_EPOCH: Final = 2
+_FIRST_VERSION_WITH_MEMBER: Final = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TxnOffsetCommit(CoordinatorRequest):
+    """Write consumed offsets, which become visible with the transaction."""
+
+    offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    group: ConsumerGroupMetadata
+
+    api_key: ClassVar[int] = 28
+    highest_version_in_protocol_1: ClassVar[int | None] = 4
+    reactions: ClassVar[Reactions] = {RequestTimedOutError: Reaction.FIND_COORDINATOR}
+    otherwise: ClassVar[Reaction] = Reaction.ABORT
+    topic_operation: ClassVar[str | None] = "READ"
+
+    def coordinator_for(self, transactional_id: str) -> Coordinator:
+        """The group's coordinator."""
+        return group_coordinator(self.group.group_id)
+
+    def describe(self) -> str:
+        """The request in error messages."""
+        return f"TxnOffsetCommit of group {self.group.group_id!r}"
+
+    def build(self, context: BuildContext) -> Any:
+        """The request as kio's message."""
+        schema = context.schema
+        return schema.TxnOffsetCommitRequest(
+            **context.producer_fields(),
+            group_id=self.group.group_id,
+            **self._member_fields(context.version),
+            topics=tuple(
+                schema.TxnOffsetCommitRequestTopic(
+                    name=topic,
+                    partitions=tuple(
+                        self._partition(context, TopicPartition(topic, number))
+                        for number in numbers
+                    ),
+                )
+                for topic, numbers in by_topic(self.offsets).items()
+            ),
+        )
+
+    def _member_fields(self, version: int) -> dict[str, Any]:
+        group = self.group
+        if version >= _FIRST_VERSION_WITH_MEMBER:
+            return {
+                "generation_id": group.generation_id,
+                "member_id": group.member_id,
+                "group_instance_id": group.group_instance_id,
+            }
+        if group[1:] != ConsumerGroupMetadata(group.group_id)[1:]:
+            raise UnsupportedVersionError(
+                f"the broker is too old to check the member of group {group.group_id!r} (KIP-447, "
+                "Kafka 2.5): give the group's id alone, and use one transactional id for each "
+                "partition that is consumed"
+            )
+        return {}
+
+    def _partition(self, context: BuildContext, partition: TopicPartition) -> Any:
+        offset = self.offsets[partition]
+        leader_epoch: dict[str, Any] = {}
+        if context.version >= _FIRST_VERSION_WITH_LEADER_EPOCH:
+            known = offset.leader_epoch is not None
+            leader_epoch = {"committed_leader_epoch": offset.leader_epoch if known else -1}
+        return context.schema.TxnOffsetCommitRequestPartition(
+            partition_index=partition.partition,
+            committed_offset=offset.offset,
+            committed_metadata=offset.metadata,
+            **leader_epoch,
+        )
+
+    def read(self, response: Any) -> Response:
+        """The error code that decides."""
+        codes = {
+            TopicPartition(topic.name, each.partition_index): int(each.error_code)
+            for topic in response.topics
+            for each in topic.partitions
+        }
+        return deciding_error(self.offsets, codes)

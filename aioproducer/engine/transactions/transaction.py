@@ -1,0 +1,149 @@
+"""One transaction, from its begin to its end. No I/O.
+
+The object knows what the transaction consists of: the partitions, groups and offsets in it, and
+those that wait to be added. The states it goes through are the :class:`TransactionManager`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from aioproducer.engine.transactions.requests import (
+    AddOffsetsToTxn,
+    AddPartitionsToTxn,
+    CoordinatorRequest,
+    TxnOffsetCommit,
+)
+from aioproducer.errors import ProducerError
+from aioproducer.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+
+
+@dataclass(slots=True)
+class Ending:
+    """A requested commit or abort. It outlives the transaction, until its caller knows of it."""
+
+    committed: bool
+    done: bool = False
+    error: ProducerError | None = None
+    """The reason that it was not done."""
+    may_be_done: bool = False
+    """EndTxn was sent once without a response, so the end may be done in spite of an error."""
+    acknowledged: bool = False
+    """True if the caller knows the outcome; else (cancelled, timed out) the next call tells it."""
+
+    @property
+    def open(self) -> bool:
+        """True while it has no outcome."""
+        return not self.done and self.error is None
+
+    def fail(self, error: ProducerError) -> None:
+        """Close it with ``error``, unless it has an outcome."""
+        if self.open:
+            self.error = error
+
+
+@dataclass(slots=True, eq=False)
+class PendingOffsets:
+    """Consumed offsets that are to be written."""
+
+    request: TxnOffsetCommit
+    written: bool = False
+
+
+class Transaction:
+    """The content of one transaction. ``protocol``: the version of the transaction protocol.
+
+    ``handed_out``: other producers have its handle.
+    """
+
+    def __init__(self, protocol: int, *, shared: bool, handed_out: bool = False) -> None:
+        self.shared = shared
+        """Others may write into the transaction too."""
+        self.handed_out = handed_out
+        self.error: ProducerError | None = None
+        """The reason that the transaction can only be aborted."""
+        self._protocol = protocol
+        self._partitions: set[TopicPartition] = set()
+        self._partitions_to_add: set[TopicPartition] = set()
+        """The partitions that AddPartitionsToTxn will name (version 1)."""
+        self._groups: set[str] = set()
+        self._offsets: list[PendingOffsets] = []
+        self._known = False
+        """The coordinator may know of the transaction."""
+
+    def contains(self, partition: TopicPartition) -> bool:
+        """True if ``partition`` is in the transaction."""
+        return partition in self._partitions
+
+    @property
+    def has_pending_offsets(self) -> bool:
+        """True if consumed offsets are not written yet."""
+        return bool(self._offsets)
+
+    @property
+    def needs_end(self) -> bool:
+        """True if a request has told the coordinator of it, or another producer may have."""
+        return self._known or self.handed_out
+
+    @property
+    def leaves_epoch_used(self) -> bool:
+        """True if the end leaves an epoch in which others have numbered batches."""
+        return self.handed_out and self._protocol == 1
+
+    def admit(self, partition: TopicPartition) -> bool:
+        """Let batches into ``partition``: True if they may leave now, False if it is added first.
+
+        In version 2 of the protocol the first batch adds its partition to the transaction.
+        """
+        if partition in self._partitions:
+            return True
+        if self._protocol == 1:
+            self._partitions_to_add.add(partition)
+            return False
+        self._partitions.add(partition)
+        return True
+
+    def add_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
+    ) -> PendingOffsets:
+        """Write ``offsets`` in the transaction."""
+        pending = PendingOffsets(TxnOffsetCommit(offsets, group))
+        self._offsets.append(pending)
+        return pending
+
+    def discard_pending(self) -> None:
+        """Add no more partitions and write no more offsets: the transaction is aborted."""
+        self._partitions_to_add.clear()
+        self._offsets.clear()
+
+    # --- requests --------------------------------------------------------------------------
+
+    def next_request(self) -> CoordinatorRequest | None:
+        """The next request that adds or writes something."""
+        if self._partitions_to_add:
+            return AddPartitionsToTxn(frozenset(self._partitions_to_add))
+        if not self._offsets:
+            return None
+        request = self._offsets[0].request
+        group_id = request.group.group_id
+        added = self._protocol > 1 or group_id in self._groups
+        return request if added else AddOffsetsToTxn(group_id)
+
+    def sent(self, request: CoordinatorRequest) -> None:
+        """``request`` is on its way."""
+        if isinstance(request, AddPartitionsToTxn | AddOffsetsToTxn | TxnOffsetCommit):
+            self._known = True
+
+    def succeeded(self, request: CoordinatorRequest) -> None:
+        """A coordinator has done ``request``."""
+        match request:
+            case AddPartitionsToTxn(partitions):
+                self._partitions |= partitions
+                self._partitions_to_add -= partitions
+            case AddOffsetsToTxn(group_id):
+                self._groups.add(group_id)
+            case TxnOffsetCommit():
+                for pending in [each for each in self._offsets if each.request is request]:
+                    pending.written = True
+                    self._offsets.remove(pending)

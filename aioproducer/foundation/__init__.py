@@ -1,0 +1,13 @@
+"""The small parts that all rooms use.
+
+::
+
+    runtime      the owner of every task, the producer's own threads, forks and exits
+    codecs       the libraries of the codecs, imported when a codec is used
+    backoff      the growing delays before a retry
+    version      the version
+    interpreter  the interpreters that the package runs on
+    compiled     the choice between compiled modules and their Python source
+    logs         log lines with a client's id and fields; repeats are counted
+    wording      durations and counts in texts for people
+"""

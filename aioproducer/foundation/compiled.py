@@ -1,0 +1,83 @@
+"""The choice, made once, between compiled modules and their Python source.
+
+Each of :data:`MODULES` is compiled from its own source, and the ``.pxd`` file beside it has its
+types. The modules know each other's classes, so all of them are compiled, or none is.
+
+The source runs instead if ``AIOPRODUCER_PURE_PYTHON=1`` is in the environment, if the installation
+had no compiler, or if a checkout has a source that is newer than what was compiled from it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec
+from importlib.util import spec_from_file_location
+from os import path
+from typing import Final
+
+__all__ = ["MODULES", "in_use"]
+
+MODULES: Final = (
+    "aioproducer.engine.accumulator.batch_growth",
+    "aioproducer.engine.accumulator.batch_queue",
+    "aioproducer.engine.accumulator.buffer_pool",
+    "aioproducer.engine.accumulator.flushes",
+    "aioproducer.engine.accumulator.memory_quota",
+    "aioproducer.engine.accumulator.partition",
+    "aioproducer.engine.accumulator.pending_queue",
+    "aioproducer.engine.accumulator.pending_records",
+    "aioproducer.engine.accumulator.producer_batch",
+    "aioproducer.engine.accumulator.record_accumulator",
+    "aioproducer.engine.accumulator.settings",
+    "aioproducer.engine.accumulator.topic",
+    "aioproducer.engine.metrics.summary",
+)
+
+
+def _source(module: str) -> str:
+    return path.join(path.dirname(path.dirname(__file__)), *module.split(".")[1:]) + ".py"
+
+
+def _binary(module: str) -> str | None:
+    """The compiled module; None: there is none."""
+    base = _source(module).removesuffix(".py")
+    return next((base + each for each in EXTENSION_SUFFIXES if path.exists(base + each)), None)
+
+
+def _is_stale(module: str, binary: str) -> bool:
+    """True if ``binary`` is older than its source. Only a checkout has the types that tell."""
+    source = _source(module)
+    types = source.removesuffix("py") + "pxd"
+    if not path.exists(types):
+        return False
+    return max(path.getmtime(source), path.getmtime(types)) > path.getmtime(binary)
+
+
+class _SourceFinder:
+    """Finds the source of the compiled modules, before Python finds what was compiled from it."""
+
+    @staticmethod
+    def find_spec(fullname: str, _: object = None, target: object = None) -> ModuleSpec | None:
+        """Called by Python's import."""
+        if fullname not in MODULES:
+            return None
+        return spec_from_file_location(fullname, _source(fullname))
+
+
+def _choose() -> None:
+    binaries = {module: _binary(module) for module in MODULES}
+    if not any(binaries.values()):
+        return
+    if os.environ.get("AIOPRODUCER_PURE_PYTHON") or any(
+        binary is None or _is_stale(module, binary) for module, binary in binaries.items()
+    ):
+        sys.meta_path.insert(0, _SourceFinder)
+
+
+_choose()
+
+
+def in_use() -> bool:
+    """True if the modules are the compiled ones. They are imported by then."""
+    return all(isinstance(sys.modules[each].__loader__, ExtensionFileLoader) for each in MODULES)

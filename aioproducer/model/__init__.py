@@ -1,0 +1,239 @@
+"""The nouns of the clients: records, their destinations and their offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NewType, TypeAlias
+
+from aioproducer.model.type_parameters import K_co, V_co
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+Header: TypeAlias = tuple[str, bytes | None]
+"""One header of a record: its key, and its value or None."""
+
+Headers: TypeAlias = Mapping[str, bytes | None] | Sequence[Header]
+"""The headers of a record, as an argument: a mapping, or pairs (keys may repeat)."""
+
+
+BatchOrder: TypeAlias = "int | Fraction"
+"""A batch's place among the batches of its partition, in the order of their first sends."""
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic; prints as ``orders-3``."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class Node(NamedTuple):
+    """A broker's identity and address."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+    @property
+    def address(self) -> str:
+        """``host:port``, an IPv6 host in brackets."""
+        return _address(self.host, self.port)
+
+    def __str__(self) -> str:
+        return f"broker {self.id} ({self.address})"
+
+
+class PartitionInfo(NamedTuple):
+    """A partition and the brokers that have it. Source: Kafka's ``PartitionInfo``."""
+
+    topic: str
+    partition: int
+    leader: Node | None
+    """The broker that takes records; None while there is none."""
+    replicas: tuple[Node, ...]
+    """All assigned replicas. A broker whose address is not in the metadata has port -1."""
+    in_sync_replicas: tuple[Node, ...]
+    """The replicas that have all committed records, the leader included."""
+    offline_replicas: tuple[Node, ...] = ()
+    """The replicas that are down."""
+
+
+BootstrapId = NewType("BootstrapId", str)
+"""The id of a bootstrap server, ``-1``, ``-2``, … in metrics. It equals no broker's id."""
+
+NodeId: TypeAlias = int | BootstrapId
+"""The id of a connection's other end."""
+
+
+class BootstrapServer(NamedTuple):
+    """An address for requests as long as no broker is known. It leads no partition."""
+
+    id: BootstrapId
+    host: str
+    port: int
+
+    @property
+    def address(self) -> str:
+        """``host:port``, an IPv6 host in brackets."""
+        return _address(self.host, self.port)
+
+    def __str__(self) -> str:
+        return f"bootstrap server {self.address}"
+
+
+Peer: TypeAlias = Node | BootstrapServer
+"""A server to connect to, for requests that any broker can serve."""
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+_NULL: Any = None
+"""Kafka's null, which a record of every type may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerRecord(Generic[K_co, V_co]):
+    """One record to send: an alternative to the arguments of ``send()``."""
+
+    topic: str
+    value: V_co = _NULL
+    key: K_co = _NULL
+    partition: int | None = None
+    headers: Headers | None = None
+    timestamp_ms: int | None = None
+    """Milliseconds since the epoch; None: the time of the ``send()`` call."""
+
+    if not TYPE_CHECKING:
+
+        def __class_getitem__(cls, types: object) -> type[ProducerRecord]:
+            """The class itself: Python 3.11's alias of a class fails to make frozen objects."""
+            return cls
+
+    def fields(self) -> tuple[str, V_co, K_co, int | None, Headers | None, int | None]:
+        """Topic, value, key, partition, headers and timestamp."""
+        return (
+            self.topic,
+            self.value,
+            self.key,
+            self.partition,
+            self.headers,
+            self.timestamp_ms,
+        )
+
+
+class ConsumerRecord(NamedTuple):
+    """A record as it was read. Source: Kafka's ``ConsumerRecord``."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    """Milliseconds since the epoch; -1: the record has none."""
+    timestamp_type: str
+    """``CreateTime``: the producer's time; ``LogAppendTime``: the broker's."""
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...]
+    """Keys may repeat. As Java's, bytes of a key that are not UTF-8 become U+FFFD."""
+    leader_epoch: int | None = None
+    """The epoch of the leader that wrote the record; None: the batch does not tell."""
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """The partition that the record was read from."""
+        return TopicPartition(self.topic, self.partition)
+
+
+class OffsetAndMetadata(NamedTuple):
+    """A consumed offset to be committed. Source: Kafka's ``OffsetAndMetadata``."""
+
+    offset: int
+    """The offset of the next record to read."""
+    metadata: str = ""
+    leader_epoch: int | None = None
+
+
+class ConsumerGroupMetadata(NamedTuple):
+    """The consumer: a member of a group in one of its generations (KIP-447).
+
+    Source: Kafka's ``ConsumerGroupMetadata``. With ``group_id`` alone the group does not check that
+    the consumer still owns the partitions; then only the transactional id fences others.
+    """
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionHandle:
+    """The data by which a producer in any process writes into an open transaction, or ends it.
+
+    A handle can be pickled. Every holder can commit, so give it to trusted code alone.
+    """
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    version: int
+    """The transaction protocol's version (KIP-890): with 1 the client takes each partition into the
+    transaction, with 2 the brokers do."""
+
+
+class RecordMetadata(NamedTuple):
+    """The partition, offset and timestamp of a record. Source: Kafka's ``RecordMetadata``."""
+
+    topic: str
+    partition: int
+    offset: int
+    """The record's offset in its partition; -1 with ``acks=0``, or for a duplicate whose offset
+    the broker no longer knew."""
+    timestamp_ms: int
+    """The record's own timestamp, or the broker's where the topic uses ``LogAppendTime``."""
+    serialized_key_size: int
+    """The key's bytes; -1 without a key."""
+    serialized_value_size: int
+    """The value's bytes; -1 without a value."""
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """The partition that the record was written to."""
+        return TopicPartition(self.topic, self.partition)
+
+
+class FailedRecord(NamedTuple):
+    """A record whose delivery failed for good, as the hook ``on_failed`` gets it.
+
+    The hook gets each such record once, after its future has the error, in the order in which the
+    records failed. It does not get:
+
+    - records that the call of ``send()`` refused, or that ``send_many()`` reports as refused: their
+      caller has the error, and the blocking shell sets it on the future;
+    - records without bytes: their serializer failed, or was not prepared in time;
+    - records that their caller took back before they were in a batch;
+    - records of a transaction that is aborted, fenced or left open at the close: the application
+      sends them again with the next transaction. A record whose own delivery failed in a
+      transaction is given, because it is the reason for the abort.
+    """
+
+    topic: str
+    partition: int | None
+    """None: no partition was chosen yet."""
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...]
+    timestamp_ms: int
+    """Milliseconds since the epoch."""
+    error: BaseException
+    """The error that the record's future has."""
+    may_have_been_written: bool
+    """True if the record may be in the log: see :class:`ProducerError`."""
