@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from aioproducer.serialization import Serializer
 
 __accelerated__ = acceleration.ACCELERATED and _compiled.in_use()
-"""True if the compiled innermost loops are in use."""
+"""True if the compiled modules are in use: the innermost loops, and the accumulator."""
 
 _MODULES = {
     "BrokerHealth": "aioproducer.engine.core.health",

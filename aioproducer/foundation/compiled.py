@@ -4,7 +4,11 @@ Each of :data:`MODULES` is compiled from its own source, and the ``.pxd`` file b
 types. The modules know each other's classes, so all of them are compiled, or none is.
 
 The source runs instead if ``AIOPRODUCER_PURE_PYTHON=1`` is in the environment, if the installation
-had no compiler, or if a checkout has a source that is newer than what was compiled from it.
+had no compiler, if a compiled module can't be loaded, or if a checkout has a source that is newer
+than what was compiled from it.
+
+The innermost loops have a second form in ``_speedups`` folders instead, which
+``records/acceleration.py`` and ``columnar/acceleration.py`` choose.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec
-from importlib.util import spec_from_file_location
+from importlib.util import module_from_spec, spec_from_file_location
 from os import path
 from typing import Final
 
@@ -46,12 +50,27 @@ def _binary(module: str) -> str | None:
 
 
 def _is_stale(module: str, binary: str) -> bool:
-    """True if ``binary`` is older than its source. Only a checkout has the types that tell."""
+    """True if ``binary`` is older than its source, in a checkout, where the types are as well."""
     source = _source(module)
     types = source.removesuffix("py") + "pxd"
     if not path.exists(types):
         return False
     return max(path.getmtime(source), path.getmtime(types)) > path.getmtime(binary)
+
+
+def _loads(module: str, binary: str) -> bool:
+    """True if ``binary`` can be loaded, and belongs to this import of the package.
+
+    A compiled module exists once in a process: a second interpreter can't have it, and a second
+    import gets the first one's module.
+    """
+    spec = spec_from_file_location(module, binary)
+    assert spec is not None
+    try:
+        made = module_from_spec(spec)
+    except ImportError:
+        return False
+    return not hasattr(made, "__test__")  # every executed module of Cython has this name
 
 
 class _SourceFinder:
@@ -60,7 +79,7 @@ class _SourceFinder:
     @staticmethod
     def find_spec(fullname: str, _: object = None, target: object = None) -> ModuleSpec | None:
         """Called by Python's import."""
-        if fullname not in MODULES:
+        if fullname not in MODULES or not path.exists(_source(fullname)):
             return None
         return spec_from_file_location(fullname, _source(fullname))
 
@@ -70,7 +89,8 @@ def _choose() -> None:
     if not any(binaries.values()):
         return
     if os.environ.get("AIOPRODUCER_PURE_PYTHON") or any(
-        binary is None or _is_stale(module, binary) for module, binary in binaries.items()
+        binary is None or _is_stale(module, binary) or not _loads(module, binary)
+        for module, binary in binaries.items()
     ):
         sys.meta_path.insert(0, _SourceFinder)
 
@@ -79,5 +99,5 @@ _choose()
 
 
 def in_use() -> bool:
-    """True if the modules are the compiled ones. They are imported by then."""
+    """True if the modules that the package has imported are the compiled ones."""
     return all(isinstance(sys.modules[each].__loader__, ExtensionFileLoader) for each in MODULES)

@@ -101,3 +101,40 @@ def test_without_a_compiler_the_source_runs(checkout: Path) -> None:
     for module in MODULES:
         files(checkout, module)[2].unlink()
     assert said(checkout) == SOURCE
+
+
+@needs_compiled
+def test_a_compiled_module_that_can_not_be_loaded_is_not_used(checkout: Path) -> None:
+    binary = files(checkout, MODULES[5])[2]
+    binary.unlink()
+    binary.write_bytes(b"of another machine")
+    assert said(checkout) == SOURCE
+
+
+@needs_compiled
+def test_sources_that_are_not_there_are_not_looked_for(checkout: Path) -> None:
+    """A frozen application has only the compiled modules."""
+    for module in MODULES:
+        source, types, _ = files(checkout, module)
+        source.unlink()
+        types.unlink()
+    assert said(checkout, pure="1") == COMPILED
+
+
+AGAIN = """
+import sys
+from unittest import mock
+with mock.patch.dict(sys.modules):
+    import aioproducer
+    first = aioproducer.errors.BufferExhaustedError
+import aioproducer
+from aioproducer.engine.accumulator import pending_records
+assert pending_records.BufferExhaustedError is aioproducer.BufferExhaustedError
+print(aioproducer.__accelerated__, aioproducer.BufferExhaustedError is first)
+"""
+
+
+def test_a_second_import_gets_classes_of_its_own() -> None:
+    command = [sys.executable, "-c", AGAIN]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert ended.stdout == "False False\n"

@@ -23,7 +23,7 @@ class Summary:
 
     def __init__(self) -> None:
         self.count: int = 0
-        self.total: float = 0
+        self.total: float = 0.0
         self._greatest = -math.inf
         self._buckets: defaultdict[int, int] | None = None
         """The counts of times by :func:`bucket_of`; None: the values are no times with buckets."""

@@ -134,7 +134,7 @@ class RecordsBuilder:
         """Tokens of the caller, one for each record: the records' futures."""
         self.runs: list[Run] = []
         self.owner: Any = None
-        """Any object of the caller: the partition's queue."""
+        """Any object of the caller: the :class:`Partition`."""
         self.base_timestamp_ms = -1
         self.max_record_size = 0
         self.marks: list[Mark] = []
@@ -162,10 +162,11 @@ class RecordsBuilder:
         self.limit = 0
 
     def release(self) -> None:
-        """Drop the buffer and the tokens, and take no more records."""
+        """Drop the buffer, the tokens, and all but the first run and mark; take no more records."""
         self.limit = 0
         self.buffer = bytearray()
         self.tokens = []
+        self.runs, self.marks = self.runs[:1], self.marks[:1]
 
     def append(
         self,

@@ -17,7 +17,7 @@ from aioproducer.engine.records.compression import Compression
 
 _MAX_SEQUENCE: Final = 2**31 - 1
 COPIED_BELOW: Final = 4096
-"""Bytes of a batch that is cheaper to copy than to look at in place."""
+"""A batch of fewer bytes is copied, because a view costs more."""
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -58,9 +58,9 @@ def frame_batch(
     compression: Compression | None,
     compressed: bytes | None,
 ) -> Buffer:
-    """The whole batch, in a buffer of its own.
+    """The whole batch.
 
-    A large batch that is not compressed is not copied: it is a view of the builder's buffer.
+    A large batch that is not compressed is a view of the builder's buffer; any other is a copy.
     """
     attributes = TRANSACTIONAL if state.transactional else 0
     whole = builder.buffer
@@ -86,7 +86,7 @@ def frame_batch(
     if end < COPIED_BELOW:
         checked = whole[BEFORE_CHECKSUM.size : end]
         return BEFORE_CHECKSUM.pack(0, length, -1, MAGIC, crc32c(checked)) + checked
-    batch = memoryview(whole)[:end]
-    checksum = crc32c(batch[BEFORE_CHECKSUM.size :])
+    view = memoryview(whole)[:end]
+    checksum = crc32c(view[BEFORE_CHECKSUM.size :])
     BEFORE_CHECKSUM.pack_into(whole, 0, 0, length, -1, MAGIC, checksum)
-    return batch
+    return view if whole is builder.buffer else whole

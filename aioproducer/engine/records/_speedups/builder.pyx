@@ -48,6 +48,7 @@ cdef class RecordsBuilder:
         self.position = RECORDS_BEGIN
         self.count = 0
         self.tokens = []
+        self.later_runs = self.later_marks = None
         self.first_mark = -1
         self.owner = None
         self.base_timestamp_ms = -1
@@ -85,9 +86,12 @@ cdef class RecordsBuilder:
             self.first_mark = self.count
             self.first_mark_ns = self.last_mark_ns = sent_ns
         elif later < 0 or later >= GRANULE_NS:
+            mark = (self.count, sent_ns)
             if self.later_marks is None:
-                self.later_marks = []
-            self.later_marks.append((self.count, sent_ns))
+                later_marks = []
+                if self.later_marks is None:  # the collector may run a finalizer that sends
+                    self.later_marks = later_marks
+            self.later_marks.append(mark)
             self.last_mark_ns = sent_ns
         return 0
 
@@ -98,6 +102,7 @@ cdef class RecordsBuilder:
         self.limit = 0
         self.buffer = bytearray()
         self.tokens = []
+        self.later_runs = self.later_marks = None
 
     def append(self, token, timestamp_ms, key, value, headers=()):
         return self.append_checked(token, timestamp_ms, key, value, headers)
@@ -295,9 +300,11 @@ cdef class RecordsBuilder:
             return size
         run = (index, timestamp, key_size, value_size)
         if self.later_runs is None:
-            self.later_runs = []
+            later = []
+            if self.later_runs is None:
+                self.later_runs = later
         self.later_runs.append(run)
-        # Making it may have run the collector, and a finalizer that sends (in Python 3.11).
+        # Making these may have run the collector, and a finalizer that sends (in Python 3.11).
         if len(self.later_runs) > 1 and self.later_runs[len(self.later_runs) - 2][0] > index:
             self.later_runs.sort()
         return size
