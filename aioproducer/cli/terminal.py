@@ -13,7 +13,6 @@ __all__ = ["Terminal", "discard"]
 _TOLD_OTHERWISE = (
     "aioproducer.sender.completer",
     "aioproducer.sender.expiry",
-    "aioproducer.producer",
 )
 """Loggers of failed records: each record's error is told by `DeliveryCounter`."""
 

@@ -137,7 +137,7 @@ class OptionTable(TokenOptions):
     `acks` or `retries`."""
 
     max_in_flight_requests_per_connection: int = option(Integer(1, INT_MAX), 5, Group.DELIVERY)
-    """Produce requests sent to one broker without waiting for the answer to the first. Without
+    """Requests sent to one broker without waiting for the answer to the first. Without
     idempotence, more than 1 can change the order of records on a retry."""
 
     delivery_timeout_ms: int = option(Milliseconds(0, INT_MAX), 120000, Group.DELIVERY, MEDIUM)

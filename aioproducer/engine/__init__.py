@@ -1,6 +1,6 @@
 """A running producer: from a record to its acknowledgement.
 
-A room imports the rooms below it alone.
+A room imports only rooms below it.
 
 ::
 

@@ -1,8 +1,8 @@
 """The choice of a record's partition.
 
 Without a user's partitioner, a keyed record goes to the partition of its key's murmur2 hash, as in
-every Java client. A keyless record goes to the topic's sticky partition (KIP-480, KIP-794), which
-:func:`next_sticky_partition` chooses anew after the bytes of a full batch.
+every Java client. A keyless record goes to the topic's sticky partition (KIP-480, KIP-794).
+:class:`StickyChoice` decides when the next one is chosen, and :func:`next_sticky_partition` picks.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ _LONGEST_GATHERING: Final = 0.001
 class BatchQueue:
     """The batches without an outcome, the oldest first: each begins and ends here.
 
-    The sender takes batches from :attr:`backlogs` once they are :meth:`ready`, and gives each one
-    back: settled (:meth:`complete`), to be sent again (:meth:`retry`, :meth:`put_back`), or in
+    The sender takes batches from :attr:`backlogs`, when :meth:`leaves_at` says so, and gives each
+    one back: settled (:meth:`complete`), to be sent again (:meth:`retry`, :meth:`put_back`), or in
     parts (:meth:`split`).
     """
 
@@ -152,7 +152,7 @@ class BatchQueue:
 
     # --- batches leave -----------------------------------------------------------------------
 
-    def ready(self, backlog: Backlog, now: float, *, idle: bool) -> float:
+    def leaves_at(self, backlog: Backlog, now: float, *, idle: bool) -> float:
         """The time from which the batches of ``backlog`` may leave, ``now`` or later.
 
         ``idle``: no request to the node is in flight.
@@ -190,8 +190,8 @@ class BatchQueue:
         since, timeout = self.backlogs.of(node).not_ready_since, self._settings.availability_timeout
         return timeout is not None and since is not None and now - since > timeout
 
-    def release(self, topic_partitions: Iterable[TopicPartition], now: float) -> None:
-        """Batches of the partitions at ``topic_partitions`` may leave now."""
+    def line_up(self, topic_partitions: Iterable[TopicPartition], now: float) -> None:
+        """Line up the partitions that the transaction has let in: their batches may leave now."""
         for topic_partition in topic_partitions:
             partition = self._find(topic_partition)
             if partition is not None:

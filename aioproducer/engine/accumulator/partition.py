@@ -361,7 +361,8 @@ class Backlog:
         """The leader; None: the partitions have none."""
         self.partitions: OrderedDict[Partition, None] = OrderedDict()
         self.is_due = False
-        """True if a batch here need not linger: it is full, or a retry."""
+        """True if a batch here need not linger: it is full, a retry, left out of the last
+        request, or has another one behind it."""
         self.oldest = _NEVER
         """A lower bound of the creation of the batches here."""
         self.not_ready_since: float | None = None

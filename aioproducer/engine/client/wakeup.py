@@ -1,4 +1,6 @@
-"""The sender's sleep, until an event or a deadline."""
+"""The sleep of a client's one task, until an event or a deadline: of a producer's sender, of the
+task of an Admin or a Reader.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,11 @@ class Wakeup:
     A timer outlives its sleep, because most sleeps end before their deadline, and the next deadline
     is nearly the same. It is set anew only if it would fire too late, or has fired too early.
 
-    ``clock``: the machine's; :attr:`clock` is the client's, whose turns are the ends of sleeps.
+    ``source``: the machine's clock. The turns of :attr:`clock` are the ends of sleeps.
     """
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self.clock = RunningClock(clock)
+    def __init__(self, source: Callable[[], float]) -> None:
+        self.clock = RunningClock(source)
         self.clock.expect_turn()
         self._now = self.clock()
         """The time of the last turn."""

@@ -1,1 +1,3 @@
-"""The parts of a running producer, below what users hold."""
+"""The core of a producer: its life, the long way of a record, and Engine, which starts and ends the
+parts.
+"""

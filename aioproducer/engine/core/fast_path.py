@@ -1,7 +1,7 @@
 """The fast path of a record: one call checks the caller, makes the future, appends the record.
 
-Every record passes here, so ``records/_speedups/fast_path.pyx`` has a compiled form. The class here
-is the reference.
+Every record without headers and timestamp of its own asks here first, so
+``records/_speedups/fast_path.pyx`` has a compiled form. The class here is the reference.
 """
 
 from __future__ import annotations

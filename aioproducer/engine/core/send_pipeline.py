@@ -1,7 +1,7 @@
 """The long way of a record: interceptors, serializers, partitioner, then a batch or a wait.
 
-A record that needs none of these steps takes the fast path. Source: ``doSend`` of Kafka's
-``KafkaProducer``.
+A record that needs none of these steps, and joins an open batch, takes the fast path. Source:
+``doSend`` of Kafka's ``KafkaProducer``.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class NetworkClient:
     """Makes a connection; it takes the arguments of :class:`Connection`."""
     responded: Callable[[float], None] = field(init=False)
     """Called with the time when a response has completed a request, which :meth:`take_completed`
-    returns; at first it calls ``wake``."""
+    returns; at first it calls ``wake``, until the sender sets its own."""
     features: Features = NO_FEATURES
     """The newest features that any open connection reported, as of the last one that opened."""
     connections_opened: int = 0

@@ -49,7 +49,7 @@ class InFlightRequests(deque[InFlightRequest]):
     """The requests of one connection, in the order in which they were sent.
 
     Kafka answers them in order, so the next response belongs to the first one; any thread may ask
-    for their number.
+    for their number, which :meth:`NetworkClient.can_send` limits.
     """
 
     def take_written(self) -> list[InFlightRequest]:

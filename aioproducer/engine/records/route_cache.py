@@ -1,7 +1,7 @@
 """The routes of the fast path: the open batch that a record may join at once.
 
-Nearly all records take a route. For any other record the cache does nothing, and the record goes
-the long way.
+A record that joins an open batch takes a route. For any other record, such as one that begins a
+batch, the cache does nothing, and the record goes the long way.
 
 This module is the reference; ``_speedups/fast_path.pyx`` is its compiled form.
 """
@@ -56,7 +56,7 @@ class RouteCache:
         self.last: RecordsBuilder | None = None
         """The builder of the record that was sent last; None: it is in no batch yet."""
         self.taken = 0
-        """The number of records with a future of their own that have joined a batch."""
+        """The number of records with a future of their own that came to join a batch."""
 
     def append(
         self,

@@ -230,11 +230,20 @@ class BatchSender(Requester):
         return deadline
 
     def _send_to(self, node: Node, backlog: Backlog, now: float) -> float | None:
-        """Send the ready batches for ``node``. Returns the time of the next attempt."""
+        """Send the batches for ``node`` that may leave. Returns the time of the next attempt.
+
+        A batch leaves if
+
+        - its partition lets it: backoff, barrier, order, transaction (:meth:`Partition.line_up`);
+        - it need not linger: it is full, or there is a flush, a close or a lack of memory
+          (:meth:`BatchQueue.leaves_at`);
+        - no more records are gathered for an idle broker (:meth:`_gathers`);
+        - the broker takes a request (:meth:`NetworkClient.can_send`).
+        """
         client, node_id = self._client, node.id
         while backlog.partitions:
             idle = client.in_flight(node_id) == 0
-            due = self._batches.ready(backlog, now, idle=idle)
+            due = self._batches.leaves_at(backlog, now, idle=idle)
             if due > now:
                 return due
             if idle and self._came and self._gathers(node_id, backlog, now):

@@ -173,7 +173,7 @@ class TransactionDriver(Requester):
         producer_id = self._manager.handle.producer_id
         if self._complete(self._transaction_channel, completion, now) is Reaction.DONE:
             if isinstance(request, AddPartitionsToTxn):
-                self._batches.release(sorted(request.partitions), now)
+                self._batches.line_up(sorted(request.partitions), now)
             if self._manager.handle.producer_id != producer_id:
                 self._batches.forget_acknowledged()
             self._state_changes_seen = self._manager.state_changes

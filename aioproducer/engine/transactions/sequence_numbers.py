@@ -123,7 +123,7 @@ class SequenceNumbers:
         if numbers is None:
             numbers = self._numbers[partition] = _Numbers(self._producer_id, self._epoch)
         sequence = numbers.sequence
-        numbers.sequence = (sequence + count) & _LAST_SEQUENCE  # wraps to 0
+        numbers.sequence = (sequence + count) & _LAST_SEQUENCE  # as next_sequence()
         return ProducerState(numbers.producer_id, numbers.epoch, sequence, self.transactional)
 
     # --- a numbered batch failed -----------------------------------------------------------

@@ -147,7 +147,10 @@ class AccumulatorMachine(RuleBasedStateMachine):
     @rule(node=st.sampled_from(NODES), idle=st.booleans())
     def drain(self, node: int, idle: bool) -> None:
         backlog = self.batches.backlogs.of(node)
-        if not backlog.partitions or self.batches.ready(backlog, self.now, idle=idle) > self.now:
+        if (
+            not backlog.partitions
+            or self.batches.leaves_at(backlog, self.now, idle=idle) > self.now
+        ):
             return
         batches = backlog.take(self.batches.max_request_size, self.now)
         assert batches

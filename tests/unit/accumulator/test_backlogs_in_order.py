@@ -217,16 +217,16 @@ def test_a_batch_waits_until_its_partition_is_admitted() -> None:
     assert set(asked) == {one, two}
     assert world.ready() is None
     inside |= {one}
-    world.batches.release([one, TopicPartition("t", 9), TopicPartition("gone", 0)], world.now)
+    world.batches.line_up([one, TopicPartition("t", 9), TopicPartition("gone", 0)], world.now)
     assert places(world.drain()) == [0]
     inside |= {two}
-    world.batches.release([two], world.now)
+    world.batches.line_up([two], world.now)
     (batch,) = world.drain()
     inside.clear()
     world.retry(batch)
     assert world.drain_if_any(1) == [], "nor does a retry leave"
     inside |= {two}
-    world.batches.release([two], world.now)
+    world.batches.line_up([two], world.now)
     assert world.drain() == [batch]
 
 
@@ -239,7 +239,7 @@ def test_a_partition_without_a_batch_is_not_asked_for() -> None:
 
     world = AccumulatorWorld(admit=admit)
     world.learn(1, 1)
-    world.batches.release([TopicPartition("t", 0)], world.now)
+    world.batches.line_up([TopicPartition("t", 0)], world.now)
     assert asked == []
     world.send(0, FULL)
     assert asked == [TopicPartition("t", 0)]
