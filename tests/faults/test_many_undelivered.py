@@ -165,7 +165,7 @@ async def test_a_close_that_is_cancelled_tells_the_rest_at_once(kafka: FakeKafka
 
 @pytest.mark.slow
 async def test_a_million(kafka: FakeKafka) -> None:
-    """``close(2)`` takes 2.5 s at most where the machine tells a million futures within 0.5 s."""
+    """``close(2)`` takes 2.5 s at most where the machine tells a million futures within 1 s."""
     count = 1_000_000
     loop = asyncio.get_running_loop()
     plain: list[asyncio.Future[Any]] = [loop.create_future() for _ in range(count // 10)]
@@ -188,4 +188,4 @@ async def test_a_million(kafka: FakeKafka) -> None:
         await asyncio.sleep(0)
     assert heart.told == count
     assert heart.most_at_once <= 3 * completer.RECORDS_PER_SLICE
-    assert took <= 2.5 or by_hand > 0.5, f"{took} s; by hand {by_hand} s"
+    assert took <= 2.5 or by_hand > 1.0, f"{took} s; by hand {by_hand} s"
