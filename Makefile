@@ -77,10 +77,10 @@ soak-with-servers: spark
 	AIOPRODUCER_REQUIRE_KAFKA=1 "$(BIN)/python" -m pytest -m "soak and (kafka or spark)" -s
 
 pure: env ## Run the tests of what is compiled without its compiled part
-	AIOPRODUCER_PURE_PYTHON=1 "$(BIN)/python" -m pytest -m "not any_form and not soak" $(BESIDE) tests/unit/records \
-		tests/unit/columnar tests/unit/accumulator tests/unit/metrics tests/unit/sender/test_refresher.py \
-		tests/protocol tests/simulation/test_mutations.py tests/faults/test_parts_that_die.py \
-		tests/mock_cluster/test_way_of_a_record.py \
+	AIOPRODUCER_PURE_PYTHON=1 "$(BIN)/python" -m pytest -m "not any_form and not soak" $(BESIDE) \
+		tests/unit/records tests/unit/columnar tests/unit/accumulator tests/unit/metrics \
+		tests/unit/sender/test_refresher.py tests/protocol tests/faults/test_parts_that_die.py \
+		tests/simulation/test_mutations.py tests/mock_cluster/test_way_of_a_record.py \
 		tests/mock_cluster/test_producer_sends.py tests/mock_cluster/test_producer_order.py \
 		tests/mock_cluster/test_memory_on_the_wire.py
 

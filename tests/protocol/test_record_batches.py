@@ -27,8 +27,8 @@ from aioproducer.engine.records.acceleration import RecordsBuilder
 from aioproducer.engine.records.builder import BATCH_OVERHEAD, batch_size_bound
 from aioproducer.engine.records.compression import compression
 from aioproducer.engine.records.record_batch import (
-    COPIED_BELOW,
     NO_PRODUCER_STATE,
+    SMALL_BATCH,
     ProducerState,
     compress_records,
     frame_batch,
@@ -433,14 +433,14 @@ def test_a_small_batch_is_a_copy() -> None:
     assert batch == GOLDEN_THREE_RECORDS
 
 
-@pytest.mark.parametrize("size", [COPIED_BELOW - 10, COPIED_BELOW + 10, 10 * COPIED_BELOW])
+@pytest.mark.parametrize("size", [SMALL_BATCH - 10, SMALL_BATCH + 10, 10 * SMALL_BATCH])
 def test_a_large_uncompressed_batch_is_framed_in_place(size: int) -> None:
     overhead = BATCH_OVERHEAD + RecordsBuilder(bytearray(size), size).append(None, 1, None, b"") + 5
     value = bytes(size - overhead)
     builder = RecordsBuilder(bytearray(size), size)
     builder.append(None, 1, None, value)
     batch = frame_batch(builder, TRANSACTION, None, None)
-    if builder.position < COPIED_BELOW:
+    if builder.position < SMALL_BATCH:
         assert type(batch) is bytes
     else:
         assert isinstance(batch, memoryview)

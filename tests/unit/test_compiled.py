@@ -138,3 +138,16 @@ def test_a_second_import_gets_classes_of_its_own() -> None:
     command = [sys.executable, "-c", AGAIN]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert ended.stdout == "False False\n"
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="other interpreters take no such modules")
+def test_a_second_interpreter_runs_the_source() -> None:
+    second = f"import sys; sys.path[:] = {[str(ROOT), *sys.path]!r}; {SAY}"
+    code = f"""
+import aioproducer, _xxsubinterpreters as interpreters
+interpreters.run_string(interpreters.create(), {second!r})
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert ended.stdout.strip() == SOURCE

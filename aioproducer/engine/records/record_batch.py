@@ -16,8 +16,8 @@ from aioproducer.engine.records.checksum import crc32c
 from aioproducer.engine.records.compression import Compression
 
 _MAX_SEQUENCE: Final = 2**31 - 1
-COPIED_BELOW: Final = 4096
-"""A batch of fewer bytes is copied, because a view costs more."""
+SMALL_BATCH: Final = 4096
+"""Bytes: a smaller batch is copied, because a view costs more."""
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -83,7 +83,7 @@ def frame_batch(
         builder.count,
     )
     length = end - LENGTH_COUNTS_FROM
-    if end < COPIED_BELOW:
+    if end < SMALL_BATCH:
         checked = whole[BEFORE_CHECKSUM.size : end]
         return BEFORE_CHECKSUM.pack(0, length, -1, MAGIC, crc32c(checked)) + checked
     view = memoryview(whole)[:end]

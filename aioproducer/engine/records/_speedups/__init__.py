@@ -2,7 +2,7 @@
 
 Each ``.pyx`` file is the compiled form of the Python module with its name: ``columns.pyx`` of
 ``records/columns.py``, and so on. ``fast_path.pyx`` is the compiled form of
-``core/fast_path.py`` and ``records/route_cache.py``.
+``engine/core/fast_path.py`` and ``records/route_cache.py``.
 """
 
 from aioproducer.engine.records._speedups import (
