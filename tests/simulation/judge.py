@@ -330,6 +330,7 @@ class Judge:
     def numbers_fit(self) -> Iterator[str]:
         """A broker misses a batch only behind one that was given up, or if brokers forget.
 
+        A record whose future was cancelled is given up unseen, if it has left and is in no log.
         One that has restarted knows the last batch of each producer. A batch that was split after
         it may have been written has parts that no broker knows. A request that comes when its
         transaction has ended makes the broker expect its number again in the next one, where the
@@ -342,6 +343,12 @@ class Judge:
             for sent, error in self._failed()
             if not isinstance(error, OutOfOrderSequenceNumberError)
             and (sent.transaction is not None or getattr(error, "may_have_been_written", False))
+        } | {
+            (sent.producer, id(sent.transaction))
+            for sent in self.journal.sent
+            if self.outcomes[sent.value][0] == "cancelled"
+            and sent.value in self.left
+            and sent.value not in self.places
         }
         split = {
             value

@@ -21,7 +21,15 @@ from tests.simulation.shrinking import violations
 CHOSEN: Final = os.environ.get("AIOPRODUCER_LIVES", "")
 FIRST, _, END = (CHOSEN or "0-100").partition("-")
 KNOWN: Final = range(int(FIRST), int(END or int(FIRST) + 1))
-FOUND_ONCE: Final = (20_004_237, 20_009_385, 66_619_832, 470_199_859, 515_679_661, 970_599_780)
+FOUND_ONCE: Final = (
+    900_063,
+    20_004_237,
+    20_009_385,
+    66_619_832,
+    470_199_859,
+    515_679_661,
+    970_599_780,
+)
 AT_ONCE: Final = 25
 """The lives of a test."""
 SOAK_AT_ONCE: Final = 250
