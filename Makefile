@@ -47,15 +47,17 @@ demo: env ## Publish 336,776 flight records to a Kafka cluster, read them back, 
 	"$(BIN)/python" examples/demo.py
 
 test: spark pure eager ## Run every test but those of matrix and soak; starts the servers that it needs, and ends them
-	"$(BIN)/python" -m pytest -m "not kafka and not registry and not spark and not soak" $(BESIDE)
+	"$(BIN)/python" -m pytest -m "not kafka and not registry and not spark and not soak" $(BESIDE) \
+		--ignore tests/matrix --ignore tests/registry --ignore tests/spark
 	$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-kafka test-spark
 
 # Both wait for servers more than they compute, so they run side by side; each prints at its end.
 test-kafka: spark
-	"$(BIN)/python" -m pytest -m "(kafka or registry) and not spark and not soak and not matrix"
+	"$(BIN)/python" -m pytest -m "(kafka or registry) and not spark and not soak and not matrix" \
+		tests/kafka tests/registry tests/matrix
 
 test-spark: spark
-	"$(BIN)/python" -m pytest -m "spark and not soak"
+	"$(BIN)/python" -m pytest -m "spark and not soak" tests/spark
 
 matrix: env ## Run the tests of brokers' releases with every release, Kafka 2.1 to the newest
 	AIOPRODUCER_REQUIRE_KAFKA=1 "$(BIN)/python" -m pytest tests/matrix
@@ -90,7 +92,10 @@ eager: env ## Run the tests of tasks on event loops with eager tasks (asyncio.ea
 		-m "not kafka and not registry and not spark and not slow and not soak" $(BESIDE) \
 		$(addprefix tests/unit/,client core failed_records network reader runtime sender sync) \
 		$(addprefix tests/mock_cluster/,test_failed_records.py test_producer_close_and_flush.py \
-		test_sync_producer.py test_sync_transactions.py transactions) tests/faults tests/simulation/test_lives.py
+		test_sync_producer.py test_sync_transactions.py transactions) \
+		$(addprefix tests/faults/test_,bounds_in_every_state.py cancellation_everywhere.py \
+		delivery_under_faults.py parts_that_die.py producer_behind_the_proxy.py random_schedules.py) \
+		tests/simulation/test_lives.py
 
 lint: spark docs ## Check format, lint, types, import contracts and the documentation's links
 	"$(BIN)/ruff" format --check .

@@ -7,8 +7,6 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias, TypeVar
 
-from kio.static.protocol import RequestPayload
-
 from aioproducer.admin.outcomes import Outcomes
 from aioproducer.admin.recent_topics import RecentTopics
 from aioproducer.admin.requests import Answer, FindCoordinatorRequest
@@ -48,7 +46,7 @@ class _TrackedRequest:
         self.sent = False
         self._build = request.build
 
-    def build(self, version: int) -> RequestPayload | EncodedPayload:
+    def build(self, version: int) -> EncodedPayload:
         """The request in ``version``."""
         built = self._build(version)
         self.sent = True

@@ -19,6 +19,7 @@ A room imports only rooms below it.
     interceptors  the chain of interceptors
     partitioning  partitioners
     observer      the protocol of what follows records, batches and requests
+    protocol      Kafka's messages: a table for each, decoders and encoders
     metrics       counters, windows, the names of metrics
     murmur        the hashes of keys
 """

@@ -127,7 +127,6 @@ from aioproducer.errors.broker import (
     UnsupportedCompressionTypeError,
     UnsupportedForMessageFormatError,
     UnsupportedSaslMechanismError,
-    code_name,
 )
 from aioproducer.errors.client import (
     AbortableTransactionError,
@@ -172,6 +171,7 @@ from aioproducer.errors.client import (
     WrongLoopError,
     anew,
 )
+from aioproducer.errors.codes import code_name
 from aioproducer.errors.dispositions import Disposition, Written
 from aioproducer.errors.registry import (
     IncompatibleSchemaError,

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kio.schema.errors import ErrorCode
-
 from aioproducer.errors.client import (
     AbortableTransactionError,
     AuthenticationError,
@@ -18,6 +16,7 @@ from aioproducer.errors.client import (
     UnsupportedVersionError,
     UsageError,
 )
+from aioproducer.errors.codes import code_name
 from aioproducer.errors.dispositions import Disposition, Written
 
 
@@ -315,11 +314,3 @@ class GroupIdNotFoundError(KafkaError):
 
 class TopicDeletionDisabledError(KafkaError):
     """The brokers' ``delete.topic.enable`` is false."""
-
-
-def code_name(code: int) -> str:
-    """Kafka's name of an error code, such as ``NOT_LEADER_OR_FOLLOWER``."""
-    try:
-        return ErrorCode(code).name.upper()
-    except ValueError:
-        return f"ERROR_{code}"

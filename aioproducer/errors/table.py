@@ -13,15 +13,13 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from kio.schema.errors import ErrorCode
-
 from aioproducer.errors import broker
 from aioproducer.errors.broker import (
     KafkaError,
     UnlistedKafkaError,
     UnlistedRetriableError,
-    code_name,
 )
+from aioproducer.errors.codes import RETRIABLE, ErrorCode, code_name
 from aioproducer.errors.dispositions import Disposition, Written
 
 _DELIVERED, _TOO_LARGE = Disposition.DELIVERED, Disposition.TOO_LARGE
@@ -47,124 +45,124 @@ class Row(NamedTuple):
 
 # fmt: off
 TABLE: Final = (
-    Row(ErrorCode.unknown_server_error, broker.UnknownServerError, _REFUSED, written=_MAYBE),
-    Row(ErrorCode.offset_out_of_range, broker.OffsetOutOfRangeError, _REFUSED,
+    Row(ErrorCode.UNKNOWN_SERVER_ERROR, broker.UnknownServerError, _REFUSED, written=_MAYBE),
+    Row(ErrorCode.OFFSET_OUT_OF_RANGE, broker.OffsetOutOfRangeError, _REFUSED,
         advice="seek() to an offset that the log has, or set auto_offset_reset"),
-    Row(ErrorCode.corrupt_message, broker.CorruptMessageError, _RETRIABLE,
+    Row(ErrorCode.CORRUPT_MESSAGE, broker.CorruptMessageError, _RETRIABLE,
         advice="the network or the broker's memory may be faulty"),
-    Row(ErrorCode.unknown_topic_or_partition, broker.UnknownTopicOrPartitionError, _RETRIABLE,
+    Row(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, broker.UnknownTopicOrPartitionError, _RETRIABLE,
         refresh=True,
         advice="the topic or partition does not exist, or the brokers have not created it yet"),
-    Row(ErrorCode.leader_not_available, broker.LeaderNotAvailableError, _RETRIABLE,
+    Row(ErrorCode.LEADER_NOT_AVAILABLE, broker.LeaderNotAvailableError, _RETRIABLE,
         refresh=True, advice="the partition has no leader yet"),
     # A leader that is deposed while it waits for its followers says so of what it has written.
-    Row(ErrorCode.not_leader_or_follower, broker.NotLeaderOrFollowerError, _RETRIABLE,
+    Row(ErrorCode.NOT_LEADER_OR_FOLLOWER, broker.NotLeaderOrFollowerError, _RETRIABLE,
         refresh=True, written=_MAYBE),
-    Row(ErrorCode.request_timed_out, broker.RequestTimedOutError, _RETRIABLE, written=_MAYBE),
-    Row(ErrorCode.broker_not_available, broker.BrokerNotAvailableError, _REFUSED),
-    Row(ErrorCode.replica_not_available, broker.ReplicaNotAvailableError, _RETRIABLE,
+    Row(ErrorCode.REQUEST_TIMED_OUT, broker.RequestTimedOutError, _RETRIABLE, written=_MAYBE),
+    Row(ErrorCode.BROKER_NOT_AVAILABLE, broker.BrokerNotAvailableError, _REFUSED),
+    Row(ErrorCode.REPLICA_NOT_AVAILABLE, broker.ReplicaNotAvailableError, _RETRIABLE,
         refresh=True),
-    Row(ErrorCode.message_too_large, broker.MessageTooLargeError, _TOO_LARGE,
+    Row(ErrorCode.MESSAGE_TOO_LARGE, broker.MessageTooLargeError, _TOO_LARGE,
         advice="send smaller records, or raise the topic's max.message.bytes"),
-    Row(ErrorCode.network_exception, broker.NetworkExceptionError, _RETRIABLE,
+    Row(ErrorCode.NETWORK_EXCEPTION, broker.NetworkExceptionError, _RETRIABLE,
         refresh=True, written=_MAYBE),
-    Row(ErrorCode.offset_metadata_too_large, broker.OffsetMetadataTooLargeError, _ABORTABLE),
-    Row(ErrorCode.coordinator_load_in_progress, broker.CoordinatorLoadInProgressError, _RETRIABLE),
-    Row(ErrorCode.coordinator_not_available, broker.CoordinatorNotAvailableError, _RETRIABLE),
-    Row(ErrorCode.not_coordinator, broker.NotCoordinatorError, _RETRIABLE),
-    Row(ErrorCode.invalid_topic_exception, broker.InvalidTopicError, _TOPIC_REFUSED,
+    Row(ErrorCode.OFFSET_METADATA_TOO_LARGE, broker.OffsetMetadataTooLargeError, _ABORTABLE),
+    Row(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, broker.CoordinatorLoadInProgressError, _RETRIABLE),
+    Row(ErrorCode.COORDINATOR_NOT_AVAILABLE, broker.CoordinatorNotAvailableError, _RETRIABLE),
+    Row(ErrorCode.NOT_COORDINATOR, broker.NotCoordinatorError, _RETRIABLE),
+    Row(ErrorCode.INVALID_TOPIC_EXCEPTION, broker.InvalidTopicError, _TOPIC_REFUSED,
         advice="check the topic's name: it is illegal, or the topic is internal"),
     # Java fails such a batch. Batches that grow under load may be larger than a small segment.
-    Row(ErrorCode.record_list_too_large, broker.RecordListTooLargeError, _TOO_LARGE,
+    Row(ErrorCode.RECORD_LIST_TOO_LARGE, broker.RecordListTooLargeError, _TOO_LARGE,
         advice="send smaller records, or raise the topic's segment.bytes"),
-    Row(ErrorCode.not_enough_replicas, broker.NotEnoughReplicasError, _RETRIABLE),
-    Row(ErrorCode.not_enough_replicas_after_append, broker.NotEnoughReplicasAfterAppendError,
+    Row(ErrorCode.NOT_ENOUGH_REPLICAS, broker.NotEnoughReplicasError, _RETRIABLE),
+    Row(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, broker.NotEnoughReplicasAfterAppendError,
         _RETRIABLE, written=_MAYBE),
-    Row(ErrorCode.invalid_required_acks, broker.InvalidRequiredAcksError, _REFUSED),
-    Row(ErrorCode.illegal_generation, broker.IllegalGenerationError, _ABORTABLE,
+    Row(ErrorCode.INVALID_REQUIRED_ACKS, broker.InvalidRequiredAcksError, _REFUSED),
+    Row(ErrorCode.ILLEGAL_GENERATION, broker.IllegalGenerationError, _ABORTABLE,
         advice="the group was rebalanced: the new owner of the partitions reads them again"),
-    Row(ErrorCode.invalid_group_id, broker.InvalidGroupIdError, _ABORTABLE),
-    Row(ErrorCode.unknown_member_id, broker.UnknownMemberIdError, _ABORTABLE,
+    Row(ErrorCode.INVALID_GROUP_ID, broker.InvalidGroupIdError, _ABORTABLE),
+    Row(ErrorCode.UNKNOWN_MEMBER_ID, broker.UnknownMemberIdError, _ABORTABLE,
         advice="the group was rebalanced: the new owner of the partitions reads them again"),
-    Row(ErrorCode.topic_authorization_failed, broker.TopicAuthorizationFailedError,
+    Row(ErrorCode.TOPIC_AUTHORIZATION_FAILED, broker.TopicAuthorizationFailedError,
         _TOPIC_REFUSED,
         advice="the principal needs the DESCRIBE and WRITE permissions for the topic"),
-    Row(ErrorCode.group_authorization_failed, broker.GroupAuthorizationFailedError, _ABORTABLE,
+    Row(ErrorCode.GROUP_AUTHORIZATION_FAILED, broker.GroupAuthorizationFailedError, _ABORTABLE,
         advice="the principal needs the READ permission for the group (DESCRIBE is enough to look "
         "up its offsets)"),
-    Row(ErrorCode.cluster_authorization_failed, broker.ClusterAuthorizationFailedError, _FATAL,
+    Row(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, broker.ClusterAuthorizationFailedError, _FATAL,
         advice="the principal needs the IDEMPOTENT_WRITE permission, or set "
         "enable_idempotence=False"),
-    Row(ErrorCode.invalid_timestamp, broker.InvalidTimestampError, _REFUSED,
+    Row(ErrorCode.INVALID_TIMESTAMP, broker.InvalidTimestampError, _REFUSED,
         advice="check the timestamps, or the topic's message.timestamp.before.max.ms and "
         ".after.max.ms"),
-    Row(ErrorCode.unsupported_version, broker.BrokerUnsupportedVersionError, _UNSUPPORTED),
-    Row(ErrorCode.invalid_request, broker.InvalidRequestError, _REFUSED),
-    Row(ErrorCode.unsupported_for_message_format, broker.UnsupportedForMessageFormatError,
+    Row(ErrorCode.UNSUPPORTED_VERSION, broker.BrokerUnsupportedVersionError, _UNSUPPORTED),
+    Row(ErrorCode.INVALID_REQUEST, broker.InvalidRequestError, _REFUSED),
+    Row(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, broker.UnsupportedForMessageFormatError,
         _REFUSED, advice="set the topic's message.format.version to 0.11.0 or newer, or "
         "enable_idempotence=False for records without headers"),
-    Row(ErrorCode.policy_violation, broker.PolicyViolationError, _REFUSED),
+    Row(ErrorCode.POLICY_VIOLATION, broker.PolicyViolationError, _REFUSED),
     # It says nothing about earlier attempts: after a restart a broker knows the last batch alone.
-    Row(ErrorCode.out_of_order_sequence_number, broker.OutOfOrderSequenceNumberError,
+    Row(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, broker.OutOfOrderSequenceNumberError,
         _MISNUMBERED, advice="the broker can't tell whether an earlier attempt was written"),
-    Row(ErrorCode.duplicate_sequence_number, broker.DuplicateSequenceNumberError, _DELIVERED),
-    Row(ErrorCode.invalid_producer_epoch, broker.InvalidProducerEpochError, _ABORTABLE,
+    Row(ErrorCode.DUPLICATE_SEQUENCE_NUMBER, broker.DuplicateSequenceNumberError, _DELIVERED),
+    Row(ErrorCode.INVALID_PRODUCER_EPOCH, broker.InvalidProducerEpochError, _ABORTABLE,
         advice="a newer producer has the same identity, or its transaction was aborted because it "
         "took longer than transaction_timeout_ms"),
-    Row(ErrorCode.invalid_txn_state, broker.InvalidTxnStateError, _ABORTABLE,
+    Row(ErrorCode.INVALID_TXN_STATE, broker.InvalidTxnStateError, _ABORTABLE,
         advice="the transaction is not open any more; it may have taken longer than "
         "transaction_timeout_ms"),
-    Row(ErrorCode.invalid_producer_id_mapping, broker.InvalidProducerIdMappingError, _ABORTABLE,
+    Row(ErrorCode.INVALID_PRODUCER_ID_MAPPING, broker.InvalidProducerIdMappingError, _ABORTABLE,
         advice="the transactional id has another producer id now: a newer producer has used up "
         "the epochs of this one, or nothing used the id for transactional.id.expiration.ms"),
-    Row(ErrorCode.invalid_transaction_timeout, broker.InvalidTransactionTimeoutError, _FATAL,
+    Row(ErrorCode.INVALID_TRANSACTION_TIMEOUT, broker.InvalidTransactionTimeoutError, _FATAL,
         advice="lower transaction_timeout_ms, or raise the brokers' transaction.max.timeout.ms"),
-    Row(ErrorCode.operation_not_attempted, broker.OperationNotAttemptedError, _ABORTABLE),
-    Row(ErrorCode.concurrent_transactions, broker.ConcurrentTransactionsError, _RETRIABLE),
-    Row(ErrorCode.transactional_id_authorization_failed,
+    Row(ErrorCode.OPERATION_NOT_ATTEMPTED, broker.OperationNotAttemptedError, _ABORTABLE),
+    Row(ErrorCode.CONCURRENT_TRANSACTIONS, broker.ConcurrentTransactionsError, _RETRIABLE),
+    Row(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         broker.TransactionalIdAuthorizationFailedError, _FATAL,
         advice="the principal needs the DESCRIBE and WRITE permissions for the transactional id"),
     # A disk may fail after the followers have read from it.
-    Row(ErrorCode.kafka_storage_error, broker.KafkaStorageError, _RETRIABLE,
+    Row(ErrorCode.KAFKA_STORAGE_ERROR, broker.KafkaStorageError, _RETRIABLE,
         refresh=True, written=_MAYBE),
-    Row(ErrorCode.unsupported_sasl_mechanism, broker.UnsupportedSaslMechanismError, _REFUSED,
+    Row(ErrorCode.UNSUPPORTED_SASL_MECHANISM, broker.UnsupportedSaslMechanismError, _REFUSED,
         advice="set sasl_mechanism to one that this listener offers"),
-    Row(ErrorCode.illegal_sasl_state, broker.IllegalSaslStateError, _REFUSED,
+    Row(ErrorCode.ILLEGAL_SASL_STATE, broker.IllegalSaslStateError, _REFUSED,
         advice="check that security_protocol matches this listener"),
-    Row(ErrorCode.sasl_authentication_failed, broker.SaslAuthenticationFailedError, _REFUSED,
+    Row(ErrorCode.SASL_AUTHENTICATION_FAILED, broker.SaslAuthenticationFailedError, _REFUSED,
         advice="check the credentials, and that sasl_mechanism is right for them"),
-    Row(ErrorCode.unknown_producer_id, broker.UnknownProducerIdError, _MISNUMBERED),
-    Row(ErrorCode.listener_not_found, broker.ListenerNotFoundError, _RETRIABLE, refresh=True),
-    Row(ErrorCode.fenced_leader_epoch, broker.FencedLeaderEpochError, _RETRIABLE, refresh=True),
-    Row(ErrorCode.unknown_leader_epoch, broker.UnknownLeaderEpochError, _RETRIABLE),
-    Row(ErrorCode.unsupported_compression_type, broker.UnsupportedCompressionTypeError, _REFUSED),
-    Row(ErrorCode.invalid_record, broker.InvalidRecordError, _REFUSED,
+    Row(ErrorCode.UNKNOWN_PRODUCER_ID, broker.UnknownProducerIdError, _MISNUMBERED),
+    Row(ErrorCode.LISTENER_NOT_FOUND, broker.ListenerNotFoundError, _RETRIABLE, refresh=True),
+    Row(ErrorCode.FENCED_LEADER_EPOCH, broker.FencedLeaderEpochError, _RETRIABLE, refresh=True),
+    Row(ErrorCode.UNKNOWN_LEADER_EPOCH, broker.UnknownLeaderEpochError, _RETRIABLE),
+    Row(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, broker.UnsupportedCompressionTypeError, _REFUSED),
+    Row(ErrorCode.INVALID_RECORD, broker.InvalidRecordError, _REFUSED,
         advice="does the topic need keys (cleanup.policy=compact), or another timestamp?"),
-    Row(ErrorCode.throttling_quota_exceeded, broker.ThrottlingQuotaExceededError, _RETRIABLE),
-    Row(ErrorCode.fenced_instance_id, broker.FencedInstanceIdError, _ABORTABLE),
-    Row(ErrorCode.producer_fenced, broker.ProducerFencedError, _FATAL,
+    Row(ErrorCode.THROTTLING_QUOTA_EXCEEDED, broker.ThrottlingQuotaExceededError, _RETRIABLE),
+    Row(ErrorCode.FENCED_INSTANCE_ID, broker.FencedInstanceIdError, _ABORTABLE),
+    Row(ErrorCode.PRODUCER_FENCED, broker.ProducerFencedError, _FATAL,
         advice="a newer producer has the same transactional id, or the transaction took longer "
         "than transaction_timeout_ms"),
-    Row(ErrorCode.unknown_topic_id, broker.UnknownTopicIdError, _RETRIABLE, refresh=True),
-    Row(ErrorCode.inconsistent_topic_id, broker.InconsistentTopicIdError, _RETRIABLE,
+    Row(ErrorCode.UNKNOWN_TOPIC_ID, broker.UnknownTopicIdError, _RETRIABLE, refresh=True),
+    Row(ErrorCode.INCONSISTENT_TOPIC_ID, broker.InconsistentTopicIdError, _RETRIABLE,
         refresh=True),
-    Row(ErrorCode.stale_member_epoch, broker.StaleMemberEpochError, _ABORTABLE),
-    Row(ErrorCode.transaction_abortable, broker.TransactionAbortableError, _ABORTABLE),
-    Row(ErrorCode.rebootstrap_required, broker.RebootstrapRequiredError, Disposition.REBOOTSTRAP),
+    Row(ErrorCode.STALE_MEMBER_EPOCH, broker.StaleMemberEpochError, _ABORTABLE),
+    Row(ErrorCode.TRANSACTION_ABORTABLE, broker.TransactionAbortableError, _ABORTABLE),
+    Row(ErrorCode.REBOOTSTRAP_REQUIRED, broker.RebootstrapRequiredError, Disposition.REBOOTSTRAP),
     # The answers to changes of topics.
-    Row(ErrorCode.topic_already_exists, broker.TopicAlreadyExistsError, _REFUSED),
-    Row(ErrorCode.invalid_partitions, broker.InvalidPartitionsError, _REFUSED),
-    Row(ErrorCode.invalid_replication_factor, broker.InvalidReplicationFactorError, _REFUSED,
+    Row(ErrorCode.TOPIC_ALREADY_EXISTS, broker.TopicAlreadyExistsError, _REFUSED),
+    Row(ErrorCode.INVALID_PARTITIONS, broker.InvalidPartitionsError, _REFUSED),
+    Row(ErrorCode.INVALID_REPLICATION_FACTOR, broker.InvalidReplicationFactorError, _REFUSED,
         advice="the factor is from 1 to the number of brokers"),
-    Row(ErrorCode.invalid_replica_assignment, broker.InvalidReplicaAssignmentError, _REFUSED),
-    Row(ErrorCode.invalid_config, broker.InvalidConfigError, _REFUSED,
+    Row(ErrorCode.INVALID_REPLICA_ASSIGNMENT, broker.InvalidReplicaAssignmentError, _REFUSED),
+    Row(ErrorCode.INVALID_CONFIG, broker.InvalidConfigError, _REFUSED,
         advice="check the names and values of the configuration"),
-    Row(ErrorCode.not_controller, broker.NotControllerError, _RETRIABLE),
-    Row(ErrorCode.reassignment_in_progress, broker.ReassignmentInProgressError, _REFUSED,
+    Row(ErrorCode.NOT_CONTROLLER, broker.NotControllerError, _RETRIABLE),
+    Row(ErrorCode.REASSIGNMENT_IN_PROGRESS, broker.ReassignmentInProgressError, _REFUSED,
         advice="try again when the replicas have moved"),
-    Row(ErrorCode.group_id_not_found, broker.GroupIdNotFoundError, _REFUSED,
+    Row(ErrorCode.GROUP_ID_NOT_FOUND, broker.GroupIdNotFoundError, _REFUSED,
         advice="check the group's id; a group without members and offsets disappears"),
-    Row(ErrorCode.topic_deletion_disabled, broker.TopicDeletionDisabledError, _REFUSED,
+    Row(ErrorCode.TOPIC_DELETION_DISABLED, broker.TopicDeletionDisabledError, _REFUSED,
         advice="set the brokers' delete.topic.enable=true"),
 )
 # fmt: on
@@ -185,7 +183,6 @@ for _row in TABLE:
     _bind(_row)
 
 _ROWS: Final = {int(row.code): row for row in TABLE}
-_RETRIABLE_BY_KAFKA: Final = frozenset(int(code) for code in ErrorCode if code.retriable)
 
 
 def kafka_error(code: int, message: str) -> KafkaError:
@@ -193,7 +190,7 @@ def kafka_error(code: int, message: str) -> KafkaError:
     row = _ROWS.get(code)
     if row is not None:
         return row.error(message)
-    kind = UnlistedRetriableError if code in _RETRIABLE_BY_KAFKA else UnlistedKafkaError
+    kind = UnlistedRetriableError if code in RETRIABLE else UnlistedKafkaError
     error = kind(message)
     error.code = int(code)
     return error

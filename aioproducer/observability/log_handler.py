@@ -30,8 +30,8 @@ __all__ = ["JsonFormatter", "KafkaHandler"]
 KeyOf: TypeAlias = Callable[[logging.LogRecord], str | bytes | None]
 HeadersOf: TypeAlias = Callable[[logging.LogRecord], Headers | None]
 
-_OURS: Final = ("aioproducer", "kio")
-"""The loggers whose records are never sent: each record sent could make another one."""
+_OURS: Final = "aioproducer"
+"""The logger whose records are never sent: each record sent could make another one."""
 
 _CLIENT_ID: Final = "log-handler"
 
@@ -244,7 +244,7 @@ def _are_headers(headers: object) -> bool:
 
 
 def _is_ours(name: str) -> bool:
-    return any(name == each or name.startswith(f"{each}.") for each in _OURS)
+    return name == _OURS or name.startswith(f"{_OURS}.")
 
 
 def _fixed(

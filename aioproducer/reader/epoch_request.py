@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from kio.static.protocol import RequestPayload
-
-from aioproducer.engine.network.apis import Api, request_module
+from aioproducer.engine.network.frames import EncodedPayload, encoded
+from aioproducer.engine.protocol import Api, request_schema
 from aioproducer.errors import ProtocolError
 from aioproducer.model import TopicPartition
 
@@ -47,32 +46,32 @@ class EpochEndRequest:
     api: Api = Api.OFFSET_FOR_LEADER_EPOCH
     answered: bool = True
 
-    def build(self, version: int) -> RequestPayload:
+    def build(self, version: int) -> EncodedPayload:
         """The request in ``version``."""
-        module: Any = request_module(Api.OFFSET_FOR_LEADER_EPOCH, version)
+        schema = request_schema(Api.OFFSET_FOR_LEADER_EPOCH)
         topics: dict[str, list[Any]] = {}
         for where, leader_epoch, read_epoch in self.partitions:
             topics.setdefault(where.topic, []).append(
-                module.OffsetForLeaderPartition(
+                schema.OffsetForLeaderPartition(
                     partition=where.partition,
                     current_leader_epoch=leader_epoch,
                     leader_epoch=read_epoch,
                 )
             )
-        request: RequestPayload = module.OffsetForLeaderEpochRequest(
+        request = schema.OffsetForLeaderEpochRequest(
             replica_id=_CLIENT,
             topics=tuple(
-                module.OffsetForLeaderTopic(topic=topic, partitions=tuple(partitions))
+                schema.OffsetForLeaderTopic(topic=topic, partitions=tuple(partitions))
                 for topic, partitions in topics.items()
             ),
         )
-        return request
+        return encoded(Api.OFFSET_FOR_LEADER_EPOCH, version, request)
 
     def read(self, response: Any) -> Mapping[TopicPartition, EpochEnd]:
         """The content of the response. Raises :class:`ProtocolError` if a partition lacks."""
         found = {
-            TopicPartition(str(topic.topic), int(each.partition)): EpochEnd(
-                int(each.error_code), int(each.leader_epoch), int(each.end_offset)
+            TopicPartition(topic.topic, each.partition): EpochEnd(
+                each.error_code, each.leader_epoch, each.end_offset
             )
             for topic in response.topics
             for each in topic.partitions

@@ -7,19 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from kio.static.protocol import RequestPayload
-
 from aioproducer.engine.client.list_offsets import IsolationLevel
-from aioproducer.engine.network.apis import Api, request_module
+from aioproducer.engine.network.frames import EncodedPayload, encoded
+from aioproducer.engine.protocol import Api, request_schema
 from aioproducer.errors import ProtocolError, UnsupportedVersionError
 from aioproducer.model import TopicPartition
 
-_FIRST_WITH_SESSIONS: Final = 7
-_FIRST_WITH_EPOCHS: Final = 9
 _FIRST_WITH_TOPIC_IDS: Final = 13
 
 
@@ -81,33 +77,30 @@ class FetchRequest:
     api: Api = Api.FETCH
     answered: bool = True
 
-    def build(self, version: int) -> RequestPayload:
+    def build(self, version: int) -> EncodedPayload:
         """The request in ``version``. Raises :class:`UnsupportedVersionError` without topic ids."""
-        module: Any = request_module(Api.FETCH, version)
+        schema = request_schema(Api.FETCH)
         topics: dict[str, list[Any]] = {}
         for where, offset, epoch in self.partitions:
-            known = {} if version < _FIRST_WITH_EPOCHS else {"current_leader_epoch": epoch}
             topics.setdefault(where.topic, []).append(
-                module.FetchPartition(
+                schema.FetchPartition(
                     partition=where.partition,
                     fetch_offset=offset,
                     partition_max_bytes=self.limits.partition_max_bytes,
-                    **known,
+                    current_leader_epoch=epoch,
                 )
             )
-        forgotten = {} if version < _FIRST_WITH_SESSIONS else {"forgotten_topics_data": ()}
-        request: RequestPayload = module.FetchRequest(
-            max_wait=timedelta(milliseconds=self.limits.max_wait_ms),
+        request = schema.FetchRequest(
+            max_wait_ms=self.limits.max_wait_ms,
             min_bytes=self.limits.min_bytes,
             max_bytes=self.limits.max_bytes,
             isolation_level=int(self.isolation),
             topics=tuple(
-                module.FetchTopic(**self._named(topic, version), partitions=tuple(partitions))
+                schema.FetchTopic(**self._named(topic, version), partitions=tuple(partitions))
                 for topic, partitions in topics.items()
             ),
-            **forgotten,
         )
-        return request
+        return encoded(Api.FETCH, version, request)
 
     def _named(self, topic: str, version: int) -> dict[str, Any]:
         if version < _FIRST_WITH_TOPIC_IDS:
@@ -122,17 +115,15 @@ class FetchRequest:
 
     def read(self, response: Any) -> Fetched:
         """The content of the response. Raises :class:`ProtocolError` if a partition lacks."""
-        error_code = int(getattr(response, "error_code", 0))
-        names = {topic_id: topic for topic, topic_id in self.topic_ids.items()}
+        error_code = response.error_code
+        names = {topic_id: topic for topic, topic_id in self.topic_ids.items() if topic_id}
         found: dict[TopicPartition, FetchedPartition] = {}
         for topic in response.responses:
-            name = getattr(topic, "topic", None)
-            if name is None:
-                name = names.get(topic.topic_id)
-            if name is None:
+            name = topic.topic or names.get(topic.topic_id)
+            if not name:
                 continue
             for each in topic.partitions:
-                found[TopicPartition(str(name), int(each.partition_index))] = _partition(each)
+                found[TopicPartition(name, each.partition_index)] = _partition(each)
         asked = [each.where for each in self.partitions]
         missing = [where for where in asked if where not in found]
         if missing and not error_code:
@@ -142,14 +133,14 @@ class FetchRequest:
 
 def _partition(said: Any) -> FetchedPartition:
     aborted = (
-        AbortedTransaction(int(each.producer_id), int(each.first_offset))
+        AbortedTransaction(each.producer_id, each.first_offset)
         for each in said.aborted_transactions or ()
     )
     return FetchedPartition(
-        int(said.error_code),
+        said.error_code,
         said.records or b"",
-        int(said.high_watermark),
-        int(said.last_stable_offset),
-        int(getattr(said, "log_start_offset", -1)),
+        said.high_watermark,
+        said.last_stable_offset,
+        said.log_start_offset,
         tuple(aborted),
     )

@@ -5,25 +5,19 @@ from __future__ import annotations
 import asyncio
 import socket
 from dataclasses import dataclass
-from io import BytesIO
-from typing import TypeVar
-
-from kio.schema.errors import ErrorCode
-from kio.schema.metadata.v6.request import MetadataRequest
-from kio.schema.metadata.v6.response import MetadataResponse
-from kio.schema.request_header.v1.header import RequestHeader
-from kio.schema.response_header.v0.header import ResponseHeader
-from kio.schema.sasl_authenticate.v1.request import SaslAuthenticateRequest
-from kio.schema.sasl_authenticate.v1.response import SaslAuthenticateResponse
-from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
-from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
-from kio.serial import entity_reader, entity_writer
-from kio.static.primitive import i32
+from typing import Any
 
 from aioproducer.auth.mechanism import Mechanism
+from aioproducer.engine.network.frames import (
+    decode_response,
+    encode_request,
+    encoded,
+    request_form,
+)
+from aioproducer.engine.protocol import Api, request_schema
+from aioproducer.errors.codes import ErrorCode
 
-_Request = SaslHandshakeRequest | SaslAuthenticateRequest | MetadataRequest
-_Response = TypeVar("_Response", SaslHandshakeResponse, SaslAuthenticateResponse, MetadataResponse)
+VERSIONS = {Api.SASL_HANDSHAKE: 1, Api.SASL_AUTHENTICATE: 1, Api.METADATA: 6}
 
 
 @dataclass(frozen=True)
@@ -43,52 +37,32 @@ def log_in(address: str, mechanism: Mechanism, host: str = "localhost") -> Login
     at, _, port = address.partition(":")
     exchange = asyncio.run(mechanism.begin(host))
     with socket.create_connection((at, int(port)), 30) as connection:
-        handshake = SaslHandshakeRequest(mechanism=mechanism.name)
-        greeted = _ask(connection, handshake, SaslHandshakeResponse)
-        if greeted.error_code is not ErrorCode.none:
-            return Login(False, greeted.error_code, str(greeted.mechanisms))
+        greeted = _ask(connection, Api.SASL_HANDSHAKE, mechanism=mechanism.name)
+        if greeted.error_code:
+            return Login(False, ErrorCode(greeted.error_code), str(greeted.mechanisms))
         response = exchange.step(b"")
         while True:
-            told = _ask(
-                connection, SaslAuthenticateRequest(auth_bytes=response), SaslAuthenticateResponse
-            )
-            if told.error_code is not ErrorCode.none:
-                return Login(exchange.complete, told.error_code, told.error_message or "")
+            told = _ask(connection, Api.SASL_AUTHENTICATE, auth_bytes=response)
+            if told.error_code:
+                code = ErrorCode(told.error_code)
+                return Login(exchange.complete, code, told.error_message or "")
             if exchange.complete:
                 assert told.auth_bytes == b""
                 break
             response = exchange.step(told.auth_bytes)
             if exchange.complete and not response:
                 break
-        metadata = _ask(
-            connection,
-            MetadataRequest(topics=(), allow_auto_topic_creation=False),
-            MetadataResponse,
-        )
-        return Login(exchange.complete, ErrorCode.none, "", len(metadata.brokers))
+        metadata = _ask(connection, Api.METADATA, topics=(), allow_auto_topic_creation=False)
+        return Login(exchange.complete, ErrorCode.NONE, "", len(metadata.brokers))
 
 
-def _ask(connection: socket.socket, request: _Request, response_type: type[_Response]) -> _Response:
-    frame = BytesIO()
-    header = RequestHeader(
-        request_api_key=request.__api_key__,
-        request_api_version=request.__version__,
-        correlation_id=i32(0),
-        client_id="aioproducer-testing",
-    )
-    entity_writer(RequestHeader)(frame, header)
-    if isinstance(request, SaslHandshakeRequest):
-        entity_writer(SaslHandshakeRequest)(frame, request)
-    elif isinstance(request, SaslAuthenticateRequest):
-        entity_writer(SaslAuthenticateRequest)(frame, request)
-    else:
-        entity_writer(MetadataRequest)(frame, request)
-    payload = frame.getvalue()
-    connection.sendall(len(payload).to_bytes(4, "big") + payload)
+def _ask(connection: socket.socket, api: Api, **fields: Any) -> Any:
+    version = VERSIONS[api]
+    payload = encoded(api, version, request_schema(api).of(fields, version))
+    form = request_form(api, version, "aioproducer-testing")
+    connection.sendall(b"".join(encode_request(payload.parts, 0, form)[0]))
     answer = _read(connection, int.from_bytes(_read(connection, 4), "big"))
-    _, header_size = entity_reader(ResponseHeader)(answer, 0)
-    response, _ = entity_reader(response_type)(answer, header_size)
-    return response
+    return decode_response(api, version, answer).response
 
 
 def _read(connection: socket.socket, size: int) -> bytes:

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from kio.static.protocol import RequestPayload
-
 from aioproducer.config import ProducerConfig
 from aioproducer.engine.client.cluster_client import ClusterClient
-from aioproducer.engine.network.apis import Api, request_module
+from aioproducer.engine.network.frames import EncodedPayload, encoded
+from aioproducer.engine.protocol import Api, request_schema
 from aioproducer.engine.telemetry.metric_names import selected
 from aioproducer.engine.telemetry.requests import GetTelemetrySubscriptionsRequest
 from aioproducer.engine.telemetry.subscription import Subscription
@@ -61,24 +60,22 @@ class _Subscribe:
     api: Api = Api.INCREMENTAL_ALTER_CONFIGS
     answered: bool = True
 
-    def build(self, version: int) -> RequestPayload:
-        module: Any = request_module(self.api, version)
+    def build(self, version: int) -> EncodedPayload:
+        schema = request_schema(self.api)
         values = {
             "metrics": self.metrics,
             "interval.ms": str(self.interval_ms),
             "match": f"client_id={self.client_id}",
         }
         configs = tuple(
-            module.AlterableConfig(name=name, config_operation=0, value=value)
+            schema.AlterableConfig(name=name, config_operation=0, value=value)
             for name, value in values.items()
         )
-        resource = module.AlterConfigsResource(
+        resource = schema.AlterConfigsResource(
             resource_type=_CLIENT_METRICS, resource_name=self.client_id, configs=configs
         )
-        request: RequestPayload = module.IncrementalAlterConfigsRequest(
-            resources=(resource,), validate_only=False
-        )
-        return request
+        request = schema.IncrementalAlterConfigsRequest(resources=(resource,))
+        return encoded(self.api, version, request)
 
     def read(self, response: Any) -> tuple[int, str | None]:
         (found,) = response.responses

@@ -23,6 +23,11 @@ SHORT = 150
 SEED = "AIOPRODUCER_CHAOS_SEED"
 
 
+@pytest.mark.parametrize(
+    "protocol",
+    [pytest.param(1, id="protocol-1", marks=pytest.mark.soak), pytest.param(2, id="protocol-2")],
+    indirect=True,
+)
 async def test_every_transaction_is_committed_once_and_every_zombie_fenced(
     protocol: int, kafka_distribution: KafkaDistribution, tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from aioproducer import OffsetAndMetadata, Producer, __version__
 from aioproducer import model as ours
-from aioproducer.engine.network.apis import SUPPORTED, Api
+from aioproducer.engine.protocol import SUPPORTED, Api
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from aioproducer.testing.kafka_distribution import KafkaDistribution
 

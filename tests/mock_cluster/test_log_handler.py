@@ -219,7 +219,7 @@ def test_the_root_logger_at_debug_sends_nothing_of_its_own(cluster: MockCluster)
         for number in range(100):
             logging.getLogger("shop").debug("%d", number)
         handler.flush()
-        for name in ("aioproducer.network", "aioproducer", "kio.serial"):
+        for name in ("aioproducer.network", "aioproducer"):
             logging.getLogger(name).error("of this library")
         logging.getLogger("aioproducers").error("of another one")
         logging.getLogger("shop").debug("last")

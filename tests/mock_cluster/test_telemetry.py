@@ -11,11 +11,11 @@ from typing import Any, Literal
 from uuid import UUID
 
 import pytest
-from kio.schema.errors import ErrorCode
 
 from aioproducer import IllegalStateError, Producer, ProducerClosedError, ProducerTimeoutError, sync
 from aioproducer.engine.telemetry import payload_maker
 from aioproducer.errors import InvalidRequestError, UnsupportedVersionError
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.testing.mock_cluster import MockCluster, MockClusterArgumentError
 from aioproducer.testing.mock_cluster.commands import DISCONNECT
 from tests.support.waiting import until
@@ -144,7 +144,7 @@ async def test_brokers_that_do_not_support_it(cluster: MockCluster) -> None:
 async def test_a_broker_that_refuses(
     cluster: MockCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cluster.push_request_errors(ASK, int(ErrorCode.invalid_request))
+    cluster.push_request_errors(ASK, int(ErrorCode.INVALID_REQUEST))
     caplog.set_level(logging.INFO, "aioproducer.telemetry")
     async with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
         for _ in range(2):
@@ -160,11 +160,11 @@ async def test_a_broker_that_refuses(
 @pytest.mark.parametrize(
     ("errors", "expected"),
     [
-        ([ErrorCode.unknown_subscription_id], [ASK, PUSH, ASK, PUSH]),
-        ([ErrorCode.unsupported_compression_type], [ASK, PUSH, ASK, PUSH]),
-        ([ErrorCode.throttling_quota_exceeded], [ASK, PUSH, PUSH]),
-        ([ErrorCode.telemetry_too_large], [ASK, PUSH, PUSH]),
-        ([ErrorCode.coordinator_not_available], [ASK, PUSH, ASK, PUSH]),
+        ([ErrorCode.UNKNOWN_SUBSCRIPTION_ID], [ASK, PUSH, ASK, PUSH]),
+        ([ErrorCode.UNSUPPORTED_COMPRESSION_TYPE], [ASK, PUSH, ASK, PUSH]),
+        ([ErrorCode.THROTTLING_QUOTA_EXCEEDED], [ASK, PUSH, PUSH]),
+        ([ErrorCode.TELEMETRY_TOO_LARGE], [ASK, PUSH, PUSH]),
+        ([ErrorCode.COORDINATOR_NOT_AVAILABLE], [ASK, PUSH, ASK, PUSH]),
         ([DISCONNECT], [ASK, PUSH, PUSH]),
     ],
 )
@@ -186,7 +186,7 @@ async def test_refused_pushes_are_followed_by_others(
 async def test_an_error_that_no_repetition_mends_is_the_end(
     cluster: MockCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cluster.push_request_errors(PUSH, int(ErrorCode.invalid_record))
+    cluster.push_request_errors(PUSH, int(ErrorCode.INVALID_RECORD))
     caplog.set_level(logging.INFO, "aioproducer.telemetry")
     async with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
         await subscribed(producer)
@@ -362,7 +362,7 @@ async def test_one_request_at_a_time_to_a_broker(
 
 
 async def test_info_is_logged_once(cluster: MockCluster, caplog: pytest.LogCaptureFixture) -> None:
-    cluster.push_request_errors(PUSH, *[int(ErrorCode.unknown_subscription_id)] * 3)
+    cluster.push_request_errors(PUSH, *[int(ErrorCode.UNKNOWN_SUBSCRIPTION_ID)] * 3)
     caplog.set_level(logging.INFO, "aioproducer.telemetry")
     async with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
         await subscribed(producer)
@@ -382,7 +382,7 @@ async def test_a_changing_interval_is_no_news(
         await subscribed(producer)
         await pushes(cluster, 1)
         cluster.set_push_interval(SOON + 50)
-        cluster.push_request_errors(PUSH, int(ErrorCode.unknown_subscription_id))
+        cluster.push_request_errors(PUSH, int(ErrorCode.UNKNOWN_SUBSCRIPTION_ID))
         await until(lambda: requests(cluster).count(ASK) == 2, "another subscription")
         await pushes(cluster, 3)
     assert len(caplog.records) == 1

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from kio.schema.errors import ErrorCode
-
 from aioproducer import (
     BootstrapError,
     BrokerConnectionError,
@@ -32,6 +30,7 @@ from aioproducer.errors import (
     RequestTimeoutError,
     TransactionAbortedError,
 )
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.testing.simulation.loop import BEGIN
 from tests.simulation.journal import Sent, Transaction
 from tests.simulation.plan import BRISK, DELAYING, FORGETFUL, GROUP, TOPICS
@@ -84,7 +83,7 @@ ORDERLY: Final = HARMLESS | {"fail", "refuse", "throttle", "slow"}
 """The faults that keep the order of a producer with one request in flight."""
 ANSWERED: Final = HARMLESS | {"fail", "refuse"}
 """The faults with which no response is lost or late."""
-FINAL: Final = frozenset({ErrorCode.topic_authorization_failed, ErrorCode.invalid_record})
+FINAL: Final = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_RECORD})
 """The error codes by which brokers refuse a batch for good."""
 
 

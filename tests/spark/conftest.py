@@ -15,13 +15,12 @@ from pyspark.sql import SparkSession
 from aioproducer.testing.mock_cluster import MockCluster
 from benchmarks.spark import sessions, standalone
 from benchmarks.spark.standalone import StandaloneCluster
-from tests.kafka.conftest import kafka_distribution, protocol, transactional
+from tests.kafka.conftest import kafka_distribution, transactional
 from tests.support.schema_registry import registry_server
 
 __all__ = [
     "EXECUTOR_VARIABLE",
     "kafka_distribution",
-    "protocol",
     "registry_server",
     "spark",
     "transactional",
@@ -29,6 +28,19 @@ __all__ = [
 
 EXECUTOR_VARIABLE = "AIOPRODUCER_TEST_EXECUTOR"
 """Set for Python workers, and not in this process."""
+
+
+@pytest.fixture(
+    scope="session",
+    params=[
+        pytest.param(1, id="protocol-1", marks=pytest.mark.soak),
+        pytest.param(2, id="protocol-2"),
+    ],
+)
+def protocol(request: pytest.FixtureRequest) -> int:
+    """Of transactions. Tests in ``tests/kafka`` hold the producer to the older one."""
+    version: int = request.param
+    return version
 
 
 @pytest.fixture(scope="session")

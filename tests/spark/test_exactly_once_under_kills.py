@@ -1,4 +1,7 @@
-"""Micro-batches of which a process is killed at each place where it matters."""
+"""Micro-batches of which a process is killed at each place where it matters.
+
+``test_random_kills.py`` and ``test_cluster_kills.py`` kill in each run of the tests.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from benchmarks.spark.kills.drivers import Run, Seen
 from tests.kafka.transactional import offset_of, topics
 from tests.spark.killing import Kill, Plan, Point, Victim
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.soak, pytest.mark.timeout(900)]
 
 ROWS = 1_000
 

@@ -1,28 +1,29 @@
-"""Responses of brokers, in kio's types or as bytes, and their reading without an event loop."""
+"""Responses of brokers, and their reading without an event loop."""
 
 from __future__ import annotations
 
-import datetime
-import importlib
-import io
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
-from kio.schema.errors import ErrorCode
-from kio.serial import entity_writer
-from kio.static.primitive import i32, i32Timedelta
-
 from aioproducer.engine.cluster.metadata_response import MetadataNews
-from aioproducer.engine.network.apis import Api, response_type
 from aioproducer.engine.network.lazy_metadata import LazyMetadataResponse
+from aioproducer.engine.protocol import Api
 from aioproducer.errors import ProtocolError
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.model import Node
+from tests.support.kio_messages import (
+    milliseconds,
+    ours,
+    response_bytes,
+    response_module,
+    version_of,
+)
 
 _T = TypeVar("_T")
 
-NOTHING = i32Timedelta.parse(datetime.timedelta(0))
+NOTHING = milliseconds(0)
 
 
 def metadata_response(
@@ -35,7 +36,7 @@ def metadata_response(
     partition_code: int = 0,
     whole_code: int = 0,
 ) -> LazyMetadataResponse:
-    parts: Any = importlib.import_module(response_type(Api.METADATA, 13).__module__)
+    parts: Any = response_module(Api.METADATA, 13)
     partitions = tuple(
         parts.MetadataResponsePartition(
             error_code=_Code(partition_code),
@@ -69,15 +70,11 @@ class _Code(NamedTuple):
 
 def metadata_answer(response: Any) -> LazyMetadataResponse:
     """``response``, one of kio's, as it comes from a connection; refusing it fails the test."""
-    wire = io.BytesIO()
-    kind = type(response)
-    entity_writer(kind.__header_schema__)(wire, kind.__header_schema__(correlation_id=i32(1)))
-    entity_writer(kind)(wire, response)
-    return unread(kind, wire.getvalue())
+    return unread(version_of(type(response)), response_bytes(response))
 
 
 def unread(
-    kind: Any, body: bytes, on_refusal: Any = None, on_left_over: Any = lambda: None
+    version: int, body: bytes, on_refusal: Any = None, on_left_over: Any = lambda: None
 ) -> LazyMetadataResponse:
     """An answer of these bytes; refusing it fails the test unless somebody hears of that."""
 
@@ -85,7 +82,7 @@ def unread(
         raise AssertionError(error)
 
     return LazyMetadataResponse(
-        kind, body, on_refusal=on_refusal or fail, on_left_over=on_left_over
+        version, body, on_refusal=on_refusal or fail, on_left_over=on_left_over
     )
 
 
@@ -96,7 +93,7 @@ def read_to_its_end(
     refused: list[ProtocolError] = []
     said: MetadataNews | None = None
     with suppress(ProtocolError):
-        said = at_once(unread(answer._kind, answer._body, refused.append).read(asked, detailed))
+        said = at_once(unread(answer._version, answer._body, refused.append).read(asked, detailed))
     for error in refused:
         raise error
     assert said is not None, "it raised, and its connection stays"
@@ -121,38 +118,42 @@ def produce_response(
     leader: tuple[int, int] = (-1, -1),
     record_errors: Mapping[int, str] | None = None,
 ) -> Any:
-    parts: Any = importlib.import_module(response_type(Api.PRODUCE, 12).__module__)
+    parts: Any = response_module(Api.PRODUCE, 12)
     wrong = tuple(
         parts.BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text)
         for index, text in (record_errors or {}).items()
     )
-    return parts.ProduceResponse(
-        responses=tuple(
-            parts.TopicProduceResponse(
-                name=topic,
-                partition_responses=(
-                    parts.PartitionProduceResponse(
-                        index=partition,
-                        error_code=ErrorCode(code),
-                        base_offset=offset,
-                        record_errors=wrong,
-                        current_leader=parts.LeaderIdAndEpoch(
-                            leader_id=leader[0], leader_epoch=leader[1]
+    return ours(
+        parts.ProduceResponse(
+            responses=tuple(
+                parts.TopicProduceResponse(
+                    name=topic,
+                    partition_responses=(
+                        parts.PartitionProduceResponse(
+                            index=partition,
+                            error_code=ErrorCode(code),
+                            base_offset=offset,
+                            record_errors=wrong,
+                            current_leader=parts.LeaderIdAndEpoch(
+                                leader_id=leader[0], leader_epoch=leader[1]
+                            ),
                         ),
                     ),
-                ),
-            )
-            for topic, partition in places
-        ),
-        throttle_time=NOTHING,
+                )
+                for topic, partition in places
+            ),
+            throttle_time=NOTHING,
+        )
     )
 
 
 def identity_response(producer_id: int, code: int = 0) -> Any:
-    parts: Any = importlib.import_module(response_type(Api.INIT_PRODUCER_ID, 4).__module__)
-    return parts.InitProducerIdResponse(
-        throttle_time=NOTHING,
-        error_code=ErrorCode(code),
-        producer_id=producer_id,
-        producer_epoch=0,
+    parts: Any = response_module(Api.INIT_PRODUCER_ID, 4)
+    return ours(
+        parts.InitProducerIdResponse(
+            throttle_time=NOTHING,
+            error_code=ErrorCode(code),
+            producer_id=producer_id,
+            producer_epoch=0,
+        )
     )

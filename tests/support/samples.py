@@ -8,8 +8,9 @@ import uuid
 from dataclasses import fields, is_dataclass
 from typing import Any, Union, get_args, get_origin
 
-from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32Timedelta, i64Timedelta
+
+from aioproducer.errors.codes import ErrorCode
 
 _VALUES: dict[str, Any] = {
     "bool": True,
@@ -24,7 +25,7 @@ _VALUES: dict[str, Any] = {
     "bytes": b"some",
     "records": b"records",
     "uuid": uuid.UUID(int=5),
-    "error_code": ErrorCode.none,
+    "error_code": ErrorCode.NONE,
     "timedelta_i32": i32Timedelta.parse(datetime.timedelta(0)),
     "timedelta_i64": i64Timedelta.parse(datetime.timedelta(hours=1)),
     "datetime_i64": datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC),

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kio.static.protocol import RequestPayload
-
 from aioproducer.admin.requests.answer import Answer
 from aioproducer.admin.requests.describe_configs import by_resource, resource_key
 from aioproducer.admin.values import Append, CheckedChange, ConfigResource, Subtract
-from aioproducer.engine.network.apis import Api, request_module
+from aioproducer.engine.network.frames import EncodedPayload, encoded
+from aioproducer.engine.protocol import Api, request_schema
 
 _SET: Final = 0
 _DELETE: Final = 1
@@ -29,33 +28,33 @@ class AlterConfigsRequest:
     api: Api = Api.INCREMENTAL_ALTER_CONFIGS
     answered: bool = True
 
-    def build(self, version: int) -> RequestPayload:
+    def build(self, version: int) -> EncodedPayload:
         """The request in ``version``."""
-        module: Any = request_module(Api.INCREMENTAL_ALTER_CONFIGS, version)
+        schema = request_schema(Api.INCREMENTAL_ALTER_CONFIGS)
         resources = []
         for resource, changes in self.changes.items():
             kind, name = resource_key(resource)
-            configs = tuple(_config(module, each, change) for each, change in changes.items())
+            configs = tuple(_config(schema, each, change) for each, change in changes.items())
             resources.append(
-                module.AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
+                schema.AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
             )
-        request: RequestPayload = module.IncrementalAlterConfigsRequest(
+        request = schema.IncrementalAlterConfigsRequest(
             resources=tuple(resources), validate_only=self.validate_only
         )
-        return request
+        return encoded(Api.INCREMENTAL_ALTER_CONFIGS, version, request)
 
     def read(self, response: Any) -> Mapping[ConfigResource, Answer]:
         """The answers by resource."""
         return by_resource(
             tuple(self.changes),
             {
-                (int(each.resource_type), str(each.resource_name)): Answer.of(each)
+                (each.resource_type, each.resource_name): Answer.of(each)
                 for each in response.responses
             },
         )
 
 
-def _config(module: Any, name: str, change: CheckedChange) -> Any:
+def _config(schema: Any, name: str, change: CheckedChange) -> Any:
     value: str | None
     match change:
         case None:
@@ -66,4 +65,4 @@ def _config(module: Any, name: str, change: CheckedChange) -> Any:
             operation, value = _SUBTRACT, removed
         case str(text):
             operation, value = _SET, text
-    return module.AlterableConfig(name=name, config_operation=operation, value=value)
+    return schema.AlterableConfig(name=name, config_operation=operation, value=value)

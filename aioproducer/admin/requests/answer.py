@@ -23,11 +23,11 @@ class Answer(NamedTuple):
 
     @classmethod
     def of(cls, said: Any, value: Any = None) -> Answer:
-        """The answer in a part of kio's response; ``value`` counts without an error.
+        """The answer in a part of a response; ``value`` counts without an error.
 
         A broker says of an unknown topic that it does not host the partition, which is left out.
         """
-        code = int(said.error_code)
+        code = said.error_code
         message = getattr(said, "error_message", None)
         if not message or code == UNKNOWN_TOPIC_OR_PARTITION:
             message = None

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kio.static.protocol import RequestPayload
-
 from aioproducer.admin.requests.answer import Answer
-from aioproducer.engine.network.apis import Api, request_module
+from aioproducer.engine.network.frames import EncodedPayload, encoded
+from aioproducer.engine.protocol import Api, request_schema
 from aioproducer.errors import ProtocolError
 from aioproducer.model import TopicPartition
 
@@ -28,18 +27,18 @@ class CommittedOffsetsRequest:
     api: Api = Api.OFFSET_FETCH
     answered: bool = True
 
-    def build(self, version: int) -> RequestPayload:
+    def build(self, version: int) -> EncodedPayload:
         """The request in ``version``."""
-        module: Any = request_module(Api.OFFSET_FETCH, version)
+        schema = request_schema(Api.OFFSET_FETCH)
         group: dict[str, Any] = {"group_id": self.group, "topics": None}
         if version >= _FIRST_WITH_SEVERAL_GROUPS:
-            group = {"groups": (module.OffsetFetchRequestGroup(**group),)}
-        request: RequestPayload = module.OffsetFetchRequest(**group, require_stable=False)
-        return request
+            group = {"groups": (schema.OffsetFetchRequestGroup(**group),)}
+        request = schema.OffsetFetchRequest(**group, require_stable=False)
+        return encoded(Api.OFFSET_FETCH, version, request)
 
     def read(self, response: Any) -> Mapping[str, Answer]:
         """The answer by group. Raises :class:`ProtocolError` if it is about another group."""
-        if not hasattr(response, "groups"):
+        if response.groups is None:
             return {self.group: _offsets(response)}
         for group in response.groups:
             if group.group_id == self.group:
@@ -52,8 +51,8 @@ def _offsets(group: Any) -> Answer:
     for topic in group.topics:
         for each in topic.partitions:
             if each.error_code and not group.error_code:
-                return Answer(int(each.error_code))
+                return Answer(each.error_code)
             if each.committed_offset >= 0:
-                where = TopicPartition(str(topic.name), int(each.partition_index))
-                offsets[where] = int(each.committed_offset)
+                where = TopicPartition(topic.name, each.partition_index)
+                offsets[where] = each.committed_offset
     return Answer.of(group, offsets)

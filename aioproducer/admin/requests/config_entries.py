@@ -22,9 +22,9 @@ _SOURCES: Final = {
 def config_entry(said: Any) -> ConfigEntry:
     """An entry of a CreateTopics or DescribeConfigs response."""
     return ConfigEntry(
-        str(said.name),
+        said.name,
         said.value,
-        _SOURCES.get(int(said.config_source), "UNKNOWN"),
-        bool(said.read_only),
-        bool(said.is_sensitive),
+        _SOURCES.get(said.config_source, "UNKNOWN"),
+        said.read_only,
+        said.is_sensitive,
     )

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
-from kio.static.protocol import RequestPayload
-
 from aioproducer.admin.requests.answer import Answer, in_order
-from aioproducer.engine.network.apis import Api, request_module
+from aioproducer.engine.network.frames import EncodedPayload, encoded
+from aioproducer.engine.protocol import Api, request_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,28 +25,28 @@ class CreatePartitionsRequest:
     api: Api = Api.CREATE_PARTITIONS
     answered: bool = True
 
-    def build(self, version: int) -> RequestPayload:
+    def build(self, version: int) -> EncodedPayload:
         """The request in ``version``."""
-        module: Any = request_module(Api.CREATE_PARTITIONS, version)
+        schema = request_schema(Api.CREATE_PARTITIONS)
         assignments = self.assignment
-        topic = module.CreatePartitionsTopic(
+        topic = schema.CreatePartitionsTopic(
             name=self.topic,
             count=self.total,
             assignments=None
             if assignments is None
             else tuple(
-                module.CreatePartitionsAssignment(broker_ids=tuple(brokers))
+                schema.CreatePartitionsAssignment(broker_ids=tuple(brokers))
                 for brokers in assignments
             ),
         )
-        request: RequestPayload = module.CreatePartitionsRequest(
+        request = schema.CreatePartitionsRequest(
             topics=(topic,),
-            timeout=timedelta(milliseconds=self.timeout_ms),
+            timeout_ms=self.timeout_ms,
             validate_only=self.validate_only,
         )
-        return request
+        return encoded(Api.CREATE_PARTITIONS, version, request)
 
     def read(self, response: Any) -> Mapping[str, Answer]:
         """The answer by topic."""
-        found = {str(each.name): Answer.of(each) for each in response.results}
+        found = {each.name: Answer.of(each) for each in response.results}
         return in_order((self.topic,), found)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, Final
-
-from kio.static.protocol import RequestPayload
 
 from aioproducer.admin.requests.answer import Answer, in_order
 from aioproducer.admin.requests.config_entries import config_entry
 from aioproducer.admin.values import CreatedTopic, NewTopic
-from aioproducer.engine.network.apis import Api, request_module
+from aioproducer.engine.network.frames import EncodedPayload, encoded
+from aioproducer.engine.protocol import Api, request_schema
 from aioproducer.errors import UnsupportedVersionError
 
 _FIRST_WITH_DEFAULTS: Final = 4
@@ -30,17 +28,17 @@ class CreateTopicsRequest:
     api: Api = Api.CREATE_TOPICS
     answered: bool = True
 
-    def build(self, version: int) -> RequestPayload:
+    def build(self, version: int) -> EncodedPayload:
         """The request in ``version``. The brokers' defaults need version 4 (KIP-464)."""
         if version < _FIRST_WITH_DEFAULTS:
             self._check_that_nothing_is_left_to_brokers()
-        module: Any = request_module(Api.CREATE_TOPICS, version)
-        request: RequestPayload = module.CreateTopicsRequest(
-            topics=tuple(_topic(module, topic) for topic in self.topics),
-            timeout=timedelta(milliseconds=self.timeout_ms),
+        schema = request_schema(Api.CREATE_TOPICS)
+        request = schema.CreateTopicsRequest(
+            topics=tuple(_topic(schema, topic) for topic in self.topics),
+            timeout_ms=self.timeout_ms,
             validate_only=self.validate_only,
         )
-        return request
+        return encoded(Api.CREATE_TOPICS, version, request)
 
     def _check_that_nothing_is_left_to_brokers(self) -> None:
         for topic in self.topics:
@@ -52,36 +50,36 @@ class CreateTopicsRequest:
 
     def read(self, response: Any) -> Mapping[str, Answer]:
         """The answers by topic."""
-        found = {str(each.name): Answer.of(each, _created(each)) for each in response.topics}
+        found = {each.name: Answer.of(each, _created(each)) for each in response.topics}
         return in_order((topic.name for topic in self.topics), found)
 
 
-def _topic(module: Any, topic: NewTopic) -> Any:
+def _topic(schema: Any, topic: NewTopic) -> Any:
     numbers = (topic.partitions, topic.replication_factor)
     partitions, factor = (_BROKERS_DEFAULT if each is None else each for each in numbers)
-    return module.CreatableTopic(
+    return schema.CreatableTopic(
         name=topic.name,
         num_partitions=partitions,
         replication_factor=factor,
         assignments=tuple(
-            module.CreatableReplicaAssignment(partition_index=partition, broker_ids=brokers)
+            schema.CreatableReplicaAssignment(partition_index=partition, broker_ids=brokers)
             for partition, brokers in (topic.assignment or {}).items()
         ),
         configs=tuple(
-            module.CreatableTopicConfig(name=name, value=value)
+            schema.CreatableTopicConfig(name=name, value=value)
             for name, value in topic.configs.items()
         ),
     )
 
 
 def _created(said: Any) -> CreatedTopic:
-    partitions = int(getattr(said, "num_partitions", -1))
-    factor = int(getattr(said, "replication_factor", -1))
-    configs = getattr(said, "configs", None)
+    partitions = said.num_partitions
+    factor = said.replication_factor
+    configs = said.configs
     return CreatedTopic(
-        str(said.name),
-        getattr(said, "topic_id", None),
+        said.name,
+        said.topic_id,
         None if partitions < 0 else partitions,
         None if factor < 0 else factor,
-        None if configs is None else {str(each.name): config_entry(each) for each in configs},
+        None if configs is None else {each.name: config_entry(each) for each in configs},
     )

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, Final
 
-from kio.static.protocol import RequestPayload
-
 from aioproducer.admin.requests.answer import Answer, in_order
-from aioproducer.engine.network.apis import Api, request_module
+from aioproducer.engine.network.frames import EncodedPayload, encoded
+from aioproducer.engine.protocol import Api, request_schema
 from aioproducer.model import TopicPartition
 
 _OFFSET_OUT_OF_RANGE: Final = 1
@@ -27,27 +25,27 @@ class DeleteRecordsRequest:
     api: Api = Api.DELETE_RECORDS
     answered: bool = True
 
-    def build(self, version: int) -> RequestPayload:
+    def build(self, version: int) -> EncodedPayload:
         """The request in ``version``."""
-        module: Any = request_module(Api.DELETE_RECORDS, version)
+        schema = request_schema(Api.DELETE_RECORDS)
         topics: defaultdict[str, list[Any]] = defaultdict(list)
         for (topic, partition), offset in self.offsets.items():
             topics[topic].append(
-                module.DeleteRecordsPartition(partition_index=partition, offset=offset)
+                schema.DeleteRecordsPartition(partition_index=partition, offset=offset)
             )
-        request: RequestPayload = module.DeleteRecordsRequest(
+        request = schema.DeleteRecordsRequest(
             topics=tuple(
-                module.DeleteRecordsTopic(name=topic, partitions=tuple(partitions))
+                schema.DeleteRecordsTopic(name=topic, partitions=tuple(partitions))
                 for topic, partitions in topics.items()
             ),
-            timeout=timedelta(milliseconds=self.timeout_ms),
+            timeout_ms=self.timeout_ms,
         )
-        return request
+        return encoded(Api.DELETE_RECORDS, version, request)
 
     def read(self, response: Any) -> Mapping[TopicPartition, Answer]:
         """The answers by partition."""
         found = {
-            TopicPartition(str(topic.name), int(each.partition_index)): _answer(each)
+            TopicPartition(topic.name, each.partition_index): _answer(each)
             for topic in response.topics
             for each in topic.partitions
         }
@@ -57,4 +55,4 @@ class DeleteRecordsRequest:
 def _answer(said: Any) -> Answer:
     if said.error_code == _OFFSET_OUT_OF_RANGE:
         return Answer(_OFFSET_OUT_OF_RANGE, "the partition ends before the offset")
-    return Answer.of(said, int(said.low_watermark))
+    return Answer.of(said, said.low_watermark)

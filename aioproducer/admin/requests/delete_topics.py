@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, Final
 
-from kio.static.protocol import RequestPayload
-
 from aioproducer.admin.requests.answer import Answer, in_order
-from aioproducer.engine.network.apis import Api, request_module
+from aioproducer.engine.network.frames import EncodedPayload, encoded
+from aioproducer.engine.protocol import Api, request_schema
 
 _FIRST_WITH_TOPIC_IDS: Final = 6
 
@@ -24,18 +22,17 @@ class DeleteTopicsRequest:
     api: Api = Api.DELETE_TOPICS
     answered: bool = True
 
-    def build(self, version: int) -> RequestPayload:
+    def build(self, version: int) -> EncodedPayload:
         """The request in ``version``."""
-        module: Any = request_module(Api.DELETE_TOPICS, version)
+        schema = request_schema(Api.DELETE_TOPICS)
         named: dict[str, Any] = {"topic_names": self.topics}
         if version >= _FIRST_WITH_TOPIC_IDS:
-            states = (module.DeleteTopicState(name=name, topic_id=None) for name in self.topics)
+            states = (schema.DeleteTopicState(name=name) for name in self.topics)
             named = {"topics": tuple(states)}
-        timeout = timedelta(milliseconds=self.timeout_ms)
-        request: RequestPayload = module.DeleteTopicsRequest(**named, timeout=timeout)
-        return request
+        request = schema.DeleteTopicsRequest(**named, timeout_ms=self.timeout_ms)
+        return encoded(Api.DELETE_TOPICS, version, request)
 
     def read(self, response: Any) -> Mapping[str, Answer]:
         """The answers by topic."""
-        found = {str(each.name): Answer.of(each) for each in response.responses}
+        found = {each.name: Answer.of(each) for each in response.responses}
         return in_order(self.topics, found)

@@ -6,18 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kio.static.protocol import RequestPayload
-
 from aioproducer.admin.requests.answer import Answer, in_order
 from aioproducer.admin.requests.config_entries import config_entry
 from aioproducer.admin.values import ConfigResource
-from aioproducer.engine.network.apis import Api, request_module
+from aioproducer.engine.network.frames import EncodedPayload, encoded
+from aioproducer.engine.protocol import Api, request_schema
 
 _TOPIC: Final = 2
 _BROKER: Final = 4
 """Kafka's numbers of the types of resources (``ConfigResource.Type``)."""
-
-_FIRST_WITH_DOCUMENTATION: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,31 +30,26 @@ class DescribeConfigsRequest:
     api: Api = Api.DESCRIBE_CONFIGS
     answered: bool = True
 
-    def build(self, version: int) -> RequestPayload:
+    def build(self, version: int) -> EncodedPayload:
         """The request in ``version``."""
-        module: Any = request_module(Api.DESCRIBE_CONFIGS, version)
-        options: dict[str, Any] = {}
-        if version >= _FIRST_WITH_DOCUMENTATION:
-            options["include_documentation"] = False
-        request: RequestPayload = module.DescribeConfigsRequest(
+        schema = request_schema(Api.DESCRIBE_CONFIGS)
+        request = schema.DescribeConfigsRequest(
             resources=tuple(
-                module.DescribeConfigsResource(
+                schema.DescribeConfigsResource(
                     resource_type=kind, resource_name=name, configuration_keys=self.names
                 )
                 for kind, name in map(resource_key, self.resources)
             ),
-            include_synonyms=False,
-            **options,
         )
-        return request
+        return encoded(Api.DESCRIBE_CONFIGS, version, request)
 
     def read(self, response: Any) -> Mapping[ConfigResource, Answer]:
         """The answers by resource."""
         return by_resource(
             self.resources,
             {
-                (int(each.resource_type), str(each.resource_name)): Answer.of(
-                    each, {str(entry.name): config_entry(entry) for entry in each.configs}
+                (each.resource_type, each.resource_name): Answer.of(
+                    each, {entry.name: config_entry(entry) for entry in each.configs}
                 )
                 for each in response.results
             },

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kio.static.protocol import RequestPayload
-
 from aioproducer.admin.requests.answer import Answer, in_order
 from aioproducer.admin.values import GroupDescription, GroupMember
-from aioproducer.engine.network.apis import Api, request_module
+from aioproducer.engine.network.frames import EncodedPayload, encoded
+from aioproducer.engine.protocol import Api, request_schema
 from aioproducer.model import TopicPartition
 
 
@@ -22,25 +21,23 @@ class DescribeConsumerGroupsRequest:
     api: Api = Api.CONSUMER_GROUP_DESCRIBE
     answered: bool = True
 
-    def build(self, version: int) -> RequestPayload:
+    def build(self, version: int) -> EncodedPayload:
         """The request in ``version``."""
-        module: Any = request_module(Api.CONSUMER_GROUP_DESCRIBE, version)
-        request: RequestPayload = module.ConsumerGroupDescribeRequest(
-            group_ids=self.groups, include_authorized_operations=False
-        )
-        return request
+        schema = request_schema(Api.CONSUMER_GROUP_DESCRIBE)
+        request = schema.ConsumerGroupDescribeRequest(group_ids=self.groups)
+        return encoded(Api.CONSUMER_GROUP_DESCRIBE, version, request)
 
     def read(self, response: Any) -> Mapping[str, Answer]:
         """The answers by group."""
         found = {
-            str(each.group_id): Answer.of(
+            each.group_id: Answer.of(
                 each,
                 GroupDescription(
-                    str(each.group_id),
+                    each.group_id,
                     "consumer",
-                    str(each.group_state),
+                    each.group_state,
                     "consumer",
-                    str(each.assignor_name),
+                    each.assignor_name,
                     tuple(map(_member, each.members)),
                 ),
             )
@@ -51,12 +48,12 @@ class DescribeConsumerGroupsRequest:
 
 def _member(said: Any) -> GroupMember:
     return GroupMember(
-        str(said.member_id),
+        said.member_id,
         said.instance_id,
-        str(said.client_id),
-        str(said.client_host),
+        said.client_id,
+        said.client_host,
         tuple(
-            TopicPartition(str(each.topic_name), int(number))
+            TopicPartition(each.topic_name, int(number))
             for each in said.assignment.topic_partitions
             for number in each.partitions
         ),

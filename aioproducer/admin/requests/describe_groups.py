@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kio.schema.consumer_protocol_assignment.v0.data import ConsumerProtocolAssignment
-from kio.serial import entity_reader
-from kio.serial.errors import SerialError
-from kio.static.protocol import RequestPayload
-
 from aioproducer.admin.requests.answer import Answer, in_order
 from aioproducer.admin.values import GroupDescription, GroupMember
-from aioproducer.engine.network.apis import Api, request_module
-from aioproducer.engine.network.kio_guards import walk
+from aioproducer.engine.network.frames import EncodedPayload, encoded
+from aioproducer.engine.protocol import Api, data_schema, request_schema
 from aioproducer.errors import ProtocolError
 from aioproducer.model import TopicPartition
 
-_FIRST_WITH_OPERATIONS: Final = 3
 _VERSION_BYTES: Final = 2
 _CONSUMER: Final = "consumer"
 """The type of the protocol between consumers; Kafka Connect has another one."""
@@ -27,6 +22,7 @@ _DEAD: Final = "Dead"
 """The state of a group that does not exist, in versions before 6 (KIP-1043)."""
 
 GROUP_ID_NOT_FOUND: Final = 69
+_ASSIGNMENT: Final = "consumer_protocol_assignment"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +33,15 @@ class DescribeGroupsRequest:
     api: Api = Api.DESCRIBE_GROUPS
     answered: bool = True
 
-    def build(self, version: int) -> RequestPayload:
+    def build(self, version: int) -> EncodedPayload:
         """The request in ``version``."""
-        module: Any = request_module(Api.DESCRIBE_GROUPS, version)
-        options: dict[str, Any] = {}
-        if version >= _FIRST_WITH_OPERATIONS:
-            options["include_authorized_operations"] = False
-        request: RequestPayload = module.DescribeGroupsRequest(groups=self.groups, **options)
-        return request
+        schema = request_schema(Api.DESCRIBE_GROUPS)
+        request = schema.DescribeGroupsRequest(groups=self.groups)
+        return encoded(Api.DESCRIBE_GROUPS, version, request)
 
     def read(self, response: Any) -> Mapping[str, Answer]:
         """The answers by group."""
-        found = {str(each.group_id): _group(each) for each in response.groups}
+        found = {each.group_id: _group(each) for each in response.groups}
         return in_order(self.groups, found)
 
 
@@ -59,11 +52,11 @@ def _group(said: Any) -> Answer:
     return Answer.of(
         said,
         GroupDescription(
-            str(said.group_id),
+            said.group_id,
             "classic",
-            str(said.group_state),
-            str(said.protocol_type),
-            str(said.protocol_data),
+            said.group_state,
+            said.protocol_type,
+            said.protocol_data,
             tuple(_member(each, of_consumers) for each in said.members),
         ),
     )
@@ -71,11 +64,11 @@ def _group(said: Any) -> Answer:
 
 def _member(said: Any, of_consumers: bool) -> GroupMember:
     return GroupMember(
-        str(said.member_id),
-        getattr(said, "group_instance_id", None),
-        str(said.client_id),
-        str(said.client_host),
-        _assigned(bytes(said.member_assignment)) if of_consumers else None,
+        said.member_id,
+        said.group_instance_id,
+        said.client_id,
+        said.client_host,
+        _assigned(said.member_assignment) if of_consumers else None,
     )
 
 
@@ -87,12 +80,11 @@ def _assigned(data: bytes) -> tuple[TopicPartition, ...] | None:
     if not data:
         return ()
     try:
-        walk(ConsumerProtocolAssignment, data, _VERSION_BYTES)
-        found, _ = entity_reader(ConsumerProtocolAssignment)(data, _VERSION_BYTES)
-    except (ProtocolError, SerialError, ValueError, OverflowError):
+        found, _ = data_schema(_ASSIGNMENT).decode(data, _VERSION_BYTES, 0)
+    except (ProtocolError, ValueError, IndexError, struct.error):
         return None
     return tuple(
-        TopicPartition(str(each.topic), int(number))
+        TopicPartition(each.topic, int(number))
         for each in found.assigned_partitions
         for number in each.partitions
     )

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kio.static.protocol import RequestPayload
-
 from aioproducer.admin.requests.answer import Answer
 from aioproducer.admin.values import GroupListing
-from aioproducer.engine.network.apis import Api, request_module
+from aioproducer.engine.network.frames import EncodedPayload, encoded
+from aioproducer.engine.protocol import Api, request_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +18,11 @@ class ListGroupsRequest:
     api: Api = Api.LIST_GROUPS
     answered: bool = True
 
-    def build(self, version: int) -> RequestPayload:
+    def build(self, version: int) -> EncodedPayload:
         """The request in ``version``."""
-        module: Any = request_module(Api.LIST_GROUPS, version)
-        request: RequestPayload = module.ListGroupsRequest()
-        return request
+        schema = request_schema(Api.LIST_GROUPS)
+        request = schema.ListGroupsRequest()
+        return encoded(Api.LIST_GROUPS, version, request)
 
     def read(self, response: Any) -> Answer:
         """The answer. States are known from version 4 on, types from version 5 on."""
@@ -31,10 +30,10 @@ class ListGroupsRequest:
             response,
             tuple(
                 GroupListing(
-                    str(each.group_id),
-                    str(each.protocol_type),
-                    str(getattr(each, "group_state", "")) or None,
-                    str(getattr(each, "group_type", "")) or None,
+                    each.group_id,
+                    each.protocol_type,
+                    each.group_state or None,
+                    each.group_type or None,
                 )
                 for each in response.groups
             ),

@@ -6,13 +6,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from kio.static.protocol import RequestPayload
-
 from aioproducer.engine.client.requester import Requester
-from aioproducer.engine.network.apis import Api
 from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.network.frames import EncodedPayload
 from aioproducer.engine.network.request import Completion, Request
+from aioproducer.engine.protocol import Api
 from aioproducer.errors import NetworkError, ProducerError
 from aioproducer.model import Peer
 
@@ -44,7 +42,7 @@ class AdHocRequest:
         """The request's kind."""
         return self.request.api
 
-    def build(self, version: int) -> RequestPayload | EncodedPayload:
+    def build(self, version: int) -> EncodedPayload:
         """The request in ``version``."""
         return self.request.build(version)
 

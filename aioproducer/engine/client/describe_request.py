@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from kio.static.protocol import RequestPayload
-
-from aioproducer.engine.network.apis import Api, request_module
-from aioproducer.engine.network.frames import read_response
+from aioproducer.engine.network.frames import EncodedPayload, encoded, read_response
 from aioproducer.engine.network.lazy_metadata import LazyMetadataResponse
+from aioproducer.engine.protocol import Api, request_schema
 from aioproducer.errors import ProtocolError
 from aioproducer.foundation.wording import counted
 from aioproducer.model import Node
@@ -74,41 +72,33 @@ class DescribeRequest:
     api: Api = Api.METADATA
     answered: bool = True
 
-    def build(self, version: int) -> RequestPayload:
+    def build(self, version: int) -> EncodedPayload:
         """The request in ``version``."""
-        module: Any = request_module(Api.METADATA, version)
-        named: dict[str, Any] = {} if version < _FIRST_WITH_TOPIC_IDS else {"topic_id": None}
-        options: dict[str, Any] = {}
-        if version >= _FIRST_WITH_OPERATIONS:
-            options["include_topic_authorized_operations"] = self.topics is not None
-        if _FIRST_WITH_OPERATIONS <= version <= _LAST_WITH_CLUSTER_OPERATIONS:
-            options["include_cluster_authorized_operations"] = False
+        schema = request_schema(Api.METADATA)
+        wants = self.topics is not None and version >= _FIRST_WITH_OPERATIONS
         topics = self.topics
-        request: RequestPayload = module.MetadataRequest(
+        request = schema.MetadataRequest(
             topics=None
             if topics is None
-            else tuple(module.MetadataRequestTopic(name=name, **named) for name in topics),
+            else tuple(schema.MetadataRequestTopic(name=name) for name in topics),
             allow_auto_topic_creation=False,
-            **options,
+            include_topic_authorized_operations=wants,
         )
-        return request
+        return encoded(Api.METADATA, version, request)
 
     def read(self, response: LazyMetadataResponse) -> ClusterDescription:
         """The content of the response. Raises :class:`ProtocolError` if it contradicts itself."""
         return read_response(response.whole(), self._read)
 
     def _read(self, said: Any) -> ClusterDescription:
-        topics = {str(each.name): _topic(each) for each in said.topics if each.name is not None}
+        topics = {each.name: _topic(each) for each in said.topics if each.name is not None}
         missing = set(self.topics or ()) - topics.keys()
         if missing:
             raise ProtocolError(f"the response does not mention the topics {sorted(missing)}")
-        brokers = (
-            Node(int(each.node_id), str(each.host), int(each.port), each.rack)
-            for each in said.brokers
-        )
-        controller = int(said.controller_id)
+        brokers = (Node(each.node_id, each.host, each.port, each.rack) for each in said.brokers)
+        controller = said.controller_id
         return ClusterDescription(
-            int(getattr(said, "error_code", 0)),
+            said.error_code,
             said.cluster_id,
             None if controller < 0 else controller,
             {broker.id: broker for broker in brokers},
@@ -117,7 +107,7 @@ class DescribeRequest:
 
 
 def _topic(said: Any) -> TopicDescription:
-    operations: int = getattr(said, "topic_authorized_operations", _UNKNOWN)
+    operations: int = said.topic_authorized_operations
     partitions = sorted((_partition(each) for each in said.partitions), key=lambda each: each[0])
     numbers = {each.partition for each in partitions}
     if len(numbers) < len(partitions) or any(
@@ -128,23 +118,23 @@ def _topic(said: Any) -> TopicDescription:
             f"{len(numbers)} numbers from {min(numbers)} to {max(numbers)}"
         )
     return TopicDescription(
-        str(said.name),
-        getattr(said, "topic_id", None),
-        bool(said.is_internal),
-        int(said.error_code),
+        said.name,
+        said.topic_id,
+        said.is_internal,
+        said.error_code,
         tuple(partitions),
         None if operations == _UNKNOWN else bool(operations >> _WRITE & 1),
     )
 
 
 def _partition(said: Any) -> PartitionDescription:
-    leader = int(said.leader_id)
+    leader = said.leader_id
     return PartitionDescription(
-        int(said.partition_index),
+        said.partition_index,
         None if leader < 0 else leader,
-        int(getattr(said, "leader_epoch", -1)),
+        said.leader_epoch,
         tuple(map(int, said.replica_nodes)),
         tuple(map(int, said.isr_nodes)),
-        tuple(map(int, getattr(said, "offline_replicas", ()))),
-        int(said.error_code),
+        tuple(map(int, said.offline_replicas or ())),
+        said.error_code,
     )

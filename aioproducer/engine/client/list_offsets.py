@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
-from kio.static.protocol import RequestPayload
-
-from aioproducer.engine.network.apis import Api, request_module
+from aioproducer.engine.network.frames import EncodedPayload, encoded
+from aioproducer.engine.protocol import Api, request_schema
 from aioproducer.errors import ProtocolError
 from aioproducer.model import TopicPartition
 
@@ -18,9 +16,6 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 """Kafka's timestamps that mean the first offset, and the end of the partition."""
 
-_FIRST_WITH_EPOCHS: Final = 4
-_FIRST_WITH_TIMEOUT: Final = 10
-_NO_EPOCH: Final = -1
 _CLIENT: Final = -1
 """The replica id of a client."""
 
@@ -59,37 +54,33 @@ class ListOffsetsRequest:
     api: Api = Api.LIST_OFFSETS
     answered: bool = True
 
-    def build(self, version: int) -> RequestPayload:
+    def build(self, version: int) -> EncodedPayload:
         """The request in ``version``."""
-        module: Any = request_module(Api.LIST_OFFSETS, version)
-        epoch = {} if version < _FIRST_WITH_EPOCHS else {"current_leader_epoch": _NO_EPOCH}
+        schema = request_schema(Api.LIST_OFFSETS)
         topics: dict[str, list[Any]] = {}
         for (topic, partition), timestamp in self.partitions.items():
             topics.setdefault(topic, []).append(
-                module.ListOffsetsPartition(partition_index=partition, timestamp=timestamp, **epoch)
+                schema.ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
             )
-        options: dict[str, Any] = {}
-        if version >= _FIRST_WITH_TIMEOUT:
-            options["timeout"] = timedelta(milliseconds=self.timeout_ms)
-        request: RequestPayload = module.ListOffsetsRequest(
+        request = schema.ListOffsetsRequest(
             replica_id=_CLIENT,
             isolation_level=int(self.isolation),
             topics=tuple(
-                module.ListOffsetsTopic(name=topic, partitions=tuple(partitions))
+                schema.ListOffsetsTopic(name=topic, partitions=tuple(partitions))
                 for topic, partitions in topics.items()
             ),
-            **options,
+            timeout_ms=self.timeout_ms,
         )
-        return request
+        return encoded(Api.LIST_OFFSETS, version, request)
 
     def read(self, response: Any) -> Mapping[TopicPartition, FoundOffset]:
         """The content of the response. Raises :class:`ProtocolError` if a partition lacks."""
         found = {
-            TopicPartition(str(topic.name), int(each.partition_index)): FoundOffset(
-                int(each.error_code),
-                int(each.offset),
-                int(each.timestamp),
-                int(getattr(each, "leader_epoch", _NO_EPOCH)),
+            TopicPartition(topic.name, each.partition_index): FoundOffset(
+                each.error_code,
+                each.offset,
+                each.timestamp,
+                each.leader_epoch,
             )
             for topic in response.topics
             for each in topic.partitions

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from operator import attrgetter
+from typing import Any, Final
 
 from aioproducer.engine.cluster.snapshot import NO_EPOCH, PartitionLeader, TopicInfo
 from aioproducer.errors import KafkaError, ProtocolError, error_about, kafka_error
@@ -21,15 +22,6 @@ _MOST_MISSING: Final = 1_000
 """The most partitions that a topic may lack: also those without an entry take memory."""
 
 _NO_LEADER: Final = -1
-
-
-class Piece(NamedTuple):
-    """A broker, a partition, a topic (after its partitions), or at last the response itself."""
-
-    kind: str
-    """The name of Kafka's struct, such as ``MetadataResponseTopic``."""
-    fields: Mapping[str, Any]
-    """The fields that its version has, without its lists of structs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +42,12 @@ class MetadataNews:
 
 
 def read_metadata(
-    pieces: Iterable[Piece], version: int, asked: Container[str], detailed: Collection[str] = ()
+    pieces: Iterable[Any], version: int, asked: Container[str], detailed: Collection[str] = ()
 ) -> Generator[None, None, MetadataNews]:
     """Read the response on the topics ``asked``; each piece is a step.
+
+    A piece is one of Kafka's structs: a broker, a partition, a topic (after its partitions), or at
+    last the response itself.
 
     A partition without a leader keeps its place; a topic is complete or an error. Kafka's -1 for no
     leader ends here. Topics that were not asked for, and brokers without an address, are left out.
@@ -67,31 +62,30 @@ def read_metadata(
     details: dict[str, tuple[PartitionInfo, ...]] = {}
     partitions = _Partitions(epochs, bool(detailed))
     code, cluster_id = 0, None
-    for kind, fields in pieces:
-        match kind:
+    for piece in pieces:
+        match type(piece).__name__:
             case "MetadataResponseBroker":
-                if fields["host"]:
-                    node = _node(fields)
+                if piece.host:
+                    node = _node(piece)
                     brokers[node.id] = node
             case "MetadataResponsePartition":
-                partitions.add(fields)
+                partitions.add(piece)
             case "MetadataResponseTopic":
                 name, done, partitions = (
-                    fields["name"],
+                    piece.name,
                     partitions,
                     _Partitions(epochs, bool(detailed)),
                 )
-                if name in asked and fields["error_code"]:
-                    errors[name] = _error(name, fields["error_code"])
+                if name in asked and piece.error_code:
+                    errors[name] = _error(name, piece.error_code)
                 elif name in asked and done.leaders:
-                    topics[name] = TopicInfo(name, fields.get("topic_id"), done.leaders_of(name))
+                    topics[name] = TopicInfo(name, piece.topic_id, done.leaders_of(name))
                     if done.stale:
                         stale.add(name)
                     if name in detailed:
-                        details[name] = _details(name, done.fields, brokers)
+                        details[name] = _details(name, done.told, brokers)
             case "MetadataResponse":
-                code = fields.get("error_code", 0)
-                cluster_id = fields.get("cluster_id")
+                code, cluster_id = piece.error_code, piece.cluster_id
         yield
     if code:
         return MetadataNews({}, error_code=code)
@@ -101,30 +95,30 @@ def read_metadata(
 class _Partitions:
     """The partitions of one topic, which come before its name."""
 
-    __slots__ = ("_detailed", "_epochs", "_wrong", "fields", "leaders", "stale")
+    __slots__ = ("_detailed", "_epochs", "_wrong", "leaders", "stale", "told")
 
     def __init__(self, epochs: bool, detailed: bool) -> None:
         self.leaders: list[PartitionLeader] = []
-        self.fields: list[Mapping[str, Any]] = []
+        self.told: list[Any] = []
         """Empty unless ``detailed``."""
         self.stale = False
         self._epochs = epochs
         self._detailed = detailed
         self._wrong: PartitionLeader | None = None
 
-    def add(self, fields: Mapping[str, Any]) -> None:
+    def add(self, said: Any) -> None:
         """Add a partition of the next topic."""
-        leader = fields["leader_id"]
-        epoch = fields["leader_epoch"] if self._epochs else NO_EPOCH
-        found = PartitionLeader(fields["partition_index"], leader, epoch)
+        leader = said.leader_id
+        epoch = said.leader_epoch if self._epochs else NO_EPOCH
+        found = PartitionLeader(said.partition_index, leader, epoch)
         if leader < _NO_LEADER or epoch < NO_EPOCH:
             self._wrong = found
         elif leader == _NO_LEADER:
             found = found._replace(leader=None)
         self.leaders.append(found)
         if self._detailed:
-            self.fields.append(fields)
-        self.stale = self.stale or _is_stale(fields)
+            self.told.append(said)
+        self.stale = self.stale or _is_stale(said.error_code)
 
     def leaders_of(self, topic: str) -> tuple[PartitionLeader, ...]:
         """The leaders by partition. Raises :class:`ProtocolError` for impossible numbers."""
@@ -146,23 +140,22 @@ class _Partitions:
         return tuple(found.get(index) or PartitionLeader(index, None) for index in range(count))
 
 
-def _node(fields: Mapping[str, Any]) -> Node:
-    if fields["node_id"] < 0:
-        raise ProtocolError(f"a broker with id {fields['node_id']}")
-    return Node(fields["node_id"], fields["host"], fields["port"], fields["rack"])
+def _node(said: Any) -> Node:
+    if said.node_id < 0:
+        raise ProtocolError(f"a broker with id {said.node_id}")
+    return Node(said.node_id, said.host, said.port, said.rack)
 
 
 def _error(topic: str, code: int) -> KafkaError:
     return error_about(f"topic {topic!r}", code)
 
 
-def _is_stale(fields: Mapping[str, Any]) -> bool:
-    code = fields["error_code"]
+def _is_stale(code: int) -> bool:
     return bool(code) and kafka_error(code, "").refresh_metadata
 
 
 def _details(
-    topic: str, partitions: list[Mapping[str, Any]], brokers: Mapping[int, Node]
+    topic: str, partitions: list[Any], brokers: Mapping[int, Node]
 ) -> tuple[PartitionInfo, ...]:
     def nodes(numbers: Collection[int]) -> tuple[Node, ...]:
         if min(numbers, default=0) < 0:
@@ -172,11 +165,11 @@ def _details(
     return tuple(
         PartitionInfo(
             topic,
-            fields["partition_index"],
-            brokers.get(fields["leader_id"]),
-            nodes(fields["replica_nodes"]),
-            nodes(fields["isr_nodes"]),
-            nodes(fields.get("offline_replicas", ())),
+            said.partition_index,
+            brokers.get(said.leader_id),
+            nodes(said.replica_nodes),
+            nodes(said.isr_nodes),
+            nodes(said.offline_replicas or ()),
         )
-        for fields in sorted(partitions, key=lambda each: int(each["partition_index"]))
+        for said in sorted(partitions, key=attrgetter("partition_index"))
     )

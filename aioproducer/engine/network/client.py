@@ -11,10 +11,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from kio.static.protocol import ResponsePayload
-
 from aioproducer.engine.metrics import ProducerMetrics
-from aioproducer.engine.network.apis import NO_FEATURES, Api, Features
 from aioproducer.engine.network.connection import (
     Connection,
     ConnectionEvents,
@@ -35,6 +32,8 @@ from aioproducer.engine.network.lazy_metadata import LazyMetadataResponse
 from aioproducer.engine.network.request import Completion, Request
 from aioproducer.engine.network.throttling import throttle_seconds
 from aioproducer.engine.network.timeouts import ConnectionTimeouts
+from aioproducer.engine.network.versions import NO_FEATURES, Features
+from aioproducer.engine.protocol import Api
 from aioproducer.errors import BrokerConnectionError, ProducerError
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.runtime.running_clock import RunningClock
@@ -368,7 +367,7 @@ class NetworkClient:
         now: float,
     ) -> None:
         pause: float | None
-        if isinstance(response, tuple):
+        if type(response) is tuple:  # a usual one; a message has a class of its own
             request.result, pause = response
         else:
             request.result, pause = _read(request.request, response)
@@ -427,9 +426,7 @@ class NetworkClient:
         self.wake()
 
 
-def _read(
-    request: Request, response: ResponsePayload | LazyMetadataResponse
-) -> tuple[Any, float | None]:
+def _read(request: Request, response: Any) -> tuple[Any, float | None]:
     """The value of a response, and the pause that the broker asks for; None: it can't ask."""
     if isinstance(response, LazyMetadataResponse):
         result = request.read(response)  # a generator: the refresher reads it in steps

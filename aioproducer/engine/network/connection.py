@@ -14,19 +14,18 @@ from functools import partial
 from random import Random
 from typing import Any, NamedTuple, NoReturn, TypeAlias, cast
 
-from kio.static.protocol import RequestPayload, ResponsePayload
-
 from aioproducer.auth.mechanism import Mechanism
 from aioproducer.engine.network import frames
-from aioproducer.engine.network.apis import Api, BrokerVersions
 from aioproducer.engine.network.connection_end import explain_end
 from aioproducer.engine.network.forked_sockets import leave_to_parent
-from aioproducer.engine.network.frames import EncodedPayload, UsualResponse
+from aioproducer.engine.network.frames import EncodedPayload
 from aioproducer.engine.network.handshake import ApiVersionsHandshake, api_versions_request
 from aioproducer.engine.network.in_flight import InFlightRequest, InFlightRequests
 from aioproducer.engine.network.lazy_metadata import LazyMetadataResponse
 from aioproducer.engine.network.round_trip import RoundTrip
 from aioproducer.engine.network.transport import SocketSettings, open_transport
+from aioproducer.engine.network.versions import BrokerVersions
+from aioproducer.engine.protocol import Api
 from aioproducer.errors import (
     AuthenticationError,
     BrokerConnectionError,
@@ -39,7 +38,7 @@ from aioproducer.foundation.wording import duration
 from aioproducer.model import Peer
 
 Answer: TypeAlias = asyncio.Future[tuple[InFlightRequest, bytes]]
-Response: TypeAlias = ResponsePayload | LazyMetadataResponse | UsualResponse
+Response: TypeAlias = Any
 
 
 class ConnectionEvents(NamedTuple):
@@ -141,7 +140,7 @@ class Connection:
 
     def send(
         self,
-        payload: RequestPayload | EncodedPayload,
+        payload: EncodedPayload,
         request: Any,
         now: float,
         *,
@@ -158,9 +157,7 @@ class Connection:
         transport = self._stream.transport
         self.last_used = now + self._clock.lost
         number = self._correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
-        if type(payload) is not EncodedPayload:
-            payload = EncodedPayload(type(payload), (frames.encode(payload),))
-        form = frames.request_form(payload.kind, self._settings.client_id)
+        form = frames.request_form(payload.api, payload.version, self._settings.client_id)
         pieces, size = frames.encode_request(payload.parts, number, form)
         deadline, read_usual = now + timeout, payload.read_usual
         self.in_flight.append(
@@ -298,7 +295,7 @@ class Connection:
         handshake = ApiVersionsHandshake()
         while (version := handshake.next_version) is not None:
             request, body = await self._answer_to(self._ask_versions(version))
-            handshake.receive(request.form.response, body)
+            handshake.receive(request.form.version, body)
         self.versions = handshake.versions
 
     async def _log_in(self) -> float | None:
@@ -324,9 +321,9 @@ class Connection:
         self._events.renewed(self)
         return renewal
 
-    async def _send_and_receive(self, payload: RequestPayload) -> ResponsePayload:
+    async def _send_and_receive(self, payload: EncodedPayload) -> Any:
         request, body = await self._answer_to(self._put(payload))
-        return frames.decode_response(request.form.response, body).response
+        return frames.decode_response(request.form.api, request.form.version, body).response
 
     async def _answer_to(self, answer: Answer) -> tuple[InFlightRequest, bytes]:
         """Wait for the response to a request of the connection's own."""
@@ -342,7 +339,7 @@ class Connection:
         request = api_versions_request(version, self._settings.software_version)
         return self._put(request)
 
-    def _put(self, payload: RequestPayload) -> Answer:
+    def _put(self, payload: EncodedPayload) -> Answer:
         answer: Answer = asyncio.get_running_loop().create_future()
         self._answers.append(answer)
         used = self.last_used
@@ -380,11 +377,12 @@ class Connection:
 
     def _decoded(self, request: InFlightRequest, body: bytes) -> tuple[Response, int]:
         """The response, and the number of bytes behind it."""
-        kind = request.form.response
-        if int(kind.__api_key__) != Api.METADATA:
-            return frames.decode_response(kind, body)
+        api, version = request.form.api, request.form.version
+        if api is not Api.METADATA:
+            return frames.decode_response(api, version, body)
         left_over = partial(self._report_left_over, request)
-        return LazyMetadataResponse(kind, body, on_refusal=self._refuse, on_left_over=left_over), 0
+        lazy = LazyMetadataResponse(version, body, on_refusal=self._refuse, on_left_over=left_over)
+        return lazy, 0
 
     def _report_left_over(self, request: InFlightRequest) -> None:
         self._events.anomaly(self, f"{request.form.label} responses end with unknown bytes")

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final, NamedTuple
 
-from aioproducer.engine.network.apis import Api
 from aioproducer.engine.network.connection import Connection, ConnectionSettings, ConnectionState
 from aioproducer.engine.network.connection_view import ConnectionView
+from aioproducer.engine.protocol import Api
 from aioproducer.errors import (
     AuthenticationError,
     BrokerConnectionError,

@@ -6,25 +6,15 @@ On the wire every message is a 4-byte length, a header and a payload. Whatever d
 
 from __future__ import annotations
 
-import io
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, final
 
-from kio.serial import entity_reader, entity_writer
-from kio.serial.readers import Reader
-from kio.static.primitive import i32
-from kio.static.protocol import RequestPayload, ResponsePayload
-
-from aioproducer.engine.network.apis import Api, response_type
-from aioproducer.engine.network.kio_guards import (
-    walk,
-    walk_header,
-    with_numbers,
-    without_unknown_fields,
-)
+from aioproducer.engine.protocol import Api, request_schema, response_schema
+from aioproducer.engine.protocol.decoder import skip_tags
+from aioproducer.engine.protocol.encoder import text
 from aioproducer.engine.records.record_batch import Buffer
 from aioproducer.errors import ProtocolError
 
@@ -36,9 +26,7 @@ _MOST_SUBSCRIPTION_BYTES: Final = 1024 * 1024
 """The longest response with a telemetry subscription. A longer one would list more metrics than any
 client has, and the event loop would wait for its decoder."""
 
-_CORRELATION_ID_OFFSET: Final = 4
 _CORRELATION_ID_BYTES: Final = 4
-_HEAD_BYTES: Final = _CORRELATION_ID_OFFSET + _CORRELATION_ID_BYTES
 _START: Final = struct.Struct(">i4si")
 """The length of a request, its API key and version, its correlation id."""
 _TLS_ALERT: Final = 0x15
@@ -59,51 +47,43 @@ and the seconds of the pause that the broker asks for."""
 @final
 @dataclass(slots=True)
 class EncodedPayload:
-    """A request that is encoded already, in parts that are one after another on the wire."""
+    """A request in one version, in parts that are one after another on the wire."""
 
-    kind: type[RequestPayload]
+    api: Api
+    version: int
     parts: Sequence[Buffer]
     read_usual: Callable[[bytes], UsualResponse | None] | None = None
     """Reads the usual response, header included; None for one that is not as usual. Pure."""
 
 
-def encode(entity: Any) -> bytes:
-    """An entity of kio's as it is on the wire."""
-    wire = io.BytesIO()
-    entity_writer(type(entity))(wire, entity)
-    return wire.getvalue()
+def encoded(api: Api, version: int, request: Any) -> EncodedPayload:
+    """The payload of a request, a message of :func:`request_schema`."""
+    return EncodedPayload(api, version, (request_schema(api).encode(request, version),))
 
 
 class RequestForm(NamedTuple):
-    """The part that is the same in all requests of one kind and version by one client."""
+    """The part that is the same in all requests of one API and version by one client."""
 
+    api: Api
+    version: int
     head: bytes
     """The header before the correlation id."""
     tail: bytes
     """The header after it."""
     size: int
     """Bytes of the header."""
-    response: type[ResponsePayload]
     label: str
     """Its name in messages, such as ``PRODUCE v13``."""
 
 
 @lru_cache(maxsize=256)
-def request_form(kind: Any, client_id: str) -> RequestForm:
-    """The form of the requests of ``kind``, kio's class of the payload."""
-    header = encode(
-        kind.__header_schema__(
-            request_api_key=kind.__api_key__,
-            request_api_version=kind.__version__,
-            correlation_id=i32(0),
-            client_id=client_id,
-        )
-    )
-    api, version = Api(int(kind.__api_key__)), int(kind.__version__)
-    tail = header[_HEAD_BYTES:]
-    response = response_type(api, version)
-    label = f"{api.name} v{version}"
-    return RequestForm(header[:_CORRELATION_ID_OFFSET], tail, len(header), response, label)
+def request_form(api: Api, version: int, client_id: str) -> RequestForm:
+    """The form of the requests. Source: Kafka's ``RequestHeader``, whose text is never compact."""
+    head = struct.pack(">hh", api, version)
+    tags = b"\0" if request_schema(api).flexible(version) else b""
+    tail = text(client_id, flexible=False) + tags
+    size = len(head) + _CORRELATION_ID_BYTES + len(tail)
+    return RequestForm(api, version, head, tail, size, f"{api.name} v{version}")
 
 
 def encode_request(
@@ -220,54 +200,48 @@ def response_length(prefix: bytes) -> int:
 class Decoded(NamedTuple):
     """A response, and how many bytes came behind it that mean nothing here."""
 
-    response: ResponsePayload
+    response: Any
     left_over: int
 
 
-def decode_response(kind: type[ResponsePayload], body: bytes) -> Decoded:
+def decode_response(api: Api, version: int, body: bytes) -> Decoded:
     """The response in ``body``, which begins with its header. Raises :class:`ProtocolError`.
 
-    An error code that kio does not know stays a number, and so do the times of a response that has
-    one out of a ``timedelta``'s range. Tagged fields that kio does not know are
-    skipped (KIP-482), and so is what stands behind the response, as every other client does:
-    librdkafka's mock cluster ends Metadata from version 9 on with a stray byte.
+    Error codes are numbers. Tagged fields that are not known are skipped (KIP-482), and so is what
+    stands behind the response, as every other client does: librdkafka's mock cluster ends Metadata
+    from version 9 on with a stray byte.
     """
-    if len(body) > _MOST_SUBSCRIPTION_BYTES:
-        _refuse_subscription(kind, body)
-    try:
-        used = walk_header(kind.__header_schema__, body)
-        edits = walk(kind, body, used)
-        if edits:
-            body = without_unknown_fields(body, edits)
-        response, length = _decode(kind, body, used)
-    except Exception as error:
-        raise ProtocolError(
-            f"a {kind.__name__} (version {kind.__version__}) of {len(body)} bytes can't be "
-            f"understood: {type(error).__name__}: {error}"
-        ) from error
-    return Decoded(response, len(body) - used - length)
-
-
-def _refuse_subscription(kind: type[ResponsePayload], body: bytes) -> None:
-    if int(kind.__api_key__) == Api.GET_TELEMETRY_SUBSCRIPTIONS:
+    if len(body) > _MOST_SUBSCRIPTION_BYTES and api is Api.GET_TELEMETRY_SUBSCRIPTIONS:
         raise ProtocolError(f"a telemetry subscription of {len(body)} bytes is refused")
+    schema = response_schema(api)
+    try:
+        response, end = schema.decode(body, response_start(api, version, body), version)
+    except Exception as error:
+        raise undecodable(api, version, body, error) from error
+    if end > len(body):
+        raise undecodable(api, version, body, EOFError(f"its last field ends at byte {end}"))
+    return Decoded(response, len(body) - end)
 
 
-def _decode(kind: type[ResponsePayload], body: bytes, used: int) -> tuple[Any, int]:
-    try:
-        return _reader(kind)(body, used)
-    except (ValueError, OverflowError):
-        pass
-    try:
-        return entity_reader(with_numbers(kind))(body, used)
-    except (ValueError, OverflowError):
-        return entity_reader(with_numbers(kind, times=True))(body, used)
+def response_start(api: Api, version: int, body: bytes) -> int:
+    """The offset behind the header. An ApiVersions response never has tags there (KIP-511)."""
+    if api is Api.API_VERSIONS or not response_schema(api).flexible(version):
+        return _CORRELATION_ID_BYTES
+    return skip_tags(body, _CORRELATION_ID_BYTES)
+
+
+def undecodable(api: Api, version: int, body: bytes, error: Exception) -> ProtocolError:
+    """The error for a response that is no such message."""
+    return ProtocolError(
+        f"a {response_schema(api).name} (version {version}) of {len(body)} bytes can't be "
+        f"understood: {type(error).__name__}: {error}"
+    )
 
 
 _T = TypeVar("_T")
 
 
-def read_response(response: ResponsePayload, read: Callable[[Any], _T]) -> _T:
+def read_response(response: Any, read: Callable[[Any], _T]) -> _T:
     """The value that ``read`` makes of a response. Whatever it raises is a :class:`ProtocolError`.
 
     It reads the response to its end before anybody acts on it, so an answer that is wrong in some
@@ -278,12 +252,6 @@ def read_response(response: ResponsePayload, read: Callable[[Any], _T]) -> _T:
     except ProtocolError:
         raise
     except Exception as error:
-        kind = type(response)
         raise ProtocolError(
-            f"a {kind.__name__} (version {kind.__version__}) has impossible values: {error}"
+            f"a {type(response).__name__} has impossible values: {error}"
         ) from error
-
-
-@cache
-def _reader(kind: type[ResponsePayload]) -> Reader[ResponsePayload]:
-    return entity_reader(kind)

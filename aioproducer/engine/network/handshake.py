@@ -8,21 +8,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kio.static.protocol import RequestPayload, ResponsePayload
-
 from aioproducer.engine.network import frames
-from aioproducer.engine.network.apis import (
-    SUPPORTED,
-    Api,
-    BrokerVersions,
-    Features,
-    request_module,
-    response_type,
-)
+from aioproducer.engine.network.frames import EncodedPayload
+from aioproducer.engine.network.versions import BrokerVersions, Features
+from aioproducer.engine.protocol import SUPPORTED, Api, request_schema
 from aioproducer.errors import Disposition, ProtocolError, explain, kafka_error
 
 _CORRELATION_ID_BYTES: Final = 4
 _ERROR_CODE_BYTES: Final = 2
+_FIRST_WITH_SOFTWARE: Final = 3
 
 
 class ApiVersionsHandshake:
@@ -32,8 +26,8 @@ class ApiVersionsHandshake:
         self.next_version: int | None = SUPPORTED[Api.API_VERSIONS][1]
         self.versions = BrokerVersions(())
 
-    def receive(self, kind: type[ResponsePayload], body: bytes) -> None:
-        """Take the answer in ``body``. Raises :class:`ProtocolError`."""
+    def receive(self, version: int, body: bytes) -> None:
+        """Take the answer to a request in ``version``. Raises :class:`ProtocolError`."""
         asked = self.next_version
         self.next_version = None
         first = body[_CORRELATION_ID_BYTES : _CORRELATION_ID_BYTES + _ERROR_CODE_BYTES]
@@ -41,12 +35,12 @@ class ApiVersionsHandshake:
         if asked and kafka_error(code, "").disposition is Disposition.UNSUPPORTED:
             self.next_version = self._fallback(asked, body)
             return
-        response = frames.decode_response(kind, body).response
+        response = frames.decode_response(Api.API_VERSIONS, version, body).response
         self.versions = frames.read_response(response, _accepted)
 
     def _fallback(self, asked: int, body: bytes) -> int:
         try:
-            response = frames.decode_response(response_type(Api.API_VERSIONS, 0), body).response
+            response = frames.decode_response(Api.API_VERSIONS, 0, body).response
             versions = frames.read_response(response, _versions)
         except ProtocolError:
             return 0
@@ -54,23 +48,23 @@ class ApiVersionsHandshake:
         return max(0, min(highest, asked - 1)) if highest is not None else 0
 
 
-def api_versions_request(version: int, software_version: str) -> RequestPayload:
+def api_versions_request(version: int, software_version: str) -> EncodedPayload:
     """The request in ``version``, which names this client since version 3."""
     named = {
         "client_software_name": "aioproducer",
         "client_software_version": software_version,
     }
-    module = request_module(Api.API_VERSIONS, version)
-    request: RequestPayload = module.ApiVersionsRequest(**named if version >= 3 else {})
-    return request
+    schema = request_schema(Api.API_VERSIONS)
+    request = schema.ApiVersionsRequest(**named if version >= _FIRST_WITH_SOFTWARE else {})
+    return frames.encoded(Api.API_VERSIONS, version, request)
 
 
 def _accepted(response: Any) -> BrokerVersions:
     """The versions of a broker that can be talked to."""
     if response.error_code:
-        raise ProtocolError(
-            f"answered an ApiVersions request with {explain(int(response.error_code))}"
-        )
+        raise ProtocolError(f"answered an ApiVersions request with {explain(response.error_code)}")
+    if not response.api_keys:
+        raise ProtocolError("an ApiVersions response names no versions")
     versions = _versions(response)
     for api in SUPPORTED.keys() - {Api.API_VERSIONS}:  # that one has been spoken already
         versions.check(api)
@@ -78,14 +72,8 @@ def _accepted(response: Any) -> BrokerVersions:
 
 
 def _versions(response: Any) -> BrokerVersions:
-    levels = {
-        str(each.name): int(each.max_version_level)
-        for each in getattr(response, "finalized_features", None) or ()
-    }
+    levels = {each.name: each.max_version_level for each in response.finalized_features or ()}
     return BrokerVersions(
-        (
-            (int(each.api_key), int(each.min_version), int(each.max_version))
-            for each in response.api_keys
-        ),
-        Features(int(getattr(response, "finalized_features_epoch", -1)), levels),
+        ((each.api_key, each.min_version, each.max_version) for each in response.api_keys),
+        Features(response.finalized_features_epoch, levels),
     )

@@ -10,13 +10,12 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any, Final, TypeAlias
 
-from kio.static.protocol import RequestPayload
-
 from aioproducer.auth.mechanism import Exchange, Mechanism
 from aioproducer.auth.peer_text import masked
 from aioproducer.config.secret import Secret
-from aioproducer.engine.network.apis import Api, BrokerVersions, request_module
-from aioproducer.engine.network.frames import read_response
+from aioproducer.engine.network.frames import EncodedPayload, encoded, read_response
+from aioproducer.engine.network.versions import BrokerVersions
+from aioproducer.engine.protocol import Api, request_schema
 from aioproducer.errors import (
     AuthenticationError,
     BrokerConnectionError,
@@ -27,7 +26,7 @@ from aioproducer.errors import (
 )
 from aioproducer.foundation.runtime.threads import ThreadForEach
 
-SendAndReceive: TypeAlias = Callable[[RequestPayload], Awaitable[Any]]
+SendAndReceive: TypeAlias = Callable[[EncodedPayload], Awaitable[Any]]
 """Sends a request on the connection, and returns the response."""
 
 MAX_ROUNDS: Final = 20
@@ -64,9 +63,9 @@ async def log_in(
         AuthenticationError: the broker refuses, or can't be trusted.
         NetworkError: no token is available at present.
     """
-    module = request_module(Api.SASL_HANDSHAKE, versions[Api.SASL_HANDSHAKE])
-    request = module.SaslHandshakeRequest(mechanism=mechanism.name)
-    answer = await send_and_receive(request)
+    request = request_schema(Api.SASL_HANDSHAKE).SaslHandshakeRequest(mechanism=mechanism.name)
+    version = versions[Api.SASL_HANDSHAKE]
+    answer = await send_and_receive(encoded(Api.SASL_HANDSHAKE, version, request))
     code, offered = read_response(answer, _read_offer)
     if code:
         raise _refused(mechanism, code, _OFFERS.format(offered) if offered else _NO_LOGIN)
@@ -95,11 +94,12 @@ async def _authenticate(
     versions: BrokerVersions,
     send_and_receive: SendAndReceive,
 ) -> float | None:
-    module = request_module(Api.SASL_AUTHENTICATE, versions[Api.SASL_AUTHENTICATE])
+    schema = request_schema(Api.SASL_AUTHENTICATE)
+    version = versions[Api.SASL_AUTHENTICATE]
     response = await _step(mechanism, exchange, b"")
     for _ in range(MAX_ROUNDS):
-        request = module.SaslAuthenticateRequest(auth_bytes=response)
-        answer = await send_and_receive(request)
+        request = schema.SaslAuthenticateRequest(auth_bytes=response)
+        answer = await send_and_receive(encoded(Api.SASL_AUTHENTICATE, version, request))
         code, message, challenge, lifetime = read_response(answer, _read_step)
         if code:
             reasons = ": ".join(str(each) for each in (message, exchange.refusal) if each)
@@ -133,20 +133,18 @@ def _broken(mechanism: Mechanism, error: Exception) -> AuthenticationError:
 
 def _read_offer(answer: Any) -> tuple[int, str]:
     """The error code, and the mechanisms of the listener."""
-    return int(answer.error_code), ", ".join(map(str, answer.mechanisms))
+    return answer.error_code, ", ".join(answer.mechanisms)
 
 
 def _read_step(answer: Any) -> tuple[int, str | None, bytes, float | None]:
     """The error code and message, the challenge, and the seconds that the session lasts."""
-    challenge = bytes(answer.auth_bytes)
-    return int(answer.error_code), answer.error_message, challenge, session_lifetime(answer)
+    code, message, challenge, milliseconds = answer
+    return code, message, challenge, session_lifetime(milliseconds)
 
 
-def session_lifetime(answer: Any) -> float | None:
+def session_lifetime(milliseconds: int) -> float | None:
     """Seconds that a SaslAuthenticate response gives the session; None: it does not end."""
-    lifetime = getattr(answer, "session_lifetime", None) or 0
-    seconds = lifetime / 1000 if isinstance(lifetime, int) else lifetime.total_seconds()
-    return min(seconds, LONGEST_SESSION) if seconds > 0 else None
+    return min(milliseconds / 1000, LONGEST_SESSION) if milliseconds > 0 else None
 
 
 def renewed_after(session: float, random: Random) -> float:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from kio.static.protocol import RequestPayload
-
-from aioproducer.engine.network.apis import Api
 from aioproducer.engine.network.frames import EncodedPayload
+from aioproducer.engine.protocol import Api
 from aioproducer.errors import ProducerError
 from aioproducer.model import NodeId
 
@@ -24,7 +22,7 @@ class Request(Protocol):
     def answered(self) -> bool:
         """True if the broker responds; else (``acks=0``) the request is complete once written."""
 
-    def build(self, version: int) -> RequestPayload | EncodedPayload:
+    def build(self, version: int) -> EncodedPayload:
         """The request in ``version``. Raises :class:`ProducerError` if ``version`` lacks it."""
 
     def read(self, response: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any, Final
 
 MAX_THROTTLE: Final = 11.0
@@ -17,7 +16,7 @@ request waits, and ``request_timeout_ms`` bounds that.
 
 def throttle_seconds(response: Any) -> float | None:
     """The pause that a response asks for, within bounds; None: its version has no such field."""
-    throttle_time: timedelta | None = getattr(response, "throttle_time", None)
-    if not throttle_time:
-        return None if throttle_time is None else 0.0
-    return min(max(throttle_time.total_seconds(), 0.0), MAX_THROTTLE)
+    milliseconds: int | None = getattr(response, "throttle_time_ms", None)
+    if not milliseconds:
+        return None if milliseconds is None else 0.0
+    return min(max(milliseconds / 1000, 0.0), MAX_THROTTLE)

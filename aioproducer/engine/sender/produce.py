@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import datetime
-import io
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
-from kio.serial.writers import (
-    write_compact_array_length,
-    write_empty_tagged_fields,
-    write_legacy_array_length,
-)
-from kio.static.primitive import i32
-
 from aioproducer.engine.accumulator import ProducerBatch
-from aioproducer.engine.network.apis import Api, request_module
-from aioproducer.engine.network.frames import EncodedPayload, UsualResponse, encode
+from aioproducer.engine.network.frames import EncodedPayload, UsualResponse
+from aioproducer.engine.protocol import Api, request_schema
+from aioproducer.engine.protocol.encoder import length, text
 from aioproducer.engine.records.record_batch import Buffer
 from aioproducer.engine.sender.produce_response import (
     FIRST_VERSION_WITH_TOPIC_IDS,
@@ -89,7 +81,7 @@ class ProduceRequest:
         parts = (before, array_length(template.flexible, len(data)), data, template.end)
         usual = template.flexible and self.answered
         read_usual = partial(read_usual_response, answer_begins) if usual else None
-        return EncodedPayload(template.kind, parts, read_usual)
+        return EncodedPayload(Api.PRODUCE, template.version, parts, read_usual)
 
     def _build_several(self, template: _Template) -> EncodedPayload:
         flexible, tags = template.flexible, template.tags
@@ -114,7 +106,8 @@ class ProduceRequest:
                 tags,
             )
         parts.append(tags)
-        return EncodedPayload(template.kind, parts, self._reader_of_several(template))
+        usual = self._reader_of_several(template)
+        return EncodedPayload(Api.PRODUCE, template.version, parts, usual)
 
     def _reader_of_several(
         self, template: _Template
@@ -136,24 +129,21 @@ class ProduceRequest:
 class _Template:
     """The parts of requests that are the same in all requests of a producer in one version."""
 
-    __slots__ = ("end", "flexible", "has_ids", "head", "kind", "places", "tags", "version")
+    __slots__ = ("end", "flexible", "has_ids", "head", "places", "tags", "version")
 
     def __init__(
         self, version: int, transactional_id: str | None, acks: int, timeout_ms: int
     ) -> None:
-        module = request_module(Api.PRODUCE, version)
+        schema = request_schema(Api.PRODUCE)
         self.version = version
-        self.kind: Any = module.ProduceRequest
-        self.flexible: bool = self.kind.__flexible__
+        self.flexible = schema.flexible(version)
         self.has_ids = version >= FIRST_VERSION_WITH_TOPIC_IDS
-        self.tags = _no_tags(self.flexible)
+        self.tags = b"\0" if self.flexible else b""
         """The empty tagged fields at the end of a struct."""
         self.end = self.tags * 3
         """The end of a request with one batch: of its partition, its topic and itself."""
-        timeout = datetime.timedelta(milliseconds=timeout_ms)
-        self.head = _head(
-            self.kind(transactional_id=transactional_id, acks=acks, timeout=timeout, topic_data=())
-        )
+        request = schema.ProduceRequest(transactional_id, acks, timeout_ms)
+        self.head = _head(request, version)
         """The request up to the number of its topics."""
         self.places: dict[TopicPartition, tuple[UUID | None, bytes, bytes]] = {}
         """By partition: the id of its topic, a request with one batch for it up to the length of
@@ -176,52 +166,27 @@ class _Template:
     def topic_head(self, topic: str, topic_id: UUID | None) -> bytes:
         """The id or the name of a topic: no field is before it in any version."""
         if not self.has_ids:
-            return text(self.flexible, topic)
+            return text(topic, self.flexible)
         assert topic_id is not None, f"a request of version {self.version} names topics by ids"
         return topic_id.bytes
 
 
-# kio's encoder is slow, so it encodes each constant part once. The variable part is last in its
-# struct, with its length in front.
+# Each constant part is encoded once. The variable part is last in its struct.
 
 
 _template = lru_cache(maxsize=64)(_Template)
+array_length = lru_cache(maxsize=4096)(length)
 
 
 @lru_cache(maxsize=4096)
 def _partition_head(version: int, partition: int) -> bytes:
-    module = request_module(Api.PRODUCE, version)
-    return _head(module.PartitionProduceData(index=partition, records=b""))
+    partition_data = request_schema(Api.PRODUCE).PartitionProduceData(partition)
+    return _head(partition_data, version)
 
 
-def _head(entity: Any) -> bytes:
-    """``entity``, whose last field is empty, up to the length of that field."""
-    flexible = entity.__flexible__
-    return encode(entity).removesuffix(array_length(flexible, 0) + _no_tags(flexible))
-
-
-@lru_cache(maxsize=4096)
-def array_length(flexible: bool, length: int) -> bytes:
-    """The length in front of an array or of bytes."""
-    wire = io.BytesIO()
-    if flexible:
-        write_compact_array_length(wire, length)
-    else:
-        write_legacy_array_length(wire, i32(length))
-    return wire.getvalue()
-
-
-def text(flexible: bool, value: str) -> bytes:
-    """A string that is not null, with its length in front."""
-    encoded = value.encode()
-    length = len(encoded)
-    return (array_length(True, length) if flexible else length.to_bytes(2, "big")) + encoded
-
-
-@cache
-def _no_tags(flexible: bool) -> bytes:
-    """The empty tagged fields at the end of a struct."""
-    wire = io.BytesIO()
-    if flexible:
-        write_empty_tagged_fields(wire)
-    return wire.getvalue()
+def _head(struct: Any, version: int) -> bytes:
+    """``struct``, whose last field is empty, up to the length of that field."""
+    schema = request_schema(Api.PRODUCE)
+    flexible = schema.flexible(version)
+    empty = array_length(flexible, 0) + (b"\0" if flexible else b"")
+    return schema.encode(struct, version).removesuffix(empty)

@@ -7,7 +7,6 @@ field, a long pause, a length or a value that can't be.
 
 from __future__ import annotations
 
-import datetime
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -80,16 +79,16 @@ def read_produce_response(
     batches: Mapping[TopicPartition, ProducerBatch],
     topic_ids: Mapping[str, UUID | None],
 ) -> ProduceResults:
-    """The results in ``response``, kio's ``ProduceResponse`` of any version from 7.
+    """The results in ``response``, a ``ProduceResponse`` of any version from 7.
 
     A partition that the response leaves out has no result: the outcome of its batch is unknown. A
     partition that was not in the request, or occurs twice, invalidates the whole response.
     """
     names = {topic_id: name for name, topic_id in topic_ids.items() if topic_id}
-    by_id = response.__version__ >= FIRST_VERSION_WITH_TOPIC_IDS
     open_batches = dict(batches)
     results: dict[ProducerBatch, PartitionResult] = {}
     for topic in response.responses:
+        by_id = topic.topic_id is not None
         name = names.get(topic.topic_id) if by_id else topic.name
         for each in topic.partition_responses:
             batch = open_batches.pop((name, each.index), None)  # type: ignore[call-overload]
@@ -101,8 +100,8 @@ def read_produce_response(
                 )
             results[batch] = _result(each)
     nodes = {
-        int(node.node_id): Node(int(node.node_id), node.host, node.port, node.rack)
-        for node in getattr(response, "node_endpoints", None) or ()
+        node.node_id: Node(node.node_id, node.host, node.port, node.rack)
+        for node in response.node_endpoints or ()
         if node.node_id >= 0
     }
     leaders = {
@@ -114,25 +113,24 @@ def read_produce_response(
 
 
 def _result(partition: Any) -> PartitionResult:
-    appended: datetime.datetime | None = partition.log_append_time
-    appended_ms = -1 if appended is None else round(appended.timestamp() * 1000)
+    appended_ms = partition.log_append_time_ms
     if partition.base_offset < _NO_OFFSET:
         raise ProtocolError(f"the response has the impossible base offset {partition.base_offset}")
     if not partition.error_code:
-        start = int(getattr(partition, "log_start_offset", -1))
-        return PartitionResult(0, int(partition.base_offset), appended_ms, log_start_offset=start)
-    leader = getattr(partition, "current_leader", None)
+        start = partition.log_start_offset
+        return PartitionResult(0, partition.base_offset, appended_ms, log_start_offset=start)
+    leader_id, leader_epoch = partition.current_leader
     return PartitionResult(
-        int(partition.error_code),
-        int(partition.base_offset),
+        partition.error_code,
+        partition.base_offset,
         appended_ms,
-        getattr(partition, "error_message", None),
+        partition.error_message,
         {
-            int(each.batch_index): each.batch_index_error_message
-            for each in getattr(partition, "record_errors", None) or ()
+            each.batch_index: each.batch_index_error_message
+            for each in partition.record_errors or ()
         },
-        PartitionLeader(int(partition.index), int(leader.leader_id), int(leader.leader_epoch))
-        if leader is not None and leader.leader_epoch > NO_EPOCH and leader.leader_id >= 0
+        PartitionLeader(partition.index, leader_id, leader_epoch)
+        if leader_epoch > NO_EPOCH and leader_id >= 0
         else None,
     )
 

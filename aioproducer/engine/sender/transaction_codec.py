@@ -1,7 +1,6 @@
 """The network form of a request to a coordinator. No I/O.
 
-Each request builds and reads itself (``transactions/requests/``); this module supplies kio's
-messages.
+Each request builds and reads itself (``transactions/requests/``); this module supplies the schema.
 """
 
 from __future__ import annotations
@@ -9,9 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kio.static.protocol import RequestPayload
-
-from aioproducer.engine.network.apis import Api, request_module
+from aioproducer.engine.network.frames import EncodedPayload, encoded
+from aioproducer.engine.protocol import Api, request_schema
 from aioproducer.engine.transactions.requests import BuildContext, CoordinatorRequest, Response
 from aioproducer.model import TransactionHandle
 
@@ -31,7 +29,7 @@ class TransactionRequest:
         """The request's kind."""
         return Api(self.request.api_key)
 
-    def build(self, version: int) -> RequestPayload:
+    def build(self, version: int) -> EncodedPayload:
         """The request in ``version``, or the highest below it that version 1 of the protocol has.
 
         Raises :class:`UnsupportedVersionError` if the broker is too old for the request.
@@ -39,10 +37,9 @@ class TransactionRequest:
         highest = self.request.highest_version_in_protocol_1
         if self.handle.version == 1 and highest is not None:
             version = min(version, highest)
-        schema = request_module(self.api, version)
+        schema = request_schema(self.api)
         context = BuildContext(schema, version, self.handle, self.timeout_ms)
-        payload: RequestPayload = self.request.build(context)
-        return payload
+        return encoded(self.api, version, self.request.build(context))
 
     def read(self, response: Any) -> Response:
         """The content of the response. Raises :class:`ProtocolError` if it is impossible."""

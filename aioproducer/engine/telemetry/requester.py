@@ -16,9 +16,9 @@ from aioproducer.engine.accumulator import RecordAccumulator
 from aioproducer.engine.client.ad_hoc_requests import Peers
 from aioproducer.engine.client.requester import Requester
 from aioproducer.engine.client.wakeup import Wakeup
-from aioproducer.engine.network.apis import Api
 from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.network.request import Completion
+from aioproducer.engine.protocol import Api
 from aioproducer.engine.telemetry.requests import (
     GetTelemetrySubscriptionsRequest,
     PushTelemetryRequest,

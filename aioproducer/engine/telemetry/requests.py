@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from kio.static.protocol import RequestPayload
-
-from aioproducer.engine.network.apis import Api, request_module
+from aioproducer.engine.network.frames import EncodedPayload, encoded
+from aioproducer.engine.protocol import Api, request_schema
 from aioproducer.engine.telemetry.metric_names import selected
 from aioproducer.engine.telemetry.subscription import (
     DEFAULT_INTERVAL,
@@ -39,28 +37,28 @@ class GetTelemetrySubscriptionsRequest:
     api: Api = Api.GET_TELEMETRY_SUBSCRIPTIONS
     answered: bool = True
 
-    def build(self, version: int) -> RequestPayload:
+    def build(self, version: int) -> EncodedPayload:
         """The request in ``version``."""
-        module: Any = request_module(Api.GET_TELEMETRY_SUBSCRIPTIONS, version)
-        request: RequestPayload = module.GetTelemetrySubscriptionsRequest(
+        schema = request_schema(Api.GET_TELEMETRY_SUBSCRIPTIONS)
+        request = schema.GetTelemetrySubscriptionsRequest(
             client_instance_id=self.client_instance_id
         )
-        return request
+        return encoded(Api.GET_TELEMETRY_SUBSCRIPTIONS, version, request)
 
     def read(self, response: Any) -> SubscriptionResponse:
         """The content of the response. Impossible values have no effect but on telemetry."""
-        interval = response.push_interval.total_seconds()
-        max_bytes = int(response.telemetry_max_bytes)
+        interval = response.push_interval_ms / 1000
+        max_bytes = response.telemetry_max_bytes
         return SubscriptionResponse(
-            int(response.error_code),
+            response.error_code,
             response.client_instance_id,
             Subscription(
-                int(response.subscription_id),
+                response.subscription_id,
                 max(interval, _SHORTEST_INTERVAL) if interval > 0 else DEFAULT_INTERVAL,
-                tuple(map(int, response.accepted_compression_types[:_MOST_CODECS])),
+                response.accepted_compression_types[:_MOST_CODECS],
                 max_bytes if max_bytes > 0 else _DEFAULT_MAX_BYTES,
-                bool(response.delta_temporality),
-                selected(tuple(map(str, islice(response.requested_metrics, _MOST_PREFIXES)))),
+                response.delta_temporality,
+                selected(response.requested_metrics[:_MOST_PREFIXES]),
             ),
         )
 
@@ -79,17 +77,17 @@ class PushTelemetryRequest:
     api: Api = Api.PUSH_TELEMETRY
     answered: bool = True
 
-    def build(self, version: int) -> RequestPayload:
+    def build(self, version: int) -> EncodedPayload:
         """The request in ``version``."""
-        module: Any = request_module(Api.PUSH_TELEMETRY, version)
-        request: RequestPayload = module.PushTelemetryRequest(
+        schema = request_schema(Api.PUSH_TELEMETRY)
+        request = schema.PushTelemetryRequest(
             client_instance_id=self.client_instance_id,
             subscription_id=self.subscription_id,
             terminating=self.terminating,
             compression_type=self.compression_id,
             metrics=self.metrics,
         )
-        return request
+        return encoded(Api.PUSH_TELEMETRY, version, request)
 
     def read(self, response: Any) -> int:
         """The error code of the response; 0: the broker has taken the metrics."""

@@ -14,8 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kio.schema.errors import ErrorCode
-
+from aioproducer.errors.codes import code_name
 from aioproducer.foundation.wording import duration
 from aioproducer.testing.kafka_cluster import broker_requests
 from aioproducer.testing.kafka_cluster.broker import KafkaBroker
@@ -136,9 +135,11 @@ class BrokerProcesses:
             config,
             timeout,
         )
-        if result.error_code is not ErrorCode.none:
+        if result.error_code:
             reason = result.error_message or ""
-            raise KafkaClusterError(f"topic {name!r}: {result.error_code.name} {reason}".rstrip())
+            raise KafkaClusterError(
+                f"topic {name!r}: {code_name(result.error_code)} {reason}".rstrip()
+            )
         for broker in self._answering():
             while broker.is_running and not _has_leaders(broker, name, partitions):
                 if time.monotonic() > deadline:
@@ -302,9 +303,7 @@ def _has_leaders(broker: KafkaBroker, topic: str, partitions: int) -> bool:
         known = broker_requests.metadata(broker.internal_address, topic).topics[0].partitions
     except OSError:
         return False
-    return len(known) == partitions and all(
-        partition.error_code is ErrorCode.none for partition in known
-    )
+    return len(known) == partitions and not any(partition.error_code for partition in known)
 
 
 def _log(broker: KafkaBroker) -> str:

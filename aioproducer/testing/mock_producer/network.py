@@ -9,10 +9,11 @@ from functools import partial
 from typing import Any
 
 from aioproducer.engine.client.ad_hoc_requests import AdHocRequest
-from aioproducer.engine.network.apis import SUPPORTED, Api, Features
 from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.network.connection_view import ConnectionView
 from aioproducer.engine.network.request import Completion
+from aioproducer.engine.network.versions import Features
+from aioproducer.engine.protocol import SUPPORTED, Api
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.engine.sender.produce_response import ProduceResults
 from aioproducer.errors import ProducerError

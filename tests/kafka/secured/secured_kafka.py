@@ -21,9 +21,9 @@ from confluent_kafka.admin._scram import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
-from kio.schema.errors import ErrorCode
 
 from aioproducer import Producer
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.testing.certificates import Authority, kafka_broker_properties
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from aioproducer.testing.kerberos import KerberosRealm
@@ -40,7 +40,7 @@ SESSION_SECONDS: Final = 2
 PLAIN_USERS: Final = {"alice": "alice-secret", "limited": "limited-secret"}
 PASSWORD: Final = "alice's, own=secret"
 LIGATURE: Final = "\ufb01sh"
-LET_IN: Final = Login(True, ErrorCode.none, "", 1)
+LET_IN: Final = Login(True, ErrorCode.NONE, "", 1)
 
 
 def listeners() -> dict[str, str]:

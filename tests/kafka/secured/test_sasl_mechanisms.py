@@ -7,12 +7,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from kio.schema.errors import ErrorCode
 
 from aioproducer.auth.gssapi import Gssapi
 from aioproducer.auth.plain import Plain
 from aioproducer.auth.scram import Scram
 from aioproducer.config.secret import Secret
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from aioproducer.testing.kerberos import KerberosRealm
 from tests.auth.requirement import say_that_there_is_no_kerberos
@@ -33,7 +33,7 @@ def address(world: SecuredKafka) -> str:
 def test_plain(address: str) -> None:
     assert log_in(address, Plain("alice", Secret("alice-secret"))) == LET_IN
     refused = log_in(address, Plain("alice", Secret("guessed")))
-    assert refused.error is ErrorCode.sasl_authentication_failed
+    assert refused.error is ErrorCode.SASL_AUTHENTICATION_FAILED
     assert "Invalid username or password" in refused.said
 
 
@@ -48,7 +48,7 @@ def test_scram(name: str, address: str) -> None:
         log_in(address, Scram(name, "nobody", Secret(PASSWORD))),
     ):
         assert not refused.complete
-        assert refused.error is ErrorCode.sasl_authentication_failed
+        assert refused.error is ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
 def test_a_user_of_kafkas_own_tool(address: str) -> None:
@@ -58,14 +58,14 @@ def test_a_user_of_kafkas_own_tool(address: str) -> None:
 def test_a_user_is_no_delegation_token(address: str) -> None:
     mechanism = Scram(SHA_512, "bob", Secret("bob-secret"), tokenauth=True)
     refused = log_in(address, mechanism)
-    assert refused.error is ErrorCode.sasl_authentication_failed
+    assert refused.error is ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
 def test_kafka_stores_passwords_as_they_are(address: str) -> None:
     """So SASLprep, where it changes a password, keeps its user out."""
     assert log_in(address, Scram(SHA_256, "fish", Secret(LIGATURE), saslprep=False)) == LET_IN
     refused = log_in(address, Scram(SHA_256, "fish", Secret(LIGATURE)))
-    assert refused.error is ErrorCode.sasl_authentication_failed
+    assert refused.error is ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
 @pytest.mark.kerberos

@@ -7,14 +7,12 @@ which they came up, brokers by their part, no topic ids, no texts, no times of b
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from itertools import count
 from typing import Any, Final
 from uuid import UUID, uuid4
 
-from kio.schema.errors import ErrorCode as ErrorCode
-
 from aioproducer.engine.records.encoded_batch import batches_in
+from aioproducer.errors.codes import ErrorCode as ErrorCode
 from aioproducer.model import TopicPartition
 from aioproducer.testing.simulation.kafka.messages import read_response, write_request
 from tests.support.conversations.lines import Line
@@ -31,7 +29,7 @@ TRANSACTIONAL: Final = 0x10
 _ANYWHERE: Final = TopicPartition("", 0)
 _HIDDEN: Final = frozenset(
     (
-        "throttle_time",
+        "throttle_time_ms",
         "error_message",
         "batch_index_error_message",
         "node_endpoints",
@@ -53,11 +51,11 @@ _HIDDEN: Final = frozenset(
 """Fields that no two clusters have in common."""
 _PATIENT: Final = frozenset(
     (
-        ErrorCode.concurrent_transactions,
-        ErrorCode.coordinator_load_in_progress,
-        ErrorCode.coordinator_not_available,
-        ErrorCode.not_coordinator,
-        ErrorCode.not_enough_replicas,  # a coordinator that can't be asked yet
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NOT_ENOUGH_REPLICAS,  # a coordinator that can't be asked yet
     )
 )
 _NEVER: Final = str(2**63 - 1)
@@ -149,7 +147,7 @@ class Chat:
             to=to,
             patient=patient,
             transactional_id=transactional_id,
-            transaction_timeout=timeout,
+            transaction_timeout_ms=timeout,
             producer_id=known[0],
             producer_epoch=known[1],
         )
@@ -204,7 +202,7 @@ class Chat:
             answered=acks != 0,
             transactional_id=transactional_id,
             acks=acks,
-            timeout=10_000,
+            timeout_ms=10_000,
             topic_data=[{**topic, "partition_data": [{"index": 0, "records": records}]}],
         )
 
@@ -234,7 +232,7 @@ class Chat:
             version,
             to=to,
             replica_id=-1,
-            max_wait=wait,
+            max_wait_ms=wait,
             min_bytes=1,
             isolation_level=int(committed),
             session_epoch=-1,
@@ -308,7 +306,7 @@ class Chat:
                 12,
                 heard=False,
                 replica_id=-1,
-                max_wait=0,
+                max_wait_ms=0,
                 min_bytes=0,
                 isolation_level=1,
                 session_epoch=-1,
@@ -336,15 +334,15 @@ class Chat:
             return list(self._batches(bytes(value or b"")))
         if name in ("node_id", "leader_id"):
             return {-1: -1, self.leader: "leader"}.get(value, "follower")
-        if name == "log_append_time" and value not in (-1, NOW):
+        if name == "log_append_time_ms" and value not in (-1, NOW):
             return "a time"
         if name == "error_code" or name == "partition_error_code":
             return ErrorCode(value).name
-        if is_dataclass(value):
+        if hasattr(value, "_asdict"):
             return {
-                each.name: self._plain(getattr(value, each.name), each.name)
-                for each in fields(value)
-                if each.name not in _HIDDEN
+                each: self._plain(inner, each)
+                for each, inner in value._asdict().items()
+                if each not in _HIDDEN
             }
         if isinstance(value, tuple):
             return sorted((self._plain(each) for each in value), key=_place)
@@ -376,10 +374,9 @@ def _place(row: object) -> str:
 
 def _codes(value: Any) -> Iterator[ErrorCode]:
     """All error codes in a response."""
-    if is_dataclass(value):
-        for each in fields(value):
-            inner = getattr(value, each.name)
-            if each.name in ("error_code", "partition_error_code"):
+    if hasattr(value, "_asdict"):
+        for each, inner in value._asdict().items():
+            if each in ("error_code", "partition_error_code"):
                 yield ErrorCode(inner)
             else:
                 yield from _codes(inner)

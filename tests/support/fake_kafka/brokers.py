@@ -13,10 +13,10 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from kio.index import load_payload_module, load_request_schema
-from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
+from aioproducer.errors.codes import ErrorCode
 from tests.support.fake_kafka import responses
 from tests.support.fake_kafka.logins import SASL_VERSIONS, ConnectionLogin, FakeLogins
 from tests.support.fake_kafka.partition import Partition
@@ -31,7 +31,7 @@ from tests.support.fake_kafka.transactions import (
 from tests.support.tcp_server import Handler, TcpServer
 
 PRODUCE, METADATA, API_VERSIONS, INIT_PRODUCER_ID = 0, 3, 18, 22
-NOT_COORDINATOR = 16
+NOT_COORDINATOR, UNSUPPORTED_VERSION = 16, 35
 PATIENCE = 60.0
 
 
@@ -181,10 +181,13 @@ class FakeKafka:
                     api, version = (int.from_bytes(data[at : at + 2], "big") for at in (0, 2))
                     if login is not None and not login.takes(api, data):
                         return
+                    newer = api == API_VERSIONS and version > self.versions[api][1]
+                    if newer:  # the answer has the layout of version 0 (KIP-511)
+                        version, data = 0, data[:2] + bytes(2) + data[4:]
                     schema = load_request_schema(api, version)
                     header, used = entity_reader(schema.__header_schema__)(data, 0)
                     body, _ = entity_reader(schema)(data, used)
-                    answer = None
+                    answer = ProduceAnswer(error=UNSUPPORTED_VERSION) if newer else None
                     if api == PRODUCE:
                         answer = self.answers.popleft() if self.answers else ProduceAnswer()
                     self.received.append(
@@ -262,7 +265,7 @@ class FakeKafka:
             case 3:
                 return responses.metadata(self, module, body)
             case 18:
-                return responses.api_versions(self, module)
+                return responses.api_versions(self, module, 0 if answer is None else answer.error)
             case 22:
                 if self.init_errors:
                     code = self.init_errors.popleft()

@@ -17,11 +17,11 @@ from time import monotonic
 from typing import Any, Final, Protocol
 
 from kio.index import load_payload_module
-from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
 from kio.static.constants import EntityType
 from kio.static.primitive import i64Timedelta
 
+from aioproducer.errors.codes import ErrorCode
 from tests.unit.auth.scram_server import ScramServer
 
 SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 17, 18, 36

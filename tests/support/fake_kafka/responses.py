@@ -6,9 +6,9 @@ import datetime
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32Timedelta
 
+from aioproducer.errors.codes import ErrorCode
 from tests.support.fake_kafka.partition import Partition
 from tests.support.fake_kafka.produce_answer import ProduceAnswer
 
@@ -113,7 +113,7 @@ class _Written:
         return code, offset, partition
 
 
-def api_versions(kafka: FakeKafka, module: Any) -> Any:
+def api_versions(kafka: FakeKafka, module: Any, code: int) -> Any:
     keys = tuple(
         module.ApiVersion(api_key=key, min_version=first, max_version=last)
         for key, (first, last) in kafka.versions.items()
@@ -129,7 +129,7 @@ def api_versions(kafka: FakeKafka, module: Any) -> Any:
         )
     return make(
         module.ApiVersionsResponse,
-        error_code=ErrorCode(0),
+        error_code=ErrorCode(code),
         api_keys=keys,
         throttle_time=milliseconds(0),
         **features,
@@ -175,7 +175,7 @@ def metadata(kafka: FakeKafka, module: Any, body: Any) -> Any:
         cluster_id="fake",
         controller_id=1,
         topics=tuple(topics),
-        error_code=ErrorCode.none,
+        error_code=ErrorCode.NONE,
     )
 
 

@@ -7,9 +7,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from kio.schema.errors import ErrorCode
-
 from aioproducer.engine.records.decompression import decompress
+from aioproducer.errors.codes import ErrorCode
 from tests.support.fake_kafka.responses import milliseconds
 
 GET_TELEMETRY_SUBSCRIPTIONS, PUSH_TELEMETRY = 71, 72

@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 from kio.index import load_payload_module
-from kio.schema.errors import ErrorCode
 from kio.static.constants import EntityType
 
 from aioproducer.admin import Admin
-from aioproducer.engine.network.apis import SUPPORTED, Api
+from aioproducer.engine.protocol import SUPPORTED, Api
+from aioproducer.errors.codes import ErrorCode
 from tests.support.fake_kafka import FakeKafka
 from tests.support.fake_kafka.responses import milliseconds
 from tests.support.samples import sample
@@ -202,7 +202,7 @@ class AdminKafka(FakeKafka):
     def _offset_fetch(self, module: Any, broker: int, body: Any, first: int) -> Any:
         (asked,) = body.groups
         code = self._of_group(broker, str(asked.group_id), first)
-        code = ErrorCode.none if code == NO_GROUP else code
+        code = ErrorCode.NONE if code == NO_GROUP else code
         topics: defaultdict[str, list[Any]] = defaultdict(list)
         for (topic, number), offset in self.groups.get(str(asked.group_id), {}).items():
             said = {"partition_index": number, "committed_offset": offset}

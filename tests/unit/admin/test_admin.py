@@ -11,7 +11,7 @@ import pytest
 
 from aioproducer import ProducerConfig
 from aioproducer.admin import Admin, NewTopic
-from aioproducer.engine.network.apis import Api
+from aioproducer.engine.protocol import Api
 from aioproducer.errors import (
     BrokerNotAvailableError,
     ClientClosedError,

@@ -25,11 +25,11 @@ from aioproducer.admin.requests import (
     ListGroupsRequest,
 )
 from aioproducer.engine.network import frames
-from aioproducer.engine.network.apis import SUPPORTED, response_type
 from aioproducer.engine.network.request import Request
 from aioproducer.errors import ProtocolError
 from aioproducer.model import TopicPartition
 from aioproducer.testing.fault_proxy.damage import damaged
+from tests.support.kio_messages import decode, judged, response_type
 from tests.support.samples import sample
 from tests.unit.admin.test_requests import ASSIGNED
 from tests.unit.network.test_frames import body
@@ -52,7 +52,7 @@ REQUESTS: tuple[Request, ...] = (
 EACH = [
     pytest.param(request, version, id=f"{request.api.name}-{version}")
     for request in REQUESTS
-    for version in range(SUPPORTED[request.api][0], SUPPORTED[request.api][1] + 1)
+    for version in judged(request.api)
 ]
 VALUES: dict[str, Any] = {
     "resource_type": 2,
@@ -67,7 +67,7 @@ MOST_BYTES = 8_000_000
 
 def read(request: Request, version: int, wire: bytes) -> Any:
     kind = response_type(request.api, version)
-    return frames.read_response(frames.decode_response(kind, wire).response, request.read)
+    return frames.read_response(decode(kind, wire).response, request.read)
 
 
 @pytest.mark.parametrize(("request_", "version"), EACH)

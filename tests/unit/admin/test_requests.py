@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.consumer_protocol_assignment.v3 import data as consumers
-from kio.schema.errors import ErrorCode
 
 from aioproducer.admin import (
     Append,
@@ -38,17 +37,18 @@ from aioproducer.admin.requests import (
     FindCoordinatorRequest,
     ListGroupsRequest,
 )
-from aioproducer.engine.network.apis import Api, response_type
-from aioproducer.engine.network.frames import encode
 from aioproducer.engine.network.request import Request
+from aioproducer.engine.protocol import Api
 from aioproducer.errors import ProtocolError, UnsupportedVersionError
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.model import Node, TopicPartition
+from tests.support.kio_messages import encode, response_type, theirs
 from tests.support.samples import sample
 from tests.unit.transactions.wire import each_version, over_the_wire, responses
 
 TOPIC_ID = UUID(int=7)
 SECONDS = datetime.timedelta(seconds=9)
-REFUSED = ErrorCode.policy_violation
+REFUSED = ErrorCode.POLICY_VIOLATION
 ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 2)
 EVENT = TopicPartition("events", 5)
 
@@ -56,7 +56,7 @@ EVENT = TopicPartition("events", 5)
 def built(request: Request, version: int) -> Any:
     """The request as a broker reads it."""
     assert request.answered
-    read = over_the_wire(request.build(version))
+    read = theirs(request.build(version))
     assert (int(read.__api_key__), int(read.__version__)) == (request.api, version)
     return read
 
@@ -194,7 +194,7 @@ def test_partitions_are_asked_for(version: int, assignment: Any) -> None:
 
 
 @each_version(Api.CREATE_PARTITIONS)
-@pytest.mark.parametrize("code", [ErrorCode.none, REFUSED])
+@pytest.mark.parametrize("code", [ErrorCode.NONE, REFUSED])
 def test_partitions_that_were_added(version: int, code: ErrorCode) -> None:
     said = response(
         Api.CREATE_PARTITIONS, version, name="orders", error_code=code, error_message="no!"
@@ -227,7 +227,7 @@ def test_topics_that_were_deleted(version: int) -> None:
             error_code=code,
             error_message="no!" if code else None,
         )
-        for name, code in (("events", REFUSED), ("orders", ErrorCode.none))
+        for name, code in (("events", REFUSED), ("orders", ErrorCode.NONE))
     )
     said = response(Api.DELETE_TOPICS, version, responses=results)
     answers = DeleteTopicsRequest(("orders", "events"), 9000).read(said)
@@ -241,7 +241,7 @@ def test_an_unknown_topic_is_told_in_our_words(version: int) -> None:
         Api.DELETE_TOPICS,
         version,
         name="orders",
-        error_code=ErrorCode.unknown_topic_or_partition,
+        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         error_message="This server does not host this topic-partition.",
     )
     assert DeleteTopicsRequest(("orders",), 9000).read(said) == {"orders": Answer(3)}
@@ -267,7 +267,7 @@ def test_records_are_deleted_by_offset(version: int) -> None:
 
 @each_version(Api.DELETE_RECORDS)
 def test_the_first_offsets_after_records_were_deleted(version: int) -> None:
-    def result(number: int, first: int, code: ErrorCode = ErrorCode.none) -> Any:
+    def result(number: int, first: int, code: ErrorCode = ErrorCode.NONE) -> Any:
         return part(
             Api.DELETE_RECORDS,
             version,
@@ -291,7 +291,7 @@ def test_the_first_offsets_after_records_were_deleted(version: int) -> None:
     with pytest.raises(ProtocolError, match="does not mention"):
         DeleteRecordsRequest({TopicPartition("orders", 1): 0}, 9000).read(said)
     beyond = response(
-        Api.DELETE_RECORDS, version, partition_index=0, error_code=ErrorCode.offset_out_of_range
+        Api.DELETE_RECORDS, version, partition_index=0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE
     )
     answer = Answer(1, "the partition ends before the offset")
     assert DeleteRecordsRequest({ONE: 7}, 9000).read(beyond) == {ONE: answer}
@@ -343,9 +343,9 @@ def test_configurations_that_were_described(version: int) -> None:
 
     results = (
         resource(2, "3", REFUSED),
-        resource(4, "3", ErrorCode.none, config("password", None, 4, True)),
+        resource(4, "3", ErrorCode.NONE, config("password", None, 4, True)),
         resource(
-            2, "orders", ErrorCode.none, config("a", "1", 1, False), config("b", "", 99, False)
+            2, "orders", ErrorCode.NONE, config("a", "1", 1, False), config("b", "", 99, False)
         ),
     )
     said = response(Api.DESCRIBE_CONFIGS, version, results=results)
@@ -384,7 +384,7 @@ def test_changes_of_configurations(version: int) -> None:
 
 
 @each_version(Api.INCREMENTAL_ALTER_CONFIGS)
-@pytest.mark.parametrize("code", [ErrorCode.none, REFUSED])
+@pytest.mark.parametrize("code", [ErrorCode.NONE, REFUSED])
 def test_configurations_that_were_changed(version: int, code: ErrorCode) -> None:
     said = response(
         Api.INCREMENTAL_ALTER_CONFIGS,
@@ -403,7 +403,7 @@ def test_configurations_that_were_changed(version: int, code: ErrorCode) -> None
 
 
 @each_version(Api.FIND_COORDINATOR)
-@pytest.mark.parametrize("code", [ErrorCode.none, ErrorCode.coordinator_not_available])
+@pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.COORDINATOR_NOT_AVAILABLE])
 def test_the_coordinator_of_a_group(version: int, code: ErrorCode) -> None:
     request = FindCoordinatorRequest("readers")
     read = built(request, version)
@@ -496,7 +496,7 @@ def test_a_classic_group(version: int) -> None:
 @each_version(Api.DESCRIBE_GROUPS)
 def test_a_group_that_is_not_there(version: int) -> None:
     assert described(version, group_state="Dead")["readers"].error_code == 69
-    said = described(version, error_code=ErrorCode.group_id_not_found, error_message="none!")
+    said = described(version, error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message="none!")
     assert said == {"readers": Answer(69, "none!" if version >= 6 else None)}
 
 

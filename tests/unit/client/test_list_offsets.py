@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from aioproducer.engine.client.list_offsets import (
@@ -13,9 +11,10 @@ from aioproducer.engine.client.list_offsets import (
     IsolationLevel,
     ListOffsetsRequest,
 )
-from aioproducer.engine.network.apis import SUPPORTED, Api, response_type
+from aioproducer.engine.protocol import SUPPORTED, Api
 from aioproducer.errors import ProtocolError
 from aioproducer.model import TopicPartition
+from tests.support.kio_messages import ours, response_type, theirs
 from tests.support.samples import sample
 
 LOW, HIGH = SUPPORTED[Api.LIST_OFFSETS]
@@ -29,9 +28,10 @@ ONE, TWO, OTHER = (
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_partitions_are_asked_for_by_topic(version: int) -> None:
-    request: Any = ListOffsetsRequest(
+    made = ListOffsetsRequest(
         {ONE: EARLIEST, OTHER: 17, TWO: LATEST}, IsolationLevel.READ_COMMITTED
-    ).build(version)
+    )
+    request = theirs(made.build(version))
     assert (request.replica_id, request.isolation_level) == (-1, 1)
     asked = {
         (topic.name, each.partition_index): each.timestamp
@@ -44,12 +44,12 @@ def test_partitions_are_asked_for_by_topic(version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_offset_of_each_partition_is_read(version: int) -> None:
-    response = sample(response_type(Api.LIST_OFFSETS, version))
+    response = ours(sample(response_type(Api.LIST_OFFSETS, version)))
     epoch = 1 if version >= 4 else -1
     assert ListOffsetsRequest({ONE: LATEST}).read(response) == {ONE: FoundOffset(0, 5, 5, epoch)}
 
 
 def test_a_partition_without_an_offset_is_a_protocol_error() -> None:
-    response = sample(response_type(Api.LIST_OFFSETS, HIGH))
+    response = ours(sample(response_type(Api.LIST_OFFSETS, HIGH)))
     with pytest.raises(ProtocolError, match="orders-2"):
         ListOffsetsRequest({ONE: LATEST, TWO: LATEST}).read(response)

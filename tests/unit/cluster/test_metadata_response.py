@@ -9,12 +9,11 @@ from uuid import UUID
 
 import pytest
 from kio.index import load_response_schema
-from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32Timedelta
 
 from aioproducer.engine.cluster.metadata_response import MetadataNews
 from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo
-from aioproducer.engine.network.apis import SUPPORTED, Api
+from aioproducer.engine.protocol import SUPPORTED, Api
 from aioproducer.errors import (
     InvalidTopicError,
     LeaderNotAvailableError,
@@ -22,6 +21,7 @@ from aioproducer.errors import (
     TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
 )
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.model import Node, PartitionInfo
 from tests.support.responses import metadata_answer, read_to_its_end
 
@@ -56,7 +56,7 @@ def response(
         ),
         cluster_id="cluster-7",
         controller_id=1,
-        error_code=ErrorCode.none,
+        error_code=ErrorCode.NONE,
         topics=tuple(
             made(
                 parts.MetadataResponseTopic,
@@ -66,7 +66,7 @@ def response(
                 partitions=tuple(
                     made(
                         parts.MetadataResponsePartition,
-                        error_code=ErrorCode.none if leader >= 0 else ErrorCode(5),
+                        error_code=ErrorCode.NONE if leader >= 0 else ErrorCode(5),
                         partition_index=index,
                         leader_id=leader,
                         leader_epoch=epoch,

@@ -5,13 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
-from types import SimpleNamespace
 from typing import Any, cast
 
 from aioproducer.engine.metrics import ProducerMetrics
 from aioproducer.engine.metrics.names import GAUGES
-from aioproducer.engine.network.apis import Api, BrokerVersions, request_module
 from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.network.connection import (
     Connection,
@@ -23,6 +20,8 @@ from aioproducer.engine.network.connection_states import ClientSettings
 from aioproducer.engine.network.frames import request_form
 from aioproducer.engine.network.in_flight import InFlightRequest, InFlightRequests
 from aioproducer.engine.network.transport import SocketSettings
+from aioproducer.engine.network.versions import BrokerVersions
+from aioproducer.engine.protocol import Api
 from aioproducer.errors import (
     BrokerConnectionError,
     ProducerError,
@@ -31,6 +30,8 @@ from aioproducer.foundation.runtime.running_clock import RunningClock
 from aioproducer.foundation.runtime.tasks import TaskOwner
 from aioproducer.model import Node
 from tests.support.chance import NoJitter
+from tests.support.kio_messages import milliseconds, ours, response_module
+from tests.support.samples import sample
 from tests.support.settling import settle
 
 ONE, TWO, THREE = (Node(number, f"host{number}", 9092) for number in (1, 2, 3))
@@ -48,7 +49,7 @@ SETTINGS = ClientSettings(
 )
 
 
-METADATA = request_form(request_module(Api.METADATA, 9).MetadataRequest, "c")
+METADATA = request_form(Api.METADATA, 9, "c")
 
 
 class FakeConnection:
@@ -125,7 +126,6 @@ class Wrong:
     """A response that can't be read."""
 
     error: Exception
-    __version__ = 9
 
 
 @dataclass(frozen=True)
@@ -222,5 +222,7 @@ def asks_for_a_pause(world: ObservedClient, node: int, seconds: float) -> None:
     connection = next(each for each in world.connections[::-1] if each.node.id == node)
     connection.send("before", Ask("before"), connection.clock(), timeout=1.0)
     request = connection.in_flight.take_all()[-1]
-    said = SimpleNamespace(throttle_time=timedelta(seconds=seconds))
+    parts: Any = response_module(Api.INIT_PRODUCER_ID, 5)
+    pause = milliseconds(round(seconds * 1000))
+    said = ours(sample(parts.InitProducerIdResponse, {"throttle_time": pause}))
     connection.events.response(connection, request, said, 100, connection.clock())

@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
-import importlib
-import io
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from random import Random
 from typing import Any, TypeAlias
 
-from kio.schema.errors import ErrorCode
-from kio.serial import entity_writer
-from kio.static.primitive import i32Timedelta
-
-from aioproducer.engine.network.apis import Api, request_module, response_type
 from aioproducer.engine.network.connection import (
     Connection,
     ConnectionEvents,
     ConnectionSettings,
 )
+from aioproducer.engine.network.frames import EncodedPayload
 from aioproducer.engine.network.in_flight import InFlightRequest
 from aioproducer.engine.network.transport import SocketSettings
+from aioproducer.engine.protocol import Api
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.foundation.runtime.running_clock import RunningClock
 from aioproducer.model import BootstrapServer, Node
+from tests.support.kio_messages import (
+    api_of,
+    encode,
+    milliseconds,
+    request_module,
+    response_module,
+    version_of,
+)
 
-NOTHING = i32Timedelta.parse(datetime.timedelta(0))
+NOTHING = milliseconds(0)
 
 
 LONG, SHORT = 5.0, 0.02
@@ -64,19 +67,19 @@ class Peer:
 Script: TypeAlias = Callable[[Peer], Awaitable[None]]
 
 
-def encoded(entity: Any) -> bytes:
-    wire = io.BytesIO()
-    entity_writer(type(entity))(wire, entity)
-    return wire.getvalue()
+def request_of(entity: Any) -> EncodedPayload:
+    """One of kio's requests, to be sent."""
+    kind = type(entity)
+    return EncodedPayload(api_of(kind), version_of(kind), (encode(entity),))
 
 
 def api_versions(version: int) -> bytes:
-    parts: Any = importlib.import_module(response_type(Api.API_VERSIONS, version).__module__)
+    parts: Any = response_module(Api.API_VERSIONS, version)
     late = {} if version < 1 else {"throttle_time": NOTHING}
     ranges = tuple(
         parts.ApiVersion(api_key=api, min_version=0, max_version=9) for api in (0, 3, 18)
     )
-    return encoded(parts.ApiVersionsResponse(error_code=ErrorCode.none, api_keys=ranges, **late))
+    return encode(parts.ApiVersionsResponse(error_code=ErrorCode.NONE, api_keys=ranges, **late))
 
 
 API_VERSIONS = api_versions(4)
@@ -84,8 +87,8 @@ API_VERSIONS = api_versions(4)
 
 def metadata(cluster: str) -> bytes:
     """The body of a Metadata response v9, after the correlation id."""
-    parts: Any = importlib.import_module(response_type(Api.METADATA, 9).__module__)
-    return b"\0" + encoded(
+    parts: Any = response_module(Api.METADATA, 9)
+    return b"\0" + encode(
         parts.MetadataResponse(
             throttle_time=NOTHING, brokers=(), cluster_id=cluster, controller_id=1, topics=()
         )
@@ -133,11 +136,13 @@ class Owner:
         return asyncio.get_running_loop().create_task(self.connection.run())
 
     def ask(self, name: str, *, answered: bool = True) -> int:
-        payload = METADATA_V9.MetadataRequest(
-            topics=(),
-            allow_auto_topic_creation=True,
-            include_cluster_authorized_operations=False,
-            include_topic_authorized_operations=False,
+        payload = request_of(
+            METADATA_V9.MetadataRequest(
+                topics=(),
+                allow_auto_topic_creation=True,
+                include_cluster_authorized_operations=False,
+                include_topic_authorized_operations=False,
+            )
         )
         return self.connection.send(payload, name, self.now, timeout=30.0, answered=answered)
 

@@ -7,10 +7,11 @@ from random import Random
 
 import pytest
 
-from aioproducer.engine.network.apis import NO_FEATURES, Api, BrokerVersions, Features
 from aioproducer.engine.network.connection import (
     Connection,
 )
+from aioproducer.engine.network.versions import NO_FEATURES, BrokerVersions, Features
+from aioproducer.engine.protocol import Api, response_schema
 from aioproducer.errors import (
     BrokerConnectionError,
     ProtocolError,
@@ -173,6 +174,29 @@ async def test_a_request_is_built_in_the_version_of_its_broker(world: ObservedCl
     assert (ended.error, ended.latency) == (None, 2.5)
     assert world.client.take_completed() == []
     assert world.client.in_flight(1) == 0
+
+
+async def test_a_response_that_was_read_straight_from_its_bytes(world: ObservedClient) -> None:
+    """It is the value and the pause; every other one is read by its request."""
+    connection = await world.connected(ONE)
+    world.send(1, Ask("usual"))
+    answer(connection, (["a place"], 0.25))
+    assert world.outcomes() == [("usual", ["a place"])]
+    assert world.client.not_before(1, world.now) == world.now + 0.25
+    assert world.throttled() == 250.0
+
+
+@pytest.mark.parametrize("milliseconds", [0, 250])
+async def test_a_message_is_no_usual_response_although_it_is_a_tuple(
+    world: ObservedClient, milliseconds: int
+) -> None:
+    said = response_schema(Api.PRODUCE).ProduceResponse(throttle_time_ms=milliseconds)
+    connection = await world.connected(ONE)
+    world.send(1, Ask("unusual"))
+    answer(connection, said)
+    assert world.outcomes() == [("unusual", said)]
+    assert world.throttled() == milliseconds
+    assert world.client.can_send(1, world.now) is not bool(milliseconds)
 
 
 async def test_no_more_than_the_limit_is_in_flight_to_each_broker(world: ObservedClient) -> None:

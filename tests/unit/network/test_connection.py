@@ -12,11 +12,14 @@ import pytest
 import uvloop
 from kio.schema.request_header.v2.header import RequestHeader
 from kio.serial import entity_reader
+from kio.static.primitive import i16
 
-from aioproducer.engine.network.apis import Api, request_module
 from aioproducer.engine.network.connection import ConnectionState, ResponseStream
+from aioproducer.engine.network.frames import UsualResponse
 from aioproducer.engine.network.transport import SocketSettings
+from aioproducer.engine.protocol import Api
 from aioproducer.errors import BrokerConnectionError
+from tests.support.kio_messages import encode, milliseconds, request_module, response_module
 from tests.unit.network.scripted_broker import (
     API_VERSIONS,
     LONG,
@@ -25,6 +28,7 @@ from tests.unit.network.scripted_broker import (
     api_versions,
     broker,
     metadata,
+    request_of,
     resolves_to,
     waiting,
 )
@@ -52,8 +56,10 @@ async def test_the_handshake_says_who_we_are_and_then_requests_may_be_sent() -> 
     header, used = entity_reader(RequestHeader)(seen[0], 0)
     assert (header.request_api_key, header.request_api_version) == (18, 4)
     assert header.client_id == "tester"
-    said, _ = entity_reader(API_VERSIONS_V4.ApiVersionsRequest)(seen[0], used)
-    assert (said.client_software_name, said.client_software_version) == ("aioproducer", "1.2.3")
+    said = API_VERSIONS_V4.ApiVersionsRequest(
+        client_software_name="aioproducer", client_software_version="1.2.3"
+    )
+    assert seen[0][used:] == encode(said)
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 7, 1000])
@@ -81,8 +87,8 @@ async def test_responses_are_matched_in_order_however_they_are_cut(chunk: int) -
         assert owner.connection.in_flight.next_deadline() == 137.0
         owner.now = 109.0
         answers = [await asyncio.wait_for(owner.answers.get(), LONG) for _ in range(3)]
-        said = [(context, [*each.pieces()][-1].fields) for context, each, _ in answers]
-        assert [(context, each["cluster_id"]) for context, each in said] == [
+        said = [(context, [*each.pieces()][-1].cluster_id) for context, each, _ in answers]
+        assert said == [
             ("one", "c0"),
             ("two", "c1"),
             ("three", "c2"),
@@ -117,6 +123,45 @@ async def test_a_piece_is_a_response_only_where_one_begins(
     assert [len(body) for body in bodies] == lengths
     assert stream.is_open
     assert stream.pieces == len(pieces)
+
+
+async def test_a_response_is_read_by_its_request_if_it_is_as_usual() -> None:
+    parts: Any = response_module(Api.PRODUCE, 9)
+    said = [
+        encode(parts.ProduceResponse(responses=(), throttle_time=milliseconds(pause)))
+        for pause in (1, 2)
+    ]
+    heard: list[bytes] = []
+
+    async def script(peer: Peer) -> None:
+        await peer.handshake()
+        for each in said:
+            peer.say(await peer.number() + b"\0" + each)
+
+    def read_usual(body: bytes) -> UsualResponse | None:
+        heard.append(body)
+        return ("as usual", 0.5) if len(heard) == 1 else None
+
+    async with broker(script) as node:
+        owner = Owner(node)
+        running = owner.run()
+        await owner.ready.wait()
+        for name in ("usual", "unusual"):
+            asked = request_of(
+                request_module(Api.PRODUCE, 9).ProduceRequest(
+                    transactional_id=None, acks=i16(1), timeout=milliseconds(1), topic_data=()
+                )
+            )
+            asked.read_usual = read_usual
+            owner.connection.send(asked, name, owner.now, timeout=30.0)
+        (first, usual, _), (second, unusual, _) = [
+            await asyncio.wait_for(owner.answers.get(), LONG) for _ in range(2)
+        ]
+        assert (first, usual, type(usual)) == ("usual", ("as usual", 0.5), tuple)
+        assert (second, unusual.throttle_time_ms) == ("unusual", 2)
+        assert [body[4:] for body in heard] == [b"\0" + each for each in said]
+        assert owner.anomalies == []
+        running.cancel()
 
 
 async def test_a_request_without_answer_is_not_waited_for() -> None:

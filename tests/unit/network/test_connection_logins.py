@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from kio.schema.errors import ErrorCode
 
 from aioproducer.auth.mechanism import Mechanism
-from aioproducer.engine.network.apis import Api, response_type
 from aioproducer.engine.network.connection import ConnectionState
 from aioproducer.engine.network.login import RENEWED_AT, SOONEST_RENEWAL, renewed_after
+from aioproducer.engine.protocol import Api
 from aioproducer.errors import (
     AuthenticationError,
     BrokerConnectionError,
     ProtocolError,
     SaslAuthenticationFailedError,
 )
+from aioproducer.errors.codes import ErrorCode
+from tests.support.kio_messages import encode, response_module
 from tests.unit.network.scripted_broker import (
     LONG,
     NOTHING,
     Owner,
     Peer,
     broker,
-    encoded,
     metadata,
 )
 
@@ -70,7 +69,7 @@ class LoginPeer(Peer):
         return request[4:8]
 
     async def versions(self) -> None:
-        parts: Any = importlib.import_module(response_type(Api.API_VERSIONS, 4).__module__)
+        parts: Any = response_module(Api.API_VERSIONS, 4)
         ranges = {0: (0, 9), METADATA: (0, 9), 18: (0, 4), SASL_HANDSHAKE: (0, 1), 36: (0, 1)}
         keys = tuple(
             parts.ApiVersion(api_key=api, min_version=first, max_version=last)
@@ -78,17 +77,17 @@ class LoginPeer(Peer):
         )
         self.say(
             await self.number()
-            + encoded(
+            + encode(
                 parts.ApiVersionsResponse(
-                    error_code=ErrorCode.none, api_keys=keys, throttle_time=NOTHING
+                    error_code=ErrorCode.NONE, api_keys=keys, throttle_time=NOTHING
                 )
             )
         )
 
     async def begins(self) -> None:
-        parts: Any = importlib.import_module(response_type(Api.SASL_HANDSHAKE, 1).__module__)
-        offer = parts.SaslHandshakeResponse(error_code=ErrorCode.none, mechanisms=("TEST",))
-        self.say(await self.expect(SASL_HANDSHAKE) + encoded(offer))
+        parts: Any = response_module(Api.SASL_HANDSHAKE, 1)
+        offer = parts.SaslHandshakeResponse(error_code=ErrorCode.NONE, mechanisms=("TEST",))
+        self.say(await self.expect(SASL_HANDSHAKE) + encode(offer))
 
     async def ends(self, lifetime_ms: int = 0, code: int = 0) -> None:
         self.say(await self.expect(SASL_AUTHENTICATE) + self.verdict(lifetime_ms, code))
@@ -156,9 +155,9 @@ async def test_a_renewal_waits_for_its_time_and_lets_requests_in_flight_end() ->
         handshake = await peer.expect(SASL_HANDSHAKE)
         peer.say(first + metadata("before the challenge"))
         await go_on.wait()
-        parts: Any = importlib.import_module(response_type(Api.SASL_HANDSHAKE, 1).__module__)
-        offer = parts.SaslHandshakeResponse(error_code=ErrorCode.none, mechanisms=())
-        peer.say(handshake + encoded(offer))
+        parts: Any = response_module(Api.SASL_HANDSHAKE, 1)
+        offer = parts.SaslHandshakeResponse(error_code=ErrorCode.NONE, mechanisms=())
+        peer.say(handshake + encode(offer))
         await peer.ends()
         peer.say(await peer.expect(METADATA) + metadata("after"))
 

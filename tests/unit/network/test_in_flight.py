@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer.engine.network.apis import Api, request_module
 from aioproducer.engine.network.frames import request_form
 from aioproducer.engine.network.in_flight import InFlightRequest, InFlightRequests
+from aioproducer.engine.protocol import Api
 from aioproducer.errors import ProtocolError
 
-METADATA = request_form(request_module(Api.METADATA, 9).MetadataRequest, "c")
+METADATA = request_form(Api.METADATA, 9, "c")
 
 
 def request(number: int, deadline: float = 10.0, *, answered: bool = True) -> InFlightRequest:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
 from contextlib import suppress
+from random import Random
 from typing import Any
 
 import pytest
-from kio.serial import entity_reader
 from kio.static.primitive import i32
 
-from aioproducer.engine.network.apis import SUPPORTED, Api, response_type
 from aioproducer.engine.network.lazy_metadata import LazyMetadataResponse
+from aioproducer.engine.protocol import SUPPORTED, Api
 from aioproducer.errors import ProtocolError
+from tests.support.kio_messages import encode, response_bytes, response_module, response_type
 from tests.support.responses import metadata_answer, read_to_its_end, unread
-from tests.unit.cluster.test_metadata_response import made, response
+from tests.unit.cluster.test_metadata_response import response
+from tests.unit.network.as_kio_reads import expected, kios_reading, plain, varied
 
 LOWEST, HIGHEST = SUPPORTED[Api.METADATA]
 VERSIONS = range(LOWEST, HIGHEST + 1)
@@ -22,31 +23,53 @@ ALL = frozenset({"orders", "größe"})
 TOPICS: Any = [("orders", 0, [(0, 1, 7), (1, -1, 8)]), ("größe", 3, [])]
 
 
-def said(entity: Any) -> dict[str, Any]:
-    """The fields of one of kio's structs that are no lists of structs, as plain values."""
-    values = {name: getattr(entity, name) for name in entity.__slots__}
-    return {
-        name: value.value if name == "error_code" else value
-        for name, value in values.items()
-        if name not in ("brokers", "topics", "partitions", "throttle_time")
-    }
+def structs(whole: Any) -> list[Any]:
+    """The structs in kio's response, in the order of their ends."""
+    found = [*whole.brokers]
+    for topic in whole.topics:
+        found += [*topic.partitions, topic]
+    return [*found, whole]
+
+
+def said(entity: Any) -> tuple[str, dict[str, Any]]:
+    """The name of one of kio's structs and its values; lists of structs are empty."""
+    return type(entity).__name__, without_structs(expected(entity))
+
+
+def without_structs(values: dict[str, Any]) -> dict[str, Any]:
+    lists = ("brokers", "topics", "partitions")
+    return {name: [] if name in lists else value for name, value in values.items()}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_it_says_what_kio_reads(version: int) -> None:
-    answer = metadata_answer(response(version, TOPICS, [(1, "h", 9, None), (2, "::1", 3, "r")]))
-    kind: Any = response_type(Api.METADATA, version)
-    _, start = entity_reader(kind.__header_schema__)(answer._body, 0)
-    whole, _ = entity_reader(kind)(answer._body, start)
-    expected = [said(broker) for broker in whole.brokers]
-    for topic in whole.topics:
-        expected += [*(said(each) for each in topic.partitions), said(topic)]
-    expected.append(said(whole))
-    pieces = [dict(each.fields) for each in answer.pieces()]
-    pieces[-1].pop("throttle_time")
-    assert pieces == expected
-    assert answer.version == version
-    assert answer.throttle_time == whole.throttle_time
+    kind = response_type(Api.METADATA, version)
+    for seed in range(40):
+        wire = response_bytes(varied(kind, Random(seed)))
+        whole = kios_reading(kind, wire)
+        answer = unread(version, wire, on_left_over=pytest.fail)
+        pieces = [(type(each).__name__, plain(each)) for each in answer.pieces()]
+        assert pieces == [said(each) for each in structs(whole)]
+        assert answer.throttle_time_ms == expected(whole)["throttle_time_ms"]
+        assert plain(answer.whole()) == expected(whole)
+
+
+NUMBERS = ("replica_nodes", "isr_nodes", "offline_replicas")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_lists_of_numbers_are_left_out_where_nobody_wants_them(version: int) -> None:
+    kind = response_type(Api.METADATA, version)
+    replicas = 0
+    for seed in range(40):
+        answer = unread(version, response_bytes(varied(kind, Random(seed))))
+        whole = [plain(each) for each in answer.pieces()]
+        assert [plain(each) for each in answer.pieces(lists=False)] == [
+            {name: [] if name in NUMBERS and value else value for name, value in each.items()}
+            for each in whole
+        ]
+        replicas += sum(len(each.get("isr_nodes", ())) for each in whole)
+    assert replicas
 
 
 @pytest.mark.parametrize("version", [LOWEST, 9, HIGHEST])
@@ -54,7 +77,9 @@ def test_bytes_left_over_are_skipped(version: int) -> None:
     answer = metadata_answer(response(version, TOPICS))
     told: list[str] = []
     for rest in (b"", b"\0", b"\0stray"):
-        longer = unread(answer._kind, answer._body + rest, on_left_over=lambda: told.append("odd"))
+        longer = unread(
+            answer._version, answer._body + rest, on_left_over=lambda: told.append("odd")
+        )
         assert list(longer.pieces()) == list(answer.pieces())
         assert len(told) == bool(rest)
         told.clear()
@@ -71,22 +96,17 @@ def test_tagged_fields_of_a_newer_broker_are_skipped_at_each_level(version: int)
     for end in sorted(ends, reverse=True):
         assert body[end] == 0
         body = body[:end] + b"\x02\x07\x00\x81\x01\x03new" + body[end + 1 :]
-    assert list(unread(answer._kind, body).pieces()) == pieces
+    assert list(unread(answer._version, body).pieces()) == pieces
 
 
 def tagged_at(answer: LazyMetadataResponse) -> list[int]:
-    """The offsets of the numbers of tagged fields."""
+    """The offsets of the numbers of tagged fields: each is the last byte of a struct."""
+    body = answer._body
     found: list[int] = []
-    module = importlib.import_module("aioproducer.engine.network.lazy_metadata")
-    skip = module._skip_tagged
-
-    def note(body: bytes, offset: int) -> Any:
-        found.append(offset)
-        return skip(body, offset)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_skip_tagged", note)
-        list(answer.pieces())
+    for each in structs(kios_reading(response_type(Api.METADATA, answer._version), body)):
+        wire = encode(each)
+        assert body.count(wire) == 1
+        found.append(body.index(wire) + len(wire) - 1)
     return found
 
 
@@ -95,7 +115,7 @@ def test_whatever_is_cut_off_is_a_protocol_error(version: int) -> None:
     answer = metadata_answer(response(version, TOPICS))
     for length in range(len(answer._body)):
         with pytest.raises(ProtocolError, match=r"understood|announces"):
-            list(unread(answer._kind, answer._body[:length], lambda _: None).read(ALL))
+            list(unread(answer._version, answer._body[:length], lambda _: None).read(ALL))
 
 
 @pytest.mark.parametrize("version", [LOWEST, 9, HIGHEST])
@@ -105,20 +125,20 @@ def test_any_damaged_byte_is_read_or_ends_the_connection(version: int) -> None:
         for value in (0, 1, 0x7F, 0x80, 0xFF):
             body = answer._body[:index] + bytes([value]) + answer._body[index + 1 :]
             with suppress(ProtocolError):
-                read_to_its_end(unread(answer._kind, body), ALL, ALL)
+                read_to_its_end(unread(answer._version, body), ALL, ALL)
 
 
 @pytest.mark.parametrize("version", [LOWEST, HIGHEST])
 def test_an_absurd_number_of_elements_takes_no_memory(version: int) -> None:
-    kind: Any = response_type(Api.METADATA, version)
     absurd = b"\x7f\xff\xff\xff" if version < 9 else b"\xff\xff\xff\xff\x0f"
     head = b"\0\0\0\1" + (b"" if version < 9 else b"\0") + b"\0\0\0\0"
-    answer = unread(kind, head + absurd + bytes(50), lambda _: None)
+    answer = unread(version, head + absurd + bytes(50), lambda _: None)
     with pytest.raises(ProtocolError, match="elements, but only 50 bytes follow"):
         list(answer.read(ALL))
 
 
 def test_the_helpers_of_these_tests() -> None:
-    parts: Any = importlib.import_module(response_type(Api.METADATA, HIGHEST).__module__)
-    broker = made(parts.MetadataResponseBroker, node_id=i32(1), host="h", port=i32(2), rack=None)
-    assert said(broker) == {"node_id": 1, "host": "h", "port": 2, "rack": None}
+    parts: Any = response_module(Api.METADATA, HIGHEST)
+    broker = parts.MetadataResponseBroker(node_id=i32(1), host="h", port=i32(2), rack=None)
+    named = {"node_id": 1, "host": "h", "port": 2, "rack": None}
+    assert said(broker) == ("MetadataResponseBroker", named)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import datetime
-import importlib
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
-from kio.schema.errors import ErrorCode
 from kio.static.primitive import i64Timedelta
 
 from aioproducer.auth.mechanism import Mechanism
 from aioproducer.config.secret import Secret
-from aioproducer.engine.network.apis import Api, BrokerVersions, response_type
+from aioproducer.engine.network.frames import EncodedPayload, decode_response
 from aioproducer.engine.network.login import LONGEST_SESSION, MAX_ROUNDS, log_in
+from aioproducer.engine.network.versions import BrokerVersions
+from aioproducer.engine.protocol import Api
 from aioproducer.errors import (
     AuthenticationError,
     BrokerConnectionError,
@@ -26,9 +25,14 @@ from aioproducer.errors import (
     TokenEndpointError,
     UnsupportedSaslMechanismError,
 )
+from aioproducer.errors.codes import ErrorCode
+from tests.support.kio_messages import ours, response_module, theirs
 
 VERSIONS = BrokerVersions([(17, 0, 1), (36, 0, 2)])
 SECRET = "open sesame"
+NUMBER = b"\0\0\0\1"
+GRANTED = NUMBER + b"\0" + b"\0\0" + b"\0" + b"\1"
+"""SaslAuthenticate v2 up to the lifetime: no tags, no error, no message, and empty bytes."""
 
 
 class Exchange:
@@ -69,33 +73,38 @@ class OneExchange(Mechanism):
 
 
 class Broker:
-    """Answers with ``answers``; what it was sent is in ``asked``."""
+    """Answers with ``answers``, messages or their bytes; ``asked``: what kio reads in requests."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
         self.asked: list[Any] = []
 
-    async def ask(self, payload: Any) -> Any:
-        self.asked.append(payload)
-        return self.answers.pop(0)
+    async def ask(self, payload: EncodedPayload) -> Any:
+        self.asked.append(theirs(payload))
+        answer = self.answers.pop(0)
+        if isinstance(answer, bytes):
+            return decode_response(payload.api, payload.version, answer).response
+        return answer
 
     async def log_in(self, exchange: Any) -> float | None:
         self.mechanism = OneExchange(exchange)
         return await log_in(self.mechanism, "kafka-7", VERSIONS, self.ask)
 
 
-def offers(*mechanisms: str, code: ErrorCode = ErrorCode.none) -> Any:
-    parts: Any = importlib.import_module(response_type(Api.SASL_HANDSHAKE, 1).__module__)
-    return parts.SaslHandshakeResponse(error_code=code, mechanisms=mechanisms)
+def offers(*mechanisms: str, code: ErrorCode = ErrorCode.NONE) -> Any:
+    parts: Any = response_module(Api.SASL_HANDSHAKE, 1)
+    return ours(parts.SaslHandshakeResponse(error_code=code, mechanisms=mechanisms))
 
 
 def says(
-    data: bytes = b"", code: ErrorCode = ErrorCode.none, why: str | None = None, seconds: float = 0
+    data: bytes = b"", code: ErrorCode = ErrorCode.NONE, why: str | None = None, seconds: float = 0
 ) -> Any:
-    parts: Any = importlib.import_module(response_type(Api.SASL_AUTHENTICATE, 2).__module__)
+    parts: Any = response_module(Api.SASL_AUTHENTICATE, 2)
     lifetime = i64Timedelta.parse(datetime.timedelta(seconds=seconds))
-    return parts.SaslAuthenticateResponse(
-        error_code=code, error_message=why, auth_bytes=data, session_lifetime=lifetime
+    return ours(
+        parts.SaslAuthenticateResponse(
+            error_code=code, error_message=why, auth_bytes=data, session_lifetime=lifetime
+        )
     )
 
 
@@ -126,20 +135,27 @@ async def test_an_empty_answer_before_the_end_is_a_challenge_too() -> None:
     assert exchange.heard == [b"", b"challenge", b""]
 
 
-async def test_a_session_is_never_longer_than_a_month() -> None:
-    broker = Broker(offers(), says(seconds=1e9))
+@pytest.mark.parametrize("milliseconds", [10**12, 2**63 - 1])
+async def test_a_session_is_never_longer_than_a_month(milliseconds: int) -> None:
+    broker = Broker(offers(), GRANTED + milliseconds.to_bytes(8, "big") + b"\0")
     assert await broker.log_in(Exchange([b"x"])) == LONGEST_SESSION
 
 
+@pytest.mark.parametrize("milliseconds", [0, -1, -(2**63)])
+async def test_a_session_without_a_lifetime_does_not_end(milliseconds: int) -> None:
+    broker = Broker(offers(), GRANTED + milliseconds.to_bytes(8, "big", signed=True) + b"\0")
+    assert await broker.log_in(Exchange([b"x"])) is None
+
+
 async def test_the_mechanisms_of_the_listener_are_named() -> None:
-    broker = Broker(offers("PLAIN", "GSSAPI", code=ErrorCode.unsupported_sasl_mechanism))
+    broker = Broker(offers("PLAIN", "GSSAPI", code=ErrorCode.UNSUPPORTED_SASL_MECHANISM))
     with pytest.raises(UnsupportedSaslMechanismError, match=r"TEST-1 .* PLAIN, GSSAPI"):
         await broker.log_in(Exchange([b"x"]))
     assert not broker.mechanism.hosts, "no token is spent on it"
 
 
 async def test_a_listener_without_logins_is_a_wrong_security_protocol() -> None:
-    broker = Broker(offers(code=ErrorCode.illegal_sasl_state))
+    broker = Broker(offers(code=ErrorCode.ILLEGAL_SASL_STATE))
     told = r"this listener has no login \(SASL\); set security_protocol='PLAINTEXT', or 'SSL'"
     with pytest.raises(IllegalSaslStateError, match=told) as caught:
         await broker.log_in(Exchange([b""]))
@@ -149,8 +165,8 @@ async def test_a_listener_without_logins_is_a_wrong_security_protocol() -> None:
 @pytest.mark.parametrize(
     ("code", "kind"),
     [
-        (ErrorCode.sasl_authentication_failed, SaslAuthenticationFailedError),
-        (ErrorCode.illegal_sasl_state, IllegalSaslStateError),
+        (ErrorCode.SASL_AUTHENTICATION_FAILED, SaslAuthenticationFailedError),
+        (ErrorCode.ILLEGAL_SASL_STATE, IllegalSaslStateError),
     ],
 )
 async def test_a_refusal_is_final_and_says_what_the_broker_said(
@@ -167,7 +183,7 @@ async def test_a_refusal_is_final_and_says_what_the_broker_said(
 async def test_the_reason_that_came_before_a_refusal_is_told() -> None:
     exchange = Exchange([b"token", b"\1", b""])
     exchange.refusal = "status invalid_token"
-    failed = says(code=ErrorCode.sasl_authentication_failed, why="no")
+    failed = says(code=ErrorCode.SASL_AUTHENTICATION_FAILED, why="no")
     with pytest.raises(SaslAuthenticationFailedError, match="no: status invalid_token"):
         await Broker(offers(), says(b"{}"), failed).log_in(exchange)
 
@@ -175,26 +191,30 @@ async def test_the_reason_that_came_before_a_refusal_is_told() -> None:
 async def test_a_broker_that_repeats_the_password_is_not_quoted() -> None:
     exchange = Exchange([SECRET.encode()])
     exchange.sent_secrets = (Secret(SECRET),)
-    failed = says(code=ErrorCode.sasl_authentication_failed, why=f"no user for {SECRET}!")
+    failed = says(code=ErrorCode.SASL_AUTHENTICATION_FAILED, why=f"no user for {SECRET}!")
     with pytest.raises(SaslAuthenticationFailedError, match="no user for ") as caught:
         await Broker(offers(), failed).log_in(exchange)
     assert SECRET not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    "answers",
+    ("answers", "why"),
     [
-        [replace(offers(), mechanisms=None)],
-        [offers(), replace(says(), auth_bytes=None)],
+        ([NUMBER + b"\0\0" + b"\0\0\0\1" + b"\xff\xff"], "mechanisms can't be null"),
+        ([offers()._replace(mechanisms=(None,))], "has impossible values"),
+        ([offers(), GRANTED[:-1] + b"\0" + bytes(9)], "auth_bytes can't be null"),
+        ([offers(), says()._replace(session_lifetime_ms=None)], "has impossible values"),
     ],
 )
-async def test_an_answer_that_cannot_be_true_ends_the_connection_alone(answers: list[Any]) -> None:
-    with pytest.raises(ProtocolError, match="has impossible values"):
+async def test_an_answer_that_cannot_be_true_ends_the_connection_alone(
+    answers: list[Any], why: str
+) -> None:
+    with pytest.raises(ProtocolError, match=why):
         await Broker(*answers).log_in(Exchange([b"x", b""]))
 
 
 async def test_another_error_passes() -> None:
-    broker = Broker(offers(), says(code=ErrorCode.unknown_server_error))
+    broker = Broker(offers(), says(code=ErrorCode.UNKNOWN_SERVER_ERROR))
     with pytest.raises(BrokerConnectionError, match="UNKNOWN_SERVER_ERROR"):
         await broker.log_in(Exchange([b"x"]))
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Any
 from uuid import UUID
 
 import pytest
 
 from aioproducer.engine.client.list_offsets import IsolationLevel, ListOffsetsRequest
 from aioproducer.engine.network import frames
-from aioproducer.engine.network.apis import SUPPORTED, Api, response_type
 from aioproducer.engine.network.request import Request
+from aioproducer.engine.protocol import SUPPORTED, Api
 from aioproducer.errors import ProtocolError, UnsupportedVersionError
 from aioproducer.model import TopicPartition
 from aioproducer.reader.epoch_request import EpochEnd, EpochEndRequest, EpochOfPosition
@@ -22,6 +21,7 @@ from aioproducer.reader.fetch_request import (
     FetchRequest,
 )
 from aioproducer.testing.fault_proxy.damage import damaged
+from tests.support.kio_messages import decode, ours, response_type, theirs
 from tests.support.samples import sample
 from tests.unit.network.test_frames import body
 
@@ -47,7 +47,7 @@ def fetch(*places: TopicPartition) -> FetchRequest:
 
 @pytest.mark.parametrize("version", versions(Api.FETCH))
 def test_a_fetch_asks_by_topic(version: int) -> None:
-    request: Any = fetch(ONE, OTHER, TWO).build(version)
+    request = theirs(fetch(ONE, OTHER, TWO).build(version))
     assert (request.min_bytes, request.max_bytes, request.isolation_level) == (1, 50_000, 1)
     assert request.max_wait.total_seconds() == 0.5
     names = {"orders": ID, "bills": OTHER_ID}
@@ -76,7 +76,7 @@ def test_a_topic_without_an_id_can_t_be_asked_for_by_id() -> None:
 
 @pytest.mark.parametrize("version", versions(Api.FETCH))
 def test_a_fetched_partition(version: int) -> None:
-    response = sample(response_type(Api.FETCH, version), {"records": b"batches"})
+    response = ours(sample(response_type(Api.FETCH, version), {"records": b"batches"}))
     fetched = fetch(ONE).read(response)
     assert fetched.error_code == 0
     found = fetched.partitions[ONE]
@@ -88,25 +88,25 @@ def test_a_fetched_partition(version: int) -> None:
 @pytest.mark.parametrize("version", versions(Api.FETCH))
 def test_null_arrays_are_empty(version: int) -> None:
     empty = {"records": None, "aborted_transactions": None}
-    found = fetch(ONE).read(sample(response_type(Api.FETCH, version), empty)).partitions[ONE]
+    found = fetch(ONE).read(ours(sample(response_type(Api.FETCH, version), empty))).partitions[ONE]
     assert (found.records, found.aborted) == (b"", ())
 
 
 @pytest.mark.parametrize("version", versions(Api.FETCH))
 def test_a_partition_that_lacks_is_a_protocol_error(version: int) -> None:
     with pytest.raises(ProtocolError, match="orders-2"):
-        fetch(ONE, TWO).read(sample(response_type(Api.FETCH, version)))
+        fetch(ONE, TWO).read(ours(sample(response_type(Api.FETCH, version))))
 
 
 @pytest.mark.parametrize("version", versions(Api.OFFSET_FOR_LEADER_EPOCH))
 def test_the_end_of_an_epoch(version: int) -> None:
     request = EpochEndRequest([EpochOfPosition(ONE, 7, 6)])
-    built: Any = request.build(version)
+    built = theirs(request.build(version))
     ((topic,),) = (built.topics,)
     (asked,) = topic.partitions
     assert (built.replica_id, topic.topic, asked.partition) == (-1, "orders", 1)
     assert (asked.current_leader_epoch, asked.leader_epoch) == (7, 6)
-    response = sample(response_type(Api.OFFSET_FOR_LEADER_EPOCH, version))
+    response = ours(sample(response_type(Api.OFFSET_FOR_LEADER_EPOCH, version)))
     assert request.read(response) == {ONE: EpochEnd(0, 1, 5)}
     with pytest.raises(ProtocolError, match="orders-2"):
         EpochEndRequest([EpochOfPosition(TWO, 7, 6)]).read(response)
@@ -130,9 +130,7 @@ def test_a_damaged_answer_is_a_value_or_a_protocol_error(api: Api, version: int)
     for _ in range(300):
         broken = wire[:4] + damaged(wire[4:], random, changes=random.choice([1, 3]))
         try:
-            frames.read_response(
-                frames.decode_response(kind, broken).response, OF_READERS[api].read
-            )
+            frames.read_response(decode(kind, broken).response, OF_READERS[api].read)
             outcomes[True] += 1
         except ProtocolError:
             outcomes[False] += 1

@@ -11,10 +11,10 @@ import pytest
 
 from aioproducer.engine.cluster.metadata import Asked
 from aioproducer.engine.network import frames
-from aioproducer.engine.network.apis import Api, response_type
 from aioproducer.engine.network.handshake import ApiVersionsHandshake
 from aioproducer.engine.network.login import session_lifetime
 from aioproducer.engine.network.request import Request
+from aioproducer.engine.protocol import Api
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
 from aioproducer.engine.sender.transaction_codec import TransactionRequest
@@ -26,6 +26,7 @@ from aioproducer.engine.transactions.requests import (
 from aioproducer.errors import ProtocolError
 from aioproducer.model import TopicPartition, TransactionHandle
 from aioproducer.testing.fault_proxy.damage import damaged
+from tests.support.kio_messages import decode, response_type
 from tests.support.responses import read_to_its_end, unread
 from tests.unit.network import test_frames
 from tests.unit.network.test_frames import REQUESTS, TOPIC_ID, batch, body, response
@@ -78,17 +79,18 @@ def asked(api: Api) -> Request | None:
 
 def read(api: Api, version: int, wire: bytes) -> Any:
     if api in (Api.SASL_HANDSHAKE, Api.SASL_AUTHENTICATE):
-        said: Any = frames.decode_response(response_type(api, version), wire).response
-        return int(said.error_code), session_lifetime(said)
+        said: Any = decode(response_type(api, version), wire).response
+        lasts = said.session_lifetime_ms if api is Api.SASL_AUTHENTICATE else 0
+        return said.error_code, session_lifetime(lasts)
     request, kind = asked(api), response_type(api, version)
     if isinstance(request, MetadataRequest):
-        answer = unread(kind, wire)
+        answer = unread(version, wire)
         return read_to_its_end(answer, request.asked.topics, request.detailed)
     if request is not None:
-        return frames.read_response(frames.decode_response(kind, wire).response, request.read)
+        return frames.read_response(decode(kind, wire).response, request.read)
     handshake = ApiVersionsHandshake()
     handshake.next_version = version
-    handshake.receive(kind, wire)
+    handshake.receive(version, wire)
     return handshake.versions
 
 

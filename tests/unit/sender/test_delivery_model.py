@@ -17,7 +17,6 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from random import Random
 from struct import Struct
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -32,6 +31,7 @@ from aioproducer.engine.cluster.metadata import Asked
 from aioproducer.engine.cluster.metadata_response import MetadataNews
 from aioproducer.engine.metrics import ProducerMetrics
 from aioproducer.engine.network.request import Completion
+from aioproducer.engine.protocol import Api, response_schema
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
 from aioproducer.errors import (
@@ -48,6 +48,8 @@ from tests.support.world import World
 
 EXAMPLES = int(os.environ.get("AIOPRODUCER_EXAMPLES", "50"))
 TOPIC, PARTITIONS = "orders", 2
+PRODUCED = response_schema(Api.PRODUCE)
+IDENTITY: Any = response_schema(Api.INIT_PRODUCER_ID).InitProducerIdResponse
 NODES = {number: Node(number, f"host{number}", 9092) for number in (1, 2)}
 BATCH, MEMORY, PENDING = 300, 12 * 300, 900
 TOO_LARGE_FROM = 200
@@ -390,11 +392,9 @@ class DeliveryMachine(RuleBasedStateMachine):
                 return self.describe()
             case InitProducerIdRequest():
                 if code:
-                    return SimpleNamespace(error_code=COORDINATOR_LOADING)
+                    return IDENTITY(error_code=COORDINATOR_LOADING)
                 self.producer_ids += 1
-                return SimpleNamespace(
-                    error_code=0, producer_id=self.producer_ids, producer_epoch=0
-                )
+                return IDENTITY(producer_id=self.producer_ids, producer_epoch=0)
         raise AssertionError(flying.request)
 
     def produce(self, node: int, flying: InFlight, code: int, writes: bool) -> Any:
@@ -412,15 +412,12 @@ class DeliveryMachine(RuleBasedStateMachine):
                 error, offset = partition.append(data, old=self.old)
                 error = error or code
             results.append(
-                SimpleNamespace(
-                    index=number,
-                    error_code=error,
-                    base_offset=-1 if error else offset,
-                    log_append_time=None,
+                PRODUCED.PartitionProduceResponse(
+                    index=number, error_code=error, base_offset=-1 if error else offset
                 )
             )
-        topic = SimpleNamespace(name=TOPIC, partition_responses=results)
-        return SimpleNamespace(__version__=9, responses=[topic])
+        topic = PRODUCED.TopicProduceResponse(name=TOPIC, partition_responses=results)
+        return PRODUCED.ProduceResponse(responses=[topic])
 
     def describe(self) -> Any:
         leaders = [partition.leader for partition in self.partitions]

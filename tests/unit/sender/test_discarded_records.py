@@ -91,11 +91,16 @@ def _mixed(world: SenderWorld, codes: dict[TopicPartition, int]) -> object:
     from tests.support.responses import produce_response
 
     whole = produce_response(codes)
-    for topic in whole.responses:
-        for each in topic.partition_responses:
-            code = codes[TopicPartition(topic.name, each.index)]
-            object.__setattr__(each, "error_code", code)
-    return whole
+    topics = [
+        topic._replace(
+            partition_responses=[
+                each._replace(error_code=codes[TopicPartition(topic.name, each.index)])
+                for each in topic.partition_responses
+            ]
+        )
+        for topic in whole.responses
+    ]
+    return whole._replace(responses=topics)
 
 
 async def test_an_abort_drops_what_waits_for_its_partition_and_asks_nobody() -> None:

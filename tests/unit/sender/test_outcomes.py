@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from kio.schema.errors import ErrorCode
 
 from aioproducer.engine.sender.outcomes import (
     Deliver,
@@ -31,6 +30,7 @@ from aioproducer.errors import (
     code_name,
     kafka_error,
 )
+from aioproducer.errors.codes import ErrorCode
 
 WHERE = "orders-3 on broker 1 (host:9092)"
 MAY, MAY_NOT = Standing(may_retry=True), Standing(may_retry=False)
@@ -75,7 +75,7 @@ def test_every_code_has_the_outcome_of_its_disposition(code: ErrorCode) -> None:
         assert str(outcome.error).startswith(f"{WHERE}: {code.name.upper()}")
 
 
-@pytest.mark.parametrize("code", [ErrorCode.message_too_large, ErrorCode.record_list_too_large])
+@pytest.mark.parametrize("code", [ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE])
 def test_a_batch_that_is_too_large_is_split_unless_it_is_one_record(code: ErrorCode) -> None:
     for standing in (MAY, MAY_NOT):
         assert kind(decide(result(code), WHERE, standing._replace(records=2))) == "split"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import importlib
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
@@ -13,19 +11,26 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kio.schema.errors import ErrorCode
-from kio.serial import entity_reader, entity_writer
 
 from aioproducer.engine.accumulator import ProducerBatch
 from aioproducer.engine.cluster.snapshot import PartitionLeader
-from aioproducer.engine.network.apis import SUPPORTED, Api, request_module, response_type
-from aioproducer.engine.network.frames import EncodedPayload, decode_response, encode
 from aioproducer.engine.network.throttling import throttle_seconds
+from aioproducer.engine.protocol import SUPPORTED, Api
 from aioproducer.engine.sender import produce
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.engine.sender.produce_response import PartitionResult
 from aioproducer.errors import ProtocolError
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.model import Node, TopicPartition
+from tests.support.kio_messages import (
+    decode,
+    encode,
+    ours,
+    request_module,
+    response_module,
+    response_type,
+    theirs,
+)
 
 LOWEST, HIGHEST = SUPPORTED[Api.PRODUCE]
 VERSIONS = range(LOWEST, HIGHEST + 1)
@@ -43,28 +48,13 @@ def request(
     return ProduceRequest(batches, acks, 30_000, {topic: ids.get(topic) for topic, _ in places})
 
 
-def over_the_wire(entity: Any) -> Any:
-    wire = io.BytesIO()
-    entity_writer(type(entity))(wire, entity)
-    read, size = entity_reader(type(entity))(wire.getvalue(), 0)
-    assert size == len(wire.getvalue())
-    return read
-
-
-def read_back(payload: EncodedPayload) -> Any:
-    wire = b"".join(payload.parts)
-    read, size = entity_reader(payload.kind)(wire, 0)
-    assert size == len(wire)
-    return read
-
-
 # --- requests -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_one_request_for_several_topics_and_partitions(version: int) -> None:
     made = request(("orders", 0), ("events", 5), ("orders", 2), acks=1)
-    read = read_back(made.build(version))
+    read = theirs(made.build(version))
     assert (int(read.__api_key__), int(read.__version__)) == (0, version)
     assert (read.transactional_id, read.acks) == (None, 1)
     assert read.timeout == datetime.timedelta(seconds=30)
@@ -121,14 +111,13 @@ def test_it_is_the_request_that_kio_would_write(
             for topic, partitions in by_topic.items()
         ),
     )
-    assert made.kind is module.ProduceRequest
     assert b"".join(made.parts) == encode(whole)
 
 
 def test_a_topic_that_was_made_anew_goes_by_its_new_id() -> None:
     for number in (1, 2, 1):
         made = request(("orders", 0), ids={"orders": UUID(int=number)})
-        (topic,) = read_back(made.build(13)).topic_data
+        (topic,) = theirs(made.build(13)).topic_data
         assert topic.topic_id == UUID(int=number)
 
 
@@ -136,7 +125,7 @@ def test_a_topic_that_was_made_anew_goes_by_its_new_id() -> None:
 def test_more_partitions_than_are_remembered(monkeypatch: pytest.MonkeyPatch, version: int) -> None:
     monkeypatch.setattr(produce, "_MOST_PLACES", 3)
     for number in [*range(5), *range(5)]:
-        (topic,) = read_back(request(("orders", number)).build(version)).topic_data
+        (topic,) = theirs(request(("orders", number)).build(version)).topic_data
         (partition,) = topic.partition_data
         assert (partition.index, bytes(partition.records)) == (number, b"orders%d" % number)
 
@@ -154,7 +143,7 @@ def test_a_topic_whose_id_is_unknown_goes_by_name(
     ids: Mapping[str, UUID | None], version: int
 ) -> None:
     built = request(("orders", 0), ("events", 0), ids=ids).build(13)
-    assert int(built.kind.__version__) == version
+    assert built.version == version
 
 
 @pytest.mark.parametrize(("acks", "answered"), [(-1, True), (1, True), (0, False)])
@@ -165,17 +154,22 @@ def test_without_acks_there_is_no_answer(acks: int, answered: bool) -> None:
 # --- responses ----------------------------------------------------------------------------------
 
 
-def response(
+def response(version: int, *said: Any) -> Any:
+    """The response of :func:`their_response` as our decoder reads it."""
+    return ours(their_response(version, *said))
+
+
+def their_response(
     version: int,
     answers: Sequence[tuple[str, int, Mapping[str, Any]]],
     nodes: Sequence[tuple[int, str, int, str | None]] = (),
 ) -> Any:
     """``answers``: topic, partition, what is said of it."""
-    parts: Any = importlib.import_module(response_type(Api.PRODUCE, version).__module__)
+    parts: Any = response_module(Api.PRODUCE, version)
     known = {field.name for field in fields(parts.PartitionProduceResponse)}
 
     def partition(index: int, said: Mapping[str, Any]) -> Any:
-        values: dict[str, Any] = {"error_code": ErrorCode.none, "base_offset": 0, **said}
+        values: dict[str, Any] = {"error_code": ErrorCode.NONE, "base_offset": 0, **said}
         values["record_errors"] = tuple(
             parts.BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=text)
             for at, text in values.get("record_errors", ())
@@ -197,16 +191,14 @@ def response(
             parts.NodeEndpoint(node_id=number, host=host, port=port, rack=rack)
             for number, host, port, rack in nodes
         )
-    return over_the_wire(
-        parts.ProduceResponse(
-            responses=tuple(
-                parts.TopicProduceResponse(
-                    **identified(topic), partition_responses=(partition(index, said),)
-                )
-                for topic, index, said in answers
-            ),
-            **endpoints,
-        )
+    return parts.ProduceResponse(
+        responses=tuple(
+            parts.TopicProduceResponse(
+                **identified(topic), partition_responses=(partition(index, said),)
+            )
+            for topic, index, said in answers
+        ),
+        **endpoints,
     )
 
 
@@ -274,7 +266,7 @@ def test_partitions_that_were_not_asked_for_make_all_of_it_unbelievable(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("code", [ErrorCode.none, ErrorCode.invalid_record])
+@pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.INVALID_RECORD])
 def test_an_offset_that_cannot_be(version: int, code: ErrorCode) -> None:
     said = {"base_offset": -2, "error_code": code}
     with pytest.raises(ProtocolError, match="offset -2"):
@@ -283,11 +275,11 @@ def test_an_offset_that_cannot_be(version: int, code: ErrorCode) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS[1:])
 def test_null_where_a_list_of_record_errors_belongs_is_an_empty_list(version: int) -> None:
-    made = response(version, [("orders", 0, {"error_code": ErrorCode.invalid_record})])
+    made = response(version, [("orders", 0, {"error_code": ErrorCode.INVALID_RECORD})])
     (topic,) = made.responses
     (partition,) = topic.partition_responses
-    partition = replace(partition, record_errors=None)
-    said = replace(made, responses=(replace(topic, partition_responses=(partition,)),))
+    partition = partition._replace(record_errors=None)
+    said = made._replace(responses=(topic._replace(partition_responses=(partition,)),))
     results, _ = read(request(("orders", 0)), said)
     (result,) = results.values()
     assert result.error_code == 87
@@ -310,7 +302,7 @@ def test_log_append_time_to_the_millisecond(version: int, milliseconds: int) -> 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_errors_of_the_batch_and_of_its_records(version: int) -> None:
     said = {
-        "error_code": ErrorCode.invalid_record,
+        "error_code": ErrorCode.INVALID_RECORD,
         "base_offset": -1,
         "error_message": "bad",
         "record_errors": [(0, "no key"), (3, None)],
@@ -338,7 +330,7 @@ def test_errors_of_the_batch_and_of_its_records(version: int) -> None:
 def test_the_new_leader_and_its_address(
     version: int, leader: tuple[int, int], hint: PartitionLeader | None
 ) -> None:
-    said = {"error_code": ErrorCode.not_leader_or_follower, "current_leader": leader}
+    said = {"error_code": ErrorCode.NOT_LEADER_OR_FOLLOWER, "current_leader": leader}
     results, nodes = read(
         request(("orders", 5)),
         response(
@@ -375,7 +367,7 @@ SAID = st.fixed_dictionaries(
 ODD = st.fixed_dictionaries(
     {"base_offset": NUMBERS},
     optional={
-        "error_code": st.sampled_from([ErrorCode.not_leader_or_follower, ErrorCode.none]),
+        "error_code": st.sampled_from([ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NONE]),
         "error_message": st.text(max_size=3),
         "record_errors": st.just([(0, "no")]),
         "current_leader": st.just((2, 5)),
@@ -389,7 +381,7 @@ def frame_of(entity: Any) -> bytes:
 
 
 def long_way(made: ProduceRequest, version: int, body: bytes) -> Any:
-    decoded = decode_response(response_type(Api.PRODUCE, version), body)
+    decoded = decode(response_type(Api.PRODUCE, version), body)
     return made.read(decoded.response), throttle_seconds(decoded.response), decoded.left_over
 
 
@@ -419,7 +411,7 @@ def test_the_usual_response_is_read_as_on_the_long_way(
 ) -> None:
     made = request(*places)
     kind: Any = data.draw(st.sampled_from([SAID, SAID, ODD]))
-    said = response(version, [(*place, data.draw(kind)) for place in places])
+    said = their_response(version, [(*place, data.draw(kind)) for place in places])
     said = replace(said, throttle_time=datetime.timedelta(milliseconds=pause))
     body = frame_of(said)
     read_usual = made.build(version).read_usual
@@ -447,7 +439,7 @@ def test_a_damaged_response_is_not_taken_for_the_usual_one(
     version: int, places: list[tuple[str, int]], changes: list[tuple[float, int, str]]
 ) -> None:
     made = request(*places)
-    whole = frame_of(response(version, [(*place, {"base_offset": 9}) for place in places]))
+    whole = frame_of(their_response(version, [(*place, {"base_offset": 9}) for place in places]))
     body = bytearray(whole)
     for place, value, change in changes:
         at = 4 + round(place * (len(body) - 5))

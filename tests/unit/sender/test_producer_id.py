@@ -169,8 +169,7 @@ async def test_an_identity_that_is_refused_for_good_fails_what_waits_for_it(code
     async with running(idempotent=True) as world:
         future = world.send()
         await world.turn()
-        refusal = identity_response(-1)
-        object.__setattr__(refusal, "error_code", code)
+        refusal = identity_response(-1)._replace(error_code=code)
         await world.complete(world.one(InitProducerIdRequest), refusal)
         error = future.exception()
         assert isinstance(error, KafkaError)

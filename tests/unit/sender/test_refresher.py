@@ -219,7 +219,7 @@ async def test_an_answer_that_cannot_be_understood_changes_nothing_and_ends_its_
         await world.turn()
         whole = metadata_response("wide", [1] * 500, 0, {}, 5)
         refused: list[ProtocolError] = []
-        damaged = unread(whole._kind, whole._body[:-7], refused.append)
+        damaged = unread(whole._version, whole._body[:-7], refused.append)
         await world.complete(world.one(MetadataRequest), damaged)
         (error,) = refused
         assert "can't be understood" in str(error)

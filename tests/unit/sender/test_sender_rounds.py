@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import pytest
-from kio.schema.errors import ErrorCode
 
 from aioproducer import BufferExhaustedError, Producer, ProducerBrokenError, RecordMetadata
 from aioproducer.engine.client.environment import Environment
 from aioproducer.engine.client.wakeup import Wakeup
-from aioproducer.engine.network.apis import Api, response_type
+from aioproducer.engine.protocol import Api
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.engine.sender.produce_response import PartitionResult, ProduceResults
 from aioproducer.engine.sender.requests import MetadataRequest
 from aioproducer.errors import BrokerConnectionError
+from aioproducer.errors.codes import ErrorCode
 from tests.support.fake_network import FakeNetwork
 from tests.support.inside import accumulator_of, in_environment
+from tests.support.kio_messages import response_module
 from tests.support.responses import NOTHING, metadata_answer
 from tests.support.settling import settle
 from tests.support.world import BROKERS
@@ -83,7 +83,7 @@ class WatchedProducer:
 
 
 def metadata_response(leaders: Sequence[int], code: int) -> Any:
-    parts: Any = importlib.import_module(response_type(Api.METADATA, 9).__module__)
+    parts: Any = response_module(Api.METADATA, 9)
     response = parts.MetadataResponse(
         throttle_time=NOTHING,
         cluster_id="c",
@@ -98,7 +98,7 @@ def metadata_response(leaders: Sequence[int], code: int) -> Any:
                 name="orders",
                 partitions=tuple(
                     parts.MetadataResponsePartition(
-                        error_code=ErrorCode.none,
+                        error_code=ErrorCode.NONE,
                         partition_index=index,
                         leader_id=leader,
                         leader_epoch=1,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer.engine.network.apis import Features
+from aioproducer.engine.network.versions import Features
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.engine.sender.requests import InitProducerIdRequest
 from aioproducer.engine.sender.transaction_codec import TransactionRequest

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from types import SimpleNamespace
 from typing import Any
 
 from aioproducer.engine.accumulator import SerializedRecord
-from aioproducer.engine.network.apis import Features
+from aioproducer.engine.network.versions import Features
+from aioproducer.engine.protocol import SUPPORTED, Api, response_schema
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
 from aioproducer.engine.sender.transaction_codec import TransactionRequest
 from aioproducer.engine.transactions.requests import (
     AddPartitionsToTxn,
     CoordinatorRequest,
+    EndTxn,
     FindCoordinator,
     InitProducerId,
     OffsetFetch,
@@ -24,7 +25,7 @@ from aioproducer.engine.transactions.requests import (
 )
 from aioproducer.engine.transactions.states import TransactionState
 from aioproducer.errors import ProducerError
-from aioproducer.model import Node, NodeId, RecordMetadata
+from aioproducer.model import Node, NodeId, RecordMetadata, TopicPartition
 from tests.support.responses import identity_response, metadata_response, produce_response
 from tests.support.settling import settle
 from tests.support.world import BROKERS, World
@@ -143,42 +144,38 @@ def coordinator_answer(
     epoch: int = -1,
 ) -> Any:
     """What a coordinator says; the same ``code`` for each partition that it was asked about."""
+    schema = response_schema(Api(request.api_key))
+    said: dict[str, Any]
     match request:
         case FindCoordinator():
-            host, port = BROKERS[node].host, BROKERS[node].port
-            return SimpleNamespace(error_code=code, node_id=node, host=host, port=port)
+            said = {"node_id": node, "host": BROKERS[node].host, "port": BROKERS[node].port}
         case AddPartitionsToTxn(partitions):
-            topics = [
-                SimpleNamespace(
-                    name=topic,
-                    results_by_partition=[
-                        SimpleNamespace(partition_index=number, partition_error_code=code)
-                    ],
+            said = {
+                "results_by_topic_v3_and_below": _by_topic(
+                    partitions, "results_by_partition", partition_error_code=code
                 )
-                for topic, number in sorted(partitions)
-            ]
-            return SimpleNamespace(results_by_topic_v3_and_below=topics)
+            }
         case TxnOffsetCommit(offsets):
-            topics = [
-                SimpleNamespace(
-                    name=topic,
-                    partitions=[SimpleNamespace(partition_index=number, error_code=code)],
-                )
-                for topic, number in sorted(offsets)
-            ]
-            return SimpleNamespace(topics=topics)
+            said = {"topics": _by_topic(offsets, "partitions", error_code=code)}
         case OffsetFetch(_, partitions):
-            topics = [
-                SimpleNamespace(
-                    name=topic,
-                    partitions=[
-                        SimpleNamespace(partition_index=number, committed_offset=-1, error_code=0)
-                    ],
-                )
-                for topic, number in sorted(partitions)
-            ]
-            return SimpleNamespace(error_code=code, topics=topics)
-    return SimpleNamespace(error_code=code, producer_id=producer_id, producer_epoch=epoch)
+            said = {"topics": _by_topic(partitions, "partitions", committed_offset=-1)}
+        case EndTxn() | InitProducerId():
+            said = {"producer_id": producer_id, "producer_epoch": epoch}
+        case _:
+            said = {}
+    if "error_code" in schema.root.kind._fields:
+        said["error_code"] = code
+    lowest, highest = SUPPORTED[Api(request.api_key)]
+    version = lowest if isinstance(request, FindCoordinator | OffsetFetch) else highest
+    message = schema.encode(schema.of(said, version), version)
+    return schema.decode(message, 0, version)[0]
+
+
+def _by_topic(partitions: Iterable[TopicPartition], name: str, **said: Any) -> list[dict[str, Any]]:
+    return [
+        {"name": topic, name: [{"partition_index": number, **said}]}
+        for topic, number in sorted(partitions)
+    ]
 
 
 async def answered(world: SenderWorld, code: int = 0, **said: Any) -> CoordinatorRequest:

@@ -10,7 +10,6 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
-from kio.schema.errors import ErrorCode
 
 from aioproducer.engine.telemetry.metric_names import selected
 from aioproducer.engine.telemetry.states import (
@@ -27,6 +26,7 @@ from aioproducer.engine.telemetry.subscription import (
     SubscriptionResponse,
 )
 from aioproducer.errors import IllegalStateError, KafkaError
+from aioproducer.errors.codes import ErrorCode
 from tests.support.chance import NoJitter
 
 State = TelemetryState
@@ -121,7 +121,7 @@ def test_no_metrics_are_asked_for() -> None:
 def test_the_id_never_changes() -> None:
     states = subscribed()
     states.pushed()
-    states.push_ended(int(ErrorCode.unknown_subscription_id), 100, ZSTD, NOW)
+    states.push_ended(int(ErrorCode.UNKNOWN_SUBSCRIPTION_ID), 100, ZSTD, NOW)
     states.asked()
     states.subscribed(response(instance_id=UUID(int=8)), NOW)
     assert states.client_instance_id == ID
@@ -134,7 +134,7 @@ def test_without_an_id_there_is_nothing_to_push() -> None:
     states.asked()
     states.subscribed(response(), NOW)
     states.pushed()
-    states.push_ended(int(ErrorCode.unknown_subscription_id), 100, ZSTD, NOW)
+    states.push_ended(int(ErrorCode.UNKNOWN_SUBSCRIPTION_ID), 100, ZSTD, NOW)
     states.asked()
     states.subscribed(response(instance_id=None), NOW)  # the KIP allows it: the client has one
     assert (states.state, states.client_instance_id) == (State.PUSH_NEEDED, ID)
@@ -159,12 +159,12 @@ def test_a_lost_request_is_repeated_later_and_later() -> None:
 @pytest.mark.parametrize(
     ("code", "ends"),
     [
-        (ErrorCode.throttling_quota_exceeded, False),
-        (ErrorCode.coordinator_not_available, False),
-        (ErrorCode.invalid_request, True),
-        (ErrorCode.unsupported_version, True),
-        (ErrorCode.cluster_authorization_failed, True),
-        (ErrorCode.unknown_subscription_id, True),
+        (ErrorCode.THROTTLING_QUOTA_EXCEEDED, False),
+        (ErrorCode.COORDINATOR_NOT_AVAILABLE, False),
+        (ErrorCode.INVALID_REQUEST, True),
+        (ErrorCode.UNSUPPORTED_VERSION, True),
+        (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, True),
+        (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, True),
         (32000, True),
     ],
 )
@@ -198,15 +198,15 @@ def test_a_lost_push_is_followed_by_the_next_one() -> None:
 @pytest.mark.parametrize(
     ("code", "state", "pause"),
     [
-        (ErrorCode.unknown_subscription_id, State.SUBSCRIPTION_NEEDED, 0),
-        (ErrorCode.throttling_quota_exceeded, State.PUSH_NEEDED, INTERVAL),
-        (ErrorCode.telemetry_too_large, State.PUSH_NEEDED, INTERVAL),
-        (ErrorCode.unsupported_compression_type, State.SUBSCRIPTION_NEEDED, 0),
-        (ErrorCode.invalid_request, State.TERMINATED, inf),
-        (ErrorCode.invalid_record, State.TERMINATED, inf),
-        (ErrorCode.unsupported_version, State.TERMINATED, inf),
-        (ErrorCode.unknown_server_error, State.TERMINATED, inf),
-        (ErrorCode.coordinator_not_available, State.SUBSCRIPTION_NEEDED, INTERVAL),
+        (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, State.SUBSCRIPTION_NEEDED, 0),
+        (ErrorCode.THROTTLING_QUOTA_EXCEEDED, State.PUSH_NEEDED, INTERVAL),
+        (ErrorCode.TELEMETRY_TOO_LARGE, State.PUSH_NEEDED, INTERVAL),
+        (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, State.SUBSCRIPTION_NEEDED, 0),
+        (ErrorCode.INVALID_REQUEST, State.TERMINATED, inf),
+        (ErrorCode.INVALID_RECORD, State.TERMINATED, inf),
+        (ErrorCode.UNSUPPORTED_VERSION, State.TERMINATED, inf),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, State.TERMINATED, inf),
+        (ErrorCode.COORDINATOR_NOT_AVAILABLE, State.SUBSCRIPTION_NEEDED, INTERVAL),
         (32000, State.TERMINATED, inf),
     ],
 )
@@ -222,16 +222,16 @@ def test_a_push_is_refused(code: int, state: TelemetryState, pause: float) -> No
 def test_the_numbers_of_the_reactions() -> None:
     reactions = {ErrorCode(code): reaction for code, reaction in PUSH_REACTIONS.items()}
     assert reactions == {
-        ErrorCode.unsupported_compression_type: Reaction.OTHER_CODEC,
-        ErrorCode.throttling_quota_exceeded: Reaction.WAIT,
-        ErrorCode.unknown_subscription_id: Reaction.ASK_AT_ONCE,
-        ErrorCode.telemetry_too_large: Reaction.SMALLER,
+        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: Reaction.OTHER_CODEC,
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED: Reaction.WAIT,
+        ErrorCode.UNKNOWN_SUBSCRIPTION_ID: Reaction.ASK_AT_ONCE,
+        ErrorCode.TELEMETRY_TOO_LARGE: Reaction.SMALLER,
     }
 
 
 def test_a_refused_codec_is_not_used_again_and_nothing_is_the_last_resort() -> None:
     states = pushing()
-    code = int(ErrorCode.unsupported_compression_type)
+    code = int(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     for codec in (ZSTD, 3):
         states.push_ended(code, 100, codec, NOW)
         assert codec in states.refused_codecs
@@ -244,7 +244,7 @@ def test_a_refused_codec_is_not_used_again_and_nothing_is_the_last_resort() -> N
 
 def test_a_payload_that_was_too_large_makes_the_next_one_smaller() -> None:
     states = pushing()
-    code = int(ErrorCode.telemetry_too_large)
+    code = int(ErrorCode.TELEMETRY_TOO_LARGE)
     for size in (900, 950, 800):
         states.push_ended(code, size, ZSTD, NOW)
         assert states.max_bytes < size
@@ -268,7 +268,7 @@ def test_the_last_push() -> None:
     states.pushed()
     assert at(states) == (State.TERMINATING_PUSH_IN_PROGRESS, inf)
     states.close(NOW)
-    states.push_ended(int(ErrorCode.unknown_subscription_id), 100, ZSTD, NOW)
+    states.push_ended(int(ErrorCode.UNKNOWN_SUBSCRIPTION_ID), 100, ZSTD, NOW)
     assert at(states) == (State.TERMINATED, inf)
     assert states.refusal is None
 

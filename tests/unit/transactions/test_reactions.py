@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import pytest
-from kio.schema.errors import ErrorCode
 
 from aioproducer.engine.transactions.requests import (
     COMMON_REACTIONS,
@@ -29,6 +28,7 @@ from aioproducer.engine.transactions.requests import (
     TxnOffsetCommit,
 )
 from aioproducer.errors import kafka_error
+from aioproducer.errors.codes import RETRIABLE, ErrorCode
 from aioproducer.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 RETRY, RETRY_SOON, FIND_AGAIN = Reaction.RETRY, Reaction.RETRY_SOON, Reaction.FIND_COORDINATOR
@@ -58,13 +58,13 @@ class Case(NamedTuple):
 
 
 def same(sent: CoordinatorRequest, kafka: Reaction, *names: str) -> list[Case]:
-    return [Case(sent, ErrorCode[name], kafka, kafka) for name in names]
+    return [Case(sent, ErrorCode[name.upper()], kafka, kafka) for name in names]
 
 
 def differs(
     sent: CoordinatorRequest, kafka: Reaction, ours: Reaction, why: str, *names: str
 ) -> list[Case]:
-    return [Case(sent, ErrorCode[name], kafka, ours, why) for name in names]
+    return [Case(sent, ErrorCode[name.upper()], kafka, ours, why) for name in names]
 
 
 SOONER = "Kafka shortens the backoff of the first AddPartitionsToTxn alone"
@@ -207,11 +207,11 @@ def test_whatever_kafka_calls_retriable_is_asked_again_and_nothing_else(
     code: ErrorCode, sent: CoordinatorRequest
 ) -> None:
     ended = isinstance(sent, EndTxn)
-    if not code or (ended and code is ErrorCode.unknown_server_error):
+    if not code or (ended and code is ErrorCode.UNKNOWN_SERVER_ERROR):
         return
     reaction = sent.reaction_to(kafka_error(code, "said"))
     assert reaction is not Reaction.DONE
-    assert (reaction in (RETRY, RETRY_SOON, FIND_AGAIN)) is code.retriable
+    assert (reaction in (RETRY, RETRY_SOON, FIND_AGAIN)) is (code in RETRIABLE)
 
 
 @pytest.mark.parametrize("sent", REQUESTS, ids=name_of)
@@ -232,7 +232,7 @@ def test_the_tables_say_nothing_twice() -> None:
 
 @pytest.mark.parametrize("sent", [GROUP, OFFSETS, FETCH, FIND], ids=name_of)
 def test_a_refusal_names_the_group_and_the_right_that_is_missing(sent: CoordinatorRequest) -> None:
-    code = ErrorCode.group_authorization_failed.value
+    code = ErrorCode.GROUP_AUTHORIZATION_FAILED.value
     error = sent.error_in(Response(code), "transactional id 'mine': ", "broker 1")
     label = type(sent).__name__
     assert str(error) == (
@@ -247,7 +247,7 @@ def test_offsets_of_a_refused_topic_need_another_right_than_records(
     sent: CoordinatorRequest, right: str
 ) -> None:
     place = TopicPartition("orders", 0)
-    answer = Response(ErrorCode.topic_authorization_failed.value, partition=place)
+    answer = Response(ErrorCode.TOPIC_AUTHORIZATION_FAILED.value, partition=place)
     error = sent.error_in(answer, "", "broker 1")
     assert str(error).endswith(f"the principal needs the {right} permission for the topic")
     assert "of group 'readers' for orders-0 on broker 1: TOPIC_AUTH" in str(error)

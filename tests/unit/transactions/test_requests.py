@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from kio.schema.errors import ErrorCode
 
-from aioproducer.engine.network.apis import Api
+from aioproducer.engine.protocol import Api
 from aioproducer.engine.transactions.requests import (
     AddOffsetsToTxn,
     AddPartitionsToTxn,
@@ -23,6 +22,7 @@ from aioproducer.engine.transactions.requests import (
     TxnOffsetCommit,
 )
 from aioproducer.errors import ProtocolError, UnsupportedVersionError
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.model import ConsumerGroupMetadata, Node, OffsetAndMetadata, TopicPartition
 from tests.unit.transactions.wire import (
     CONSUMED,
@@ -119,7 +119,7 @@ def test_a_new_epoch_is_asked_for_with_the_old_one(version: int) -> None:
 def test_the_identity_that_was_assigned(version: int) -> None:
     kind = responses(Api.INIT_PRODUCER_ID, version).InitProducerIdResponse
     said = kind(
-        **throttle(kind), error_code=ErrorCode.none, producer_id=2**40, producer_epoch=2**15 - 1
+        **throttle(kind), error_code=ErrorCode.NONE, producer_id=2**40, producer_epoch=2**15 - 1
     )
     answer = InitProducerId(epoch_bump=False).read(over_the_wire(said))
     assert answer == Response(producer_id=2**40, epoch=2**15 - 1)
@@ -171,7 +171,7 @@ def test_a_group_is_taken_in(version: int) -> None:
     assert int(read.__version__) == version
     assert (asker(read), read.group_id) == (("payments", 77, 3), "readers")
     kind = responses(Api.ADD_OFFSETS_TO_TXN, version).AddOffsetsToTxnResponse
-    said = kind(**throttle(kind), error_code=ErrorCode.not_coordinator)
+    said = kind(**throttle(kind), error_code=ErrorCode.NOT_COORDINATOR)
     assert AddOffsetsToTxn("readers").read(over_the_wire(said)) == Response(16)
 
 
@@ -318,6 +318,6 @@ def test_the_end(version: int, committed: bool) -> None:
 def test_the_end_brings_the_next_epoch_from_version_5_on(version: int) -> None:
     kind = responses(Api.END_TXN, version).EndTxnResponse
     given = {"producer_id": 78, "producer_epoch": 0} if version >= 5 else {}
-    said = kind(**throttle(kind), error_code=ErrorCode.none, **given)
+    said = kind(**throttle(kind), error_code=ErrorCode.NONE, **given)
     answer = EndTxn(committed=True).read(over_the_wire(said))
     assert answer == (Response(producer_id=78, epoch=0) if version >= 5 else Response())

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
-import importlib
-import io
 from dataclasses import fields
 from typing import Any
 
 import pytest
-from kio.serial import entity_reader, entity_writer
-from kio.static.primitive import i32Timedelta
 
-from aioproducer.engine.network.apis import SUPPORTED, Api, response_type
-from aioproducer.engine.network.frames import encode
+from aioproducer.engine.protocol import Api
 from aioproducer.engine.sender.transaction_codec import TransactionRequest
 from aioproducer.engine.transactions.requests import CoordinatorRequest
 from aioproducer.model import (
@@ -22,6 +16,7 @@ from aioproducer.model import (
     TopicPartition,
     TransactionHandle,
 )
+from tests.support.kio_messages import judged, milliseconds, ours, response_module, theirs
 
 ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 2)
 EVENT = TopicPartition("events", 5)
@@ -32,12 +27,11 @@ CONSUMED = {
     ONE: OffsetAndMetadata(7),
     EVENT: OffsetAndMetadata(0, "", 0),
 }
-NOTHING = i32Timedelta.parse(datetime.timedelta(0))
+NOTHING = milliseconds(0)
 
 
 def versions(api: Api) -> range:
-    lowest, highest = SUPPORTED[api]
-    return range(lowest, highest + 1)
+    return judged(api)
 
 
 def each_version(api: Api) -> pytest.MarkDecorator:
@@ -45,22 +39,17 @@ def each_version(api: Api) -> pytest.MarkDecorator:
 
 
 def over_the_wire(entity: Any) -> Any:
-    wire = io.BytesIO()
-    entity_writer(type(entity))(wire, entity)
-    read, size = entity_reader(type(entity))(wire.getvalue(), 0)
-    assert size == len(wire.getvalue())
-    return read
+    """A response of kio's as our decoder reads it."""
+    return ours(entity)
 
 
 def built(request: CoordinatorRequest, version: int, handle: TransactionHandle = SECOND) -> Any:
     """The request as a broker reads it."""
     wire = TransactionRequest(request, handle, 60_000)
     assert wire.answered
-    entity = wire.build(version)
-    assert encode(entity)
-    read = over_the_wire(entity)
-    assert int(read.__api_key__) == wire.api
-    return read
+    payload = wire.build(version)
+    assert payload.api == wire.api
+    return theirs(payload)
 
 
 def asker(read: Any, prefix: str = "") -> tuple[str, int, int]:
@@ -70,7 +59,7 @@ def asker(read: Any, prefix: str = "") -> tuple[str, int, int]:
 
 
 def responses(api: Api, version: int) -> Any:
-    return importlib.import_module(response_type(api, version).__module__)
+    return response_module(api, version)
 
 
 def throttle(kind: type[Any]) -> dict[str, Any]:

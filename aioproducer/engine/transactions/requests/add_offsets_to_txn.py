@@ -29,11 +29,11 @@ class AddOffsetsToTxn(CoordinatorRequest):
         return f"AddOffsetsToTxn of group {self.group_id!r}"
 
     def build(self, context: BuildContext) -> Any:
-        """The request as kio's message."""
+        """The request as a message."""
         return context.schema.AddOffsetsToTxnRequest(
             **context.producer_fields(), group_id=self.group_id
         )
 
     def read(self, response: Any) -> Response:
         """The error code."""
-        return Response(int(response.error_code))
+        return Response(response.error_code)

@@ -27,7 +27,7 @@ class AddPartitionsToTxn(CoordinatorRequest):
     otherwise: ClassVar[Reaction] = Reaction.ABORT
 
     def build(self, context: BuildContext) -> Any:
-        """The request as kio's message."""
+        """The request as a message."""
         schema = context.schema
         return schema.AddPartitionsToTxnRequest(
             **context.producer_fields("v3_and_below_"),
@@ -40,7 +40,7 @@ class AddPartitionsToTxn(CoordinatorRequest):
     def read(self, response: Any) -> Response:
         """The error code that decides."""
         codes = {
-            TopicPartition(topic.name, each.partition_index): int(each.partition_error_code)
+            TopicPartition(topic.name, each.partition_index): each.partition_error_code
             for topic in response.results_by_topic_v3_and_below
             for each in topic.results_by_partition
         }

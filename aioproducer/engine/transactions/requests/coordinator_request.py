@@ -1,8 +1,7 @@
 """The base of all requests to coordinators. No I/O.
 
 Each request is one class in a file of its own. The class shows the request's fields, how the
-request is built, how its response is read, and the producer's reaction to each error code. The
-message classes are kio's. The caller hands them over, so no file here imports them.
+request is built, how its response is read, and the producer's reaction to each error code.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any, ClassVar, Final, NamedTuple
 
+from aioproducer.engine.protocol import Schema
 from aioproducer.engine.transactions.requests.reaction import COMMON_REACTIONS, Reaction, Reactions
 from aioproducer.engine.transactions.requests.response import Response
 from aioproducer.errors import KafkaError, explain, kafka_error
@@ -37,8 +37,8 @@ class Coordinator(NamedTuple):
 class BuildContext(NamedTuple):
     """The values, beside its own fields, that a request is built from."""
 
-    schema: Any
-    """kio's module of the request in ``version``."""
+    schema: Schema
+    """The request's."""
     version: int
     handle: TransactionHandle
     timeout_ms: int
@@ -79,14 +79,14 @@ class CoordinatorRequest(ABC):
 
     @abstractmethod
     def build(self, context: BuildContext) -> Any:
-        """The request as kio's message.
+        """The request as a message.
 
         Raises :class:`UnsupportedVersionError` where the broker is too old for it.
         """
 
     @abstractmethod
     def read(self, response: Any) -> Response:
-        """The content of ``response``, kio's message in any version.
+        """The content of ``response``, a message of any version.
 
         Raises :class:`ProtocolError` if the response leaves out a requested part, which would count
         as done, or can't be true.

@@ -35,13 +35,13 @@ class EndTxn(CoordinatorRequest):
     otherwise: ClassVar[Reaction] = Reaction.FATAL
 
     def build(self, context: BuildContext) -> Any:
-        """The request as kio's message."""
+        """The request as a message."""
         return context.schema.EndTxnRequest(**context.producer_fields(), committed=self.committed)
 
     def read(self, response: Any) -> Response:
         """The error code, and from version 5 on the producer id and epoch that come next."""
-        code = int(response.error_code)
-        producer_id = int(getattr(response, "producer_id", NO_PRODUCER_ID))
+        code = response.error_code
+        producer_id = response.producer_id
         if producer_id == NO_PRODUCER_ID:
             return Response(code)
-        return assigned_producer_id(code, producer_id, int(response.producer_epoch))
+        return assigned_producer_id(code, producer_id, response.producer_epoch)

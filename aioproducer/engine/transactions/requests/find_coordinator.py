@@ -42,7 +42,7 @@ class FindCoordinator(CoordinatorRequest):
         return f"FindCoordinator{group}"
 
     def build(self, context: BuildContext) -> Any:
-        """The request as kio's message."""
+        """The request as a message."""
         key = self.coordinator.key
         several = context.version >= _FIRST_VERSION_WITH_SEVERAL_KEYS
         keys = {"coordinator_keys": (key,)} if several else {"key": key}
@@ -51,15 +51,15 @@ class FindCoordinator(CoordinatorRequest):
     def read(self, response: Any) -> Response:
         """The coordinator's address."""
         key = self.coordinator.key
-        for found in getattr(response, "coordinators", (response,)):
-            if getattr(found, "key", key) == key:
-                break
-        else:
+        found = response
+        if response.coordinators is not None:
+            found = next((each for each in response.coordinators if each.key == key), None)
+        if found is None:
             raise ProtocolError(f"the response does not mention the coordinator of {key!r}")
-        code, message = int(found.error_code), getattr(found, "error_message", None)
+        code, message = found.error_code, found.error_message
         if code:
             return Response(code, message)
-        node = Node(int(found.node_id), found.host, int(found.port))
+        node = Node(found.node_id, found.host, found.port)
         if node.id < 0 or not node.host:
             raise ProtocolError(f"{node} with id {node.id} can't be the coordinator of {key!r}")
         return Response(message=message, node=node)

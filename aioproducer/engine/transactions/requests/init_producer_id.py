@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -36,17 +35,17 @@ class InitProducerId(CoordinatorRequest):
     otherwise: ClassVar[Reaction] = Reaction.FATAL
 
     def build(self, context: BuildContext) -> Any:
-        """The request as kio's message."""
+        """The request as a message."""
         return context.schema.InitProducerIdRequest(
             transactional_id=context.handle.transactional_id,
-            transaction_timeout=datetime.timedelta(milliseconds=context.timeout_ms),
+            transaction_timeout_ms=context.timeout_ms,
             **_present_epoch(context) if self.epoch_bump else {},
         )
 
     def read(self, response: Any) -> Response:
         """The producer id and its epoch."""
         return assigned_producer_id(
-            int(response.error_code), int(response.producer_id), int(response.producer_epoch)
+            response.error_code, response.producer_id, response.producer_epoch
         )
 
 

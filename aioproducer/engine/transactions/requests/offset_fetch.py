@@ -41,7 +41,7 @@ class OffsetFetch(CoordinatorRequest):
         return f"OffsetFetch of group {self.group_id!r}"
 
     def build(self, context: BuildContext) -> Any:
-        """The request as kio's message."""
+        """The request as a message."""
         schema = context.schema
         several = context.version >= _FIRST_VERSION_WITH_SEVERAL_GROUPS
         kind = schema.OffsetFetchRequestTopics if several else schema.OffsetFetchRequestTopic
@@ -58,7 +58,7 @@ class OffsetFetch(CoordinatorRequest):
 
     def read(self, response: Any) -> Response:
         """The group's offsets, or the error code that decides."""
-        if not hasattr(response, "groups"):
+        if response.groups is None:
             return _offsets(self.partitions, response)
         for group in response.groups:
             if group.group_id == self.group_id:
@@ -68,22 +68,22 @@ class OffsetFetch(CoordinatorRequest):
 
 def _offsets(requested: Collection[TopicPartition], group: Any) -> Response:
     if group.error_code:
-        return Response(int(group.error_code))
+        return Response(group.error_code)
     found = {
         TopicPartition(topic.name, each.partition_index): each
         for topic in group.topics
         for each in topic.partitions
     }
-    codes = {partition: int(each.error_code) for partition, each in found.items()}
+    codes = {partition: each.error_code for partition, each in found.items()}
     decided = deciding_error(requested, codes)
     if decided.error_code:
         return decided
     return Response(
         offsets={
             partition: OffsetAndMetadata(
-                int(each.committed_offset),
+                each.committed_offset,
                 each.metadata or "",
-                int(each.committed_leader_epoch) if each.committed_leader_epoch >= 0 else None,
+                each.committed_leader_epoch if each.committed_leader_epoch >= 0 else None,
             )
             for partition, each in found.items()
             if each.committed_offset >= 0 and partition in requested

@@ -18,7 +18,6 @@ from aioproducer.engine.transactions.requests.response import Response, deciding
 from aioproducer.errors import RequestTimedOutError, UnsupportedVersionError
 from aioproducer.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
-_FIRST_VERSION_WITH_LEADER_EPOCH: Final = 2
 _FIRST_VERSION_WITH_MEMBER: Final = 3
 
 
@@ -44,7 +43,7 @@ class TxnOffsetCommit(CoordinatorRequest):
         return f"TxnOffsetCommit of group {self.group.group_id!r}"
 
     def build(self, context: BuildContext) -> Any:
-        """The request as kio's message."""
+        """The request as a message."""
         schema = context.schema
         return schema.TxnOffsetCommitRequest(
             **context.producer_fields(),
@@ -66,7 +65,7 @@ class TxnOffsetCommit(CoordinatorRequest):
         group = self.group
         if version >= _FIRST_VERSION_WITH_MEMBER:
             return {
-                "generation_id": group.generation_id,
+                "generation_id_or_member_epoch": group.generation_id,
                 "member_id": group.member_id,
                 "group_instance_id": group.group_instance_id,
             }
@@ -80,21 +79,18 @@ class TxnOffsetCommit(CoordinatorRequest):
 
     def _partition(self, context: BuildContext, partition: TopicPartition) -> Any:
         offset = self.offsets[partition]
-        leader_epoch: dict[str, Any] = {}
-        if context.version >= _FIRST_VERSION_WITH_LEADER_EPOCH:
-            known = offset.leader_epoch is not None
-            leader_epoch = {"committed_leader_epoch": offset.leader_epoch if known else -1}
+        epoch = offset.leader_epoch
         return context.schema.TxnOffsetCommitRequestPartition(
             partition_index=partition.partition,
             committed_offset=offset.offset,
+            committed_leader_epoch=-1 if epoch is None else epoch,
             committed_metadata=offset.metadata,
-            **leader_epoch,
         )
 
     def read(self, response: Any) -> Response:
         """The error code that decides."""
         codes = {
-            TopicPartition(topic.name, each.partition_index): int(each.error_code)
+            TopicPartition(topic.name, each.partition_index): each.error_code
             for topic in response.topics
             for each in topic.partitions
         }

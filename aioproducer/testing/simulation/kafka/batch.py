@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final, NamedTuple
 
-from kio.schema.errors import ErrorCode
-
 from aioproducer.engine.records.batch_header import (
     BEFORE_CHECKSUM,
     CHECKED,
@@ -27,6 +25,7 @@ from aioproducer.engine.records.decoder import decode
 from aioproducer.engine.records.encoded_batch import batches_in
 from aioproducer.engine.records.varint import encode_varint
 from aioproducer.errors import CorruptRecordsError
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.model import TopicPartition
 
 HEADER_BYTES: Final = BEFORE_CHECKSUM.size + CHECKED.size
@@ -194,14 +193,14 @@ def only_batch(records: bytes | None, version: int) -> Batch:
     """
     size = _size_of_first(records or b"")
     if not records or not 0 < size <= len(records):
-        raise RecordsError(ErrorCode.invalid_record, "a produce request must have one batch")
+        raise RecordsError(ErrorCode.INVALID_RECORD, "a produce request must have one batch")
     if 0 < _size_of_first(records[size:]) <= len(records) - size:
-        raise RecordsError(ErrorCode.invalid_record, "a produce request must have one batch")
+        raise RecordsError(ErrorCode.INVALID_RECORD, "a produce request must have one batch")
     if records[_MAGIC_AT] != MAGIC:
-        raise RecordsError(ErrorCode.invalid_record, "only batches of magic 2 may be written")
+        raise RecordsError(ErrorCode.INVALID_RECORD, "only batches of magic 2 may be written")
     batch = _parsed(records[:size])
     if batch.attributes & COMPRESSION_MASK == _ZSTD and version < _FIRST_PRODUCE_WITH_ZSTD:
-        raise RecordsError(ErrorCode.unsupported_compression_type, "this version has no zstd")
+        raise RecordsError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "this version has no zstd")
     return batch
 
 
@@ -212,18 +211,18 @@ def check_batch(batch: Batch, config: Mapping[str, str], now_ms: int) -> None:
     records anew that don't count up, here they are an error.
     """
     if batch.base_offset != 0:
-        raise RecordsError(ErrorCode.invalid_record, "the base offset of a new batch is 0")
+        raise RecordsError(ErrorCode.INVALID_RECORD, "the base offset of a new batch is 0")
     if len(batch.data) > int(config["max.message.bytes"]):
-        raise RecordsError(ErrorCode.message_too_large, f"a batch of {len(batch.data)} bytes")
+        raise RecordsError(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {len(batch.data)} bytes")
     stored = BEFORE_CHECKSUM.unpack_from(batch.data)[4]
     if stored != crc32c(memoryview(batch.data)[BEFORE_CHECKSUM.size :]):
-        raise RecordsError(ErrorCode.corrupt_message, "the checksum is wrong")
+        raise RecordsError(ErrorCode.CORRUPT_MESSAGE, "the checksum is wrong")
     if batch.last_offset_delta < 0 or batch.count != batch.last_offset_delta + 1:
-        raise RecordsError(ErrorCode.invalid_record, "the number of records and the offsets differ")
+        raise RecordsError(ErrorCode.INVALID_RECORD, "the number of records and the offsets differ")
     if batch.control:
-        raise RecordsError(ErrorCode.invalid_record, "clients may not write control records")
+        raise RecordsError(ErrorCode.INVALID_RECORD, "clients may not write control records")
     if batch.has_producer and batch.base_sequence < 0:
-        raise RecordsError(ErrorCode.invalid_record, "a producer id without a sequence number")
+        raise RecordsError(ErrorCode.INVALID_RECORD, "a producer id without a sequence number")
     _check_records(batch, config, now_ms)
 
 
@@ -232,9 +231,9 @@ def _check_records(batch: Batch, config: Mapping[str, str], now_ms: int) -> None
     try:
         records = list(batch.records(None))
     except CorruptRecordsError as error:
-        raise RecordsError(ErrorCode.invalid_record, str(error)) from error
+        raise RecordsError(ErrorCode.INVALID_RECORD, str(error)) from error
     if len(records) != batch.count:
-        raise RecordsError(ErrorCode.invalid_record, f"there are {len(records)} records")
+        raise RecordsError(ErrorCode.INVALID_RECORD, f"there are {len(records)} records")
     if config["message.timestamp.type"] == "CreateTime":
         earliest = now_ms - int(config["message.timestamp.before.max.ms"])
         latest = now_ms + int(config["message.timestamp.after.max.ms"])
@@ -245,10 +244,10 @@ def _check_records(batch: Batch, config: Mapping[str, str], now_ms: int) -> None
             if time != NO_TIMESTAMP and not earliest <= time <= latest
         ]
         if late:
-            raise RecordsError(ErrorCode.invalid_timestamp, "timestamps are out of range", late)
+            raise RecordsError(ErrorCode.INVALID_TIMESTAMP, "timestamps are out of range", late)
     lacking = [place for place, record in enumerate(records) if record.key is None]
     if lacking and "compact" in config["cleanup.policy"]:
-        raise RecordsError(ErrorCode.invalid_record, "compacted topics want keys", lacking)
+        raise RecordsError(ErrorCode.INVALID_RECORD, "compacted topics want keys", lacking)
 
 
 def control_batch(
@@ -296,9 +295,9 @@ def _size_of_first(data: bytes) -> int:
         return 0
     _, length, _, magic = _UP_TO_MAGIC.unpack_from(data)
     if length < _LEAST_LENGTH or not 0 <= magic <= MAGIC:
-        raise RecordsError(ErrorCode.corrupt_message, f"{length} bytes of magic {magic}")
+        raise RecordsError(ErrorCode.CORRUPT_MESSAGE, f"{length} bytes of magic {magic}")
     if magic == MAGIC and length < HEADER_BYTES - LENGTH_COUNTS_FROM:
-        raise RecordsError(ErrorCode.corrupt_message, f"a batch can't have {length} bytes")
+        raise RecordsError(ErrorCode.CORRUPT_MESSAGE, f"a batch can't have {length} bytes")
     return int(length) + LENGTH_COUNTS_FROM
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple, TypeAlias
 
-from kio.schema.errors import ErrorCode
-
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.testing.simulation.kafka.cluster import Cluster
 from aioproducer.testing.simulation.kafka.group_coordinator import GroupCoordinator
 from aioproducer.testing.simulation.kafka.messages import Fields, Request
@@ -45,7 +44,7 @@ class Call(NamedTuple):
     request: Request
     login: Login
     now: float
-    injected: ErrorCode = ErrorCode.none
+    injected: ErrorCode = ErrorCode.NONE
     """The error to answer with instead of doing the work."""
 
     @property

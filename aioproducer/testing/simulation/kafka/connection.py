@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from kio.schema.errors import ErrorCode
-
+from aioproducer.engine.protocol import Api
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.testing.simulation.kafka.calls import Answer, Closing, Login, Parked, Silence
 from aioproducer.testing.simulation.kafka.faults import RequestFaults
 from aioproducer.testing.simulation.kafka.messages import (
@@ -23,7 +23,7 @@ from aioproducer.testing.simulation.kafka.messages import (
     read_request,
     write_response,
 )
-from aioproducer.testing.simulation.kafka.requests.apis import API_VERSIONS, APIS, RANGES
+from aioproducer.testing.simulation.kafka.requests.apis import RANGES
 from aioproducer.testing.simulation.kafka.requests.versions import ranges_of
 
 _MAX_REQUEST_BYTES: Final = 100 * 1024 * 1024
@@ -144,9 +144,9 @@ class ModelConnection:
     def _begin(self, frame: bytes, now: float) -> None:
         try:
             api, version, correlation_id = header_of(frame)
-            known = APIS.get(api)
-            if known is None or not known.lowest <= version <= known.highest:
-                if api != API_VERSIONS:
+            lowest, highest = RANGES.get(api, (0, -1))
+            if not lowest <= version <= highest:
+                if api != Api.API_VERSIONS:
                     raise UnreadableRequestError(f"no request {api} of version {version}")
                 self._refuse_version(correlation_id)
                 return
@@ -159,10 +159,10 @@ class ModelConnection:
     def _refuse_version(self, correlation_id: int) -> None:
         """The answer to a newer client, in the layout of version 0 (KIP-511)."""
         fields = {
-            "error_code": ErrorCode.unsupported_version,
-            "api_keys": ranges_of({API_VERSIONS: RANGES[API_VERSIONS]}),
+            "error_code": ErrorCode.UNSUPPORTED_VERSION,
+            "api_keys": ranges_of({Api.API_VERSIONS: RANGES[Api.API_VERSIONS]}),
         }
-        self._send(API_VERSIONS, write_response(API_VERSIONS, 0, correlation_id, fields))
+        self._send(Api.API_VERSIONS, write_response(Api.API_VERSIONS, 0, correlation_id, fields))
 
     def _take(self, answer: Answer, now: float) -> None:
         request = self._current

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kio.schema.errors import ErrorCode
+from aioproducer.errors.codes import ErrorCode
 
 
 @dataclass
@@ -14,7 +14,7 @@ class _Rule:
     api: int | None
     broker: int | None
     left: int
-    code: ErrorCode = ErrorCode.none
+    code: ErrorCode = ErrorCode.NONE
     milliseconds: int = 0
 
     def meets(self, api: int, broker: int) -> bool:
@@ -44,7 +44,7 @@ class RequestFaults:
     def error_of(self, api: int, broker: int) -> ErrorCode:
         """The error for the request that is begun now."""
         rule = _take(self._errors, api, broker)
-        return ErrorCode.none if rule is None else rule.code
+        return ErrorCode.NONE if rule is None else rule.code
 
     def loses_response(self, api: int, broker: int) -> bool:
         """True if the response that is written now shall be lost."""

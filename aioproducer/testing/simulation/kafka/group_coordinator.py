@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kio.schema.errors import ErrorCode
-
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.model import OffsetAndMetadata, TopicPartition
 from aioproducer.testing.simulation.kafka.cluster import GROUPS_TOPIC, Cluster
 from aioproducer.testing.simulation.kafka.partition import Partition

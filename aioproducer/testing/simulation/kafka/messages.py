@@ -1,43 +1,26 @@
-"""Requests from bytes and responses to bytes, by the message definitions of kio.
+"""Requests from bytes and responses to bytes, by the tables of :mod:`aioproducer.engine.protocol`.
 
 A handler reads the attributes of a request, and returns the fields of its response as a mapping.
-Times are milliseconds and error codes are numbers, so a response needs no types of kio's. The
-mapping may name fields that only other versions of the response have; a field that no version has
-is an error.
+The mapping may name fields that only other versions of the response have; a field that no version
+has is an error.
 """
 
 from __future__ import annotations
 
-import datetime
-import io
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, field, fields, is_dataclass, make_dataclass
-from functools import cache
-from types import GenericAlias, NoneType, UnionType
-from typing import Any, Final, NamedTuple, TypeAlias, Union, get_args, get_origin
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from kio.index import load_payload_module, load_request_schema, load_response_schema
-from kio.schema.index import api_key_map, schema_name_map
-from kio.serial import entity_reader, entity_writer
-from kio.static.constants import EntityType
+from aioproducer.engine.network.frames import decode_response, request_form
+from aioproducer.engine.protocol import Api, request_schema, response_schema
+from aioproducer.engine.protocol.decoder import skip_tags
 
 Fields: TypeAlias = Mapping[str, Any]
 
 SIZE_BYTES: Final = 4
-THROTTLE: Final = "throttle_time"
-_NUMBERS: Final = {
-    "error_code": "int16",
-    "timedelta_i32": "int32",
-    "timedelta_i64": "int64",
-    "datetime_i64": "int64",
-}
-_CLASS_VARIABLES: Final = (
-    "__type__",
-    "__version__",
-    "__flexible__",
-    "__api_key__",
-    "__header_schema__",
-)
+THROTTLE: Final = "throttle_time_ms"
+_HEADER_BYTES: Final = 8
+_CLIENT_ID: Final = 10
+"""The offset of the client's id, behind its length."""
 
 
 class UnreadableRequestError(ValueError):
@@ -52,12 +35,12 @@ class Request(NamedTuple):
     correlation_id: int
     client_id: str | None
     body: Any
-    """Attributes as in kio's class; times in milliseconds, error codes as numbers."""
+    """A message; :mod:`aioproducer.engine.protocol` says which attributes it has."""
 
 
 def header_of(frame: bytes) -> tuple[int, int, int]:
     """The API key, the version and the correlation id of the request in ``frame``."""
-    if len(frame) < 8:
+    if len(frame) < _HEADER_BYTES:
         raise UnreadableRequestError(f"a request of {len(frame)} bytes has no header")
     return (
         int.from_bytes(frame[0:2], "big", signed=True),
@@ -70,188 +53,45 @@ def read_request(frame: bytes) -> Request:
     """The request in ``frame``, without the size in front. Raises UnreadableRequestError."""
     api, version, correlation_id = header_of(frame)
     try:
-        kind = load_request_schema(api, version)
-        header, used = entity_reader(kind.__header_schema__)(frame, 0)
-        body, _ = entity_reader(plain(kind))(frame, used)
+        schema = request_schema(Api(api))
+        size = int.from_bytes(frame[_HEADER_BYTES:_CLIENT_ID], "big", signed=True)
+        begin = _CLIENT_ID + max(size, 0)
+        client_id = None if size < 0 else frame[_CLIENT_ID:begin].decode()
+        if schema.flexible(version):
+            begin = skip_tags(frame, begin)
+        body, _ = schema.decode(frame, begin, version)
     except Exception as error:
         raise UnreadableRequestError(f"request {api} of version {version}: {error!r}") from error
-    return Request(api, version, correlation_id, header.client_id, body)
+    return Request(api, version, correlation_id, client_id, body)
 
 
 def write_response(
     api: int, version: int, correlation_id: int, values: Fields, *, throttle_ms: int = 0
 ) -> bytes:
     """The frame of a response, its size in front."""
-    kind = load_response_schema(api, version)
-    if THROTTLE in _names_of_other_versions(kind):
+    schema = response_schema(Api(api))
+    if THROTTLE in schema.root.kind._fields:
         values = {THROTTLE: throttle_ms, **values}
-    output = io.BytesIO()
-    output.write(bytes(SIZE_BYTES))
-    header: Any = kind.__header_schema__
-    entity_writer(header)(output, header(correlation_id=correlation_id))
-    entity_writer(plain(kind))(output, _builder(kind)(values))
-    frame = output.getbuffer()
-    frame[:SIZE_BYTES] = (len(frame) - SIZE_BYTES).to_bytes(SIZE_BYTES, "big")
-    return bytes(frame)
+    tags = b"\0" if schema.flexible(version) and api != Api.API_VERSIONS else b""
+    payload = schema.encode(schema.of(values, version), version)
+    return _framed(correlation_id.to_bytes(4, "big") + tags + payload)
 
 
 def write_request(
     api: int, version: int, correlation_id: int, client_id: str, values: Fields
 ) -> bytes:
     """The frame of a request, its size in front: the counterpart for scripted conversations."""
-    kind = load_request_schema(api, version)
-    output = io.BytesIO()
-    header: Any = kind.__header_schema__
-    names = {each.name for each in fields(header)}
-    known = {
-        "request_api_key": api,
-        "request_api_version": version,
-        "correlation_id": correlation_id,
-        "client_id": client_id,
-    }
-    entity_writer(header)(output, header(**{name: known[name] for name in names}))
-    entity_writer(plain(kind))(output, _builder(kind)(values))
-    frame = output.getvalue()
-    return len(frame).to_bytes(SIZE_BYTES, "big") + frame
+    schema = request_schema(Api(api))
+    form = request_form(Api(api), version, client_id)
+    payload = schema.encode(schema.of(values, version), version)
+    return _framed(form.head + correlation_id.to_bytes(4, "big") + form.tail + payload)
 
 
 def read_response(api: int, version: int, frame: bytes) -> tuple[int, Any]:
     """The correlation id and the body of the response in ``frame``, without the size in front."""
-    kind = load_response_schema(api, version)
-    header, used = entity_reader(kind.__header_schema__)(frame, 0)
-    body, _ = entity_reader(plain(kind))(frame, used)
-    return int(header.correlation_id), body
+    body = decode_response(Api(api), version, frame).response
+    return int.from_bytes(frame[:4], "big"), body
 
 
-# --- kio's classes with numbers in place of its own types --------------------------------------
-
-
-@cache
-def plain(kind: Any) -> Any:
-    """A class like ``kind``, one of kio's, whose times and error codes are numbers."""
-    return make_dataclass(
-        kind.__name__,
-        [(each.name, *_plain_field(each)) for each in fields(kind)],
-        namespace={name: getattr(kind, name) for name in _CLASS_VARIABLES if hasattr(kind, name)},
-        frozen=True,
-        slots=True,
-        kw_only=True,
-    )
-
-
-def _plain(kind: Any) -> Any:
-    return plain(kind)
-
-
-def _plain_field(each: Any) -> tuple[Any, Any]:
-    declared: Any = each.type
-    metadata = dict(each.metadata)
-    if metadata.get("kafka_type") in _NUMBERS:
-        declared, metadata["kafka_type"] = int, _NUMBERS[metadata["kafka_type"]]
-    else:
-        declared = _plain_type(declared)
-    if each.default is MISSING:
-        return declared, field(metadata=metadata)
-    return declared, field(metadata=metadata, default=_plain_value(each))
-
-
-def _plain_type(declared: Any) -> Any:
-    if is_dataclass(declared):
-        return _plain(declared)
-    arguments = get_args(declared)
-    if get_origin(declared) is tuple and is_dataclass(arguments[0]):
-        return GenericAlias(tuple, (_plain(arguments[0]), ...))
-    if get_origin(declared) in (Union, UnionType):
-        [inner] = [each for each in arguments if each is not NoneType]
-        return _plain_type(inner) | None
-    return declared
-
-
-def _plain_value(each: Any) -> Any:
-    """The default of a field."""
-    default = each.default
-    if is_dataclass(default):
-        return _plain(type(default))(
-            **{inner.name: _plain_value_of(default, inner) for inner in fields(default)}
-        )
-    if each.metadata.get("kafka_type") in _NUMBERS:
-        return _number(default)
-    return default
-
-
-def _plain_value_of(entity: Any, each: Any) -> Any:
-    value = getattr(entity, each.name)
-    return _number(value) if each.metadata.get("kafka_type") in _NUMBERS else value
-
-
-def _number(value: Any) -> int:
-    if value is None:
-        return -1
-    if isinstance(value, datetime.timedelta):
-        return round(value.total_seconds() * 1000)
-    return int(value)
-
-
-# --- mappings to kio's classes -----------------------------------------------------------------
-
-_Builder: TypeAlias = Callable[[Fields], Any]
-
-
-@cache
-def _builder(kind: Any) -> _Builder:
-    """Makes an entity of the class ``plain(kind)`` from the fields of a mapping."""
-    made = plain(kind)
-    nested: dict[str, _Builder] = {}
-    lists: dict[str, _Builder] = {}
-    for each in fields(kind):
-        declared = each.type
-        if get_origin(declared) in (Union, UnionType):
-            [declared] = [inner for inner in get_args(declared) if inner is not NoneType]
-        if is_dataclass(declared):
-            nested[each.name] = _builder_of(declared)
-        elif get_origin(declared) is tuple and is_dataclass(get_args(declared)[0]):
-            lists[each.name] = _builder(get_args(declared)[0])
-    names = frozenset(each.name for each in fields(kind))
-    others = _names_of_other_versions(kind)
-
-    def build(values: Fields) -> Any:
-        arguments: dict[str, Any] = {}
-        for name, value in values.items():
-            if name not in names:
-                if name not in others:
-                    raise TypeError(f"no version of {kind.__name__} has a field {name!r}")
-            elif value is None:
-                arguments[name] = None
-            elif (inner := lists.get(name)) is not None:
-                arguments[name] = tuple([inner(each) for each in value])
-            elif (inner := nested.get(name)) is not None:
-                arguments[name] = inner(value)
-            elif isinstance(value, list):
-                arguments[name] = tuple(value)
-            else:
-                arguments[name] = value
-        return made(**arguments)
-
-    return build
-
-
-def _builder_of(kind: Any) -> _Builder:
-    return _builder(kind)
-
-
-@cache
-def _names_of_other_versions(kind: Any) -> frozenset[str]:
-    """The fields of the classes that have the same name in other versions."""
-    request = kind.__module__.endswith("request")
-    versions: Sequence[int] = tuple(schema_name_map[api_key_map[kind.__api_key__]])
-    names: set[str] = set()
-    for version in versions:
-        kinds = (
-            load_payload_module(kind.__api_key__, version, EntityType.request)
-            if request
-            else load_payload_module(kind.__api_key__, version, EntityType.response)
-        )
-        other = getattr(kinds, kind.__name__, None)
-        if other is not None:
-            names.update(each.name for each in fields(other))
-    return frozenset(names)
+def _framed(content: bytes) -> bytes:
+    return len(content).to_bytes(SIZE_BYTES, "big") + content

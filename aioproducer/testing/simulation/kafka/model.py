@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
-from kio.schema.errors import ErrorCode
-
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.model import OffsetAndMetadata, TopicPartition
 from aioproducer.testing.simulation.kafka.batch import StoredRecord
 from aioproducer.testing.simulation.kafka.calls import Answer, Call, Coordinators, Login, Silence
@@ -18,7 +17,7 @@ from aioproducer.testing.simulation.kafka.group_coordinator import GroupCoordina
 from aioproducer.testing.simulation.kafka.messages import Request
 from aioproducer.testing.simulation.kafka.options import ClusterOptions
 from aioproducer.testing.simulation.kafka.partition import Partition
-from aioproducer.testing.simulation.kafka.requests.apis import APIS
+from aioproducer.testing.simulation.kafka.requests.apis import HANDLERS
 from aioproducer.testing.simulation.kafka.requests.logins import admits
 from aioproducer.testing.simulation.kafka.transaction_coordinator import TransactionCoordinator
 from aioproducer.testing.simulation.kafka.transaction_state import TransactionMetadata
@@ -94,7 +93,7 @@ class KafkaModel:
             now,
             injected,
         )
-        return APIS[request.api].handler(call)
+        return HANDLERS[request.api](call)
 
     def in_flight(self, connection: ModelConnection, api: int, number: int) -> None:
         """So many requests of one kind are unanswered on a connection."""

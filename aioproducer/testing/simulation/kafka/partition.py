@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
-from kio.schema.errors import ErrorCode
-
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.model import TopicPartition
 from aioproducer.testing.simulation.kafka.batch import NO_TIMESTAMP, Batch
 from aioproducer.testing.simulation.kafka.log import PartitionLog
@@ -107,12 +106,12 @@ class Partition:
         if batch.has_producer:
             if (known := self.producers.duplicate_of(placed)) is not None:
                 place = known.first_offset, known.last_offset + 1, known.timestamp_ms
-                return Appended(ErrorCode.none, *place, repeated=True)
+                return Appended(ErrorCode.NONE, *place, repeated=True)
             if code := self.producers.refuses(placed, verified):
                 return Appended(code)
             self.producers.append(placed)
         self._write(placed)
-        return Appended(ErrorCode.none, placed.base_offset, placed.next_offset, shown_time)
+        return Appended(ErrorCode.NONE, placed.base_offset, placed.next_offset, shown_time)
 
     def append_of_coordinator(self, batch: Batch) -> None:
         """Append what the coordinator has checked."""
@@ -154,12 +153,12 @@ class Partition:
         Sources: ``Partition.checkEnoughReplicasReachOffset`` and ``DelayedProduce``.
         """
         if self.leader != broker or self.leader_epoch != leader_epoch:
-            return ErrorCode.not_leader_or_follower
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if self.high_watermark < required_offset:
             return None
         if len(self.isr) < self.min_isr:
-            return ErrorCode.not_enough_replicas_after_append
-        return ErrorCode.none
+            return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return ErrorCode.NONE
 
     # --- leaders and replicas --------------------------------------------------------------
 
@@ -180,18 +179,18 @@ class Partition:
     def coordinates(self, broker: int, now: float) -> ErrorCode:
         """Why ``broker`` does not coordinate by this partition; ``none``: it does."""
         if self.leader != broker:
-            return ErrorCode.not_coordinator
+            return ErrorCode.NOT_COORDINATOR
         if now < self.loaded_at:
-            return ErrorCode.coordinator_load_in_progress
-        return ErrorCode.none
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return ErrorCode.NONE
 
     def epoch_error(self, current_leader_epoch: int) -> ErrorCode:
         """Source: ``Partition.checkCurrentLeaderEpoch``."""
         if current_leader_epoch < 0 or current_leader_epoch == self.leader_epoch:
-            return ErrorCode.none
+            return ErrorCode.NONE
         if current_leader_epoch < self.leader_epoch:
-            return ErrorCode.fenced_leader_epoch
-        return ErrorCode.unknown_leader_epoch
+            return ErrorCode.FENCED_LEADER_EPOCH
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
 
     def elect(self, leader: int) -> None:
         """Let ``leader`` lead: one of the replicas, or ``NO_LEADER``."""

@@ -13,8 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from kio.schema.errors import ErrorCode
-
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.testing.simulation.kafka.batch import (
     NO_PRODUCER_EPOCH,
     NO_SEQUENCE,
@@ -129,14 +128,14 @@ class ProducerStates:
             and not self.has_transaction(batch.producer_id, batch.producer_epoch)
             and (verified is None or verified is not verification)
         ):
-            return ErrorCode.invalid_txn_state
+            return ErrorCode.INVALID_TXN_STATE
         if batch.producer_epoch < entry.epoch:
-            return ErrorCode.invalid_producer_epoch
+            return ErrorCode.INVALID_PRODUCER_EPOCH
         if not self._in_sequence(batch, entry, verification):
-            return ErrorCode.out_of_order_sequence_number
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         if entry.transaction_start is not None and not batch.transactional:
-            return ErrorCode.invalid_txn_state
-        return ErrorCode.none
+            return ErrorCode.INVALID_TXN_STATE
+        return ErrorCode.NONE
 
     def _in_sequence(
         self, batch: Batch, entry: ProducerEntry, verification: Verification | None
@@ -184,10 +183,10 @@ class ProducerStates:
         if epoch < entry.epoch or (
             transaction_version >= 2 and epoch == entry.epoch and not repeated
         ):
-            return ErrorCode.invalid_producer_epoch
+            return ErrorCode.INVALID_PRODUCER_EPOCH
         if coordinator_epoch < entry.coordinator_epoch:
-            return ErrorCode.transaction_coordinator_fenced
-        return ErrorCode.none
+            return ErrorCode.TRANSACTION_COORDINATOR_FENCED
+        return ErrorCode.NONE
 
     def end_transaction(self, marker: Batch, *, commit: bool, coordinator_epoch: int) -> None:
         """Take notice of a marker in the log."""

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
-from kio.schema.errors import ErrorCode
-
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.model import TopicPartition
 from aioproducer.testing.simulation.kafka.batch import (
     NO_PRODUCER_EPOCH,
@@ -77,21 +76,21 @@ class TransactionCoordinator:
             )
             self.transactions[transactional_id] = known
         if expected is not None and not _is_valid(known, *expected):
-            return Identity(ErrorCode.producer_fenced)
+            return Identity(ErrorCode.PRODUCER_FENCED)
         match known.state:
             case TransactionState.PREPARE_COMMIT | TransactionState.PREPARE_ABORT:
-                return Identity(ErrorCode.concurrent_transactions)
+                return Identity(ErrorCode.CONCURRENT_TRANSACTIONS)
             case TransactionState.ONGOING:
                 self._fence(known, now)
-                return Identity(ErrorCode.concurrent_transactions)
+                return Identity(ErrorCode.CONCURRENT_TRANSACTIONS)
         expected_epoch = None if expected is None else expected[1]
         if known.exhausted and expected_epoch in (None, known.epoch):
             known.rotate(
                 self._cluster.new_producer_id(), timeout_ms, keep_last_epoch=expected is not None
             )
         elif not known.initialize(timeout_ms, expected_epoch):
-            return Identity(ErrorCode.producer_fenced)
-        return Identity(ErrorCode.none, known.producer_id, known.epoch)
+            return Identity(ErrorCode.PRODUCER_FENCED)
+        return Identity(ErrorCode.NONE, known.producer_id, known.epoch)
 
     # --- partitions of a transaction -------------------------------------------------------
 
@@ -100,14 +99,14 @@ class TransactionCoordinator:
     ) -> tuple[TransactionMetadata | None, ErrorCode]:
         known = self.transactions.get(transactional_id)
         if not transactional_id:
-            return None, ErrorCode.invalid_request
+            return None, ErrorCode.INVALID_REQUEST
         if known is None or known.producer_id != producer_id:
-            return None, ErrorCode.invalid_producer_id_mapping
+            return None, ErrorCode.INVALID_PRODUCER_ID_MAPPING
         if known.epoch != epoch:
-            return None, ErrorCode.producer_fenced
+            return None, ErrorCode.PRODUCER_FENCED
         if known.state in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT):
-            return None, ErrorCode.concurrent_transactions
-        return known, ErrorCode.none
+            return None, ErrorCode.CONCURRENT_TRANSACTIONS
+        return known, ErrorCode.NONE
 
     def add_partitions(
         self,
@@ -128,7 +127,7 @@ class TransactionCoordinator:
             known.add(set(partitions), version, now)
         if begins:
             self._expire_later(known)
-        return ErrorCode.none
+        return ErrorCode.NONE
 
     def verify(
         self,
@@ -155,7 +154,7 @@ class TransactionCoordinator:
         if known is None:
             return dict.fromkeys(partitions, code)
         return {
-            each: ErrorCode.none if each in known.partitions else ErrorCode.transaction_abortable
+            each: ErrorCode.NONE if each in known.partitions else ErrorCode.TRANSACTION_ABORTABLE
             for each in partitions
         }
 
@@ -163,9 +162,9 @@ class TransactionCoordinator:
         """Why another broker gets no answer from the coordinator."""
         partition = self.partition_of(transactional_id)
         if partition.leader == NO_LEADER:
-            return ErrorCode.coordinator_not_available
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if partition.leader not in self._cluster.alive:
-            return ErrorCode.network_exception
+            return ErrorCode.NETWORK_EXCEPTION
         return partition.coordinates(partition.leader, now)
 
     # --- ends of transactions --------------------------------------------------------------
@@ -182,16 +181,16 @@ class TransactionCoordinator:
     ) -> Identity:
         """Commit or abort. Source: ``handleEndTransaction``."""
         if not transactional_id:
-            return Identity(ErrorCode.invalid_request)
+            return Identity(ErrorCode.INVALID_REQUEST)
         known = self.transactions.get(transactional_id)
         if known is None:
-            return Identity(ErrorCode.invalid_producer_id_mapping)
+            return Identity(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if version >= 2:
             return self._end_with_bump(known, producer_id, epoch, commit=commit, now=now)
         if known.producer_id != producer_id:
-            return Identity(ErrorCode.invalid_producer_id_mapping)
+            return Identity(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if known.epoch != epoch:
-            return Identity(ErrorCode.producer_fenced)
+            return Identity(ErrorCode.PRODUCER_FENCED)
         if known.state is TransactionState.ONGOING:
             return self._prepare(known, commit=commit, version=version, now=now)
         return self._repeated(known, commit=commit)
@@ -205,7 +204,7 @@ class TransactionCoordinator:
         )
         repeated = overflowed or known.epoch == epoch + 1
         if known.producer_id != producer_id and not overflowed:
-            return Identity(ErrorCode.invalid_producer_id_mapping)
+            return Identity(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         match known.state:
             case TransactionState.ONGOING | TransactionState.EMPTY:
                 valid = known.epoch == epoch
@@ -214,7 +213,7 @@ class TransactionCoordinator:
             case _:
                 valid = repeated or known.epoch == epoch
         if not valid:
-            return Identity(ErrorCode.producer_fenced)
+            return Identity(ErrorCode.PRODUCER_FENCED)
         begins = known.state is TransactionState.ONGOING or (
             not commit
             and not repeated
@@ -228,16 +227,16 @@ class TransactionCoordinator:
         if begins:
             return self._prepare(known, commit=commit, version=2, now=now)
         if known.epoch == epoch and not repeated:
-            return Identity(ErrorCode.invalid_txn_state)
+            return Identity(ErrorCode.INVALID_TXN_STATE)
         return self._repeated(known, commit=commit)
 
     def _repeated(self, known: TransactionMetadata, *, commit: bool) -> Identity:
         """The end of a transaction that is not open: the same end once more, or a wrong one."""
         if known.state is TransactionState.EMPTY or (known.state in _COMMITTED) != commit:
-            return Identity(ErrorCode.invalid_txn_state)
+            return Identity(ErrorCode.INVALID_TXN_STATE)
         if known.state in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT):
-            return Identity(ErrorCode.concurrent_transactions)
-        return Identity(ErrorCode.none, known.producer_id, known.epoch)
+            return Identity(ErrorCode.CONCURRENT_TRANSACTIONS)
+        return Identity(ErrorCode.NONE, known.producer_id, known.epoch)
 
     def _prepare(
         self, known: TransactionMetadata, *, commit: bool, version: int, now: float
@@ -247,9 +246,9 @@ class TransactionCoordinator:
             following = self._cluster.new_producer_id()
         state = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
         known.prepare(state, version, following)
-        answer = Identity(ErrorCode.none, known.producer_id, known.epoch)
+        answer = Identity(ErrorCode.NONE, known.producer_id, known.epoch)
         if following != NO_PRODUCER_ID:
-            answer = Identity(ErrorCode.none, following, 0)
+            answer = Identity(ErrorCode.NONE, following, 0)
         self._write_markers(known, now)
         return answer
 

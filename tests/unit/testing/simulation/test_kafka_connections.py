@@ -108,7 +108,7 @@ def test_a_request_waits_for_the_response_before() -> None:
         "client",
         {
             "replica_id": -1,
-            "max_wait": 500,
+            "max_wait_ms": 500,
             "min_bytes": 1,
             "isolation_level": 0,
             "session_epoch": -1,
@@ -144,7 +144,7 @@ def test_throttled_connections_are_not_read() -> None:
     client = Client(kafka)
     client.connection.receive(versions(1, 3) + versions(2), NOW)
     _, body = read_response(API_VERSIONS, 3, client.responses[0][4:])
-    assert body.throttle_time == 800
+    assert body.throttle_time_ms == 800
     assert client.correlations == [1]
     assert kafka.tick(NOW) == pytest.approx(NOW + 0.8)
     kafka.tick(NOW + 0.8)

@@ -8,12 +8,12 @@ from random import Random
 from typing import Any
 
 import pytest
-from kio.schema.errors import ErrorCode
 
 from aioproducer.auth.mechanism import Mechanism
 from aioproducer.auth.plain import Plain
 from aioproducer.auth.scram import Scram
 from aioproducer.config.secret import Secret
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.testing.simulation.kafka import ClusterOptions, KafkaModel
 from aioproducer.testing.simulation.kafka.messages import read_response, write_request
 from tests.support.conversations.lines import NOW
@@ -84,7 +84,7 @@ def test_the_right_password_lets_in(name: str) -> None:
 def test_a_wrong_password_ends_the_connection(name: str) -> None:
     client = Client(kafka())
     told = log_in(client, MECHANISMS[name]("wrong"))
-    assert told.error_code == ErrorCode.sasl_authentication_failed
+    assert told.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
     assert client.closed
 
 
@@ -97,14 +97,14 @@ def test_requests_before_the_login_end_the_connection() -> None:
 def test_an_unknown_mechanism_is_answered_with_the_known_ones() -> None:
     client = Client(kafka())
     told = ask(client, HANDSHAKE, 1, mechanism="GSSAPI")
-    assert told.error_code == ErrorCode.unsupported_sasl_mechanism
+    assert told.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
     assert "PLAIN" in told.mechanisms
     assert client.closed
 
 
 def test_a_session_that_is_not_renewed_ends_with_the_next_request() -> None:
     client = Client(kafka(lifetime_ms=3000))
-    assert log_in(client, MECHANISMS["PLAIN"](PASSWORD)).session_lifetime == 3000
+    assert log_in(client, MECHANISMS["PLAIN"](PASSWORD)).session_lifetime_ms == 3000
     assert metadata(client, NOW + 2.9) is not None
     assert metadata(client, NOW + 3.1) is None
     assert client.closed

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from kio.schema.errors import ErrorCode
 
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.testing.simulation.kafka.batch import (
     Batch,
     RecordsError,
@@ -58,7 +58,7 @@ def test_a_changed_byte_is_found() -> None:
     changed[-2] ^= 1
     with pytest.raises(RecordsError, match="checksum") as caught:
         check_batch(only_batch(bytes(changed), 12), TOPIC_DEFAULTS, NOW)
-    assert caught.value.code == ErrorCode.corrupt_message
+    assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
 
 
 def test_a_marker_says_how_the_transaction_ended() -> None:

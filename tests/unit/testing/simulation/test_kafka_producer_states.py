@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from kio.schema.errors import ErrorCode
 
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.testing.simulation.kafka.batch import Batch
 from aioproducer.testing.simulation.kafka.producer_state import AbortedTransaction, ProducerStates
 from tests.unit.testing.simulation.test_kafka_logs import TRANSACTIONAL, data, marker
 
-OUT_OF_ORDER = ErrorCode.out_of_order_sequence_number
+OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def written(sequence: int, size: int = 1, *, at: int, epoch: int = 0, producer: int = 1) -> Batch:
@@ -31,11 +31,11 @@ def test_five_batches_are_remembered() -> None:
 @pytest.mark.parametrize(
     ("epoch", "sequence", "code"),
     [
-        (0, 3, ErrorCode.none),
+        (0, 3, ErrorCode.NONE),
         (0, 2, OUT_OF_ORDER),
         (0, 4, OUT_OF_ORDER),
         (0, 0, OUT_OF_ORDER),
-        (1, 0, ErrorCode.none),
+        (1, 0, ErrorCode.NONE),
         (1, 3, OUT_OF_ORDER),
     ],
 )
@@ -45,13 +45,13 @@ def test_the_next_sequence_number(epoch: int, sequence: int, code: ErrorCode) ->
 
 def test_an_older_epoch_is_refused() -> None:
     states = ProducerStates.from_log([written(0, at=0, epoch=2)])
-    assert states.refuses(written(1, at=1, epoch=1), None) == ErrorCode.invalid_producer_epoch
+    assert states.refuses(written(1, at=1, epoch=1), None) == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 def test_a_forgotten_producer_may_go_on_anywhere() -> None:
     states = known(0, 1)
     states.expire()
-    assert states.refuses(written(7, at=2), None) == ErrorCode.none
+    assert states.refuses(written(7, at=2), None) == ErrorCode.NONE
 
 
 def test_a_producer_with_an_open_transaction_is_not_forgotten() -> None:
@@ -63,9 +63,9 @@ def test_a_producer_with_an_open_transaction_is_not_forgotten() -> None:
 def test_transactional_batches_want_the_word_of_the_coordinator() -> None:
     states = ProducerStates()
     batch = data(1, (1, 0, 0), TRANSACTIONAL).at(0, 0, None)
-    assert states.refuses(batch, None) == ErrorCode.invalid_txn_state
+    assert states.refuses(batch, None) == ErrorCode.INVALID_TXN_STATE
     verified = states.start_verification(batch, adds_partitions=True)
-    assert states.refuses(batch, verified) == ErrorCode.none
+    assert states.refuses(batch, verified) == ErrorCode.NONE
 
 
 def test_a_marker_makes_an_earlier_word_of_the_coordinator_void() -> None:
@@ -75,7 +75,7 @@ def test_a_marker_makes_an_earlier_word_of_the_coordinator_void() -> None:
     states.end_transaction(
         marker(1, commit=False).at(0, 0, None), commit=False, coordinator_epoch=0
     )
-    assert states.refuses(batch, verified) == ErrorCode.invalid_txn_state
+    assert states.refuses(batch, verified) == ErrorCode.INVALID_TXN_STATE
 
 
 def test_transactions_end_at_their_markers_and_are_stable_above_the_high_watermark() -> None:
@@ -95,10 +95,10 @@ def test_transactions_end_at_their_markers_and_are_stable_above_the_high_waterma
 @pytest.mark.parametrize(
     ("version", "epoch", "coordinator_epoch", "code"),
     [
-        (1, 0, 3, ErrorCode.none),
-        (2, 0, 3, ErrorCode.invalid_producer_epoch),
-        (2, 1, 3, ErrorCode.none),
-        (1, 0, 2, ErrorCode.transaction_coordinator_fenced),
+        (1, 0, 3, ErrorCode.NONE),
+        (2, 0, 3, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (2, 1, 3, ErrorCode.NONE),
+        (1, 0, 2, ErrorCode.TRANSACTION_COORDINATOR_FENCED),
     ],
 )
 def test_markers_are_checked(
@@ -112,4 +112,4 @@ def test_markers_are_checked(
 
 def test_a_marker_that_is_repeated_is_allowed() -> None:
     states = ProducerStates.from_log([marker(1, commit=True).at(0, 0, None)])
-    assert states.refuses_marker(1, 0, 3, 2) == ErrorCode.none
+    assert states.refuses_marker(1, 0, 3, 2) == ErrorCode.NONE

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kio.schema.errors import ErrorCode
-
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.testing.simulation.kafka import ClusterOptions
 from tests.support.conversations.chat import Chat
 from tests.support.conversations.lines import ModelLine
@@ -60,7 +59,7 @@ def crash_of_the_leader(chat: Chat, *, lose_unreplicated: bool) -> int:
 def test_all_replicas_have_what_is_acknowledged_by_all() -> None:
     chat = held(replication=SLOW)
     before = model_line(chat).now
-    assert code(chat, 0) == ErrorCode.none
+    assert code(chat, 0) == ErrorCode.NONE
     assert model_line(chat).now - before >= 0.5
     assert model_line(chat).model.high_watermark(chat.topic, 0) == 1
 
@@ -68,7 +67,7 @@ def test_all_replicas_have_what_is_acknowledged_by_all() -> None:
 def test_the_leader_alone_acknowledges_at_once() -> None:
     chat = held(replication=SLOW)
     before = model_line(chat).now
-    assert code(chat, 0, acks=1) == ErrorCode.none
+    assert code(chat, 0, acks=1) == ErrorCode.NONE
     assert model_line(chat).now == before
     assert model_line(chat).model.high_watermark(chat.topic, 0) == 0
 
@@ -79,7 +78,7 @@ def test_a_crash_loses_what_no_follower_has() -> None:
     code(chat, 1, acks=1)
     crash_of_the_leader(chat, lose_unreplicated=True)
     assert sequences(chat) == [0]
-    assert code(chat, 1) == ErrorCode.none
+    assert code(chat, 1) == ErrorCode.NONE
     assert sequences(chat) == [0, 1]
 
 
@@ -96,8 +95,8 @@ def test_a_new_leader_knows_the_producers_of_its_log() -> None:
         code(chat, sequence)
     crash_of_the_leader(chat, lose_unreplicated=True)
     assert chat.leader_epoch > 0
-    assert code(chat, 1) == ErrorCode.none
-    assert code(chat, 4) == ErrorCode.out_of_order_sequence_number
+    assert code(chat, 1) == ErrorCode.NONE
+    assert code(chat, 4) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert sequences(chat) == [0, 1, 2]
 
 
@@ -121,11 +120,11 @@ def test_too_few_replicas() -> None:
     line = model_line(chat)
     for follower in chat.followers:
         line.model.shrink_isr(chat.topic, 0, follower, line.now, 3.0)
-    assert code(chat, 0) == ErrorCode.not_enough_replicas
+    assert code(chat, 0) == ErrorCode.NOT_ENOUGH_REPLICAS
     assert sequences(chat) == []
-    assert code(chat, 0, acks=1) == ErrorCode.none
+    assert code(chat, 0, acks=1) == ErrorCode.NONE
     line.wait(4.0)
-    assert code(chat, 1) == ErrorCode.none
+    assert code(chat, 1) == ErrorCode.NONE
 
 
 def test_replicas_that_are_missed_after_the_append() -> None:
@@ -137,7 +136,7 @@ def test_replicas_that_are_missed_after_the_append() -> None:
             line.model.shrink_isr(chat.topic, 0, follower, now, 3.0)
 
     line.model.cluster.schedule.at(line.now + 0.1, shrink)
-    assert code(chat, 0) == ErrorCode.not_enough_replicas_after_append
+    assert code(chat, 0) == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
     assert sequences(chat) == [0]
 
 
@@ -149,7 +148,7 @@ def test_a_leader_that_moves_answers_with_its_successor() -> None:
     )
     body = chat.produce(0, producer=(5, 0), to=old)
     answer = body.responses[0].partition_responses[0]
-    assert answer.error_code == ErrorCode.not_leader_or_follower
+    assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert (answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (new, 1)
 
 
@@ -164,7 +163,7 @@ def test_a_partition_without_replicas_in_sync_waits_for_its_leader() -> None:
     chat.leader = chat.followers[0]
     led_anew(chat)
     assert chat.leader == old
-    assert code(chat, 0) == ErrorCode.none
+    assert code(chat, 0) == ErrorCode.NONE
     assert sequences(chat) == [0]
 
 
@@ -187,7 +186,7 @@ def test_a_restart_forgets_a_leader_that_nobody_has_missed() -> None:
     led_anew(chat)
     assert chat.leader == 1
     assert chat.leader_epoch > 0
-    assert code(chat, 0) == ErrorCode.none
+    assert code(chat, 0) == ErrorCode.NONE
     assert sequences(chat) == [0]
 
 
@@ -210,27 +209,27 @@ def test_a_restarted_broker_knows_the_last_batch_of_a_producer() -> None:
     line.model.crash(1, line.now)
     line.model.restart(1, line.now)
     led_anew(chat)
-    assert code(chat, 0) == ErrorCode.out_of_order_sequence_number
-    assert code(chat, 1) == ErrorCode.none
-    assert code(chat, 2) == ErrorCode.none
+    assert code(chat, 0) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert code(chat, 1) == ErrorCode.NONE
+    assert code(chat, 2) == ErrorCode.NONE
     assert sequences(chat) == [0, 1, 2]
 
 
 def test_duplicates_are_named_if_the_brokers_are_old() -> None:
     chat = Chat(ModelLine.of(1, ClusterOptions(names_duplicates=True)), "topic")
-    assert code(chat, 0) == ErrorCode.none
-    assert code(chat, 0) == ErrorCode.duplicate_sequence_number
+    assert code(chat, 0) == ErrorCode.NONE
+    assert code(chat, 0) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
     assert sequences(chat) == [0]
 
 
 def test_the_model_keeps_the_requests_that_it_was_to_fail() -> None:
     chat = held(1)
     model = model_line(chat).model
-    model.fail_next(0, ErrorCode.invalid_record)
-    assert code(chat, 0) == ErrorCode.invalid_record
-    assert code(chat, 0) == ErrorCode.none
+    model.fail_next(0, ErrorCode.INVALID_RECORD)
+    assert code(chat, 0) == ErrorCode.INVALID_RECORD
+    assert code(chat, 0) == ErrorCode.NONE
     assert [(request.api, error) for request, error in model.failed] == [
-        (0, ErrorCode.invalid_record)
+        (0, ErrorCode.INVALID_RECORD)
     ]
 
 
@@ -249,9 +248,9 @@ def test_deleted_records_take_the_producer_state_with_them_only_when_it_expires(
     line = model_line(chat)
     code(chat, 0)
     line.model.delete_records(chat.topic, 0, 1, line.now)
-    assert code(chat, 5) == ErrorCode.out_of_order_sequence_number
+    assert code(chat, 5) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     line.model.expire_producer_ids(line.now)
-    assert code(chat, 5) == ErrorCode.none
+    assert code(chat, 5) == ErrorCode.NONE
 
 
 def test_a_topic_made_anew_is_empty_and_has_another_id() -> None:
@@ -277,10 +276,10 @@ def test_a_topic_made_anew_has_replicas_on_brokers_that_are_down() -> None:
     assert sorted(partition.replicas) == sorted(line.brokers)
     assert (partition.leader, partition.isr) == (chat.leader, {chat.leader})
     led_anew(chat)
-    assert code(chat, 0) == ErrorCode.not_enough_replicas
+    assert code(chat, 0) == ErrorCode.NOT_ENOUGH_REPLICAS
     line.model.restart(chat.followers[0], line.now)
     line.wait(1.0)
-    assert code(chat, 0) == ErrorCode.none
+    assert code(chat, 0) == ErrorCode.NONE
 
 
 def test_a_topic_made_anew_is_replicated_while_records_of_the_old_one_are_under_way() -> None:
@@ -291,7 +290,7 @@ def test_a_topic_made_anew_is_replicated_while_records_of_the_old_one_are_under_
     line.wait(0.3)
     led_anew(chat)
     begun = line.now
-    assert code(chat, 0) == ErrorCode.none
+    assert code(chat, 0) == ErrorCode.NONE
     assert line.now - begun <= 0.6
 
 
@@ -301,8 +300,8 @@ def test_brokers_learn_late_of_a_new_leader() -> None:
     line.model.move_leader(chat.topic, 0, new, line.now)
     led_anew(chat)
     assert (chat.leader, chat.leader_epoch) == (old, 0)
-    assert code(chat, 0) == ErrorCode.not_leader_or_follower
+    assert code(chat, 0) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     line.wait(1.0)
     led_anew(chat)
     assert (chat.leader, chat.leader_epoch) == (new, 1)
-    assert code(chat, 0) == ErrorCode.none
+    assert code(chat, 0) == ErrorCode.NONE

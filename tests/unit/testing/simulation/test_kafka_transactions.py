@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kio.schema.errors import ErrorCode
 
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.testing.simulation.kafka import ClusterOptions
 from aioproducer.testing.simulation.kafka.transaction_state import (
     MAX_EPOCH,
@@ -61,12 +61,12 @@ def visible(chat: Chat) -> list[bool | None]:
 def test_a_transaction_beyond_its_time_is_aborted(version: int) -> None:
     chat = held(version)
     producer = chat.init(NAME, timeout=1000)
-    assert write(chat, producer, version) == ErrorCode.none
+    assert write(chat, producer, version) == ErrorCode.NONE
     assert visible(chat) == [None]
     line_of(chat).wait(2.0)
     assert visible(chat) == [False]
     assert known(chat).epoch > producer[1]
-    assert write(chat, producer, version, 1) == ErrorCode.invalid_producer_epoch
+    assert write(chat, producer, version, 1) == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 def test_a_transaction_in_its_time_is_not_aborted() -> None:
@@ -88,7 +88,7 @@ def test_a_fenced_producer_can_neither_write_nor_end(version: int) -> None:
     line_of(chat).model.fence(NAME, line_of(chat).now)
     line_of(chat).wait(0.5)
     assert visible(chat) == [False]
-    assert write(chat, old, version, 1) == ErrorCode.invalid_producer_epoch
+    assert write(chat, old, version, 1) == ErrorCode.INVALID_PRODUCER_EPOCH
     new = chat.init(NAME)
     assert new[1] > old[1]
 
@@ -136,8 +136,8 @@ def test_a_new_coordinator_loads_and_goes_on() -> None:
     }
     at_the_old = chat.ask(26, 5, to=old, **asked)
     at_the_new = chat.ask(26, 5, to=new, **asked)
-    assert at_the_old.error_code == ErrorCode.not_coordinator
-    assert at_the_new.error_code == ErrorCode.coordinator_load_in_progress
+    assert at_the_old.error_code == ErrorCode.NOT_COORDINATOR
+    assert at_the_new.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     end(chat, producer, 2)
     line.wait(1.0)
     assert visible(chat) == [True]
@@ -149,7 +149,7 @@ def test_epochs_of_version_1_end_with_another_producer_id() -> None:
     known(chat).epoch = MAX_EPOCH - 2
     last = chat.init(NAME)
     assert last == (producer[0], MAX_EPOCH - 1)
-    assert write(chat, last, 1) == ErrorCode.none
+    assert write(chat, last, 1) == ErrorCode.NONE
     end(chat, last, 1)
     other = chat.init(NAME)
     assert other[0] != producer[0]
@@ -166,7 +166,7 @@ def test_epochs_of_version_2_end_with_another_producer_id() -> None:
     assert other[0] != producer[0]
     assert other[1] == 0
     assert end(chat, last, 2) == other, "a repeated end"
-    assert write(chat, other, 2) == ErrorCode.none
+    assert write(chat, other, 2) == ErrorCode.NONE
     end(chat, other, 2)
     line_of(chat).wait(0.5)
     assert visible(chat) == [True, True]

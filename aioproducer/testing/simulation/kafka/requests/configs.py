@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kio.schema.errors import ErrorCode
-
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.testing.simulation.kafka.calls import Call
 from aioproducer.testing.simulation.kafka.cluster import Topic
 from aioproducer.testing.simulation.kafka.messages import Fields
@@ -27,7 +26,7 @@ def describe_configs(call: Call) -> Fields:
         topic = call.cluster.topics.get(str(asked.resource_name))
         code = call.injected
         if not code and asked.resource_type == _TOPIC and topic is None:
-            code = ErrorCode.unknown_topic_or_partition
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         configs: list[Fields] = []
         if topic is not None and asked.resource_type == _TOPIC and not code:
             wanted = asked.configuration_keys
@@ -57,9 +56,9 @@ def incremental_alter_configs(call: Call) -> Fields:
         topic = call.cluster.topics.get(str(asked.resource_name))
         code = call.injected
         if not code and (topic is None or asked.resource_type != _TOPIC):
-            code = ErrorCode.unknown_topic_or_partition
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         elif not code and any(each.name not in TOPIC_DEFAULTS for each in asked.configs):
-            code = ErrorCode.invalid_config
+            code = ErrorCode.INVALID_CONFIG
         if topic is not None and not code and not call.body.validate_only:
             for each in asked.configs:
                 _alter(call, topic, each)

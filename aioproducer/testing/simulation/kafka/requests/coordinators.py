@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kio.schema.errors import ErrorCode
-
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.testing.simulation.kafka.calls import Call
 from aioproducer.testing.simulation.kafka.cluster import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from aioproducer.testing.simulation.kafka.messages import Fields
@@ -17,7 +16,7 @@ _TOPICS: Final = {0: GROUPS_TOPIC, 1: TRANSACTIONS_TOPIC}
 def find_coordinator(call: Call) -> Fields:
     """The brokers that coordinate groups (key type 0) or transactions (1)."""
     body = call.body
-    key_type = int(getattr(body, "key_type", 0))
+    key_type = body.key_type
     if call.version < _FIRST_OF_MANY:
         found = dict(_found(call, key_type, str(body.key)))
         del found["key"]
@@ -26,7 +25,7 @@ def find_coordinator(call: Call) -> Fields:
 
 
 def _found(call: Call, key_type: int, key: str) -> Fields:
-    code = call.injected or ErrorCode.invalid_request
+    code = call.injected or ErrorCode.INVALID_REQUEST
     if not call.injected and (topic := _TOPICS.get(key_type)) is not None:
         leader = call.cluster.coordinator_partition(topic, key).leader
         if leader in call.cluster.registered:
@@ -36,10 +35,10 @@ def _found(call: Call, key_type: int, key: str) -> Fields:
                 "node_id": leader,
                 "host": host,
                 "port": port,
-                "error_code": ErrorCode.none,
+                "error_code": ErrorCode.NONE,
                 "error_message": "",
             }
-        code = ErrorCode.coordinator_not_available
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     return {
         "key": key,
         "node_id": -1,

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from kio.schema.errors import ErrorCode
-
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.testing.simulation.kafka.calls import Answer, Call, Parked
 from aioproducer.testing.simulation.kafka.cluster import Topic
 from aioproducer.testing.simulation.kafka.log import UNDEFINED_EPOCH, EpochEnd
@@ -25,20 +24,20 @@ from aioproducer.testing.simulation.kafka.requests.leaders import (
 _READ_COMMITTED: Final = 1
 _FIRST_FROM_FOLLOWERS: Final = 11
 _FIRST_HINT: Final = 16
-_HINTED: Final = (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
+_HINTED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 _MOST_BYTES: Final = 55 * 1024 * 1024
 """Source: the broker's ``fetch.max.bytes``."""
 
 
 def fetch(call: Call) -> Answer:
     """Records, at once or when there are enough of them."""
-    if getattr(call.body, "session_id", 0):
+    if call.body.session_id:
         return {
-            "error_code": ErrorCode.fetch_session_id_not_found,
+            "error_code": ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
             "session_id": 0,
             "responses": [],
         }
-    deadline = call.now + call.body.max_wait / 1000
+    deadline = call.now + call.body.max_wait_ms / 1000
     watched = _watched(call)
     seen: list[tuple[int, ...]] | None = None
 
@@ -97,10 +96,9 @@ def _read(call: Call) -> _Read:
             left = max(0, left - found)
             urgent = urgent or bool(row["error_code"]) or "diverging_epoch" in row
             rows.append(row)
-        name = "topic_id" if hasattr(asked, "topic_id") else "topic"
-        topics.append({name: getattr(asked, name), "partitions": rows})
+        topics.append({"topic": asked.topic, "topic_id": asked.topic_id, "partitions": rows})
     response = {
-        "error_code": ErrorCode.none,
+        "error_code": ErrorCode.NONE,
         "session_id": 0,
         "responses": topics,
         "node_endpoints": endpoints(call, moved),
@@ -116,7 +114,7 @@ def _led(
         call,
         topic,
         asked.partition,
-        getattr(asked, "current_leader_epoch", -1),
+        asked.current_leader_epoch,
         or_followed=call.version >= _FIRST_FROM_FOLLOWERS,
     )
     if partition is not None and not code:
@@ -148,19 +146,19 @@ def _partition(
     call: Call, partition: Partition, asked: Any, left: int, *, first: bool
 ) -> dict[str, Any]:
     offset = asked.fetch_offset
-    if (epoch := getattr(asked, "last_fetched_epoch", UNDEFINED_EPOCH)) != UNDEFINED_EPOCH:
+    if (epoch := asked.last_fetched_epoch) != UNDEFINED_EPOCH:
         end = partition.log.end_of_epoch(epoch)
         if end == EpochEnd():
-            return _failed(ErrorCode.offset_out_of_range)
+            return _failed(ErrorCode.OFFSET_OUT_OF_RANGE)
         if offset < partition.log.start_offset:
-            return _failed(ErrorCode.offset_out_of_range)
+            return _failed(ErrorCode.OFFSET_OUT_OF_RANGE)
         if end.epoch < epoch or end.offset < offset:
             row = _found(partition, b"", None)
             row["diverging_epoch"] = {"epoch": end.epoch, "end_offset": end.offset}
             return row
     end_offset = partition.end_offsets[call.broker]
     if not partition.log.start_offset <= offset <= end_offset:
-        return _failed(ErrorCode.offset_out_of_range)
+        return _failed(ErrorCode.OFFSET_OUT_OF_RANGE)
     committed = call.body.isolation_level == _READ_COMMITTED
     stable = partition.last_stable_offset if committed else partition.high_watermark
     before = min(stable, end_offset)
@@ -192,7 +190,7 @@ def _found(
     partition: Partition, records: bytes, aborted: Sequence[Fields] | None
 ) -> dict[str, Any]:
     return {
-        "error_code": ErrorCode.none,
+        "error_code": ErrorCode.NONE,
         "high_watermark": partition.high_watermark,
         "last_stable_offset": partition.last_stable_offset,
         "log_start_offset": partition.log.start_offset,

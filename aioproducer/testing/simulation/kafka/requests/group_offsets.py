@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from kio.schema.errors import ErrorCode
-
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.model import OffsetAndMetadata, TopicPartition
 from aioproducer.testing.simulation.kafka.batch import transactional_batch
 from aioproducer.testing.simulation.kafka.calls import Call
@@ -48,7 +47,7 @@ def _verified(call: Call) -> ErrorCode:
     body = call.body
     partition = call.coordinators.groups.partition_of(str(body.group_id))
     if partition.producers.has_transaction(body.producer_id, body.producer_epoch):
-        return ErrorCode.none
+        return ErrorCode.NONE
     code = call.coordinators.transactions.verify(
         str(body.transactional_id),
         body.producer_id,
@@ -58,12 +57,12 @@ def _verified(call: Call) -> ErrorCode:
         now=call.now,
     )[partition.where]
     match code:
-        case ErrorCode.producer_fenced:
-            return ErrorCode.invalid_producer_epoch
-        case ErrorCode.transaction_abortable if call.version < _FIRST_WITH_ABORTABLE:
-            return ErrorCode.invalid_txn_state
-        case ErrorCode.network_exception:
-            return ErrorCode.coordinator_load_in_progress
+        case ErrorCode.PRODUCER_FENCED:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        case ErrorCode.TRANSACTION_ABORTABLE if call.version < _FIRST_WITH_ABORTABLE:
+            return ErrorCode.INVALID_TXN_STATE
+        case ErrorCode.NETWORK_EXCEPTION:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return code
 
 
@@ -73,14 +72,14 @@ def _append(call: Call) -> ErrorCode:
     partition = call.coordinators.groups.partition_of(str(body.group_id))
     entry = partition.producers.entries.get(body.producer_id)
     if entry is not None and body.producer_epoch < entry.epoch:
-        return ErrorCode.invalid_producer_epoch
+        return ErrorCode.INVALID_PRODUCER_EPOCH
     partition.append_of_coordinator(
         transactional_batch(
             body.producer_id, body.producer_epoch, str(body.group_id).encode(), call.now_ms
         )
     )
     call.cluster.replicate(partition, call.now)
-    return ErrorCode.none
+    return ErrorCode.NONE
 
 
 def _offsets(
@@ -96,7 +95,7 @@ def _offsets(
             if topic is None or where.partition >= len(topic.partitions):
                 codes[where] = missing
                 continue
-            epoch = getattr(each, "committed_leader_epoch", -1)
+            epoch = each.committed_leader_epoch
             offsets[where] = OffsetAndMetadata(
                 each.committed_offset, each.committed_metadata or "", None if epoch < 0 else epoch
             )
@@ -125,19 +124,18 @@ def _name(asked: Any, topic: Topic | None) -> str:
     """The name of a topic; what stands for it if there is none with the id that was asked for."""
     if topic is not None:
         return topic.name
-    return str(asked.topic_id if hasattr(asked, "topic_id") else asked.name)
+    return str(asked.name)
 
 
 def _named(asked: Any) -> Fields:
     """The topic as it was asked for."""
-    name = "topic_id" if hasattr(asked, "topic_id") else "name"
-    return {name: getattr(asked, name)}
+    return {"name": asked.name}
 
 
 def offset_fetch(call: Call) -> Fields:
     """The committed offsets of groups."""
     body = call.body
-    stable = bool(getattr(body, "require_stable", False))
+    stable = body.require_stable
     if call.version >= _FIRST_FETCH_OF_MANY:
         return {"groups": [_group(call, each, stable=stable) for each in body.groups]}
     found = dict(_group(call, body, stable=stable))
@@ -157,7 +155,7 @@ def _group(call: Call, asked: Any, *, stable: bool) -> Fields:
         topics = []
         for each in asked.topics:
             topic, missing = topic_of(call, each)
-            code = ErrorCode.none if topic or "name" in _named(each) else missing
+            code = ErrorCode.NONE if topic or each.name else missing
             topics.append((_named(each), _name(each, topic), each.partition_indexes, code))
     rows = []
     for named, name, numbers, missing in topics:
@@ -166,10 +164,10 @@ def _group(call: Call, asked: Any, *, stable: bool) -> Fields:
             where = TopicPartition(name, number)
             found, code = known.get(where), missing
             if stable and groups.unstable(group, where):
-                found, code = None, ErrorCode.unstable_offset_commit
+                found, code = None, ErrorCode.UNSTABLE_OFFSET_COMMIT
             partitions.append(_fetched(number, found, code))
         rows.append({**named, "partitions": partitions})
-    return {"group_id": group, "topics": rows, "error_code": ErrorCode.none}
+    return {"group_id": group, "topics": rows, "error_code": ErrorCode.NONE}
 
 
 def _all_topics(
@@ -180,7 +178,7 @@ def _all_topics(
     for where in known:
         numbers.setdefault(where.topic, []).append(where.partition)
     return [
-        ({"name": name, "topic_id": call.cluster.topics[name].id}, name, of_topic, ErrorCode.none)
+        ({"name": name}, name, of_topic, ErrorCode.NONE)
         for name, of_topic in numbers.items()
         if name in call.cluster.topics
     ]

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kio.schema.errors import ErrorCode
-
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.testing.simulation.kafka.calls import Call
 from aioproducer.testing.simulation.kafka.messages import Fields
 from aioproducer.testing.simulation.kafka.requests.metadata import NO_AUTHORIZED_OPERATIONS
@@ -18,8 +17,8 @@ _FIRST_THAT_MISSES: Final = 6
 
 def list_groups(call: Call) -> Fields:
     """The groups that this broker coordinates."""
-    states = {each.lower() for each in getattr(call.body, "states_filter", ())}
-    types = {each.lower() for each in getattr(call.body, "types_filter", ())}
+    states = {each.lower() for each in call.body.states_filter or ()}
+    types = {each.lower() for each in call.body.types_filter or ()}
     shown = (not states or "empty" in states) and (not types or "classic" in types)
     groups = [
         {"group_id": group, "protocol_type": "", "group_state": "Empty", "group_type": "classic"}
@@ -37,7 +36,7 @@ def describe_groups(call: Call) -> Fields:
         code = call.groups_error(group)
         known = not code and group in call.coordinators.groups.offsets
         if not code and not known and call.version >= _FIRST_THAT_MISSES:
-            code = ErrorCode.group_id_not_found
+            code = ErrorCode.GROUP_ID_NOT_FOUND
         rows.append(
             {
                 "error_code": code,
@@ -60,7 +59,7 @@ def consumer_group_describe(call: Call) -> Fields:
         group = str(name)
         rows.append(
             {
-                "error_code": call.groups_error(group) or ErrorCode.group_id_not_found,
+                "error_code": call.groups_error(group) or ErrorCode.GROUP_ID_NOT_FOUND,
                 "error_message": None,
                 "group_id": group,
                 "group_state": "",

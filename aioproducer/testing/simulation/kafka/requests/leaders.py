@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from kio.schema.errors import ErrorCode
-
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.testing.simulation.kafka.calls import Call
 from aioproducer.testing.simulation.kafka.cluster import Topic
 from aioproducer.testing.simulation.kafka.messages import Fields
@@ -16,10 +15,10 @@ from aioproducer.testing.simulation.kafka.partition import Partition
 
 def topic_of(call: Call, each: Any) -> tuple[Topic | None, ErrorCode]:
     """The topic that a row of a request names, by its name or its id, and the error without it."""
-    if hasattr(each, "topic_id"):
-        return call.cluster.topic_by_id(each.topic_id), ErrorCode.unknown_topic_id
-    name = each.topic if hasattr(each, "topic") else each.name
-    return call.cluster.topics.get(str(name)), ErrorCode.unknown_topic_or_partition
+    name = getattr(each, "topic", None) or getattr(each, "name", None)
+    if not name:
+        return call.cluster.topic_by_id(each.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
+    return call.cluster.topics.get(name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def led_partition(
@@ -37,17 +36,17 @@ def led_partition(
     Source: ``Partition.localLogWithEpochOrThrow``.
     """
     if not 0 <= number < len(topic.partitions):
-        return None, ErrorCode.unknown_topic_or_partition
+        return None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     partition = topic.partitions[number]
     if call.injected:
         return partition, call.injected
     if call.broker not in partition.replicas:
-        return partition, ErrorCode.not_leader_or_follower
+        return partition, ErrorCode.NOT_LEADER_OR_FOLLOWER
     if code := partition.epoch_error(current_leader_epoch):
         return partition, code
     if partition.leader != call.broker and not or_followed:
-        return partition, ErrorCode.not_leader_or_follower
-    return partition, ErrorCode.none
+        return partition, ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return partition, ErrorCode.NONE
 
 
 def current_leader(partition: Partition) -> Fields:

@@ -11,15 +11,12 @@ import hmac
 from functools import lru_cache
 from typing import Final
 
-from kio.schema.errors import ErrorCode
-
+from aioproducer.engine.protocol import Api
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.testing.simulation.kafka.calls import Answer, Call, Closing, Login
 from aioproducer.testing.simulation.kafka.messages import Fields
 
-SASL_HANDSHAKE: Final = 17
-API_VERSIONS: Final = 18
-SASL_AUTHENTICATE: Final = 36
-_BEFORE_LOGIN: Final = (SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE)
+_BEFORE_LOGIN: Final = (Api.SASL_HANDSHAKE, Api.API_VERSIONS, Api.SASL_AUTHENTICATE)
 _HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 _ITERATIONS: Final = 4096
 _SALT: Final = b"salt of the simulation"
@@ -28,7 +25,7 @@ _NO_CHANNEL_BINDING: Final = "n,,"
 
 def admits(login: Login, api: int, now: float) -> bool:
     """Whether a request may be answered; else the broker ends the connection."""
-    if not login.required or api == SASL_HANDSHAKE:
+    if not login.required or api == Api.SASL_HANDSHAKE:
         return True
     if not login.authenticated or login.mechanism is not None:  # it logs in, or logs in again
         return api in _BEFORE_LOGIN
@@ -39,27 +36,27 @@ def sasl_handshake(call: Call) -> Answer:
     """Choose a mechanism."""
     mechanisms = call.cluster.options.sasl_mechanisms
     if not call.login.required:
-        return {"error_code": ErrorCode.illegal_sasl_state, "mechanisms": []}
+        return {"error_code": ErrorCode.ILLEGAL_SASL_STATE, "mechanisms": []}
     if call.body.mechanism not in mechanisms:
         return Closing(
-            {"error_code": ErrorCode.unsupported_sasl_mechanism, "mechanisms": mechanisms}
+            {"error_code": ErrorCode.UNSUPPORTED_SASL_MECHANISM, "mechanisms": mechanisms}
         )
     call.login.mechanism = call.body.mechanism
     call.login.said = None
-    return {"error_code": ErrorCode.none, "mechanisms": mechanisms}
+    return {"error_code": ErrorCode.NONE, "mechanisms": mechanisms}
 
 
 def sasl_authenticate(call: Call) -> Answer:
     """One step of the exchange."""
     login = call.login
     if not login.required or login.mechanism is None:
-        return _failed(ErrorCode.illegal_sasl_state)
+        return _failed(ErrorCode.ILLEGAL_SASL_STATE)
     if call.injected:
         return _failed(call.injected)
     try:
         answer = _step(call, login.mechanism, call.body.auth_bytes)
     except (ValueError, LookupError):
-        return _failed(ErrorCode.sasl_authentication_failed)
+        return _failed(ErrorCode.SASL_AUTHENTICATION_FAILED)
     lifetime = call.cluster.options.session_lifetime_ms
     if login.said is None:  # complete
         login.mechanism = None
@@ -120,10 +117,10 @@ def _attributes(text: str) -> dict[str, str]:
 
 def _answered(said: bytes, lifetime_ms: int) -> Fields:
     return {
-        "error_code": ErrorCode.none,
+        "error_code": ErrorCode.NONE,
         "error_message": None,
         "auth_bytes": said,
-        "session_lifetime": lifetime_ms,
+        "session_lifetime_ms": lifetime_ms,
     }
 
 
@@ -133,6 +130,6 @@ def _failed(code: ErrorCode) -> Closing:
             "error_code": code,
             "error_message": "Authentication failed: invalid credentials",
             "auth_bytes": b"",
-            "session_lifetime": 0,
+            "session_lifetime_ms": 0,
         }
     )

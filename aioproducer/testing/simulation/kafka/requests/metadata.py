@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from kio.schema.errors import ErrorCode
-
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.testing.simulation.kafka.calls import Call
 from aioproducer.testing.simulation.kafka.cluster import CLUSTER_ID, CONTROLLER, Topic
 from aioproducer.testing.simulation.kafka.messages import Fields
@@ -23,7 +22,7 @@ def metadata(call: Call) -> Fields:
         "brokers": endpoints(call, call.cluster.registered),
         "cluster_id": CLUSTER_ID,
         "controller_id": CONTROLLER,
-        "error_code": ErrorCode.none,
+        "error_code": ErrorCode.NONE,
         "topics": _topics(call),
         "cluster_authorized_operations": NO_AUTHORIZED_OPERATIONS,
     }
@@ -36,16 +35,16 @@ def _topics(call: Call) -> list[Fields]:
     rows = []
     for each in asked:
         if call.injected:
-            rows.append(_missing(each.name, getattr(each, "topic_id", None), call.injected))
+            rows.append(_missing(each.name, each.topic_id, call.injected))
             continue
         if each.name is None:
             topic_id = each.topic_id
             found = call.cluster.topic_by_id(topic_id)
-            missing = ErrorCode.unknown_topic_id
+            missing = ErrorCode.UNKNOWN_TOPIC_ID
         else:
             found = call.cluster.topics.get(str(each.name))
             topic_id = None
-            missing = ErrorCode.unknown_topic_or_partition
+            missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         rows.append(
             _missing(each.name, topic_id, missing) if found is None else _topic(call, found)
         )
@@ -65,7 +64,7 @@ def _missing(name: str | None, topic_id: UUID | None, code: ErrorCode) -> Fields
 
 def _topic(call: Call, topic: Topic) -> Fields:
     return {
-        "error_code": ErrorCode.none,
+        "error_code": ErrorCode.NONE,
         "name": topic.name,
         "topic_id": topic.id,
         "is_internal": topic.internal,
@@ -78,7 +77,7 @@ def _partition(call: Call, partition: Partition) -> Fields:
     shown = partition.shown_by(call.broker, call.now)
     leaderless = shown.leader == NO_LEADER
     return {
-        "error_code": ErrorCode.leader_not_available if leaderless else ErrorCode.none,
+        "error_code": ErrorCode.LEADER_NOT_AVAILABLE if leaderless else ErrorCode.NONE,
         "partition_index": partition.where.partition,
         "leader_id": shown.leader,
         "leader_epoch": shown.leader_epoch,

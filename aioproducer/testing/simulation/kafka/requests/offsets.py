@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kio.schema.errors import ErrorCode
-
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.testing.simulation.kafka.calls import Call
 from aioproducer.testing.simulation.kafka.log import TimestampAndOffset
 from aioproducer.testing.simulation.kafka.messages import Fields
@@ -39,11 +38,11 @@ def _partition(call: Call, asked: Any, each: Any) -> Fields:
     topic, code = topic_of(call, asked)
     found = _UNKNOWN
     if topic is not None:
-        epoch = getattr(each, "current_leader_epoch", -1)
+        epoch = each.current_leader_epoch
         partition, code = led_partition(call, topic, each.partition_index, epoch)
         if partition is not None and not code:
-            committed = getattr(call.body, "isolation_level", 0) == _READ_COMMITTED
-            code = ErrorCode.unsupported_version
+            committed = call.body.isolation_level == _READ_COMMITTED
+            code = ErrorCode.UNSUPPORTED_VERSION
             if (
                 _FIRST_VERSIONS.get(each.timestamp, 0) <= call.version
                 and each.timestamp >= LATEST_TIERED
@@ -66,17 +65,17 @@ def _look_up(
     lags = partition.epoch_start > partition.high_watermark
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         start = log.start_offset
-        return ErrorCode.none, TimestampAndOffset(-1, start, log.epoch_at(start))
+        return ErrorCode.NONE, TimestampAndOffset(-1, start, log.epoch_at(start))
     if timestamp == LATEST_TIERED:
-        return ErrorCode.none, _UNKNOWN
+        return ErrorCode.NONE, _UNKNOWN
     if timestamp == LATEST and not lags:
-        return ErrorCode.none, TimestampAndOffset(-1, last, partition.leader_epoch)
+        return ErrorCode.NONE, TimestampAndOffset(-1, last, partition.leader_epoch)
     found = log.with_max_timestamp() if timestamp == MAX_TIMESTAMP else log.first_since(timestamp)
     if timestamp != LATEST and found is not None and found.offset < last:
-        return ErrorCode.none, found
+        return ErrorCode.NONE, found
     if lags:
-        return ErrorCode.offset_not_available, _UNKNOWN
-    return ErrorCode.none, _UNKNOWN
+        return ErrorCode.OFFSET_NOT_AVAILABLE, _UNKNOWN
+    return ErrorCode.NONE, _UNKNOWN
 
 
 def offset_for_leader_epoch(call: Call) -> Fields:
@@ -96,9 +95,7 @@ def _epoch_end(call: Call, asked: Any, each: Any) -> Fields:
     topic, code = topic_of(call, asked)
     epoch, offset = -1, -1
     if topic is not None:
-        partition, code = led_partition(
-            call, topic, each.partition, getattr(each, "current_leader_epoch", -1)
-        )
+        partition, code = led_partition(call, topic, each.partition, each.current_leader_epoch)
         if partition is not None and not code:
             epoch, offset = partition.log.end_of_epoch(each.leader_epoch)
     return {

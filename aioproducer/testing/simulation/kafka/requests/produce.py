@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kio.schema.errors import ErrorCode
-
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.model import TopicPartition
 from aioproducer.testing.simulation.kafka.batch import (
     NO_TIMESTAMP,
@@ -35,10 +34,10 @@ _LAST_RETRY_OF_ADDING: Final = 0.1
 """Source: ``AddPartitionsToTxnConfig``: the broker repeats CONCURRENT_TRANSACTIONS for so long."""
 _NO_LOG_START: Final = frozenset(
     (
-        ErrorCode.unknown_topic_or_partition,
-        ErrorCode.not_leader_or_follower,
-        ErrorCode.message_too_large,
-        ErrorCode.corrupt_message,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
     )
 )
 """Errors whose responses leave the start of the log open. Source: ``ReplicaManager``."""
@@ -52,7 +51,7 @@ class _Part:
     index: int
     partition: Partition | None = None
     batch: Batch | None = None
-    code: ErrorCode = ErrorCode.none
+    code: ErrorCode = ErrorCode.NONE
     verified: Verification | None = None
     base_offset: int = -1
     log_append_time_ms: int = NO_TIMESTAMP
@@ -96,11 +95,11 @@ class _Produce:
         transactional = any(each.batch and each.batch.transactional for each in self.parts)
         if transactional and body.transactional_id is None:
             for each in self.parts:
-                each.fail(ErrorCode.transactional_id_authorization_failed)
+                each.fail(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
             return self._response()
         if body.acks not in (-1, 0, 1):
             for each in self.parts:
-                each.fail(each.code or ErrorCode.invalid_required_acks)
+                each.fail(each.code or ErrorCode.INVALID_REQUIRED_ACKS)
             return self._response()
         return self._verify(self.call.now) or self._verify_later()
 
@@ -122,7 +121,7 @@ class _Produce:
             part.fail(error.code, str(error))
             return part
         if code or found.internal:
-            part.fail(code or ErrorCode.invalid_topic_exception)
+            part.fail(code or ErrorCode.INVALID_TOPIC_EXCEPTION)
         return part
 
     # --- the coordinator's word ------------------------------------------------------------
@@ -150,7 +149,7 @@ class _Produce:
                 add=self._adds,
                 now=now,
             )
-            if self._adds and not last and ErrorCode.concurrent_transactions in codes.values():
+            if self._adds and not last and ErrorCode.CONCURRENT_TRANSACTIONS in codes.values():
                 return None
             for part in unverified:
                 if code := codes[part.where]:
@@ -165,20 +164,20 @@ class _Produce:
     def _verification_error(self, code: ErrorCode) -> ErrorCode:
         """Sources: ``AddPartitionsToTxnManager``, ``ReplicaManager.handleProduceAppend``."""
         match code:
-            case ErrorCode.producer_fenced:
-                return ErrorCode.invalid_producer_epoch
-            case ErrorCode.transaction_abortable if self.call.version < _FIRST_WITH_ABORTABLE:
-                return ErrorCode.invalid_txn_state
-            case ErrorCode.concurrent_transactions if self._adds:
+            case ErrorCode.PRODUCER_FENCED:
+                return ErrorCode.INVALID_PRODUCER_EPOCH
+            case ErrorCode.TRANSACTION_ABORTABLE if self.call.version < _FIRST_WITH_ABORTABLE:
+                return ErrorCode.INVALID_TXN_STATE
+            case ErrorCode.CONCURRENT_TRANSACTIONS if self._adds:
                 return code
             case (
-                ErrorCode.concurrent_transactions
-                | ErrorCode.network_exception
-                | ErrorCode.coordinator_load_in_progress
-                | ErrorCode.coordinator_not_available
-                | ErrorCode.not_coordinator
+                ErrorCode.CONCURRENT_TRANSACTIONS
+                | ErrorCode.NETWORK_EXCEPTION
+                | ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+                | ErrorCode.COORDINATOR_NOT_AVAILABLE
+                | ErrorCode.NOT_COORDINATOR
             ):
-                return ErrorCode.not_enough_replicas
+                return ErrorCode.NOT_ENOUGH_REPLICAS
         return code
 
     def _verify_later(self) -> Answer:
@@ -208,14 +207,14 @@ class _Produce:
             if partition is None:
                 continue
             if not part.code and partition.leader != self.call.broker:
-                part.fail(ErrorCode.not_leader_or_follower)
+                part.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             if not part.code:
                 self._append_to(part, partition, now)
                 if part.code not in _NO_LOG_START:
                     part.log_start_offset = partition.log.start_offset
         if not any(part.pending for part in self.parts):
             return self._response()
-        deadline = now + body.timeout / 1000
+        deadline = now + body.timeout_ms / 1000
 
         def complete(time: float) -> Answer | None:
             for part in self.parts:
@@ -229,7 +228,7 @@ class _Produce:
         assert part.batch is not None
         acks, now_ms = self.call.body.acks, int(now * 1000)
         if partition.lacks_replicas(acks):
-            part.fail(ErrorCode.not_enough_replicas)
+            part.fail(ErrorCode.NOT_ENOUGH_REPLICAS)
             return
         try:
             check_batch(part.batch, partition.config, now_ms)
@@ -239,7 +238,7 @@ class _Produce:
             return
         done = partition.append(part.batch, part.verified, now_ms)
         if done.repeated and self.call.cluster.options.names_duplicates:
-            part.fail(ErrorCode.duplicate_sequence_number)
+            part.fail(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
             return
         part.code = done.code
         part.base_offset = done.base_offset
@@ -254,7 +253,7 @@ class _Produce:
         if code is None:
             if not expired:
                 return
-            code = ErrorCode.request_timed_out
+            code = ErrorCode.REQUEST_TIMED_OUT
         part.required_offset = 0
         part.code = code
 
@@ -269,8 +268,7 @@ class _Produce:
         for topic in self.call.body.topic_data:
             parts = [self._row(part, moved) for part in self.parts if part.topic is topic]
             row: dict[str, Any] = {"partition_responses": parts}
-            name = "topic_id" if hasattr(topic, "topic_id") else "name"
-            row[name] = getattr(topic, name)
+            row |= {"name": topic.name, "topic_id": topic.topic_id}
             rows.append(row)
         return {"responses": rows, "node_endpoints": endpoints(self.call, moved)}
 
@@ -279,13 +277,13 @@ class _Produce:
             "index": part.index,
             "error_code": part.code,
             "base_offset": part.base_offset,
-            "log_append_time": part.log_append_time_ms,
+            "log_append_time_ms": part.log_append_time_ms,
             "log_start_offset": part.log_start_offset,
             "record_errors": part.errors,
             "error_message": part.message,
         }
         hinted = self.call.version >= _FIRST_WITH_LEADER_HINT
-        if hinted and part.code == ErrorCode.not_leader_or_follower and part.partition is not None:
+        if hinted and part.code == ErrorCode.NOT_LEADER_OR_FOLLOWER and part.partition is not None:
             moved.add(part.partition.leader)
             row["current_leader"] = current_leader(part.partition)
         return row

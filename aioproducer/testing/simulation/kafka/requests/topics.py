@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from kio.schema.errors import ErrorCode
-
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.testing.simulation.kafka.calls import Call
 from aioproducer.testing.simulation.kafka.messages import Fields
 from aioproducer.testing.simulation.kafka.options import TOPIC_DEFAULTS
@@ -61,33 +60,33 @@ def _refused(
     assigned: list[list[int]],
 ) -> ErrorCode:
     if not _NAME.fullmatch(name):
-        return ErrorCode.invalid_topic_exception
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
     if name in call.cluster.topics:
-        return ErrorCode.topic_already_exists
+        return ErrorCode.TOPIC_ALREADY_EXISTS
     if partitions <= 0:
-        return ErrorCode.invalid_partitions
+        return ErrorCode.INVALID_PARTITIONS
     if not 0 < replicas <= len(call.cluster.brokers):
-        return ErrorCode.invalid_replication_factor
+        return ErrorCode.INVALID_REPLICATION_FACTOR
     if any(call.cluster.registered.isdisjoint(brokers) for brokers in assigned):
-        return ErrorCode.invalid_replica_assignment
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT
     if not config.keys() <= TOPIC_DEFAULTS.keys():
-        return ErrorCode.invalid_config
-    return ErrorCode.none
+        return ErrorCode.INVALID_CONFIG
+    return ErrorCode.NONE
 
 
 def delete_topics(call: Call) -> Fields:
     """Topics by name, from version 6 on also by id."""
     rows = []
-    asked = call.body.topics if hasattr(call.body, "topics") else call.body.topic_names
+    asked = call.body.topic_names if call.body.topics is None else call.body.topics
     for each in asked:
         by_id = not isinstance(each, str) and each.name is None
         if by_id:
             found = call.cluster.topic_by_id(each.topic_id)
-            missing = ErrorCode.unknown_topic_id
+            missing = ErrorCode.UNKNOWN_TOPIC_ID
         else:
             found = call.cluster.topics.get(str(each if isinstance(each, str) else each.name))
-            missing = ErrorCode.unknown_topic_or_partition
-        code = call.injected or (ErrorCode.none if found else missing)
+            missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        code = call.injected or (ErrorCode.NONE if found else missing)
         row: dict[str, Any] = {"error_code": code, "error_message": None}
         if found is None:
             row["name"] = None if by_id else str(each if isinstance(each, str) else each.name)
@@ -107,10 +106,10 @@ def create_partitions(call: Call) -> Fields:
         topic = call.cluster.topics.get(str(each.name))
         code = call.injected
         if not code and topic is None:
-            code = ErrorCode.unknown_topic_or_partition
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         elif not code and topic is not None:
             if each.count <= len(topic.partitions):
-                code = ErrorCode.invalid_partitions
+                code = ErrorCode.INVALID_PARTITIONS
             elif not call.body.validate_only:
                 call.cluster.add_partitions(topic, each.count, len(topic.partitions[0].replicas))
         rows.append({"name": each.name, "error_code": code, "error_message": None})
@@ -138,7 +137,7 @@ def _deleted(call: Call, asked: Any, each: Any) -> Fields:
         if partition is not None and not code:
             offset = partition.high_watermark if each.offset == -1 else each.offset
             if offset > partition.high_watermark:
-                code = ErrorCode.offset_out_of_range
+                code = ErrorCode.OFFSET_OUT_OF_RANGE
             else:
                 partition.delete_records(offset)
                 low = partition.log.start_offset

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kio.schema.errors import ErrorCode
-
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.model import TopicPartition
 from aioproducer.testing.simulation.kafka.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from aioproducer.testing.simulation.kafka.calls import Call
@@ -22,15 +21,15 @@ def init_producer_id(call: Call) -> Fields:
     """A producer id with its epoch."""
     body = call.body
     expected = (
-        getattr(body, "producer_id", NO_PRODUCER_ID),
-        getattr(body, "producer_epoch", NO_PRODUCER_EPOCH),
+        body.producer_id,
+        body.producer_epoch,
     )
     if expected != _NONE and NO_PRODUCER_ID in expected:  # both numbers for none are -1
-        answer = Identity(ErrorCode.invalid_request)
+        answer = Identity(ErrorCode.INVALID_REQUEST)
     elif body.transactional_id is None:
         answer = Identity(call.injected)
         if not call.injected:
-            answer = Identity(ErrorCode.none, call.cluster.new_producer_id(), 0)
+            answer = Identity(ErrorCode.NONE, call.cluster.new_producer_id(), 0)
     else:
         answer = _initialized(call, None if expected == _NONE else expected)
     return _identified(_for_version(call, answer.code, _FIRST_INIT_WITH_FENCED), answer)
@@ -38,11 +37,11 @@ def init_producer_id(call: Call) -> Fields:
 
 def _initialized(call: Call, expected: tuple[int, int] | None) -> Identity:
     transactional_id = str(call.body.transactional_id)
-    timeout_ms = call.body.transaction_timeout
+    timeout_ms = call.body.transaction_timeout_ms
     if not transactional_id:
-        return Identity(ErrorCode.invalid_request)
+        return Identity(ErrorCode.INVALID_REQUEST)
     if not 0 < timeout_ms <= call.cluster.options.transaction_max_timeout_ms:
-        return Identity(ErrorCode.invalid_transaction_timeout)
+        return Identity(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
     if code := call.transactions_error(transactional_id):
         return Identity(code)
     return call.coordinators.transactions.initialize(
@@ -78,8 +77,8 @@ def add_partitions_to_txn(call: Call) -> Fields:
         for number in topic.partitions
     ]
     missing = [each for each in asked if call.cluster.partition(*each) is None]
-    codes = dict.fromkeys(asked, ErrorCode.operation_not_attempted)
-    codes |= dict.fromkeys(missing, ErrorCode.unknown_topic_or_partition)
+    codes = dict.fromkeys(asked, ErrorCode.OPERATION_NOT_ATTEMPTED)
+    codes |= dict.fromkeys(missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if not missing:
         code = _add(
             call,
@@ -132,8 +131,8 @@ def _add(
 
 def _for_version(call: Call, code: ErrorCode, first: int) -> ErrorCode:
     """Versions before ``first`` don't know PRODUCER_FENCED."""
-    if code == ErrorCode.producer_fenced and call.version < first:
-        return ErrorCode.invalid_producer_epoch
+    if code == ErrorCode.PRODUCER_FENCED and call.version < first:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
     return code
 
 

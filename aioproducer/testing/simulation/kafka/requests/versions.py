@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kio.schema.errors import ErrorCode
-
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.testing.simulation.kafka.calls import Call
 from aioproducer.testing.simulation.kafka.messages import Fields
 
@@ -14,7 +13,7 @@ def api_versions(call: Call, ranges: Mapping[int, tuple[int, int]]) -> Fields:
     """The versions of all requests, and the features of the cluster."""
     level = call.cluster.options.transaction_version
     return {
-        "error_code": ErrorCode.none,
+        "error_code": ErrorCode.NONE,
         "api_keys": ranges_of(ranges),
         "supported_features": [
             {"name": "transaction.version", "min_version": 0, "max_version": 2},

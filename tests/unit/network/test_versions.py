@@ -1,15 +1,12 @@
 from __future__ import annotations
 
 import pytest
+from kio.index import load_request_schema
 
-from aioproducer.engine.network.apis import (
-    SUPPORTED,
-    Api,
-    BrokerVersions,
-    request_module,
-    response_type,
-)
+from aioproducer.engine.network.versions import BrokerVersions
+from aioproducer.engine.protocol import SUPPORTED, Api
 from aioproducer.errors import UnsupportedVersionError
+from tests.support.kio_messages import judged, response_type
 
 
 @pytest.mark.parametrize(
@@ -51,7 +48,7 @@ def test_a_request_that_the_broker_does_not_know() -> None:
 @pytest.mark.parametrize("api", Api)
 def test_every_supported_version_is_one_that_kio_has(api: Api) -> None:
     lowest, highest = SUPPORTED[api]
-    for version in range(lowest, highest + 1):
-        assert request_module(api, version) is request_module(api, version), "loaded once"
-        kind = response_type(api, version)
-        assert (int(kind.__api_key__), int(kind.__version__)) == (int(api), version)
+    assert judged(api) == range(lowest, highest + 1)
+    for version in judged(api):
+        for kind in (load_request_schema(api, version), response_type(api, version)):
+            assert (int(kind.__api_key__), int(kind.__version__)) == (int(api), version)

@@ -1,0 +1,323 @@
+"""Bytes to messages. No I/O.
+
+The decoder of a message is written as Python when a version is first used, as :mod:`dataclasses`
+writes methods: straight code, without a call for each field. Nothing is made for a length that the
+bytes left can't hold, unknown tagged fields are skipped (KIP-482), and the depth is the table's.
+Bytes that are no such message raise :class:`ProtocolError`, :class:`struct.error`,
+:class:`IndexError` or :class:`ValueError`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Generator, Mapping
+from itertools import groupby
+from typing import Any, Final, NamedTuple, TypeAlias
+from uuid import UUID
+
+from aioproducer.engine.protocol.table import NONE, Field, Struct
+from aioproducer.errors import ProtocolError
+
+Read: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
+"""The value at an offset, and the offset of its end."""
+
+Steps: TypeAlias = Callable[[bytes, int], Generator[Any, None, int]]
+"""The structs from an offset on; returns the offset of their end."""
+
+FORMATS: Final = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q"}
+"""The numbers' formats in :mod:`struct`."""
+UUID_BYTES: Final = 16
+NO_UUID: Final = bytes(UUID_BYTES)
+_LONGEST_VARINT: Final = 5
+_STEP: Final = "    "
+
+
+class Form(NamedTuple):
+    """The form of a message in one version."""
+
+    structs: Mapping[str, Struct]
+    version: int
+    flexible: bool
+    """True: lengths are compact and structs have tagged fields (KIP-482)."""
+
+
+def reader(of: Struct, form: Form) -> Read:
+    """The decoder of a struct."""
+    code = _Code(form)
+    code.add(f"return {code.struct(of)}, offset")
+    read: Read = code.function(of.name)
+    return read
+
+
+def steps_reader(of: Struct, form: Form, *, numbers: bool) -> Steps:
+    """A decoder in steps. ``numbers``: with lists of numbers; else they are empty."""
+    code = _Code(form, in_steps=True, numbers=numbers)
+    code.add(f"yield {code.struct(of)}")
+    code.add("return offset")
+    read: Steps = code.function(of.name)
+    return read
+
+
+class _Code:
+    """The code of a decoder. Each method adds lines, and returns the variable with the value."""
+
+    def __init__(self, form: Form, *, in_steps: bool = False, numbers: bool = True) -> None:
+        self._form = form
+        self._in_steps = in_steps
+        self._with_numbers = numbers
+        self._lines: list[str] = []
+        self._depth = 1
+        self._variables = 0
+        self._names: dict[str, Any] = {
+            "new": tuple.__new__,
+            "UUID": UUID,
+            "NO_UUID": NO_UUID,
+            "compact_length": compact_length,
+            "int16": struct.Struct(">h").unpack_from,
+            "int32": struct.Struct(">i").unpack_from,
+            "unpack": struct.unpack_from,
+            "tags": _read_tags,
+            "refuse": _refuse,
+            "refuse_null": _refuse_null,
+        }
+
+    def add(self, line: str) -> None:
+        self._lines.append(_STEP * self._depth + line)
+
+    def function(self, name: str) -> Any:
+        lines = ["def read(body, offset):", f"{_STEP}limit = len(body)", *self._lines]
+        source = compile("\n".join(lines), f"<{name} version {self._form.version}>", "exec")
+        exec(source, self._names)
+        return self._names["read"]
+
+    def struct(self, of: Struct) -> str:
+        values: list[str] = []
+        for how, neighbours in groupby(of.fields, self._how):
+            fields = [*neighbours]
+            if how == "absent":
+                values += [self._absent(each) for each in fields]
+            elif how == "numbers":
+                values += self._numbers(fields)
+            else:
+                values += [self._value(each) for each in fields]
+        if self._form.flexible:
+            self._tags(of, values)
+        value = self._variable()
+        self.add(f"{value} = new({self._constant(of.kind)}, ({''.join(f'{v}, ' for v in values)}))")
+        return value
+
+    def _how(self, field: Field) -> str:
+        if self._form.version not in field.versions or field.tag is not None:
+            return "absent"
+        return "numbers" if field.kind in FORMATS and not field.listed else "value"
+
+    def _absent(self, field: Field) -> str:
+        """A list that a version lacks is None, so that nobody takes it for an empty one."""
+        lacks = self._form.version not in field.versions
+        return "None" if lacks and field.listed else self._constant(field.default)
+
+    def _numbers(self, fields: list[Field]) -> list[str]:
+        """Numbers beside each other are read together."""
+        layout = struct.Struct(">" + "".join(FORMATS[each.kind] for each in fields))
+        values = [self._variable() for _ in fields]
+        self.add(f"{', '.join(values)}, = {self._constant(layout.unpack_from)}(body, offset)")
+        self.add(f"offset += {layout.size}")
+        return values
+
+    def _value(self, field: Field) -> str:
+        if field.listed:
+            return self._list(field)
+        if field.kind in self._form.structs:
+            return self._inner_struct(field)
+        if field.kind == "uuid":
+            value = self._variable()
+            self.add(f"{value} = body[offset : offset + {UUID_BYTES}]")
+            self.add(f"{value} = None if {value} == NO_UUID else UUID(bytes={value})")
+            self.add(f"offset += {UUID_BYTES}")
+            return value
+        if field.kind in FORMATS:
+            return self._numbers([field])[0]
+        return self._sized(field)
+
+    def _sized(self, field: Field) -> str:
+        """A string or bytes, behind the length."""
+        value, size = self._variable(), self._length(field.kind == "string")
+        self._unless_null(field, value, size)
+        self.add(f"if offset + {size} > limit:")
+        self.add(f"{_STEP}refuse({field.name!r}, {size}, 'bytes', limit - offset)")
+        decode = ".decode()" if field.kind == "string" else ""
+        self.add(f"{value} = body[offset : offset + {size}]{decode}")
+        self.add(f"offset += {size}")
+        self._depth -= 1
+        return value
+
+    def _inner_struct(self, field: Field) -> str:
+        of = self._form.structs[field.kind]
+        if self._form.version not in field.nullable:
+            return self.struct(of)
+        value = self._variable()
+        self.add(f"{value} = None")
+        self.add("offset += 1")
+        self.add("if body[offset - 1] < 0x80:")
+        self._depth += 1
+        self.add(f"{value} = {self.struct(of)}")
+        self._depth -= 1
+        return value
+
+    def _list(self, field: Field) -> str:
+        value, count = self._variable(), self._length(short=False)
+        least = least_bytes(field, self._form)
+        self._unless_null(field, value, count)
+        self.add(f"if {count} * {least} > limit - offset:")
+        self.add(f"{_STEP}refuse({field.name!r}, {count}, 'elements', limit - offset)")
+        if field.kind in FORMATS:
+            unpacked = f"unpack(f'>{{{count}}}{FORMATS[field.kind]}', body, offset)"
+            wanted = self._with_numbers
+            self.add(f"{value} = {f'{unpacked} if {count} else ' if wanted else ''}()")
+            self.add(f"offset += {count} * {least}")
+        else:
+            self._elements(field, value, count)
+        self._depth -= 1
+        return value
+
+    def _elements(self, field: Field, value: str, count: str) -> None:
+        is_struct = field.kind in self._form.structs
+        self.add(f"{value} = []")
+        self.add(f"for _ in range({count}):")
+        self._depth += 1
+        if is_struct:
+            element = self.struct(self._form.structs[field.kind])
+        else:
+            element = self._value(field._replace(listed=False, nullable=NONE))
+        self.add(
+            f"yield {element}" if is_struct and self._in_steps else f"{value}.append({element})"
+        )
+        self._depth -= 1
+        self.add(f"{value} = tuple({value})")
+
+    def _length(self, short: bool) -> str:
+        size = self._variable()
+        if self._form.flexible:
+            self.add(f"{size} = body[offset] - 1")
+            self.add("offset += 1")
+            self.add(f"if {size} > 0x7E:")
+            self.add(f"{_STEP}{size}, offset = compact_length(body, offset - 1)")
+        else:
+            self.add(f"{size}, = {'int16' if short else 'int32'}(body, offset)")
+            self.add(f"offset += {2 if short else 4}")
+        return size
+
+    def _unless_null(self, field: Field, value: str, size: str) -> None:
+        """What follows is for a value that is not null. A list that may not be null is empty then:
+        some brokers write it so."""
+        self.add(f"if {size} < 0:")
+        if self._form.version in field.nullable:
+            self.add(f"{_STEP}{value} = None")
+        else:
+            self.add(_STEP + (f"{value} = ()" if field.listed else f"refuse_null({field.name!r})"))
+        self.add("else:")
+        self._depth += 1
+
+    def _tags(self, of: Struct, values: list[str]) -> None:
+        known: dict[int, Read] = {}
+        places: dict[int, int] = {}
+        for place, field in enumerate(of.fields):
+            if field.tag is not None and self._form.version in field.versions:
+                inside = _Code(self._form)
+                inside.add(f"return {inside._value(field)}, offset")
+                known[field.tag] = inside.function(field.name)
+                places[field.tag] = place
+        self.add("if body[offset]:")
+        found = self._variable()
+        self.add(f"{_STEP}{found}, offset = tags(body, offset, {self._constant(known)})")
+        variables = {tag: self._variable() for tag in places}
+        for tag, place in places.items():
+            self.add(f"{_STEP}{variables[tag]} = {found}.get({tag}, {values[place]})")
+        self.add("else:")
+        self.add(f"{_STEP}offset += 1")
+        for tag, place in places.items():
+            self.add(f"{_STEP}{variables[tag]} = {values[place]}")
+            values[place] = variables[tag]
+
+    def _variable(self) -> str:
+        self._variables += 1
+        return f"v{self._variables}"
+
+    def _constant(self, value: Any) -> str:
+        if value in (None, True, False, -1, 0, "", b"", ()) and not callable(value):
+            return repr(value)
+        name = f"c{len(self._names)}"
+        self._names[name] = value
+        return name
+
+
+def least_bytes(field: Field, form: Form) -> int:
+    """The smallest size of an element of a list."""
+    inner = form.structs.get(field.kind)
+    if inner is None:
+        return _least_of_scalar(field.kind, form.flexible)
+    size = 1 if form.flexible else 0
+    for each in inner.fields:
+        if form.version not in each.versions or each.tag is not None:
+            continue
+        size += (1 if form.flexible else 4) if each.listed else least_bytes(each, form)
+    return max(size, 1)
+
+
+def _least_of_scalar(kind: str, flexible: bool) -> int:
+    if kind in FORMATS:
+        return struct.calcsize(">" + FORMATS[kind])
+    if kind == "uuid":
+        return UUID_BYTES
+    return 1 if flexible else 2 if kind == "string" else 4
+
+
+def _read_tags(body: bytes, offset: int, known: Mapping[int, Read]) -> tuple[dict[int, Any], int]:
+    """The known tagged fields of a struct, by tag."""
+    found: dict[int, Any] = {}
+    count, offset = read_varint(body, offset)
+    if count * 2 > len(body) - offset:
+        _refuse("tagged fields", count, "elements", len(body) - offset)
+    for _ in range(count):
+        tag, offset = read_varint(body, offset)
+        size, offset = read_varint(body, offset)
+        end = offset + size
+        if end > len(body):
+            _refuse("a tagged field", size, "bytes", len(body) - offset)
+        if tag in known:
+            found[tag], _ = known[tag](body, offset)
+        offset = end
+    return found, offset
+
+
+def skip_tags(body: bytes, offset: int) -> int:
+    """The offset behind tagged fields of which none is known."""
+    return _read_tags(body, offset, {})[1]
+
+
+def compact_length(body: bytes, offset: int) -> tuple[int, int]:
+    """The length of a list, of bytes or of a string, and the offset behind it; -1: null."""
+    length, offset = read_varint(body, offset)
+    return length - 1, offset
+
+
+def read_varint(body: bytes, offset: int) -> tuple[int, int]:
+    """An unsigned varint, and the offset behind it."""
+    value = shift = 0
+    for byte in body[offset : offset + _LONGEST_VARINT]:
+        offset += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, offset
+        shift += 7
+    raise ProtocolError("a length does not end")
+
+
+def _refuse(name: str, announced: int, what: str, left: int) -> None:
+    raise ProtocolError(
+        f"{name} announces {announced} {what}, but only {max(left, 0)} bytes follow"
+    )
+
+
+def _refuse_null(name: str) -> None:
+    raise ProtocolError(f"{name} can't be null")
