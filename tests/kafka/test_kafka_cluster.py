@@ -109,9 +109,9 @@ async def test_a_tool_that_does_not_end_is_killed(kafka: KafkaCluster) -> None:
 async def test_a_topic_that_exists_is_an_error(kafka: KafkaCluster) -> None:
     topic = uuid.uuid4().hex
     await kafka.create_topic(topic, config={"retention.ms": 1000})
-    with pytest.raises(KafkaClusterError, match="topic_already_exists"):
+    with pytest.raises(KafkaClusterError, match="TOPIC_ALREADY_EXISTS"):
         await kafka.create_topic(topic)
-    with pytest.raises(KafkaClusterError, match="invalid_config"):
+    with pytest.raises(KafkaClusterError, match="INVALID_CONFIG"):
         await kafka.create_topic(uuid.uuid4().hex, config={"retention.ms": "x"})
 
 
