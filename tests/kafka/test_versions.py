@@ -33,7 +33,7 @@ NEWEST_IN_TRANSACTIONS = {
     | {
         Api.PRODUCE: 11,
         Api.FIND_COORDINATOR: 6,
-        Api.OFFSET_FETCH: 8,
+        Api.OFFSET_FETCH: 9,
         Api.ADD_PARTITIONS_TO_TXN: 3,
         Api.ADD_OFFSETS_TO_TXN: 4,
         Api.END_TXN: 4,
@@ -42,7 +42,7 @@ NEWEST_IN_TRANSACTIONS = {
     2: NEWEST
     | {
         Api.FIND_COORDINATOR: 6,
-        Api.OFFSET_FETCH: 8,
+        Api.OFFSET_FETCH: 9,
         Api.END_TXN: 5,
         Api.TXN_OFFSET_COMMIT: 5,
     },
