@@ -19,6 +19,7 @@ from typing import Final, TypeAlias
 from uuid import UUID
 
 from aioproducer.errors import SerializationError
+from aioproducer.foundation.varint import unsigned_varint
 from aioproducer.serialization import Field
 
 HEADERS: Final[Mapping[Field, str]] = {"key": "__key_schema_id", "value": "__value_schema_id"}
@@ -111,13 +112,7 @@ def _last(headers: ReadHeaders, name: str) -> bytes | None:
 
 
 def _zigzag(number: int) -> bytes:
-    rest = (number << 1) ^ (number >> 31)
-    encoded = bytearray()
-    while rest > 0x7F:
-        encoded.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    encoded.append(rest)
-    return bytes(encoded)
+    return unsigned_varint((number << 1) ^ (number >> 31))
 
 
 class _Read:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from aioproducer.foundation.varint import unsigned_varint
+
 
 class WireType(IntEnum):
     """The form of the bytes behind a tag."""
@@ -19,13 +21,7 @@ class WireType(IntEnum):
 
 def varint(number: int) -> bytes:
     """A number of 64 bits; a negative one has ten bytes."""
-    number &= 0xFFFF_FFFF_FFFF_FFFF
-    encoded = bytearray()
-    while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    encoded.append(number)
-    return bytes(encoded)
+    return unsigned_varint(number & 0xFFFF_FFFF_FFFF_FFFF)
 
 
 def tag(number: int, wire_type: WireType) -> bytes:

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias
 from aioproducer.engine.protocol.decoder import FORMATS, NO_UUID, Form
 from aioproducer.engine.protocol.table import Field, Struct
 from aioproducer.errors import ProtocolError, UnsupportedVersionError
+from aioproducer.foundation.varint import unsigned_varint
 
 _LONGEST_TEXT: Final = 2**15 - 1
 """Bytes of a text whose length is no varint."""
@@ -96,12 +97,12 @@ def _tags_writer(tagged: list[tuple[int, int, Any, Write]]) -> Write:
 
     def write(add: Add, value: Any) -> None:
         said = [each for each in tagged if value[each[1]] != each[2]]
-        add(varint(len(said)))
+        add(unsigned_varint(len(said)))
         for tag, place, _, write_value in said:
             parts: list[bytes] = []
             write_value(parts.append, value[place])
             content = b"".join(parts)
-            add(varint(tag) + varint(len(content)))
+            add(unsigned_varint(tag) + unsigned_varint(len(content)))
             add(content)
 
     return write
@@ -180,7 +181,7 @@ def _list_writer(field: Field, form: Form) -> Write:
 def length(flexible: bool, size: int, *, short: bool = False) -> bytes:
     """The length in front of a list, of bytes or (``short``) of a string; -1: null."""
     if flexible:
-        return varint(size + 1)
+        return unsigned_varint(size + 1)
     if short and size > _LONGEST_TEXT:
         raise UnsupportedVersionError(f"a text of {size} bytes: there is room for {_LONGEST_TEXT}")
     return size.to_bytes(2 if short else 4, "big", signed=True)
@@ -190,15 +191,3 @@ def text(value: str, flexible: bool) -> bytes:
     """A string with its length in front."""
     encoded = value.encode()
     return length(flexible, len(encoded), short=True) + encoded
-
-
-def varint(value: int) -> bytes:
-    """An unsigned varint."""
-    if value < 0x80:
-        return value.to_bytes(1, "big")
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)

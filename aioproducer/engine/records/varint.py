@@ -8,16 +8,13 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
+from aioproducer.foundation.varint import unsigned_varint
+
 
 def encode_varint(number: int) -> bytes:
     """``number`` (a signed 64-bit integer) as one to ten bytes."""
     rest = ((number << 1) ^ (number >> 63)) & 0xFFFF_FFFF_FFFF_FFFF
-    encoded = bytearray()
-    while rest > 0x7F:
-        encoded.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    encoded.append(rest)
-    return bytes(encoded)
+    return unsigned_varint(rest)
 
 
 _KEPT: Final = 8192

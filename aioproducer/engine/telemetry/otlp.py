@@ -11,6 +11,8 @@ from enum import IntEnum
 from struct import Struct
 from typing import Final, NamedTuple
 
+from aioproducer.foundation.varint import unsigned_varint
+
 __all__ = [
     "PointHeads",
     "Temporality",
@@ -43,20 +45,11 @@ class Temporality(IntEnum):
     """Each value is the growth since the start."""
 
 
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
 def _field(number: int, content: bytes) -> bytes:
     """A message, a string or bytes in the field ``number``."""
     return b"%b%b%b" % (
-        _varint(number << 3 | _LENGTH_DELIMITED),
-        _varint(len(content)),
+        unsigned_varint(number << 3 | _LENGTH_DELIMITED),
+        unsigned_varint(len(content)),
         content,
     )
 
@@ -66,7 +59,7 @@ def _text(number: int, text: str) -> bytes:
 
 
 def _number(field: int, value: int) -> bytes:
-    return _varint(field << 3) + _varint(value)
+    return unsigned_varint(field << 3) + unsigned_varint(value)
 
 
 def _attribute(key: str, value: str) -> bytes:
@@ -84,10 +77,10 @@ class PointHeads(NamedTuple):
 def point_heads(attributes: Mapping[str, str]) -> PointHeads:
     """The beginnings of data points with ``attributes``, which are encoded once for all of them."""
     content = b"".join(_field(7, _attribute(*pair)) for pair in attributes.items())
-    tag = _varint(1 << 3 | _LENGTH_DELIMITED)
+    tag = unsigned_varint(1 << 3 | _LENGTH_DELIMITED)
     return PointHeads(
-        tag + _varint(len(content) + _TIME_AND_DOUBLE.size) + content,
-        tag + _varint(len(content) + _START_TIME_AND_DOUBLE.size) + content,
+        tag + unsigned_varint(len(content) + _TIME_AND_DOUBLE.size) + content,
+        tag + unsigned_varint(len(content) + _START_TIME_AND_DOUBLE.size) + content,
     )
 
 
