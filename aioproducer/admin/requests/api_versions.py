@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from aioproducer.admin.requests.answer import Answer
 from aioproducer.engine.network.frames import EncodedPayload, encoded
 from aioproducer.engine.protocol import Api, request_schema
 from aioproducer.foundation.version import __version__
-
-_FIRST_WITH_SOFTWARE: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +21,7 @@ class ApiVersionsRequest:
     def build(self, version: int) -> EncodedPayload:
         """The request in ``version``."""
         schema = request_schema(Api.API_VERSIONS)
-        software: dict[str, Any] = {}
-        if version >= _FIRST_WITH_SOFTWARE:
-            software = {
-                "client_software_name": "aioproducer",
-                "client_software_version": __version__,
-            }
-        request = schema.ApiVersionsRequest(**software)
+        request = schema.ApiVersionsRequest("aioproducer", __version__)
         return encoded(Api.API_VERSIONS, version, request)
 
     def read(self, response: Any) -> Answer:

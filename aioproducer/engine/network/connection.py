@@ -39,6 +39,7 @@ from aioproducer.model import Peer
 
 Answer: TypeAlias = asyncio.Future[tuple[InFlightRequest, bytes]]
 Response: TypeAlias = Any
+"""A message of :func:`response_schema`, a :class:`LazyMetadataResponse`, or a usual response."""
 
 
 class ConnectionEvents(NamedTuple):

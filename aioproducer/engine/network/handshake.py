@@ -16,7 +16,6 @@ from aioproducer.errors import Disposition, ProtocolError, explain, kafka_error
 
 _CORRELATION_ID_BYTES: Final = 4
 _ERROR_CODE_BYTES: Final = 2
-_FIRST_WITH_SOFTWARE: Final = 3
 
 
 class ApiVersionsHandshake:
@@ -50,12 +49,8 @@ class ApiVersionsHandshake:
 
 def api_versions_request(version: int, software_version: str) -> EncodedPayload:
     """The request in ``version``, which names this client since version 3."""
-    named = {
-        "client_software_name": "aioproducer",
-        "client_software_version": software_version,
-    }
     schema = request_schema(Api.API_VERSIONS)
-    request = schema.ApiVersionsRequest(**named if version >= _FIRST_WITH_SOFTWARE else {})
+    request = schema.ApiVersionsRequest("aioproducer", software_version)
     return frames.encoded(Api.API_VERSIONS, version, request)
 
 

@@ -7,14 +7,14 @@ decode it: the refresher does, a piece at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Generator, Iterator
-from typing import Any
+from typing import Any, Final
 
 from aioproducer.engine.cluster.metadata_response import MetadataNews, read_metadata
 from aioproducer.engine.network.frames import decode_response, response_start, undecodable
 from aioproducer.engine.protocol import Api, response_schema
 from aioproducer.errors import ProtocolError
 
-_THROTTLE_BYTES = 4
+_THROTTLE_BYTES: Final = 4
 
 
 class LazyMetadataResponse:

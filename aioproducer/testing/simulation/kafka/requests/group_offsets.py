@@ -9,7 +9,6 @@ from aioproducer.errors.codes import ErrorCode
 from aioproducer.model import OffsetAndMetadata, TopicPartition
 from aioproducer.testing.simulation.kafka.batch import transactional_batch
 from aioproducer.testing.simulation.kafka.calls import Call
-from aioproducer.testing.simulation.kafka.cluster import Topic
 from aioproducer.testing.simulation.kafka.messages import Fields
 from aioproducer.testing.simulation.kafka.requests.leaders import topic_of
 
@@ -90,7 +89,7 @@ def _offsets(
     for asked in call.body.topics:
         topic, missing = topic_of(call, asked)
         for each in asked.partitions:
-            where = TopicPartition(_name(asked, topic), each.partition_index)
+            where = TopicPartition(asked.name, each.partition_index)
             codes[where] = code
             if topic is None or where.partition >= len(topic.partitions):
                 codes[where] = missing
@@ -105,31 +104,17 @@ def _offsets(
 def _rows(call: Call, codes: dict[TopicPartition, ErrorCode]) -> list[Fields]:
     return [
         {
-            **_named(asked),
+            "name": asked.name,
             "partitions": [
                 {
                     "partition_index": each.partition_index,
-                    "error_code": codes[
-                        TopicPartition(_name(asked, topic_of(call, asked)[0]), each.partition_index)
-                    ],
+                    "error_code": codes[TopicPartition(asked.name, each.partition_index)],
                 }
                 for each in asked.partitions
             ],
         }
         for asked in call.body.topics
     ]
-
-
-def _name(asked: Any, topic: Topic | None) -> str:
-    """The name of a topic; what stands for it if there is none with the id that was asked for."""
-    if topic is not None:
-        return topic.name
-    return str(asked.name)
-
-
-def _named(asked: Any) -> Fields:
-    """The topic as it was asked for."""
-    return {"name": asked.name}
 
 
 def offset_fetch(call: Call) -> Fields:
@@ -152,36 +137,29 @@ def _group(call: Call, asked: Any, *, stable: bool) -> Fields:
     if asked.topics is None:
         topics = _all_topics(call, known)
     else:
-        topics = []
-        for each in asked.topics:
-            topic, missing = topic_of(call, each)
-            code = ErrorCode.NONE if topic or each.name else missing
-            topics.append((_named(each), _name(each, topic), each.partition_indexes, code))
+        topics = [(each.name, each.partition_indexes) for each in asked.topics]
     rows = []
-    for named, name, numbers, missing in topics:
+    for name, numbers in topics:
         partitions = []
         for number in numbers:
             where = TopicPartition(name, number)
-            found, code = known.get(where), missing
+            found, code = known.get(where), ErrorCode.NONE
             if stable and groups.unstable(group, where):
                 found, code = None, ErrorCode.UNSTABLE_OFFSET_COMMIT
             partitions.append(_fetched(number, found, code))
-        rows.append({**named, "partitions": partitions})
+        rows.append({"name": name, "partitions": partitions})
     return {"group_id": group, "topics": rows, "error_code": ErrorCode.NONE}
 
 
 def _all_topics(
     call: Call, known: Mapping[TopicPartition, OffsetAndMetadata]
-) -> list[tuple[Fields, str, Sequence[int], ErrorCode]]:
-    """The topics that a group has offsets of."""
+) -> list[tuple[str, Sequence[int]]]:
+    """The topics that a group has offsets of, and their partitions."""
     numbers: dict[str, list[int]] = {}
     for where in known:
-        numbers.setdefault(where.topic, []).append(where.partition)
-    return [
-        ({"name": name}, name, of_topic, ErrorCode.NONE)
-        for name, of_topic in numbers.items()
-        if name in call.cluster.topics
-    ]
+        if where.topic in call.cluster.topics:
+            numbers.setdefault(where.topic, []).append(where.partition)
+    return list(numbers.items())
 
 
 def _fetched(number: int, found: OffsetAndMetadata | None, code: ErrorCode) -> Fields:

@@ -11,8 +11,6 @@ from aioproducer.testing.simulation.kafka.messages import Fields
 from aioproducer.testing.simulation.kafka.partition import NO_LEADER, Partition
 from aioproducer.testing.simulation.kafka.requests.leaders import endpoints
 
-_FIRST_WITH_TOPIC_ID_QUERIES = 12
-_ALL_BY_NONE = 1
 NO_AUTHORIZED_OPERATIONS = -(2**31)
 
 
@@ -30,7 +28,7 @@ def metadata(call: Call) -> Fields:
 
 def _topics(call: Call) -> list[Fields]:
     asked = call.body.topics
-    if asked is None or (not asked and call.version < _ALL_BY_NONE):
+    if asked is None:
         return [_topic(call, topic) for topic in call.cluster.topics.values()]
     rows = []
     for each in asked:
