@@ -135,6 +135,7 @@ class UntypedOptions(LoginKeywords, total=False):
     metadata_max_idle_ms: int
     metadata_recovery_strategy: RecoveryStrategy
     metadata_recovery_rebootstrap_trigger_ms: int
+    metadata_cluster_check_enable: bool
     reconnect_backoff_ms: int
     reconnect_backoff_max_ms: int
     socket_connection_setup_timeout_ms: int
@@ -178,7 +179,6 @@ WITHOUT_EFFECT: Final = {
     "basic.auth.user.info": _REGISTRY,
     "bootstrap.resolve.timeout.ms": "names are looked up at each attempt, for max_block_ms in all",
     "buffer.memory.allocation.strategy": "batches begin small and grow, unless batch_size is set",
-    "metadata.cluster.check.enable": "brokers are not asked to check for a misrouted connection",
     "metric.reporters": "Java classes cannot be loaded; read Producer.metrics()",
     "metrics.recording.level": "every metric is always recorded",
     "sasl.kerberos.kinit.cmd": _KINIT,

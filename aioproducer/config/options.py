@@ -177,6 +177,13 @@ class OptionTable(TokenOptions):
     """With `rebootstrap`: start again from `bootstrap_servers` also when metadata could not be
     fetched for this time (KIP-1102)."""
 
+    metadata_cluster_check_enable: bool = option(Boolean(), True, Group.METADATA)
+    """A client keeps to the first cluster that answered it, and to the brokers that it was told of.
+    A connection that reaches another broker (swapped ports, recycled addresses) is closed before
+    anything is sent there, and metadata of another cluster is refused, also from
+    `bootstrap_servers`. Brokers check the connections since Kafka 4.4 (KIP-1242). Without effect if
+    `metadata_recovery_strategy="none"`."""
+
     reconnect_backoff_ms: int = option(Milliseconds(0, LONG_MAX), 50, Group.NETWORK)
     """Wait before connecting again to the same broker; doubles with each failure, with 20 %
     jitter. Set alone, it is also the maximum."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any, Final
 
@@ -257,7 +257,15 @@ class _Drawing:
             return self._quiet_faults()
         count = random.randint(1, 3 if self.mood == "frozen" else 12)
         events = [Event(self.pace * random.random(), *self._event()) for _ in range(count)]
-        return tuple(sorted(events, key=lambda event: event.at))
+        return tuple(sorted([*events, *self._swaps()], key=lambda event: event.at))
+
+    def _swaps(self) -> Iterator[Event]:
+        """Addresses are exchanged in some lives (KIP-1242)."""
+        random = Random(f"swaps {self.seed}")
+        if self.brokers > 1 and random.random() < 0.1:
+            one, other = random.sample(range(1, self.brokers + 1), 2)
+            seconds = random.choice([0.2, 2.0, 20.0])
+            yield Event(self.pace * random.random(), "swap", (one, other, seconds))
 
     def _quiet_faults(self) -> tuple[Event, ...]:
         """Lost connections; or crashes of brokers that lose what only they have; or nothing."""

@@ -141,6 +141,18 @@ class Faults:
         silent.add(address)
         self._later(seconds, lambda: silent.discard(address))
 
+    def swap(self, one: int, other: int, seconds: float) -> None:
+        """The addresses of two brokers are exchanged for a while."""
+        addresses = self.model.host(one), self.model.host(other)
+
+        def exchange() -> None:
+            network_of(self.world).swap(*addresses)
+            for broker in (one, other):
+                self.cut(broker, 1.0, 0.0)
+
+        exchange()
+        self._later(seconds, exchange)
+
     def mute(self, broker: int, seconds: float) -> None:
         """Requests arrive at a broker, but nothing comes back from it, on new connections too."""
         self.stall(broker, "responses", seconds)

@@ -39,6 +39,10 @@ class FakeNetwork:
         self.has_refused_logins = False
         self.refused: ProducerError | None = None
         self.responded: Callable[[float], None] = lambda _: None
+        self.misrouted: Callable[[float], None] = lambda _: None
+        self.cluster_id: str | None = None
+        self.ended: list[tuple[NodeId, ProducerError]] = []
+        """The connections that were ended, and why."""
 
     def in_flight(self, node: NodeId) -> int:
         return self.waiting.get(node, 0)
@@ -76,6 +80,9 @@ class FakeNetwork:
 
     def failures(self) -> dict[NodeId, ProducerError]:
         return self.reasons
+
+    def end(self, node: NodeId, reason: ProducerError) -> None:
+        self.ended.append((node, reason))
 
     def forget_except(self, nodes: Iterable[NodeId]) -> None:
         pass

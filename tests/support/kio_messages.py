@@ -6,6 +6,7 @@ import datetime
 import io
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -72,6 +73,9 @@ def version_of(kind: Any) -> int:
 def judged(api: Api) -> range:
     """The versions that are spoken here and that kio has, too."""
     lowest, highest = SUPPORTED[api]
+    module = f"kio.schema.{api.name.lower()}"
+    while highest > lowest and find_spec(f"{module}.v{highest}") is None:
+        highest -= 1  # Kafka's own classes alone judge the newest
     return range(lowest, highest + 1)
 
 

@@ -35,6 +35,7 @@ def metadata_response(
     *,
     partition_code: int = 0,
     whole_code: int = 0,
+    cluster_id: str | None = None,
 ) -> LazyMetadataResponse:
     parts: Any = response_module(Api.METADATA, 13)
     partitions = tuple(
@@ -58,6 +59,7 @@ def metadata_response(
             ),
         ),
         error_code=_Code(whole_code),
+        cluster_id=cluster_id,
     )
     return metadata_answer(response)
 

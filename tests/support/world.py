@@ -76,6 +76,7 @@ class WorldOptions:
     """The transaction of another producer."""
     bootstrap: tuple[BootstrapServer, ...] = (BOOT,)
     max_idle: float = 300.0
+    rebootstrap_after: float | None = None
     random: Callable[[], Random] = NoJitter
     network: Callable[[ProducerMetrics, Callable[[], None]], FakeNetwork] = FakeNetwork
     wakeup: Callable[[Callable[[], float]], Wakeup] = Wakeup
@@ -231,7 +232,7 @@ class World:
             max_age=300.0,
             max_idle=options.max_idle,
             backoff=self.backoff,
-            rebootstrap_after=None,
+            rebootstrap_after=options.rebootstrap_after,
         )
 
     @property

@@ -32,6 +32,7 @@ from aioproducer.errors import (
     ProducerError,
     ProducerTimeoutError,
     ProtocolError,
+    RebootstrapRequiredError,
     RequestTimeoutError,
     WrongLoopError,
     anew,
@@ -93,6 +94,7 @@ class ClusterClient:
         )
         self._client.responded = self._take_response
         self._peers = KnownPeers(())
+        self._client.misrouted = lambda _: self._rebootstrap()
         self._requests = AdHocRequests(self._client, self._peers)
 
     # --- life ------------------------------------------------------------------------------
@@ -273,24 +275,49 @@ class ClusterClient:
     ) -> ClusterDescription:
         """The brokers, and ``topics`` (None: all) as any broker knows them. None is created.
 
-        The known brokers are replaced. Raises the error of the whole response; a topic's error is
-        in its description.
+        The known brokers are replaced. Raises the error of the whole response, also if another
+        cluster answers than before; a topic's error is in its description.
         """
         names = None if topics is None else tuple(topics)
         seconds = self.config.request_timeout_ms / 1000 if timeout is None else timeout
         try:
             found: ClusterDescription = await self.request(DescribeRequest(names), None, seconds)
         except NetworkError:
-            if self.config.metadata_recovery_strategy == "rebootstrap":
-                self._peers.rebootstrap()
+            self._rebootstrap()
             raise
         if found.error_code:
             raise error_about("the broker refused a metadata request", found.error_code)
         if found.brokers:
+            self._check_cluster(found.cluster_id)
             self._peers.brokers = found.brokers
             servers = (server.id for server in self._peers.bootstrap)
             self._client.forget_except([*found.brokers, *servers])
         return found
+
+    def _check_cluster(self, found: str | None) -> None:
+        """Raise the error if another cluster answers than before (KIP-1242)."""
+        if not self.config.metadata_cluster_check_enable or not self._may_rebootstrap:
+            return
+        expected = self._client.cluster_id
+        if None not in (expected, found) and expected != found:
+            error = RebootstrapRequiredError(
+                f"cluster {found!r} answers now, and this {self._name} has used cluster "
+                f"{expected!r}. If the cluster was replaced, make a new {self._name}, or set "
+                "metadata_cluster_check_enable=False"
+            )
+            for connection in self._client.connections():
+                self._client.end(connection.node, error)
+            self._rebootstrap()
+            raise error
+        self._client.cluster_id = found or expected
+
+    @property
+    def _may_rebootstrap(self) -> bool:
+        return self.config.metadata_recovery_strategy == "rebootstrap"
+
+    def _rebootstrap(self) -> None:
+        if self._may_rebootstrap:
+            self._peers.rebootstrap()
 
     def node(self, broker_id: int) -> Node | None:
         """The broker as of the newest description, if it is known."""

@@ -38,6 +38,7 @@ class Metadata:
     """The state of the cluster, and the schedule of refreshes. Times are the clock's seconds.
 
     ``max_age``: refresh all that is so old; ``max_idle``: forget a topic not used for so long.
+    ``check_cluster``: the first cluster that answers is the only one (KIP-1242).
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Metadata:
         max_idle: float,
         backoff: ExponentialBackoff,
         rebootstrap_after: float | None,
+        check_cluster: bool = True,
     ) -> None:
         self.bootstrap = tuple(bootstrap)
         self.last_update: float | None = None
@@ -65,6 +67,7 @@ class Metadata:
         self._max_idle = max_idle
         self._backoff = backoff
         self._rebootstrap_after = rebootstrap_after
+        self._check_cluster = check_cluster
         self._last_used: dict[str, float] = {}
         self._partial = PartialUpdates(backoff)
         self._awaited = TopicWaiters[TopicInfo]()
@@ -76,6 +79,11 @@ class Metadata:
         self._open: set[str] = set()
         """The topics whose answer is awaited."""
         self._trying_since: float | None = None
+
+    @property
+    def expected_cluster(self) -> str | None:
+        """The only cluster that may answer; None: any may."""
+        return self.cluster_id if self._check_cluster else None
 
     def set_bootstrap(self, servers: Sequence[BootstrapServer]) -> None:
         """Use other bootstrap servers from now on."""

@@ -133,6 +133,7 @@ class Parts:
             rebootstrap_after=(
                 config.metadata_recovery_rebootstrap_trigger_ms / 1000 if rebootstraps else None
             ),
+            check_cluster=rebootstraps and config.metadata_cluster_check_enable,
         )
 
     def _make_accumulator(self, config: ProducerConfig, partitioner: Any) -> RecordAccumulator:

@@ -27,6 +27,7 @@ from aioproducer.engine.network.connection_states import (
 )
 from aioproducer.engine.network.connection_view import ConnectionView
 from aioproducer.engine.network.frames import read_response
+from aioproducer.engine.network.handshake import UNCHECKED, BrokerIdentity
 from aioproducer.engine.network.in_flight import InFlightRequest
 from aioproducer.engine.network.lazy_metadata import LazyMetadataResponse
 from aioproducer.engine.network.request import Completion, Request
@@ -34,11 +35,11 @@ from aioproducer.engine.network.throttling import throttle_seconds
 from aioproducer.engine.network.timeouts import ConnectionTimeouts
 from aioproducer.engine.network.versions import NO_FEATURES, Features
 from aioproducer.engine.protocol import Api
-from aioproducer.errors import BrokerConnectionError, ProducerError
+from aioproducer.errors import BrokerConnectionError, ProducerError, RebootstrapRequiredError
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.runtime.running_clock import RunningClock
 from aioproducer.foundation.runtime.tasks import TaskOwner
-from aioproducer.model import NodeId, Peer
+from aioproducer.model import BootstrapServer, NodeId, Peer
 
 
 @dataclass(slots=True)
@@ -61,6 +62,10 @@ class NetworkClient:
     returns; at first it calls ``wake``, until the sender sets its own."""
     features: Features = NO_FEATURES
     """The newest features that any open connection reported, as of the last one that opened."""
+    cluster_id: str | None = None
+    """The cluster whose brokers are meant; None: it is not known, or not to be checked."""
+    misrouted: Callable[[float], None] = field(init=False)
+    """Called with the time when another broker answered than the one that was meant (KIP-1242)."""
     connections_opened: int = 0
     """The number of connections that became ready, since the start."""
     _nodes: dict[NodeId, NodeConnectionState] = field(default_factory=dict)
@@ -70,12 +75,15 @@ class NetworkClient:
     _refusals: int = 0
     """Refused logins at all brokers, since one let the producer in."""
     _closed: bool = False
+    _first_version: int = UNCHECKED
+    """Of ApiVersions requests, as the last broker speaks them."""
     _timeouts: ConnectionTimeouts = field(init=False)
     _events: ConnectionEvents = field(init=False)
     _log: ConnectionLog = field(init=False)
 
     def __post_init__(self) -> None:
         self.responded = lambda _: self.wake()
+        self.misrouted = lambda _: None
         self._log = ConnectionLog(self.settings.connection)
         self._timeouts = ConnectionTimeouts(
             self.settings.request_timeout, self.settings.max_idle, self.clock
@@ -233,10 +241,24 @@ class NetworkClient:
             setup_timeout=backoff.delay(state.setup_failures + 1),
             clock=self.clock,
             random=self.random,
+            identity=self._identity(node),
+            first_version=self._first_version,
         )
         state.tries(connection, now)
         self._timeouts.connection_tried(now)
         self.owner.start(self._run(state, connection), name=f"aioproducer-connection-{node.id}")
+
+    def _identity(self, node: Peer) -> BrokerIdentity | None:
+        """The broker that has to answer at the address of ``node``; None: any may."""
+        if self.cluster_id is None or isinstance(node, BootstrapServer):
+            return None
+        return BrokerIdentity(self.cluster_id, node.id)
+
+    def end(self, node: NodeId, reason: ProducerError) -> None:
+        """End the connection to ``node``, if there is one."""
+        state = self._nodes.get(node)
+        if state is not None and state.connection is not None:
+            state.connection.abort(reason)
 
     def send(self, node: NodeId, request: Request, now: float) -> None:
         """Send ``request`` to a node that can take it. ``now``: its timeout begins then.
@@ -347,6 +369,7 @@ class NetworkClient:
             (each.versions.features for each in self._connections() if each.was_ready),
             key=lambda features: features.epoch,
         )
+        self._first_version = connection.versions.to_ask_again
         self._timeouts.connection_opened(now)
         self.metrics.connection_opened(now)
         if self.settings.connection.authenticates:
@@ -419,6 +442,8 @@ class NetworkClient:
             if request.request is not None:
                 request.error, request.latency = lost, now - request.sent
                 self._complete(request)
+        if isinstance(reason, RebootstrapRequiredError) and not was_ready:
+            self.misrouted(now)
         self.wake()
 
     def _complete(self, completion: Completion) -> None:

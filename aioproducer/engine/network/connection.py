@@ -19,7 +19,13 @@ from aioproducer.engine.network import frames
 from aioproducer.engine.network.connection_end import explain_end
 from aioproducer.engine.network.forked_sockets import leave_to_parent
 from aioproducer.engine.network.frames import EncodedPayload
-from aioproducer.engine.network.handshake import ApiVersionsHandshake, api_versions_request
+from aioproducer.engine.network.handshake import (
+    CHECKED,
+    UNCHECKED,
+    ApiVersionsHandshake,
+    BrokerIdentity,
+    api_versions_request,
+)
 from aioproducer.engine.network.in_flight import InFlightRequest, InFlightRequests
 from aioproducer.engine.network.lazy_metadata import LazyMetadataResponse
 from aioproducer.engine.network.round_trip import RoundTrip
@@ -93,7 +99,14 @@ class Connection:
         setup_timeout: float,
         clock: RunningClock,
         random: Random,
+        identity: BrokerIdentity | None = None,
+        first_version: int = UNCHECKED,
     ) -> None:
+        """Prepare a connection to ``node``.
+
+        ``identity``: the broker that has to be there; None: any. ``first_version``: the version of
+        ApiVersions to begin with.
+        """
         self.node = node
         self.state = ConnectionState.CONNECTING
         self.in_flight = InFlightRequests()
@@ -108,6 +121,8 @@ class Connection:
         """The duration of the last renewal of the login, in seconds."""
         self._settings = settings
         self._events = events
+        self._identity = identity
+        self._first_version = first_version
         self._setup_timeout = setup_timeout
         self._clock = clock
         self._random = random
@@ -190,7 +205,7 @@ class Connection:
         if self._settings.socket.tls is None or not ready or stream is None or not stream.is_open:
             return None
         if not self._renewing:
-            self._ask_versions(self.versions[Api.API_VERSIONS])
+            self._ask_versions(self.versions.to_ask_again)
         if not self._answers:  # else a step of the login serves as the barrier
             return None
         last = self._answers[-1]
@@ -261,9 +276,14 @@ class Connection:
 
     async def _live(self, stream: ResponseStream) -> NoReturn:
         """Negotiate versions and log in, within a bound; then the stream does the work."""
+        first, before_login = self._first_version, self._settings.mechanism is not None
+        if self._identity is None or before_login:
+            first = min(first, UNCHECKED)  # there is nothing to check, or the broker would not
         async with self._bounded("answer an ApiVersions request"):
-            await self._negotiate_versions()
+            await self._negotiate_versions(first)
         renewal = await self._log_in()
+        if self._identity is not None and (before_login or first < CHECKED):
+            await self._check_identity()
         self.versions[Api.METADATA]  # else there is nothing to ask of this broker
         self.state = ConnectionState.READY
         self.was_ready = True
@@ -292,8 +312,14 @@ class Connection:
                 f"{' (request_timeout_ms)' if self.versions.known else hint}"
             ) from None
 
-    async def _negotiate_versions(self) -> None:
-        handshake = ApiVersionsHandshake()
+    async def _check_identity(self) -> None:
+        """End the connection if another broker answers, unless the broker is too old to say so."""
+        if self.versions.to_ask_again >= CHECKED:
+            async with self._bounded("answer an ApiVersions request"):
+                await self._negotiate_versions(CHECKED)
+
+    async def _negotiate_versions(self, first: int) -> None:
+        handshake = ApiVersionsHandshake(first)
         while (version := handshake.next_version) is not None:
             request, body = await self._answer_to(self._ask_versions(version))
             handshake.receive(request.form.version, body)
@@ -337,8 +363,8 @@ class Connection:
         return answer.result()
 
     def _ask_versions(self, version: int) -> Answer:
-        request = api_versions_request(version, self._settings.software_version)
-        return self._put(request)
+        software = self._settings.software_version
+        return self._put(api_versions_request(version, software, self._identity))
 
     def _put(self, payload: EncodedPayload) -> Answer:
         answer: Answer = asyncio.get_running_loop().create_future()

@@ -11,6 +11,7 @@ from aioproducer.errors import (
     BrokerConnectionError,
     ProducerError,
     ProtocolError,
+    RebootstrapRequiredError,
     UsageError,
     anew,
 )
@@ -38,7 +39,7 @@ def explain_end(
         from aioproducer.auth.tls_errors import explain_tls
 
         return explain_tls(error, node, host=node.host, options=tls.options, secured=not greeted)
-    if isinstance(error, AuthenticationError | UsageError):
+    if isinstance(error, AuthenticationError | UsageError | RebootstrapRequiredError):
         explained = anew(error)
         explained.args = (f"{node}: {error}",)
         return explained

@@ -2,31 +2,60 @@
 
 A broker that does not know our version of ApiVersions answers with UNSUPPORTED_VERSION in the
 layout of version 0, and names the versions it knows (KIP-511); some answer with the error alone.
+From version 5 on the request names the broker that the client looks for, and a broker that is
+another one says so (KIP-1242).
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from aioproducer.engine.network import frames
 from aioproducer.engine.network.frames import EncodedPayload
 from aioproducer.engine.network.versions import BrokerVersions, Features
 from aioproducer.engine.protocol import SUPPORTED, Api, request_schema
-from aioproducer.errors import Disposition, ProtocolError, explain, kafka_error
+from aioproducer.errors import (
+    Disposition,
+    ProtocolError,
+    RebootstrapRequiredError,
+    explain,
+    kafka_error,
+)
+from aioproducer.errors.codes import ErrorCode
 
 _CORRELATION_ID_BYTES: Final = 4
 _ERROR_CODE_BYTES: Final = 2
+
+CHECKED: Final = 5
+"""The first version in which a broker checks that it is the one that the client looks for."""
+UNCHECKED: Final = CHECKED - 1
+"""The version for a broker that may be older than Kafka 4.4, which saves it a round trip."""
+
+
+class BrokerIdentity(NamedTuple):
+    """The broker that a connection is meant for."""
+
+    cluster_id: str
+    node_id: int
+
+    def __str__(self) -> str:
+        return f"broker {self.node_id} of cluster {self.cluster_id!r}"
 
 
 class ApiVersionsHandshake:
     """Ask with :attr:`next_version`, :meth:`receive` the answer, until there is none to ask."""
 
-    def __init__(self) -> None:
-        self.next_version: int | None = SUPPORTED[Api.API_VERSIONS][1]
+    def __init__(self, first_version: int = UNCHECKED) -> None:
+        self.next_version: int | None = first_version
         self.versions = BrokerVersions(())
 
     def receive(self, version: int, body: bytes) -> None:
-        """Take the answer to a request in ``version``. Raises :class:`ProtocolError`."""
+        """Take the answer to a request in ``version``.
+
+        Raises:
+            RebootstrapRequiredError: the broker is not the one that the request names.
+            ProtocolError: the answer can't be understood.
+        """
         asked = self.next_version
         self.next_version = None
         first = body[_CORRELATION_ID_BYTES : _CORRELATION_ID_BYTES + _ERROR_CODE_BYTES]
@@ -34,6 +63,8 @@ class ApiVersionsHandshake:
         if asked and kafka_error(code, "").disposition is Disposition.UNSUPPORTED:
             self.next_version = self._fallback(asked, body)
             return
+        if code == ErrorCode.REBOOTSTRAP_REQUIRED:
+            raise RebootstrapRequiredError("another broker has its address now")
         response = frames.decode_response(Api.API_VERSIONS, version, body).response
         self.versions = frames.read_response(response, _accepted)
 
@@ -47,10 +78,16 @@ class ApiVersionsHandshake:
         return max(0, min(highest, asked - 1)) if highest is not None else 0
 
 
-def api_versions_request(version: int, software_version: str) -> EncodedPayload:
-    """The request in ``version``, which names this client since version 3."""
+def api_versions_request(
+    version: int, software_version: str, identity: BrokerIdentity | None = None
+) -> EncodedPayload:
+    """The request in ``version``, which names this client since version 3.
+
+    ``identity``: the broker that should answer; None: any.
+    """
     schema = request_schema(Api.API_VERSIONS)
-    request = schema.ApiVersionsRequest("aioproducer", software_version)
+    cluster_id, node_id = (None, -1) if identity is None else identity
+    request = schema.ApiVersionsRequest("aioproducer", software_version, cluster_id, node_id)
     return frames.encoded(Api.API_VERSIONS, version, request)
 
 

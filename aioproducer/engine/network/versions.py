@@ -55,6 +55,11 @@ class BrokerVersions(dict[Api, int]):
         versions = self._ranges.get(api)
         return None if versions is None else versions[1]
 
+    @property
+    def to_ask_again(self) -> int:
+        """The version of ApiVersions; brokers may leave it out of their answer to it."""
+        return self[Api.API_VERSIONS] if self.supports(Api.API_VERSIONS) else 0
+
     def supports(self, api: Api) -> bool:
         """True if there is a version that both sides speak."""
         lowest, highest = SUPPORTED[api]

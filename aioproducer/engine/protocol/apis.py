@@ -43,7 +43,7 @@ SUPPORTED: Final[Mapping[Api, tuple[int, int]]] = {
     Api.PRODUCE: (7, 13),
     Api.METADATA: (4, 13),
     Api.SASL_HANDSHAKE: (1, 1),  # version 0 is for tokens without Kafka's framing
-    Api.API_VERSIONS: (0, 4),
+    Api.API_VERSIONS: (0, 5),  # from 5 on with the broker that is meant (KIP-1242)
     Api.FIND_COORDINATOR: (1, 6),
     Api.INIT_PRODUCER_ID: (0, 5),
     Api.ADD_PARTITIONS_TO_TXN: (0, 3),  # later ones are for brokers

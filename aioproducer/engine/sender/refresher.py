@@ -25,6 +25,7 @@ from aioproducer.errors import (
     NetworkError,
     ProducerError,
     ProtocolError,
+    RebootstrapRequiredError,
     RequestTimeoutError,
     anew,
     explain,
@@ -32,6 +33,7 @@ from aioproducer.errors import (
 )
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.wording import counted, duration
+from aioproducer.model import NodeId
 
 logger = RoomLogger(__name__)
 
@@ -62,6 +64,7 @@ class MetadataRefresher(Requester):
         self._on_refusal = on_refusal
         self._metadata = metadata
         self._client = client
+        client.misrouted = self._rebootstrap
         self._accumulator = accumulator
         self._pending = accumulator.pending
         self._outcomes = accumulator.outcomes
@@ -147,7 +150,7 @@ class MetadataRefresher(Requester):
         if completion.error is not None:
             self._failed(completion.error)
         else:
-            self._taking = self._take(request.asked, completion.result)
+            self._taking = self._take(request.asked, completion.result, completion.node)
             self._take_in()
 
     def _take_in(self) -> None:
@@ -157,7 +160,7 @@ class MetadataRefresher(Requester):
             self._taking = None
 
     def _take(
-        self, asked: Asked, reading: Generator[None, None, MetadataNews]
+        self, asked: Asked, reading: Generator[None, None, MetadataNews], node: NodeId
     ) -> Generator[None, None, None]:
         """Read a response to its end, then apply it, in steps."""
         try:
@@ -170,6 +173,9 @@ class MetadataRefresher(Requester):
             self._failed(
                 kafka_error(news.error_code, f"the broker refused a metadata request: {said}")
             )
+            return
+        if self._is_foreign(news):
+            self._refuse_cluster(news, node)
             return
         self._refusal = None
         for topic, error in news.errors.items():
@@ -184,12 +190,29 @@ class MetadataRefresher(Requester):
                 )
         self._tell_cluster(news)
         yield from self._apply(news, asked)
+        self._client.cluster_id = self._metadata.expected_cluster
         servers = (server.id for server in self._metadata.bootstrap)
         self._client.forget_except([*self._metadata.snapshot.brokers, *servers])
         for topic, error in news.errors.items():
             if self._metadata.is_refused(topic):
                 self._fail_pending(topic, error)
             yield
+
+    def _is_foreign(self, news: MetadataNews) -> bool:
+        """True if another cluster answered than the one that the records are meant for."""
+        expected, found = self._metadata.expected_cluster, news.cluster_id
+        return bool(news.brokers) and None not in (expected, found) and expected != found
+
+    def _refuse_cluster(self, news: MetadataNews, node: NodeId) -> None:
+        """Do without the answer of another cluster; another server may know the right one."""
+        error = RebootstrapRequiredError(
+            f"{self._metadata.describe(node)} belongs to cluster {news.cluster_id!r} now, and this "
+            f"producer to cluster {self._metadata.cluster_id!r}: no record is sent there. If the "
+            "cluster was replaced, start a new producer, or set metadata_cluster_check_enable=False"
+        )
+        logger.repeated(logging.WARNING, ("foreign", node), "%s", error, error=error)
+        self._client.end(node, error)
+        self._failed(error)
 
     def _tell_cluster(self, news: MetadataNews) -> None:
         """Write a line if the cluster or its brokers are others than before."""
@@ -252,8 +275,13 @@ class MetadataRefresher(Requester):
         rebootstrap = isinstance(error, KafkaError) and error.disposition is Disposition.REBOOTSTRAP
         reached = not isinstance(error, NetworkError | RequestTimeoutError)
         self._refusal = error if reached else None
-        if rebootstrap and self._metadata.may_rebootstrap:
-            self._metadata.rebootstrap(self._now)
+        if rebootstrap:
+            self._rebootstrap(self._now)
+
+    def _rebootstrap(self, now: float) -> None:
+        """Start again from the bootstrap servers, because a broker asks for it."""
+        if self._metadata.may_rebootstrap:
+            self._metadata.rebootstrap(now)
 
     def why_no_metadata(self, topic: str, since: float, now: float) -> ProducerError:
         """The error of callers and records if ``topic`` did not become known in time."""

@@ -190,7 +190,7 @@ class BrokerProcesses:
                 "kafka.tools.StorageTool",
                 [
                     *("format", "--config", str(broker.properties_file)),
-                    *("--cluster-id", "aioproducer-testing-ab", *self.launch.format_options),
+                    *("--cluster-id", self.launch.cluster_id, *self.launch.format_options),
                 ],
                 None,
                 _FORMAT_TIMEOUT,

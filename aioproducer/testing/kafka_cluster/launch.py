@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypedDict
+from uuid import uuid4
 
 __all__ = ["DEFAULT_JVM_OPTIONS", "Launch", "LaunchOptions"]
 
@@ -21,6 +23,11 @@ class LaunchOptions(TypedDict, total=False):
     class_path: Sequence[str]
 
 
+def _new_cluster_id() -> str:
+    """Sixteen bytes as Kafka writes them; none begins like an option."""
+    return f"A{urlsafe_b64encode(uuid4().bytes).decode()[1:22]}"
+
+
 @dataclass(frozen=True, slots=True)
 class Launch:
     """The options with their defaults."""
@@ -32,3 +39,5 @@ class Launch:
     """Seconds, for all brokers together."""
     class_path: Sequence[str] = ()
     """Folders and jars with further classes, such as a metrics reporter."""
+    cluster_id: str = field(default_factory=_new_cluster_id)
+    """Clusters with equal ids would be one cluster to a client."""

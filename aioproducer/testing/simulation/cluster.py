@@ -197,9 +197,9 @@ class SimulatedCluster:
         return lambda connection: _BrokerEnd(self, broker, connection)
 
     def _connections(self, broker: int) -> list[Connection]:
-        """The open connections to a broker."""
-        address = self._address(broker)
-        return [each for each in self._network.connections if each.address == address]
+        """The open connections to a broker, at whichever address."""
+        ends = ((each, each.requests.receiver) for each in self._network.connections)
+        return [each for each, end in ends if isinstance(end, _BrokerEnd) and end.broker == broker]
 
     def _cut(self, broker: int) -> None:
         for connection in self._connections(broker):
@@ -244,6 +244,7 @@ class _BrokerEnd:
     """A broker's end of a connection."""
 
     def __init__(self, cluster: SimulatedCluster, broker: int, connection: Connection) -> None:
+        self.broker = broker
         self._cluster = cluster
         self._responses = connection.responses
         self._model = cluster._model.connect(

@@ -178,6 +178,11 @@ class SimulatedNetwork:
         self._listeners[address] = accepting
         self._served.add(address)
 
+    def swap(self, one: tuple[str, int], other: tuple[str, int]) -> None:
+        """Exchange two addresses; open connections stay where they are."""
+        listeners = self._listeners
+        listeners[one], listeners[other] = listeners[other], listeners[one]
+
     def close(self, address: tuple[str, int]) -> None:
         """Refuse connections to an address; open ones stay."""
         self._listeners.pop(address, None)

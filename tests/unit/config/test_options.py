@@ -37,6 +37,7 @@ KAFKA_4 = [
     ("max.block.ms", 60000, "MEDIUM"),
     ("max.in.flight.requests.per.connection", 5, "LOW"),
     ("max.request.size", 1048576, "MEDIUM"),
+    ("metadata.cluster.check.enable", True, "LOW"),
     ("metadata.max.age.ms", 300000, "LOW"),
     ("metadata.max.idle.ms", 300000, "LOW"),
     ("metadata.recovery.rebootstrap.trigger.ms", 300000, "LOW"),

@@ -59,6 +59,7 @@ class FakeConnection:
         self, node: Node, settings: ConnectionSettings, events: ConnectionEvents, **given: Any
     ) -> None:
         self.node = node
+        self.given = given
         self.setup_timeout: float = given["setup_timeout"]
         self.clock: RunningClock = given["clock"]
         self.events: Any = events

@@ -14,6 +14,7 @@ from aioproducer.engine.network.connection import (
     ConnectionSettings,
 )
 from aioproducer.engine.network.frames import EncodedPayload
+from aioproducer.engine.network.handshake import UNCHECKED, BrokerIdentity
 from aioproducer.engine.network.in_flight import InFlightRequest
 from aioproducer.engine.network.transport import SocketSettings
 from aioproducer.engine.protocol import Api
@@ -98,7 +99,14 @@ def metadata(cluster: str) -> bytes:
 class Owner:
     """Runs one connection and keeps what it tells."""
 
-    def __init__(self, node: Node | BootstrapServer, **changes: Any) -> None:
+    def __init__(
+        self,
+        node: Node | BootstrapServer,
+        *,
+        identity: BrokerIdentity | None = None,
+        first_version: int = UNCHECKED,
+        **changes: Any,
+    ) -> None:
         settings: dict[str, Any] = {
             "client_id": "tester",
             "software_version": "1.2.3",
@@ -125,6 +133,8 @@ class Owner:
             setup_timeout=LONG,
             clock=RunningClock(lambda: self.now),
             random=Random(1),
+            identity=identity,
+            first_version=first_version,
         )
 
     def _on_response(

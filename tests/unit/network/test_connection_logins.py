@@ -10,12 +10,14 @@ import pytest
 
 from aioproducer.auth.mechanism import Mechanism
 from aioproducer.engine.network.connection import ConnectionState
+from aioproducer.engine.network.handshake import CHECKED, UNCHECKED, BrokerIdentity
 from aioproducer.engine.network.login import RENEWED_AT, SOONEST_RENEWAL, renewed_after
-from aioproducer.engine.protocol import Api
+from aioproducer.engine.protocol import Api, response_schema
 from aioproducer.errors import (
     AuthenticationError,
     BrokerConnectionError,
     ProtocolError,
+    RebootstrapRequiredError,
     SaslAuthenticationFailedError,
 )
 from aioproducer.errors.codes import ErrorCode
@@ -68,9 +70,9 @@ class LoginPeer(Peer):
         assert int.from_bytes(request[:2], "big") == api
         return request[4:8]
 
-    async def versions(self) -> None:
+    async def versions(self, highest: int = 4) -> None:
         parts: Any = response_module(Api.API_VERSIONS, 4)
-        ranges = {0: (0, 9), METADATA: (0, 9), 18: (0, 4), SASL_HANDSHAKE: (0, 1), 36: (0, 1)}
+        ranges = {0: (0, 9), METADATA: (0, 9), 18: (0, highest), SASL_HANDSHAKE: (0, 1), 36: (0, 1)}
         keys = tuple(
             parts.ApiVersion(api_key=api, min_version=first, max_version=last)
             for api, (first, last) in ranges.items()
@@ -144,6 +146,36 @@ async def test_nobody_may_send_before_the_login_is_over() -> None:
         context, _, _ = await owner.answers.get()
         assert context == "first"
         assert not owner.renewed.is_set()
+
+
+@pytest.mark.parametrize("known", [UNCHECKED, CHECKED])
+@pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.REBOOTSTRAP_REQUIRED])
+async def test_a_broker_is_told_which_one_is_meant_when_the_login_is_over(
+    known: int, code: int
+) -> None:
+    """Before that it does not compare (Kafka's ``SaslServerAuthenticator``)."""
+    asked: list[bytes] = []
+
+    async def script(peer: LoginPeer) -> None:
+        await peer.versions(highest=5)
+        await peer.begins()
+        await peer.ends()
+        request = await peer.request()
+        asked.append(request)
+        schema = response_schema(Api.API_VERSIONS)
+        keys = (schema.ApiVersion(METADATA, 0, 9), schema.ApiVersion(18, 0, 5))
+        answer = schema.ApiVersionsResponse(error_code=code, api_keys=keys)
+        peer.say(request[4:8] + schema.encode(answer, CHECKED))
+
+    meant = BrokerIdentity("ours", 7)
+    async with connected(script, identity=meant, first_version=known) as (owner, running):
+        if code:
+            assert isinstance(await running, RebootstrapRequiredError)
+        else:
+            await owner.ready.wait()
+    assert [(each[:4], each.endswith(b"\x05ours\0\0\0\x07\0")) for each in asked] == [
+        (b"\0\x12\0\x05", True)
+    ]
 
 
 async def test_a_renewal_waits_for_its_time_and_lets_requests_in_flight_end() -> None:

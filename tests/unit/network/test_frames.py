@@ -205,7 +205,7 @@ def test_the_versions_that_are_covered_here() -> None:
         Api.FIND_COORDINATOR: (1, 6),
         Api.SASL_HANDSHAKE: (1, 1),
         Api.SASL_AUTHENTICATE: (0, 2),
-        Api.API_VERSIONS: (0, 4),
+        Api.API_VERSIONS: (0, 5),
         Api.INIT_PRODUCER_ID: (0, 5),
         Api.ADD_PARTITIONS_TO_TXN: (0, 3),
         Api.ADD_OFFSETS_TO_TXN: (0, 4),

@@ -21,6 +21,7 @@ from aioproducer.errors import (
     KafkaError,
     MetadataTimeoutError,
     ProtocolError,
+    RebootstrapRequiredError,
     UnsupportedVersionError,
 )
 from tests.support.responses import metadata_response, unread
@@ -287,3 +288,65 @@ async def test_a_topic_that_was_deleted_is_asked_for_alone() -> None:
             for sent in world.requests(MetadataRequest):
                 assert sent[1].asked == (frozenset({"orders"}), False)
                 await world.complete(sent, metadata_response("orders", (), 3, BROKERS, 5))
+
+
+# --- another cluster ----------------------------------------------------------------------------
+
+
+async def test_the_client_hears_which_cluster_is_meant() -> None:
+    async with running(known=False, rebootstrap_after=300.0) as world:
+        world.send()
+        await world.tell_metadata(cluster="ours")
+        assert world.network.cluster_id == "ours"
+
+
+async def test_metadata_of_another_cluster_is_refused_until_ours_answers(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with running(known=False, rebootstrap_after=300.0) as world:
+        world.send()
+        await world.tell_metadata(cluster="ours")
+        await world.answer(world.one(ProduceRequest))
+        waiting = world.send(topic="other")
+        await world.turn(BACKOFF * 2)
+        theirs = {1: BROKERS[1]._replace(host="elsewhere")}
+        await world.tell_metadata(topic="other", brokers=theirs, cluster="theirs")
+        assert not waiting.done()
+        [(node, reason)] = world.network.ended
+        assert node in BROKERS
+        assert isinstance(reason, RebootstrapRequiredError)
+        for part in ("'theirs'", "'ours'", "metadata_cluster_check_enable=False", "host1:9092"):
+            assert part in str(reason)
+        assert caplog.messages[-1] == str(reason)
+        assert world.metadata.snapshot.brokers == {}, "it begins again"
+        assert list(world.metadata.peers) == [BOOT]
+        await world.turn(BACKOFF * 4)
+        await world.tell_metadata(topic="other", brokers=theirs, cluster="theirs")
+        assert world.network.ended[-1][0] == BOOT.id
+        await world.turn(BACKOFF * 10)
+        await world.tell_metadata(topic="other", cluster="ours")
+        await world.answer(world.one(ProduceRequest))
+        assert (await waiting).topic == "other"
+
+
+async def test_a_cluster_without_an_id_is_not_another_one() -> None:
+    async with running(known=False, rebootstrap_after=300.0) as world:
+        world.send()
+        await world.tell_metadata(cluster="ours")
+        await world.answer(world.one(ProduceRequest))
+        waiting = world.send(topic="other")
+        await world.turn(BACKOFF * 2)
+        await world.tell_metadata(topic="other", cluster=None)
+        await world.answer(world.one(ProduceRequest))
+        assert (await waiting).topic == "other"
+        assert world.metadata.cluster_id == "ours"
+
+
+async def test_a_wrong_broker_makes_the_producer_start_from_its_bootstrap_servers() -> None:
+    async with running(known=False, rebootstrap_after=300.0) as world:
+        world.send()
+        await world.tell_metadata(cluster="ours")
+        world.network.misrouted(world.now)
+        assert list(world.metadata.peers) == [BOOT]
+        await world.turn(BACKOFF * 2)
+        assert world.one(MetadataRequest)[0] == BOOT.id

@@ -95,10 +95,12 @@ class SenderWorld(World):
         code: int = 0,
         brokers: Mapping[int, Node] = BROKERS,
         epoch: int = 5,
+        cluster: str | None = None,
     ) -> None:
         await self.turn()
         sent = self.one(MetadataRequest)
-        await self.complete(sent, metadata_response(topic, leaders, code, brokers, epoch))
+        response = metadata_response(topic, leaders, code, brokers, epoch, cluster_id=cluster)
+        await self.complete(sent, response)
 
     async def answer(self, sent: tuple[NodeId, Any], **said: Any) -> None:
         """The same answer for every batch of a produce request."""

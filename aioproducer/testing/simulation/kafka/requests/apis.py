@@ -57,7 +57,4 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     Api.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
     Api.CONSUMER_GROUP_DESCRIBE: groups.consumer_group_describe,
 }
-RANGES: Final[Mapping[int, tuple[int, int]]] = {
-    **{api: SUPPORTED[Api(api)] for api in HANDLERS},
-    Api.API_VERSIONS: (0, 4),  # as Kafka 4.3: a newer client has to ask again (KIP-511)
-}
+RANGES: Final[Mapping[int, tuple[int, int]]] = {api: SUPPORTED[Api(api)] for api in HANDLERS}

@@ -1,4 +1,4 @@
-"""ApiVersions. Source: Kafka's ``ApiVersionsResponse``, ``BrokerFeatures``."""
+"""ApiVersions. Source: Kafka's ``KafkaApis``, ``ApiVersionsResponse``, ``BrokerFeatures``."""
 
 from __future__ import annotations
 
@@ -6,11 +6,19 @@ from collections.abc import Mapping
 
 from aioproducer.errors.codes import ErrorCode
 from aioproducer.testing.simulation.kafka.calls import Call
+from aioproducer.testing.simulation.kafka.cluster import CLUSTER_ID
 from aioproducer.testing.simulation.kafka.messages import Fields
 
 
 def api_versions(call: Call, ranges: Mapping[int, tuple[int, int]]) -> Fields:
-    """The versions of all requests, and the features of the cluster."""
+    """The versions of all requests, and the features of the cluster.
+
+    A client that is logged in and means another broker is told so (KIP-1242).
+    """
+    meant = call.body.cluster_id, call.body.node_id
+    logged_in = call.login.authenticated or not call.login.required
+    if logged_in and meant[0] is not None and meant != (CLUSTER_ID, call.broker):
+        return {"error_code": ErrorCode.REBOOTSTRAP_REQUIRED}
     level = call.cluster.options.transaction_version
     return {
         "error_code": ErrorCode.NONE,

@@ -1,0 +1,182 @@
+"""A connection is for one broker, and ends if another one answers (KIP-1242)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from aioproducer.engine.network.client import NetworkClient
+from aioproducer.engine.network.handshake import (
+    CHECKED,
+    UNCHECKED,
+    BrokerIdentity,
+    api_versions_request,
+)
+from aioproducer.engine.network.versions import BrokerVersions
+from aioproducer.engine.protocol import Api, request_schema, response_schema
+from aioproducer.errors import BrokerConnectionError, ProtocolError, RebootstrapRequiredError
+from aioproducer.errors.codes import ErrorCode
+from aioproducer.model import BootstrapId, BootstrapServer
+from tests.support.settling import settle
+from tests.unit.network.observed_client import ONE, TWO, FakeConnection, ObservedClient
+from tests.unit.network.scripted_broker import LONG, Owner, Peer, broker
+
+SEVEN = BrokerIdentity("ours", 7)
+
+
+def versions_of(version: int, highest: int, code: int = ErrorCode.NONE) -> bytes:
+    """The body of a response by a broker that speaks ApiVersions up to ``highest``."""
+    schema = response_schema(Api.API_VERSIONS)
+    ranges = tuple(
+        schema.ApiVersion(api, 0, top) for api, top in ((0, 9), (3, 9), (17, 1), (18, highest))
+    )
+    response = schema.ApiVersionsResponse(error_code=code, api_keys=ranges)
+    return schema.encode(response, version)
+
+
+class Answering:
+    """A broker that answers ApiVersions, and remembers what it was asked."""
+
+    def __init__(self, highest: int, *, says: int = ErrorCode.NONE) -> None:
+        self.highest = highest
+        self.says = says
+        self.asked: list[tuple[int, Any, Any]] = []
+
+    async def __call__(self, peer: Peer) -> None:
+        while True:
+            request = await peer.request()
+            number, version = request[4:8], int.from_bytes(request[2:4], "big")
+            if version > self.highest:
+                self.asked.append((version, None, None))
+                peer.say(number + versions_of(0, self.highest, ErrorCode.UNSUPPORTED_VERSION))
+                continue
+            start = 8 + 2 + len("tester") + (version >= 3)
+            said, _ = request_schema(Api.API_VERSIONS).decode(request, start, version)
+            self.asked.append((version, said.cluster_id, said.node_id))
+            checks = version >= CHECKED and said.cluster_id is not None
+            peer.say(number + versions_of(version, self.highest, self.says if checks else 0))
+
+
+async def outcome(
+    script: Callable[[Peer], Awaitable[None]],
+    identity: BrokerIdentity | None,
+    first: int,
+) -> Any:
+    """The connection once it is ready, or the error that has ended it."""
+    async with broker(script) as node:
+        owner = Owner(node, identity=identity, first_version=first)
+        running = owner.run()
+        ready = asyncio.ensure_future(owner.ready.wait())
+        await asyncio.wait({running, ready}, return_when=asyncio.FIRST_COMPLETED, timeout=LONG)
+        ready.cancel()
+        if running.done():
+            return running.result()
+        owner.connection.abort(BrokerConnectionError("enough"))
+        await running
+        return owner.connection
+
+
+@pytest.mark.parametrize(
+    ("highest", "first", "asked"),
+    [
+        pytest.param(5, CHECKED, [(5, "ours", 7)], id="known to check: one round trip"),
+        pytest.param(5, UNCHECKED, [(4, None, -1), (5, "ours", 7)], id="turns out to check"),
+        pytest.param(4, UNCHECKED, [(4, None, -1)], id="does not check"),
+        pytest.param(3, 3, [(3, None, -1)], id="older"),
+        pytest.param(4, CHECKED, [(5, None, None), (4, None, -1)], id="older than the last broker"),
+    ],
+)
+async def test_a_broker_hears_once_which_one_is_meant(
+    highest: int, first: int, asked: list[Any]
+) -> None:
+    script = Answering(highest)
+    connection = await outcome(script, SEVEN, first)
+    assert connection.was_ready
+    assert connection.versions[Api.METADATA] == 9
+    assert script.asked == asked
+
+
+@pytest.mark.parametrize("first", [CHECKED, UNCHECKED])
+async def test_nobody_is_meant_at_a_bootstrap_server(first: int) -> None:
+    script = Answering(5, says=ErrorCode.REBOOTSTRAP_REQUIRED)
+    connection = await outcome(script, None, first)
+    assert connection.was_ready
+    assert script.asked == [(4, None, -1)]
+
+
+@pytest.mark.parametrize("first", [CHECKED, UNCHECKED])
+async def test_another_broker_ends_the_connection_before_it_is_used(first: int) -> None:
+    error = await outcome(Answering(5, says=ErrorCode.REBOOTSTRAP_REQUIRED), SEVEN, first)
+    assert isinstance(error, RebootstrapRequiredError)
+    assert "broker 7 (127.0.0.1:" in str(error)
+    assert "another broker has its address now" in str(error)
+
+
+async def test_another_error_of_the_check_is_a_protocol_error() -> None:
+    error = await outcome(Answering(5, says=ErrorCode.INVALID_REQUEST), SEVEN, UNCHECKED)
+    assert isinstance(error, ProtocolError)
+    assert "INVALID_REQUEST" in str(error)
+
+
+def test_versions_before_5_name_no_broker() -> None:
+    for version in range(CHECKED):
+        meant = api_versions_request(version, "1.2.3", SEVEN)
+        assert meant.parts == api_versions_request(version, "1.2.3").parts
+
+
+# --- the client ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def world() -> ObservedClient:
+    return ObservedClient()
+
+
+def given(world: ObservedClient, client: NetworkClient, node: Any) -> tuple[Any, int]:
+    """What the connection to ``node`` was made with."""
+    client.connect(node, world.clock())
+    return world.connections[-1].given["identity"], world.connections[-1].given["first_version"]
+
+
+def speaks(connection: FakeConnection, highest: int) -> None:
+    connection.versions = BrokerVersions([(api, 0, 9) for api in (0, 3)] + [(18, 0, highest)])
+    connection.becomes_ready()
+
+
+async def test_brokers_are_checked_once_the_cluster_is_known(world: ObservedClient) -> None:
+    client = world.client
+    boot = BootstrapServer(BootstrapId("-1"), "boot", 9092)
+    assert given(world, client, boot) == (None, UNCHECKED)
+    speaks(world.connections[-1], 5)
+    client.cluster_id = "ours"
+    assert given(world, client, ONE) == (BrokerIdentity("ours", 1), CHECKED)
+    speaks(world.connections[-1], 3)
+    assert given(world, client, TWO) == (BrokerIdentity("ours", 2), 3)
+
+
+async def test_a_wrong_broker_is_reported_and_tried_again_after_a_backoff(
+    world: ObservedClient,
+) -> None:
+    told: list[float] = []
+    world.client.misrouted = told.append
+    world.client.connect(ONE, world.clock())
+    await settle()
+    await world.connections[-1].breaks(RebootstrapRequiredError("another broker"))
+    assert told == [world.now]
+    world.client.connect(ONE, world.clock())
+    assert len(world.connections) == 1
+    assert world.client.not_before(ONE.id, world.clock()) == world.now + 1.0
+
+
+async def test_a_connection_in_use_that_ends_is_no_wrong_broker(world: ObservedClient) -> None:
+    world.client.misrouted = lambda _: pytest.fail("it was the right one")
+    world.client.connect(ONE, world.clock())
+    await settle()
+    world.connections[-1].becomes_ready()
+    world.client.end(ONE.id, RebootstrapRequiredError("its metadata is of another cluster"))
+    await settle()
+    assert world.client.connection_count() == 0
+    world.client.end(TWO.id, RebootstrapRequiredError("there is no connection"))
