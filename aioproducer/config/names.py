@@ -133,6 +133,7 @@ class UntypedOptions(LoginKeywords, total=False):
     retry_backoff_max_ms: int
     metadata_max_age_ms: int
     metadata_max_idle_ms: int
+    bootstrap_resolve_timeout_ms: int
     metadata_recovery_strategy: RecoveryStrategy
     metadata_recovery_rebootstrap_trigger_ms: int
     reconnect_backoff_ms: int
@@ -176,7 +177,6 @@ WITHOUT_EFFECT: Final = {
     "auto.include.jmx.reporter": "there is no JMX; read Producer.metrics()",
     "basic.auth.credentials.source": _REGISTRY,
     "basic.auth.user.info": _REGISTRY,
-    "bootstrap.resolve.timeout.ms": "names are looked up at each attempt, for max_block_ms in all",
     "buffer.memory.allocation.strategy": "batches begin small and grow, unless batch_size is set",
     "metadata.cluster.check.enable": "brokers are not asked to check for a misrouted connection",
     "metric.reporters": "Java classes cannot be loaded; read Producer.metrics()",
