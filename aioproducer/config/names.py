@@ -12,8 +12,13 @@ from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 from aioproducer.config.addresses import Address
 from aioproducer.config.failure_hook import FailureHookOption
-from aioproducer.config.kinds import InterceptorOption, PartitionerOption, SerializerOption
-from aioproducer.config.option import Option
+from aioproducer.config.kinds import (
+    Choice,
+    InterceptorOption,
+    PartitionerOption,
+    SerializerOption,
+)
+from aioproducer.config.option import Group, Importance, Option
 from aioproducer.config.options import (
     OPTIONS,
     CompressionType,
@@ -28,6 +33,7 @@ from aioproducer.errors import ConfigError
 
 __all__ = [
     "BY_JAVA_NAME",
+    "CHECKED_WITHOUT_EFFECT",
     "WITHOUT_EFFECT",
     "AcksArgument",
     "ProducerOptions",
@@ -177,7 +183,10 @@ WITHOUT_EFFECT: Final = {
     "auto.include.jmx.reporter": "there is no JMX; read Producer.metrics()",
     "basic.auth.credentials.source": _REGISTRY,
     "basic.auth.user.info": _REGISTRY,
-    "buffer.memory.allocation.strategy": "batches begin small and grow, unless batch_size is set",
+    "buffer.memory.allocation.strategy": (
+        "batches begin with 16 KB and grow with the load, so memory follows it as with incremental;"
+        " a number for batch_size is reserved whole for each batch, as with full"
+    ),
     "metadata.cluster.check.enable": "brokers are not asked to check for a misrouted connection",
     "metric.reporters": "Java classes cannot be loaded; read Producer.metrics()",
     "metrics.recording.level": "every metric is always recorded",
@@ -209,6 +218,23 @@ WITHOUT_EFFECT: Final = {
     "ssl.trustmanager.algorithm": "belongs to the Java runtime's TLS",
 }
 """Java names that a properties file may hold and that change nothing here, each with its reason."""
+
+CHECKED_WITHOUT_EFFECT: Final = {
+    option.java_name: option
+    for option in (
+        Option(
+            name="buffer_memory_allocation_strategy",
+            java_name="buffer.memory.allocation.strategy",
+            kind=Choice(Literal["full", "incremental"]),
+            group=Group.BATCHING,
+            importance=Importance.MEDIUM,
+            required=False,
+            default="full",
+            kafka_default=None,
+        ),
+    )
+}
+"""Those of ``WITHOUT_EFFECT`` whose value is checked: each asks for a behaviour of its own."""
 
 _TRUSTSTORE: Final = "the file of ssl_truststore_location with ssl_truststore_type='PEM'"
 _KEYSTORE: Final = (
