@@ -209,6 +209,8 @@ class Producer(Generic[K_contra, V_contra]):
         Raises:
             IllegalStateError: the producer was started before.
             ProducerClosedError: the producer was closed meanwhile.
+            BootstrapError: no name in ``bootstrap_servers`` could be resolved within
+                ``bootstrap_resolve_timeout_ms``.
         """
         await self._core.start()
 

@@ -103,6 +103,8 @@ class Admin:
 
         Raises:
             IllegalStateError: the Admin was started before.
+            BootstrapError: no name in ``bootstrap_servers`` could be resolved within
+                ``bootstrap_resolve_timeout_ms``.
         """
         await self._client.start()
 

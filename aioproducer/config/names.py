@@ -12,8 +12,13 @@ from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 from aioproducer.config.addresses import Address
 from aioproducer.config.failure_hook import FailureHookOption
-from aioproducer.config.kinds import InterceptorOption, PartitionerOption, SerializerOption
-from aioproducer.config.option import Option
+from aioproducer.config.kinds import (
+    Choice,
+    InterceptorOption,
+    PartitionerOption,
+    SerializerOption,
+)
+from aioproducer.config.option import Group, Importance, Option
 from aioproducer.config.options import (
     OPTIONS,
     CompressionType,
@@ -28,6 +33,7 @@ from aioproducer.errors import ConfigError
 
 __all__ = [
     "BY_JAVA_NAME",
+    "CHECKED_WITHOUT_EFFECT",
     "WITHOUT_EFFECT",
     "AcksArgument",
     "ProducerOptions",
@@ -133,6 +139,7 @@ class UntypedOptions(LoginKeywords, total=False):
     retry_backoff_max_ms: int
     metadata_max_age_ms: int
     metadata_max_idle_ms: int
+    bootstrap_resolve_timeout_ms: int
     metadata_recovery_strategy: RecoveryStrategy
     metadata_recovery_rebootstrap_trigger_ms: int
     metadata_cluster_check_enable: bool
@@ -177,8 +184,10 @@ WITHOUT_EFFECT: Final = {
     "auto.include.jmx.reporter": "there is no JMX; read Producer.metrics()",
     "basic.auth.credentials.source": _REGISTRY,
     "basic.auth.user.info": _REGISTRY,
-    "bootstrap.resolve.timeout.ms": "names are looked up at each attempt, for max_block_ms in all",
-    "buffer.memory.allocation.strategy": "batches begin small and grow, unless batch_size is set",
+    "buffer.memory.allocation.strategy": (
+        "batches begin with 16 KB and grow with the load, so memory follows it as with incremental;"
+        " a number for batch_size is reserved whole for each batch, as with full"
+    ),
     "metric.reporters": "Java classes cannot be loaded; read Producer.metrics()",
     "metrics.recording.level": "every metric is always recorded",
     "sasl.kerberos.kinit.cmd": _KINIT,
@@ -209,6 +218,23 @@ WITHOUT_EFFECT: Final = {
     "ssl.trustmanager.algorithm": "belongs to the Java runtime's TLS",
 }
 """Java names that a properties file may hold and that change nothing here, each with its reason."""
+
+CHECKED_WITHOUT_EFFECT: Final = {
+    option.java_name: option
+    for option in (
+        Option(
+            name="buffer_memory_allocation_strategy",
+            java_name="buffer.memory.allocation.strategy",
+            kind=Choice(Literal["full", "incremental"]),
+            group=Group.BATCHING,
+            importance=Importance.MEDIUM,
+            required=False,
+            default="full",
+            kafka_default=None,
+        ),
+    )
+}
+"""Those of ``WITHOUT_EFFECT`` whose value is checked: each asks for a behaviour of its own."""
 
 _TRUSTSTORE: Final = "the file of ssl_truststore_location with ssl_truststore_type='PEM'"
 _KEYSTORE: Final = (

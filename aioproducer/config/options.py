@@ -2,7 +2,7 @@
 those of security in ``security_options.py``.
 
 Names, defaults, ranges and importance are those of ``org.apache.kafka.clients.producer.
-ProducerConfig`` in Kafka 4.3; ``kafka_default`` marks where a default differs and the meaning says
+ProducerConfig`` in Kafka 4.4; ``kafka_default`` marks where a default differs and the meaning says
 why. The string under a field is its meaning: editors show it, and ``document.py`` prints it.
 """
 
@@ -164,6 +164,11 @@ class OptionTable(TokenOptions):
 
     metadata_max_idle_ms: int = option(Milliseconds(5000, LONG_MAX), 300000, Group.METADATA)
     """A topic that nothing was sent to for this time is forgotten."""
+
+    bootstrap_resolve_timeout_ms: int = option(Milliseconds(0, LONG_MAX), 0, Group.METADATA, HIGH)
+    """Above 0, `start()` waits for this time until a name in `bootstrap_servers` can be resolved;
+    then it raises `BootstrapError`. With 0 it does not wait: names are looked up at each attempt to
+    connect, and a record waits for `max_block_ms` (KIP-909)."""
 
     metadata_recovery_strategy: RecoveryStrategy = option(
         Choice(RecoveryStrategy), "rebootstrap", Group.METADATA

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from aioproducer.config.jaas import parse_jaas
-from aioproducer.config.names import BY_JAVA_NAME
+from aioproducer.config.names import BY_JAVA_NAME, CHECKED_WITHOUT_EFFECT
 from aioproducer.config.options import OPTIONS
 from aioproducer.config.placeholders import CONFIG_PROVIDERS, Providers, Reference
 from aioproducer.config.secret import Hidden, Secret, hidden
@@ -66,7 +66,7 @@ def hidden_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _may_be_secret(java_name: str, value: object) -> bool:
-    option = BY_JAVA_NAME.get(java_name)
+    option = BY_JAVA_NAME.get(java_name) or CHECKED_WITHOUT_EFFECT.get(java_name)
     if option is None:
         return not java_name.startswith(CONFIG_PROVIDERS)
     return option.kind.hides(value)

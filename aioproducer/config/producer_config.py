@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, Unpack
 from aioproducer.config.cross_checks import CHECKED_SECRETS, settle
 from aioproducer.config.names import (
     BY_JAVA_NAME,
+    CHECKED_WITHOUT_EFFECT,
     WITHOUT_EFFECT,
     ProducerOptions,
     unknown_keyword,
@@ -125,6 +126,8 @@ class ProducerConfig(GivenOptions):
                 if option.name not in overrides:
                     options[option.name] = _of_property(option, value, providers)
             elif java_name in WITHOUT_EFFECT:
+                if java_name in CHECKED_WITHOUT_EFFECT:
+                    _of_property(CHECKED_WITHOUT_EFFECT[java_name], value, providers)
                 without_effect.append(f"{java_name} ({WITHOUT_EFFECT[java_name]})")
             elif not f"{java_name}.".startswith(f"{CONFIG_PROVIDERS}."):
                 raise unknown_property(java_name)

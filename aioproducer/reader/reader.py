@@ -114,12 +114,12 @@ class Reader:
     async def start(self) -> None:
         """Connect, find the partitions and their positions, and begin to read ahead.
 
-        Takes ``max_block_ms`` at most.
+        Takes ``max_block_ms`` at most, after ``bootstrap_resolve_timeout_ms`` at most.
 
         Raises:
             IllegalStateError: the reader was started before.
             UnknownTopicOrPartitionError: there is no such topic or partition.
-            BootstrapError: no broker answered.
+            BootstrapError: no broker answered, or no name could be resolved.
         """
         await self._client.start()
         try:

@@ -268,7 +268,8 @@ class LoopThread:
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(timeout):
-                    await self.catch_up()
+                    if self._pump.runs:
+                        await self.catch_up()
                     await self._core.close(timeout)
         finally:
             await self._core.close(0)
@@ -307,7 +308,12 @@ class _Question(Generic[_Answer]):
     def ask(self) -> None:
         """Begin, in the loop."""
         self._task = new_task(self._call())
-        self._task.add_done_callback(self.answers.put)
+        self._task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[_Answer]) -> None:
+        if not task.cancelled():
+            task.exception()  # asyncio logs none: a thread that waits no more was told otherwise
+        self.answers.put(task)
 
     def cancel(self) -> None:
         """End the call, in the loop: nobody waits any more."""

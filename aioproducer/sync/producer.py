@@ -179,7 +179,7 @@ class Producer(Generic[K_contra, V_contra]):
         refuse_pickle(self.client_id)
 
     def start(self, *, close_at_exit: bool = True) -> None:
-        """Start the producer's thread. Raises :class:`IllegalStateError` the second time.
+        """Start the producer's thread: see :meth:`aioproducer.Producer.start`.
 
         ``close_at_exit``: the interpreter's exit closes the producer, if nobody has closed it.
         """

@@ -35,6 +35,11 @@ class Pump:
         self._turn()
         await self._stopped
 
+    @property
+    def runs(self) -> bool:
+        """True once the producer is started."""
+        return self._stopped is not None
+
     def wake(self) -> None:
         """Look into the inbox, now or soon."""
         if not self._runs_soon:

@@ -85,6 +85,7 @@ def test_every_module_of_a_pure_room_is_meant() -> None:
         },
         "engine/client": {
             "ad_hoc_requests",
+            "bootstrap",
             "cluster_client",
             "connections",
             "environment",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
@@ -11,7 +12,9 @@ import pytest
 
 from aioproducer.testing.kafka_cluster import KafkaCluster, KafkaUnavailableError
 from aioproducer.testing.kafka_distribution import KafkaDistribution
+from tests.protocol import tables
 
+JAVA = Path(__file__).parent / "java"
 KEPT_LOGS = pytest.StashKey[Path]()
 PATIENT = {"broker.session.timeout.ms": 18_000}
 """A broker that stands still with its machine for some seconds is not taken for dead."""
@@ -33,6 +36,28 @@ def say_that_there_is_no_kafka(error: KafkaUnavailableError, version: str = "") 
     if os.environ.get("AIOPRODUCER_REQUIRE_KAFKA") == "1":
         pytest.fail(f"AIOPRODUCER_REQUIRE_KAFKA=1, but no {kafka}: {error}", pytrace=False)
     pytest.skip(f"NO {kafka} HERE, NOTHING IS PROVED: {error}")
+
+
+@pytest.fixture(scope="session")
+def newest() -> KafkaDistribution:
+    """The jars of the newest Kafka, whose brokers need not run here."""
+    try:
+        return KafkaDistribution.resolve(tables.RELEASE)
+    except KafkaUnavailableError as error:
+        say_that_there_is_no_kafka(error, tables.RELEASE.version)
+
+
+def said(distribution: KafkaDistribution, program: str, given: str = "") -> list[str]:
+    """The lines that a program in the folder ``java`` prints."""
+    command = [
+        distribution.java.executable,
+        "-cp",
+        distribution.classpath,
+        str(JAVA / f"{program}.java"),
+    ]
+    ended = subprocess.run(command, input=given, capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout.splitlines()
 
 
 @pytest.fixture(scope="session")

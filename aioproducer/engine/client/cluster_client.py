@@ -13,11 +13,8 @@ from typing import Any, Final, TypeVar
 
 from aioproducer.config import ProducerConfig
 from aioproducer.engine.client.ad_hoc_requests import AdHocRequests
-from aioproducer.engine.client.connections import (
-    network_client,
-    resolved_bootstrap_servers,
-    security,
-)
+from aioproducer.engine.client.bootstrap import resolved_bootstrap_servers
+from aioproducer.engine.client.connections import network_client, security
 from aioproducer.engine.client.describe_request import ClusterDescription, DescribeRequest
 from aioproducer.engine.client.environment import current_environment
 from aioproducer.engine.client.peers import KnownPeers
@@ -102,7 +99,8 @@ class ClusterClient:
     async def start(self) -> None:
         """Take requests from now on. No connection is opened before the first one.
 
-        Raises :class:`IllegalStateError` the second time.
+        Raises :class:`IllegalStateError` the second time, and :class:`BootstrapError` if no name
+        could be resolved within ``bootstrap_resolve_timeout_ms``.
         """
         if self._state != "not started":
             raise IllegalStateError(
@@ -111,12 +109,15 @@ class ClusterClient:
         self._state = "starting"
         self._loop = asyncio.get_running_loop()
         try:
-            self._peers.bootstrap = tuple(await resolved_bootstrap_servers(self.config))
+            servers = await resolved_bootstrap_servers(
+                self.config, self._environment, self.backoff(), self._owner
+            )
         except BaseException:
             self._state = "closed"
             raise
         if self._state != "starting":  # close() did not wait
             raise ClientClosedError(f"the {self._name} is closed; make a new one")
+        self._peers.bootstrap = tuple(servers)
         self._state = "started"
         self._owner.start(self._run(), name=f"aioproducer-{self._name.lower()}")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,31 +13,13 @@ from aioproducer.engine.metrics import ProducerMetrics
 from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.network.connection import ConnectionSettings
 from aioproducer.engine.network.connection_states import ClientSettings
-from aioproducer.engine.network.resolve import canonical_names
 from aioproducer.engine.network.transport import SocketSettings
 from aioproducer.foundation.runtime.tasks import TaskOwner
 from aioproducer.foundation.version import __version__
-from aioproducer.model import BootstrapId, BootstrapServer
 
 if TYPE_CHECKING:  # a client without TLS and logins imports no part of them
     from aioproducer.auth.mechanism import Mechanism
     from aioproducer.auth.tls import TlsContexts
-
-
-def bootstrap_servers(addresses: Iterable[tuple[str, int]]) -> list[BootstrapServer]:
-    """The addresses of the option, each with an id of its own."""
-    return [
-        BootstrapServer(BootstrapId(f"-{number}"), host, port)
-        for number, (host, port) in enumerate(addresses, start=1)
-    ]
-
-
-async def resolved_bootstrap_servers(config: ProducerConfig) -> list[BootstrapServer]:
-    """The bootstrap servers, by their canonical names where ``client_dns_lookup`` asks for them."""
-    addresses: Iterable[tuple[str, int]] = config.bootstrap_servers
-    if config.client_dns_lookup == "resolve_canonical_bootstrap_servers_only":
-        addresses = await canonical_names(config.bootstrap_servers)
-    return bootstrap_servers(addresses)
 
 
 class Security(NamedTuple):
@@ -81,6 +62,7 @@ def network_client(
                     config.send_buffer_bytes,
                     config.receive_buffer_bytes,
                     secured.tls,
+                    resolve=environment.resolve,
                     process=os.getpid(),
                     reached={},
                 ),

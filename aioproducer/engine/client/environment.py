@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from random import Random
@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from aioproducer.engine.client.wakeup import Wakeup
 from aioproducer.engine.interceptors import Interceptors
 from aioproducer.engine.network.client import NetworkClient
+from aioproducer.engine.network.resolve import Address, resolve
 from aioproducer.foundation.logs import ClientLog
 
 
@@ -27,6 +28,8 @@ class Environment(NamedTuple):
     """Makes the generator for backoffs and the choice of partitions."""
     network: Callable[..., NetworkClient] = NetworkClient
     """Makes the client of the brokers; it takes the arguments of :class:`NetworkClient`."""
+    resolve: Callable[[str, int], Awaitable[list[Address]]] = resolve
+    """Looks a host and port up: every address. Raises :class:`BrokerConnectionError`."""
     wakeup: Callable[[Callable[[], float]], Wakeup] = Wakeup
     """Makes the sleep of the sender, by ``clock``."""
     interceptors: Callable[[Sequence[Any], ClientLog | None], Interceptors] = Interceptors

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from aioproducer.config import ProducerConfig
 from aioproducer.engine.accumulator import PendingRecord, SerializedRecord, Unserialized
-from aioproducer.engine.client.connections import resolved_bootstrap_servers
+from aioproducer.engine.client.bootstrap import resolved_bootstrap_servers
 from aioproducer.engine.client.environment import Environment
 from aioproducer.engine.core.cluster_queries import ClusterQueries
 from aioproducer.engine.core.hooks import Hooks
@@ -58,6 +58,7 @@ class Engine:
         log: ClientLog,
     ) -> None:
         self._config = config
+        self._environment = environment
         self._owner = TaskOwner(on_death, log)
         self.parts = parts = Parts(
             config,
@@ -91,8 +92,11 @@ class Engine:
     # --- life ------------------------------------------------------------------------------
 
     async def resolve_bootstrap(self) -> None:
-        """Replace the bootstrap servers by their canonical names where the option asks for it."""
-        self._metadata.set_bootstrap(await resolved_bootstrap_servers(self._config))
+        """Wait for a name that can be resolved, and use canonical names, as the options ask."""
+        servers = await resolved_bootstrap_servers(
+            self._config, self._environment, self.backoff(), self._owner
+        )
+        self._metadata.set_bootstrap(servers)
 
     def start(self) -> None:
         """Run the sender on the running loop."""

@@ -11,6 +11,7 @@ _DECIDED: Final[dict[str, Any]] = {
     "batch_size": 0,
     "linger_ms": 0,
     "client_dns_lookup": "use_all_dns_ips",
+    "bootstrap_resolve_timeout_ms": 0,
 }
 """A batch has one record, so each record has an answer of its own. No name is looked up."""
 _BOOTSTRAP_SERVERS: Final = "mock:9092"

@@ -91,19 +91,18 @@ class SimulatedWorld:
             wall_clock_ns=lambda: round((EPOCH + self._loop.time()) * 1e9),
             random=lambda: self._drawn_from(f"client {next(self._clients)}"),
             network=partial(_network_client, self._loop),
+            resolve=_resolve,
         )
 
 
 def _network_client(loop: SimulatedLoop, settings: ClientSettings, *given: Any) -> NetworkClient:
-    """A client that resolves the names of simulated brokers."""
+    """A client of the simulated brokers."""
     if asyncio._get_running_loop() is not loop:
         raise IllegalStateError(
             "a simulated world has one event loop and no threads: a blocking Producer can't be "
             "simulated"
         )
-    connection = settings.connection
-    socket = connection.socket._replace(resolve=_resolve)
-    return NetworkClient(settings._replace(connection=connection._replace(socket=socket)), *given)
+    return NetworkClient(settings, *given)
 
 
 async def _resolve(host: str, port: int) -> list[tuple[str, int]]:

@@ -23,7 +23,6 @@ from aioproducer.errors import (
     TopicAuthorizationFailedError,
     WrongLoopError,
 )
-from aioproducer.model import BootstrapServer
 from tests.support.fake_kafka import FakeKafka
 
 METADATA = 3
@@ -185,24 +184,3 @@ async def test_retries_end_with_the_last_error_as_the_cause() -> None:
         with pytest.raises(ProducerTimeoutError, match=r"the test took .* orders-0 has no") as told:
             await client.retry(attempt, timeout=0.05, doing="the test")
         assert isinstance(told.value.__cause__, LeaderNotAvailableError)
-
-
-async def test_close_during_the_start_ends_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    resolved = asyncio.Event()
-
-    async def resolve(config: ProducerConfig) -> list[BootstrapServer]:
-        await resolved.wait()
-        return []
-
-    monkeypatch.setattr(
-        "aioproducer.engine.client.cluster_client.resolved_bootstrap_servers", resolve
-    )
-    client = ClusterClient(ProducerConfig(bootstrap_servers="localhost:9092"), "test", "Admin")
-    starting = asyncio.ensure_future(client.start())
-    await asyncio.sleep(0)
-    await client.close()
-    resolved.set()
-    with pytest.raises(ClientClosedError, match="the Admin is closed"):
-        await starting
-    with pytest.raises(ClientClosedError, match="the Admin is closed"):
-        client.check_usable()

@@ -21,6 +21,7 @@ OAUTH = "org.apache.kafka.common.security.oauthbearer"
 # Printed by kafka-clients 4.4.0: name, default, importance; lists and nulls as Python writes them.
 KAFKA_4 = [
     ("acks", "all", "LOW"),
+    ("bootstrap.resolve.timeout.ms", 0, "HIGH"),
     ("buffer.memory", 33554432, "HIGH"),
     ("client.rack", "", "LOW"),
     ("partitioner.rack.aware", False, "LOW"),
@@ -213,6 +214,7 @@ def test_every_option_has_a_meaning_and_a_difference_is_explained() -> None:
 
 RANGES: list[tuple[str, list[Any], list[Any]]] = [
     ("batch_size", [None, 0, 1], [-1, INT_MAX + 1]),
+    ("bootstrap_resolve_timeout_ms", [0, 2**62], [-1, 0.5, 2**63]),
     ("buffer_memory", [21846, 2**62], [0, -1, 2**63]),
     ("compression_gzip_level", [-1, 1, 9], [0, 10, -2]),
     ("compression_lz4_level", [1, 17], [0, 18, -1]),

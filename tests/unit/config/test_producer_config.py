@@ -194,6 +194,22 @@ def test_a_java_file(file: Path, caplog: pytest.LogCaptureFixture) -> None:
         assert "metric.reporters (Java classes" in record.getMessage()
 
 
+STRATEGY = "buffer.memory.allocation.strategy"
+
+
+@pytest.mark.parametrize("value", ["full", "incremental", "FULL", "Incremental"])
+def test_a_strategy_of_memory_is_explained(value: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert ProducerConfig.from_properties({**SERVERS, STRATEGY: value}) == config()
+    (record,) = caplog.records
+    assert f"{STRATEGY} (batches begin with 16 KB and grow with the load" in record.getMessage()
+
+
+@pytest.mark.parametrize("value", ["lazy", "", 1, None])
+def test_a_strategy_that_kafka_does_not_know(value: object) -> None:
+    with pytest.raises(ConfigError, match=rf"{STRATEGY}={value!r}.*'full' or 'incremental'"):
+        ProducerConfig.from_properties({**SERVERS, STRATEGY: value})
+
+
 def test_overrides_win_and_what_they_replace_is_not_looked_at(file: Path) -> None:
     properties = {**SERVERS, "linger.ms": "soon", "batch.size": "32768"}
     made = ProducerConfig.from_properties(properties, linger_ms=None, acks=1)
