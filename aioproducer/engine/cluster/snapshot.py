@@ -71,6 +71,12 @@ class ClusterView:
         else:
             self._leaderless.pop(info.name, None)
 
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, UUID]:
+        """The ids of ``topics``; none if one of them is unknown."""
+        infos = [(topic, self._topics.get(topic)) for topic in topics]
+        found = {topic: info.topic_id for topic, info in infos if info and info.topic_id}
+        return found if len(found) == len(infos) else {}
+
     def leader(self, topic: str, partition: int) -> Node | None:
         """The broker that leads a partition, if both are known."""
         info = self._topics.get(topic)

@@ -331,6 +331,7 @@ class Parts:
                 close_batches=self._close_batches,
                 allow_sending=self.accumulator.allow_fast_path,
                 describe_delay=self._describe_delay,
+                topic_ids=self.metadata.snapshot.topic_ids,
             ),
             config.max_block_ms / 1000,
             self.metrics,

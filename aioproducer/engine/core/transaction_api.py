@@ -7,9 +7,10 @@ the next call takes up the outcome.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from uuid import UUID
 
 from aioproducer.engine.metrics import ProducerMetrics, TransactionCall
 from aioproducer.engine.transactions.group_offsets import GroupOffsets, PendingFetch
@@ -51,6 +52,8 @@ class SenderCommands:
     """Allow records, or forbid them while no transaction is open."""
     describe_delay: Callable[[ProducerError | None], str]
     """The text of a timeout's reason, from the last error of a request."""
+    topic_ids: Callable[[Iterable[str]], Mapping[str, UUID]]
+    """The ids of topics; none if one of them is unknown."""
 
 
 class TransactionApi:
@@ -230,7 +233,8 @@ class TransactionApi:
         if not offsets:
             self.manager.check_open("send offsets")
             return
-        pending = self.manager.add_offsets(offsets, group)
+        topic_ids = self._sender.topic_ids({partition.topic for partition in offsets})
+        pending = self.manager.add_offsets(offsets, group, topic_ids)
         with self._timed("send_offsets"):
             await self._until(
                 lambda: self.manager.is_written(pending),

@@ -30,12 +30,12 @@ class TransactionRequest:
         return Api(self.request.api_key)
 
     def build(self, version: int) -> EncodedPayload:
-        """The request in ``version``, or the highest below it that version 1 of the protocol has.
+        """The request in ``version``, or the highest below it that means the same.
 
         Raises :class:`UnsupportedVersionError` if the broker is too old for the request.
         """
-        highest = self.request.highest_version_in_protocol_1
-        if self.handle.version == 1 and highest is not None:
+        highest = self.request.highest_version(self.handle.version)
+        if highest is not None:
             version = min(version, highest)
         schema = request_schema(self.api)
         context = BuildContext(schema, version, self.handle, self.timeout_ms)

@@ -23,6 +23,7 @@ from aioproducer.engine.transactions.requests import (
 )
 from aioproducer.engine.transactions.states import TransactionState
 from aioproducer.errors import NetworkError, ProducerError, RequestTimeoutError
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.model import Peer
@@ -202,6 +203,8 @@ class TransactionDriver(Requester):
         if error is None:
             broker = self._metadata.describe(completion.node)
             reaction = source.handle_response(request, completion.result, broker)
+            if completion.result.error_code == ErrorCode.UNKNOWN_TOPIC_ID:
+                self._metadata.request_update()
             if reaction is not Reaction.DONE:
                 logger.debug("%s: %s: %s", source, request, completion.result)
             return reaction

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from uuid import UUID
 
 from aioproducer.engine.transactions import errors, log_lines
 from aioproducer.engine.transactions.request_source import RequestSource
@@ -145,11 +146,17 @@ class TransactionManager(RequestSource):
         return self.handle
 
     def add_offsets(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group: ConsumerGroupMetadata,
+        topic_ids: Mapping[str, UUID],
     ) -> PendingOffsets:
-        """Write ``offsets`` with the transaction; see :meth:`is_written`."""
+        """Write ``offsets`` with the transaction; see :meth:`is_written`.
+
+        ``topic_ids``: those of all topics, or none.
+        """
         self.check_open("send offsets")
-        return self._open_transaction.add_offsets(offsets, group)
+        return self._open_transaction.add_offsets(offsets, group, topic_ids)
 
     def is_written(self, pending: PendingOffsets) -> bool:
         """True if the offsets are written. Raises the reason if they will not be."""

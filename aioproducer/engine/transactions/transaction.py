@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from uuid import UUID
 
 from aioproducer.engine.transactions.requests import (
     AddOffsetsToTxn,
@@ -105,10 +106,13 @@ class Transaction:
         return True
 
     def add_offsets(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group: ConsumerGroupMetadata,
+        topic_ids: Mapping[str, UUID],
     ) -> PendingOffsets:
         """Write ``offsets`` in the transaction."""
-        pending = PendingOffsets(TxnOffsetCommit(offsets, group))
+        pending = PendingOffsets(TxnOffsetCommit(offsets, group, topic_ids))
         self._offsets.append(pending)
         return pending
 

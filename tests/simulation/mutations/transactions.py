@@ -40,8 +40,8 @@ def offsets_outside_of_the_transaction(patch: Patch) -> None:
     """Consumed offsets are not written with the transaction."""
 
     def mutant(add: Any) -> Any:
-        def added(self: Transaction, offsets: Any, group: Any) -> Any:
-            pending = add(self, offsets, group)
+        def added(self: Transaction, *given: Any) -> Any:
+            pending = add(self, *given)
             self._offsets.remove(pending)
             pending.written = True
             return pending

@@ -47,6 +47,7 @@ class Calls(TransactionApi):
                 close_batches=self._batches_closed,
                 allow_sending=self._sending_allowed,
                 describe_delay=lambda error: f": {error}" if error else self.delay,
+                topic_ids=lambda topics: {},
             ),
             max_block=LONG,
             metrics=self.metrics,

@@ -210,7 +210,7 @@ def test_the_versions_that_are_covered_here() -> None:
         Api.ADD_PARTITIONS_TO_TXN: (0, 3),
         Api.ADD_OFFSETS_TO_TXN: (0, 4),
         Api.END_TXN: (0, 5),
-        Api.TXN_OFFSET_COMMIT: (0, 5),
+        Api.TXN_OFFSET_COMMIT: (0, 6),
         Api.OFFSET_COMMIT: (2, 9),
         Api.OFFSET_FETCH: (7, 9),
         Api.FETCH: (4, 18),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 
 from aioproducer.engine.network.versions import Features
 from aioproducer.engine.sender.produce import ProduceRequest
-from aioproducer.engine.sender.requests import InitProducerIdRequest
+from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
 from aioproducer.engine.sender.transaction_codec import TransactionRequest
 from aioproducer.engine.transactions.requests import (
     AddOffsetsToTxn,
@@ -23,6 +25,7 @@ from aioproducer.errors import (
     RequestTimeoutError,
     UnsupportedVersionError,
 )
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from tests.support.world import BACKOFF
 from tests.unit.sender.transactions import (
@@ -119,11 +122,14 @@ async def test_a_commit_comes_when_everything_has_its_outcome(version: int) -> N
 
 
 @VERSIONS
-async def test_offsets_are_written_before_the_commit(version: int) -> None:
+@pytest.mark.parametrize("topic_ids", [{}, {"events": UUID(int=7)}], ids=["name", "id"])
+async def test_offsets_are_written_before_the_commit(
+    version: int, topic_ids: dict[str, UUID]
+) -> None:
     async with transactional(version) as world:
         world.manager.begin()
         offsets = {TopicPartition("events", 0): OffsetAndMetadata(7)}
-        pending = world.manager.add_offsets(offsets, ConsumerGroupMetadata("readers"))
+        pending = world.manager.add_offsets(offsets, ConsumerGroupMetadata("readers"), topic_ids)
         world.manager.commit()
         await world.turn()
         if version == 1:
@@ -135,6 +141,23 @@ async def test_offsets_are_written_before_the_commit(version: int) -> None:
         await answered(world)
         assert world.manager.is_written(pending)
         assert await answered(world) == COMMIT
+
+
+async def test_the_metadata_of_a_topic_whose_id_is_unknown_is_out_of_date() -> None:
+    async with transactional(2) as world:
+        world.manager.begin()
+        offsets = {TopicPartition("events", 0): OffsetAndMetadata(7)}
+        group = ConsumerGroupMetadata("readers")
+        pending = world.manager.add_offsets(offsets, group, {"events": UUID(int=7)})
+        await world.turn()
+        await answered(world, node=1)
+        assert world.requests(MetadataRequest) == []
+        await answered(world, ErrorCode.UNKNOWN_TOPIC_ID)
+        assert not world.manager.is_written(pending)
+        await world.turn(BACKOFF * 2)
+        assert isinstance(await answered(world), TxnOffsetCommit)
+        assert world.manager.is_written(pending)
+        assert world.one(MetadataRequest)[1].asked.full
 
 
 # --- retries ---------------------------------------------------------------------------------

@@ -159,6 +159,8 @@ def coordinator_answer(
             }
         case TxnOffsetCommit(offsets):
             said = {"topics": _by_topic(offsets, "partitions", error_code=code)}
+            for topic in said["topics"]:
+                topic["topic_id"] = request.topic_ids.get(topic["name"])
         case OffsetFetch(_, partitions):
             said = {"topics": _by_topic(partitions, "partitions", committed_offset=-1)}
         case EndTxn() | InitProducerId():
@@ -169,6 +171,7 @@ def coordinator_answer(
         said["error_code"] = code
     lowest, highest = SUPPORTED[Api(request.api_key)]
     version = lowest if isinstance(request, FindCoordinator | OffsetFetch) else highest
+    version = min(version, request.highest_version(protocol=2) or version)
     message = schema.encode(schema.of(said, version), version)
     return schema.decode(message, 0, version)[0]
 

@@ -287,7 +287,7 @@ def test_a_call_that_does_not_fit_says_what_to_do(call: str, state: TransactionS
 
     def do() -> object:
         if call == "offsets":
-            return manager.add_offsets({}, READERS)
+            return manager.add_offsets({}, READERS, {})
         return getattr(manager, call)()
 
     if state in fitting:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping
 from typing import Any
+from uuid import UUID
 
 import pytest
 
-from aioproducer.engine.protocol import Api
+from aioproducer.engine.protocol import Api, request_schema, response_schema
+from aioproducer.engine.sender.transaction_codec import TransactionRequest
 from aioproducer.engine.transactions.requests import (
     AddOffsetsToTxn,
     AddPartitionsToTxn,
     Coordinator,
+    CoordinatorRequest,
     CoordinatorType,
     EndTxn,
     FindCoordinator,
@@ -23,13 +26,20 @@ from aioproducer.engine.transactions.requests import (
 )
 from aioproducer.errors import ProtocolError, UnsupportedVersionError
 from aioproducer.errors.codes import ErrorCode
-from aioproducer.model import ConsumerGroupMetadata, Node, OffsetAndMetadata, TopicPartition
+from aioproducer.model import (
+    ConsumerGroupMetadata,
+    Node,
+    OffsetAndMetadata,
+    TopicPartition,
+    TransactionHandle,
+)
 from tests.unit.transactions.wire import (
     CONSUMED,
     EVENT,
     FIRST,
     MEMBER,
     ONE,
+    SECOND,
     TWO,
     asker,
     built,
@@ -241,6 +251,65 @@ def test_the_group_s_answer(version: int) -> None:
     assert answered({ONE: 0, TWO: 22, EVENT: 0}) == Response(22, partition=TWO)
     with pytest.raises(ProtocolError, match=f"not mention {TWO}"):
         answered({ONE: 0, EVENT: 0})
+
+
+IDS = {topic: UUID(int=number) for number, topic in enumerate(sorted({p[0] for p in CONSUMED}), 1)}
+BY_ID = TxnOffsetCommit(CONSUMED, MEMBER, IDS)
+
+
+def sent(request: CoordinatorRequest, version: int, handle: TransactionHandle) -> tuple[int, Any]:
+    """The version that leaves for a broker that speaks ``version``, and the message."""
+    payload = TransactionRequest(request, handle, 60_000).build(version)
+    data = b"".join(payload.parts)
+    message, end = request_schema(payload.api).decode(data, 0, payload.version)
+    assert end == len(data)
+    return payload.version, message
+
+
+def test_offsets_of_topics_by_their_ids() -> None:
+    version, message = sent(BY_ID, 6, SECOND)
+    assert version == 6
+    assert {
+        (topic.topic_id, each.partition_index): each.committed_offset
+        for topic in message.topics
+        for each in topic.partitions
+    } == {(IDS[place.topic], place.partition): each.offset for place, each in CONSUMED.items()}
+
+
+@pytest.mark.parametrize(
+    ("request_", "handle", "highest"),
+    [
+        pytest.param(TxnOffsetCommit(CONSUMED, MEMBER), SECOND, 5, id="an unknown id"),
+        pytest.param(BY_ID, FIRST, 4, id="the first protocol"),
+    ],
+)
+def test_offsets_of_topics_by_their_names(
+    request_: TxnOffsetCommit, handle: TransactionHandle, highest: int
+) -> None:
+    version, message = sent(request_, 6, handle)
+    assert version == highest
+    assert {topic.name for topic in message.topics} == {place.topic for place in CONSUMED}
+
+
+def test_the_answer_about_ids() -> None:
+    schema = response_schema(Api.TXN_OFFSET_COMMIT)
+
+    def answered(codes: Mapping[TopicPartition, int], ids: Mapping[str, UUID] = IDS) -> Response:
+        topics = tuple(
+            schema.TxnOffsetCommitResponseTopic(
+                topic_id=ids[place.topic],
+                partitions=(schema.TxnOffsetCommitResponsePartition(place.partition, code),),
+            )
+            for place, code in codes.items()
+        )
+        data = schema.encode(schema.TxnOffsetCommitResponse(topics=topics), 6)
+        return BY_ID.read(schema.decode(data, 0, 6)[0])
+
+    assert answered({ONE: 0, TWO: 0, EVENT: 0}) == Response()
+    gone = answered({ONE: 0, TWO: 100, EVENT: 0})
+    assert gone == Response(100, partition=TWO)
+    with pytest.raises(ProtocolError, match="not mention"):
+        answered({ONE: 0, TWO: 0, EVENT: 0}, dict.fromkeys(IDS, UUID(int=99)))
 
 
 # --- OffsetFetch -----------------------------------------------------------------------------

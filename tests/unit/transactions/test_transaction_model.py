@@ -156,7 +156,7 @@ class TransactionMachine(RuleBasedStateMachine):
     @rule(group=st.sampled_from(GROUPS))
     def send_offsets(self, group: str) -> None:
         offsets = {TopicPartition("events", 0): OffsetAndMetadata(7)}
-        pending = self.manager.add_offsets(offsets, ConsumerGroupMetadata(group))
+        pending = self.manager.add_offsets(offsets, ConsumerGroupMetadata(group), {})
         self.offsets[id(pending.request)] = (pending, self.new_write())
 
     @precondition(lambda self: self.manager.state is S.IN_TRANSACTION)

@@ -108,7 +108,7 @@ class TransactionWorld(World):
             self.sequence_numbers.stamp(partition, 1)
 
     def offsets(self, group: ConsumerGroupMetadata = READERS) -> PendingOffsets:
-        return self.manager.add_offsets(CONSUMED, group)
+        return self.manager.add_offsets(CONSUMED, group, {})
 
     def end(self, *, committed: bool) -> Ending:
         """A commit or abort, to its outcome."""

@@ -77,6 +77,10 @@ class CoordinatorRequest(ABC):
         """The request in error messages."""
         return type(self).__name__
 
+    def highest_version(self, protocol: int) -> int | None:
+        """The highest version that means this request in a protocol; None: each one does."""
+        return self.highest_version_in_protocol_1 if protocol == 1 else None
+
     @abstractmethod
     def build(self, context: BuildContext) -> Any:
         """The request as a message.

@@ -1,10 +1,11 @@
-"""TxnOffsetCommit: write consumed offsets in the transaction (KIP-98, KIP-447). No I/O."""
+"""TxnOffsetCommit: write consumed offsets in a transaction (KIP-98, KIP-447, KIP-1319). No I/O."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
+from uuid import UUID
 
 from aioproducer.engine.transactions.requests.coordinator_request import (
     BuildContext,
@@ -19,6 +20,7 @@ from aioproducer.errors import RequestTimedOutError, UnsupportedVersionError
 from aioproducer.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 _FIRST_VERSION_WITH_MEMBER: Final = 3
+_LAST_VERSION_WITH_NAMES: Final = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,6 +29,8 @@ class TxnOffsetCommit(CoordinatorRequest):
 
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
     group: ConsumerGroupMetadata
+    topic_ids: Mapping[str, UUID] = field(default_factory=dict)
+    """The id of each topic, or none: then the offsets are those of its name, whatever its id is."""
 
     api_key: ClassVar[int] = 28
     highest_version_in_protocol_1: ClassVar[int | None] = 4
@@ -42,6 +46,11 @@ class TxnOffsetCommit(CoordinatorRequest):
         """The request in error messages."""
         return f"TxnOffsetCommit of group {self.group.group_id!r}"
 
+    def highest_version(self, protocol: int) -> int | None:
+        """Topics have names up to version 5 (KIP-1319)."""
+        in_protocol = CoordinatorRequest.highest_version(self, protocol)
+        return in_protocol if self.topic_ids or protocol == 1 else _LAST_VERSION_WITH_NAMES
+
     def build(self, context: BuildContext) -> Any:
         """The request as a message."""
         schema = context.schema
@@ -52,6 +61,7 @@ class TxnOffsetCommit(CoordinatorRequest):
             topics=tuple(
                 schema.TxnOffsetCommitRequestTopic(
                     name=topic,
+                    topic_id=self.topic_ids.get(topic),
                     partitions=tuple(
                         self._partition(context, TopicPartition(topic, number))
                         for number in numbers
@@ -89,8 +99,11 @@ class TxnOffsetCommit(CoordinatorRequest):
 
     def read(self, response: Any) -> Response:
         """The error code that decides."""
+        names = {topic_id: name for name, topic_id in self.topic_ids.items()}
         codes = {
-            TopicPartition(topic.name, each.partition_index): each.error_code
+            TopicPartition(names.get(topic.topic_id, topic.name), each.partition_index): (
+                each.error_code
+            )
             for topic in response.topics
             for each in topic.partitions
         }

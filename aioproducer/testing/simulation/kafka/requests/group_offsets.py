@@ -89,7 +89,7 @@ def _offsets(
     for asked in call.body.topics:
         topic, missing = topic_of(call, asked)
         for each in asked.partitions:
-            where = TopicPartition(asked.name, each.partition_index)
+            where = TopicPartition(_name(call, asked), each.partition_index)
             codes[where] = code
             if topic is None or where.partition >= len(topic.partitions):
                 codes[where] = missing
@@ -104,17 +104,24 @@ def _offsets(
 def _rows(call: Call, codes: dict[TopicPartition, ErrorCode]) -> list[Fields]:
     return [
         {
-            "name": asked.name,
+            "name": name,
+            "topic_id": asked.topic_id,
             "partitions": [
                 {
                     "partition_index": each.partition_index,
-                    "error_code": codes[TopicPartition(asked.name, each.partition_index)],
+                    "error_code": codes[TopicPartition(name, each.partition_index)],
                 }
                 for each in asked.partitions
             ],
         }
-        for asked in call.body.topics
+        for asked, name in ((each, _name(call, each)) for each in call.body.topics)
     ]
+
+
+def _name(call: Call, asked: Any) -> str:
+    """The name of a topic that is asked for by name or id; an unknown id has none."""
+    topic, _ = topic_of(call, asked)
+    return asked.name if topic is None else topic.name
 
 
 def offset_fetch(call: Call) -> Fields:
