@@ -135,6 +135,7 @@ bench: env ## Measure beside confluent-kafka, aiokafka and kafka-python, interle
 	"$(BIN)/python" -m benchmarks.produce_lines
 	"$(BIN)/python" -m benchmarks.silent_brokers
 	"$(BIN)/python" -m benchmarks.metadata
+	"$(BIN)/python" -m benchmarks.messages
 	"$(BIN)/python" -m benchmarks.flushes
 	"$(BIN)/python" -m benchmarks.freezes
 	"$(BIN)/python" -m benchmarks.tls_handshakes
