@@ -11,8 +11,9 @@ import pytest
 
 from aioproducer import ProducerError, RecordMetadata
 from aioproducer.admin import Admin
-from aioproducer.errors import RebootstrapRequiredError
+from aioproducer.errors import ProducerTimeoutError
 from aioproducer.producer import Producer
+from aioproducer.reader import Reader
 from aioproducer.testing.fault_proxy import FaultProxy
 from aioproducer.testing.kafka_cluster import KafkaCluster, KafkaUnavailableError
 from aioproducer.testing.ports import free_ports
@@ -153,6 +154,26 @@ async def test_without_the_check_the_producer_follows_its_bootstrap_servers(
     assert await in_log(theirs, "follows") == [b"theirs"]
 
 
+async def test_a_reader_goes_on_in_its_own_cluster(addresses: Addresses) -> None:
+    ours, theirs = addresses.clusters
+    for cluster, values in ((ours, b"ours"), (theirs, b"theirs")):
+        await cluster.create_topic("read", 1)
+        inside = cluster.bootstrap_servers_of("INTERNAL")
+        async with Producer(bootstrap_servers=inside) as producer:
+            await producer.send_many("read", [values] * 3)
+    async with Reader("read", bootstrap_servers=ours.bootstrap_servers) as reader:
+        records = aiter(reader)
+        read = [(await anext(records)).value for _ in range(3)]
+        addresses.swap()
+        following = asyncio.ensure_future(anext(records))
+        await asyncio.sleep(2)
+        assert not following.done()
+        addresses.swap()
+        async with Producer(bootstrap_servers=ours.bootstrap_servers_of("INTERNAL")) as producer:
+            await producer.send("read", b"more of ours")
+        assert [*read, (await following).value] == [b"ours"] * 3 + [b"more of ours"]
+
+
 async def test_an_admin_keeps_to_its_cluster(addresses: Addresses) -> None:
     ours, theirs = addresses.clusters
     await ours.create_topic("kept", 1)
@@ -160,8 +181,8 @@ async def test_an_admin_keeps_to_its_cluster(addresses: Addresses) -> None:
         assert "kept" in await admin.list_topics()
         addresses.swap()
         try:
-            with pytest.raises(RebootstrapRequiredError, match=r"another broker|answers now"):
-                await admin.create_topic("stray", partitions=1)
+            with pytest.raises(ProducerTimeoutError, match=r"another broker|answers now"):
+                await admin.create_topic("stray", partitions=1, timeout=2)
         finally:
             addresses.swap()
         assert "stray" not in await admin.list_topics()

@@ -266,7 +266,9 @@ class ClusterClient:
 
     @staticmethod
     def may_pass(error: ProducerError) -> bool:
-        """True if another attempt may succeed, by the error table."""
+        """True if another attempt may succeed, by the error table, or at the right broker."""
+        if isinstance(error, RebootstrapRequiredError):
+            return True
         return error.retriable and not isinstance(error, ProtocolError)
 
     # --- the cluster -----------------------------------------------------------------------
