@@ -25,6 +25,7 @@ if not os.environ.get("AIOPRODUCER_PURE_PYTHON"):
         pass
 
 if TYPE_CHECKING or not ACCELERATED:
+    from aioproducer.engine.partitioning import route
     from aioproducer.engine.records.arrow_columns import arrow_buffers
     from aioproducer.engine.records.builder import RecordsBuilder
     from aioproducer.engine.records.bulk_tokens import fill_places
@@ -53,6 +54,7 @@ else:
     fill_places = speedups.fill_places
     hide = speedups.hide
     partitions_of_keys = speedups.partitions_of_keys
+    route = speedups.route
     rows_by_partition = speedups.rows_by_partition
     show = speedups.show
 
@@ -72,6 +74,7 @@ __all__ = [
     "fill_places",
     "hide",
     "partitions_of_keys",
+    "route",
     "rows_by_partition",
     "show",
 ]
