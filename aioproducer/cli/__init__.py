@@ -48,7 +48,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Final, NoReturn
 
-from aioproducer.foundation.version import __version__
+from aioproducer import __accelerated__, __version__
 
 __all__ = ["main", "version_line"]
 
@@ -72,7 +72,7 @@ def main() -> NoReturn:
 
 def version_line() -> str:
     """The answer to ``--version``."""
-    return f"aioproducer {__version__}"
+    return f"aioproducer {__version__}, {'compiled' if __accelerated__ else 'not compiled'}"
 
 
 def _run(arguments: Sequence[str]) -> int:

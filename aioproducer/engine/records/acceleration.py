@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
-import os
 import warnings
+from functools import cache
 from typing import TYPE_CHECKING
+
+from aioproducer.foundation import compiled
 
 ACCELERATED = False
 """True if the compiled loops are in use."""
 
-if not os.environ.get("AIOPRODUCER_PURE_PYTHON"):
+if not compiled.is_source_wanted():
     # The installation had no compiler, or left compiled modules older than the Python ones. Old
     # modules lack names, or expect classes of another size, which Cython notices at the import.
     try:
@@ -58,6 +60,13 @@ else:
     rows_by_partition = speedups.rows_by_partition
     show = speedups.show
 
+
+@cache
+def is_compiled() -> bool:
+    """True if all compiled modules are in use: the innermost loops, and the accumulator."""
+    return ACCELERATED and compiled.in_use()
+
+
 __all__ = [
     "ACCELERATED",
     "BinaryColumn",
@@ -73,6 +82,7 @@ __all__ = [
     "fail_record",
     "fill_places",
     "hide",
+    "is_compiled",
     "partitions_of_keys",
     "route",
     "rows_by_partition",
