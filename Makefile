@@ -132,6 +132,7 @@ bench: env ## Measure beside confluent-kafka, aiokafka and kafka-python, interle
 	"$(BIN)/python" -m benchmarks.reading --brokers kafka
 	"$(BIN)/python" -m benchmarks.web
 	"$(BIN)/python" -m benchmarks.new_process
+	"$(BIN)/python" -m benchmarks.light
 	"$(BIN)/python" -m benchmarks.produce_lines
 	"$(BIN)/python" -m benchmarks.silent_brokers
 	"$(BIN)/python" -m benchmarks.metadata
