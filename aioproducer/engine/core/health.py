@@ -74,7 +74,7 @@ class Health:
     metadata_age: float | None = None
     """Seconds since the last answer about all topics; None: there was none."""
     compiled: bool = field(default_factory=is_compiled)
-    """False: the installation lacks compiled modules, and records cost several times as much."""
+    """False: compiled modules are missing, and a record costs up to seven times as much CPU."""
 
     @property
     def is_live(self) -> bool:

@@ -21,8 +21,8 @@ def new_warning() -> str | None:
         return None
     _given = True
     return (
-        "aioproducer runs without its compiled modules, so a record costs several times as much "
-        f"CPU. It was imported from {_PACKAGE}; {_advice()}. AIOPRODUCER_PURE_PYTHON=1 in the "
+        "aioproducer runs without its compiled modules, so a record costs up to seven times as "
+        f"much CPU. It was imported from {_PACKAGE}; {_advice()}. AIOPRODUCER_PURE_PYTHON=1 in the "
         "environment chooses this, and ends the warning"
     )
 
@@ -30,9 +30,9 @@ def new_warning() -> str | None:
 def _advice() -> str:
     other = _other_copy()
     if other is not None:
-        return f"another copy is installed in {other}: start Python in another folder to use it"
+        return f"another copy is installed in {other}, which programs outside of this folder import"
     if compiled.is_checkout():
-        return "this is a source folder: pip install it, with a C compiler, and start elsewhere"
+        return "it is a source folder, which pip install -e compiles if there is a C compiler"
     return "install a wheel, or have a C compiler when you install it"
 
 
