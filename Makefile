@@ -32,7 +32,7 @@ env: $(READY) ## Create .venv, again only when what it is made from changed
 
 spark: $(WITH_SPARK) ## Create .venv with PySpark, too (a download of 450 MB)
 
-$(READY) $(WITH_SPARK): pyproject.toml constraints.txt $(wildcard $(COMPILED:=/*.p[xy][dx])) \
+$(READY) $(WITH_SPARK): pyproject.toml setup.py constraints.txt $(wildcard $(COMPILED:=/*.p[xy][dx])) \
 		$(TYPES) $(TYPES:.pxd=.py)
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 		echo "Python 3.11 or newer is needed, and '$(PYTHON)' is none:" \
@@ -132,6 +132,7 @@ bench: env ## Measure beside confluent-kafka, aiokafka and kafka-python, interle
 	"$(BIN)/python" -m benchmarks.reading --brokers kafka
 	"$(BIN)/python" -m benchmarks.web
 	"$(BIN)/python" -m benchmarks.new_process
+	"$(BIN)/python" -m benchmarks.light
 	"$(BIN)/python" -m benchmarks.produce_lines
 	"$(BIN)/python" -m benchmarks.silent_brokers
 	"$(BIN)/python" -m benchmarks.metadata

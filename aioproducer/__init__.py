@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import aioproducer.foundation.interpreter as _interpreter  # noqa: F401  # refuses one without the GIL
 from aioproducer import errors
 from aioproducer.config import ProducerConfig
-from aioproducer.engine.records import acceleration
+from aioproducer.engine.records import acceleration  # before what is compiled: it chooses
 from aioproducer.errors import (
     AbortableTransactionError,
     AuthenticationError,
@@ -43,7 +43,6 @@ from aioproducer.errors import (
     UsageError,
     WrongLoopError,
 )
-from aioproducer.foundation import compiled as _compiled  # before what it chooses
 from aioproducer.foundation.version import __version__
 from aioproducer.model import (
     ConsumerGroupMetadata,
@@ -72,7 +71,7 @@ if TYPE_CHECKING:
     )
     from aioproducer.serialization import Serializer
 
-__accelerated__ = acceleration.ACCELERATED and _compiled.in_use()
+__accelerated__ = acceleration.is_compiled()
 """True if the compiled modules are in use: the innermost loops, and the accumulator."""
 
 _MODULES = {

@@ -16,5 +16,9 @@ def environment(bytecode: str) -> dict[str, str]:
 
     ``bytecode`` is a directory for them. An installed package has them, a checkout need not.
     """
-    ours = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-    return {**ours, "PYTHONPYCACHEPREFIX": bytecode}
+    return {**without_bytecode_rules(), "PYTHONPYCACHEPREFIX": bytecode}
+
+
+def without_bytecode_rules() -> dict[str, str]:
+    """Our variables, without the one that forbids compiled modules."""
+    return {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}

@@ -27,17 +27,20 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, Message, TopicPartition
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-)
-from rich.table import Table
+try:
+    from confluent_kafka import Consumer, Message, TopicPartition
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TaskID,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+    from rich.table import Table
+except ImportError as error:
+    raise SystemExit(f"{error}: pip install 'aioproducer[cli,testing]'") from None
 
 from aioproducer import Producer, ProducerError, RecordMetadata, loops
 from aioproducer.reader import ConsumerRecord, Reader

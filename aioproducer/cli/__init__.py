@@ -44,9 +44,18 @@
 from __future__ import annotations
 
 import sys
-from typing import NoReturn
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Final, NoReturn
 
-__all__ = ["main"]
+from aioproducer import __accelerated__, __version__
+
+__all__ = ["main", "version_line"]
+
+_LIBRARIES: Final = ("typer", "rich")
+"""The extra ``cli``."""
+_MISSING: Final = 2
+"""The exit code without them: that of wrong use."""
 
 
 def main() -> NoReturn:
@@ -55,9 +64,29 @@ def main() -> NoReturn:
         from aioproducer.loops import open_standard_descriptors
 
         open_standard_descriptors()
-        from aioproducer.cli.app import run
-
-        code = run(sys.argv[1:])
+        code = _run(sys.argv[1:])
     except KeyboardInterrupt:  # before, or after, a command looked after its signals
         code = 130
     sys.exit(code)
+
+
+def version_line() -> str:
+    """The answer to ``--version``."""
+    return f"aioproducer {__version__}, {'compiled' if __accelerated__ else 'not compiled'}"
+
+
+def _run(arguments: Sequence[str]) -> int:
+    missing = [each for each in _LIBRARIES if find_spec(each) is None]
+    if not missing:
+        from aioproducer.cli.app import run
+
+        return run(arguments)
+    from aioproducer.cli.terminal import Terminal
+
+    if list(arguments) == ["--version"]:
+        print(version_line())
+        return 0
+    Terminal().say(
+        f"the command line needs {' and '.join(missing)}: pip install 'aioproducer[cli]'"
+    )
+    return _MISSING

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import typer
 
+from aioproducer.cli import version_line
 from aioproducer.cli.commands import CommandGroup, new_program, register_all
 from aioproducer.cli.terminal import Terminal, discard
 from aioproducer.errors import ConfigError, ProducerError
-from aioproducer.foundation.version import __version__
 
 __all__ = ["EXIT_UNDELIVERED", "EXIT_USAGE", "run"]
 
@@ -28,7 +28,7 @@ register_all(app)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"aioproducer {__version__}")
+        typer.echo(version_line())
         raise typer.Exit
 
 

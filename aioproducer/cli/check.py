@@ -92,6 +92,7 @@ def lines(found: ClusterCheck) -> Iterator[str]:
     if found.coordinator is not None:
         broker = found.coordinator
         yield f"coordinator  {broker.id} at {broker.host}:{broker.port}"
+    yield f"compiled     {'yes' if found.compiled else 'no'}"
 
 
 def _told(topic: TopicCheck) -> str:
@@ -114,4 +115,5 @@ def fields(found: ClusterCheck) -> dict[str, Any]:
             for name, topic in found.topics.items()
         },
         "coordinator": None if found.coordinator is None else broker_fields(found.coordinator),
+        "compiled": found.compiled,
     }

@@ -126,7 +126,7 @@ def _parser() -> Callable[[str], Iterable[Metric]]:
     except ImportError as error:
         raise MissingExtraError(
             "aioproducer top reads metrics with prometheus_client: "
-            "pip install 'aioproducer[prometheus]'"
+            "pip install 'aioproducer[cli,prometheus]'"
         ) from error
     return text_string_to_metric_families
 

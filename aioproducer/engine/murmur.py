@@ -1,21 +1,20 @@
-"""The murmur hashes of keys: by their compiled libraries, or in Python where a platform lacks them.
+"""The murmur hashes of keys. Both take bytes and return an unsigned number of 32 bits.
 
-Both take bytes and return an unsigned number of 32 bits.
+``records/_speedups/route.pxd`` has the compiled form of murmur2, and ``mmh3`` that of murmur3.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
-__all__ = ["murmur2", "murmur2_in_python", "murmur3", "murmur3_in_python"]
+__all__ = ["murmur2", "murmur3", "murmur3_in_python"]
 
 KAFKAS_SEED: Final = 0x9747B28C
 _MASK: Final = 0xFFFFFFFF
 
 
-def murmur2_in_python(key: bytes) -> int:
+def murmur2(key: bytes) -> int:
     """MurmurHash2 with Kafka's seed. Source: Kafka's ``Utils.murmur2``."""
     factor: Final = 0x5BD1E995
     found = KAFKAS_SEED ^ len(key)
@@ -49,12 +48,6 @@ def _mixed(word: int) -> int:
     return word * 0x1B873593 & _MASK
 
 
-def _compiled_murmur2() -> Callable[[bytes], int]:
-    from murmurhash2 import murmurhash2
-
-    return partial(murmurhash2, seed=KAFKAS_SEED)
-
-
 def _compiled_murmur3() -> Callable[[bytes], int]:
     import mmh3
 
@@ -67,10 +60,3 @@ def murmur3() -> Callable[[bytes], int]:
         return _compiled_murmur3()
     except ImportError:
         return murmur3_in_python
-
-
-try:
-    murmur2 = _compiled_murmur2()
-    """MurmurHash2 with Kafka's seed."""
-except ImportError:
-    murmur2 = murmur2_in_python

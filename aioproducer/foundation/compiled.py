@@ -20,7 +20,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from os import path
 from typing import Final
 
-__all__ = ["MODULES", "in_use"]
+__all__ = ["MODULES", "in_use", "is_checkout", "is_source_wanted"]
 
 MODULES: Final = (
     "aioproducer.engine.accumulator.batch_growth",
@@ -39,6 +39,11 @@ MODULES: Final = (
 )
 
 
+def is_source_wanted() -> bool:
+    """True if the environment chooses the source."""
+    return bool(os.environ.get("AIOPRODUCER_PURE_PYTHON"))
+
+
 def _source(module: str) -> str:
     return path.join(path.dirname(path.dirname(__file__)), *module.split(".")[1:]) + ".py"
 
@@ -49,10 +54,18 @@ def _binary(module: str) -> str | None:
     return next((base + each for each in EXTENSION_SUFFIXES if path.exists(base + each)), None)
 
 
+def _types(module: str) -> str:
+    return _source(module).removesuffix("py") + "pxd"
+
+
+def is_checkout() -> bool:
+    """True in a folder of the source, where the types of the compiled modules are as well."""
+    return path.exists(_types(MODULES[0]))
+
+
 def _is_stale(module: str, binary: str) -> bool:
-    """True if ``binary`` is older than its source, in a checkout, where the types are as well."""
-    source = _source(module)
-    types = source.removesuffix("py") + "pxd"
+    """True if ``binary`` is older than its source, in a checkout."""
+    source, types = _source(module), _types(module)
     if not path.exists(types):
         return False
     return max(path.getmtime(source), path.getmtime(types)) > path.getmtime(binary)
@@ -88,7 +101,7 @@ def _choose() -> None:
     binaries = {module: _binary(module) for module in MODULES}
     if not any(binaries.values()):
         return
-    if os.environ.get("AIOPRODUCER_PURE_PYTHON") or any(
+    if is_source_wanted() or any(
         binary is None or _is_stale(module, binary) or not _loads(module, binary)
         for module, binary in binaries.items()
     ):

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from aioproducer.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,17 @@ def rich_progress(
 
         with rich_progress("flights") as progress:
             await publish_dataframe(df, producer, "flights", progress)
+
+    Raises:
+        MissingExtraError: rich is not installed (``aioproducer[cli]``).
     """
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    except ImportError as error:
+        raise MissingExtraError(
+            "the progress bar needs rich: pip install 'aioproducer[cli]'"
+        ) from error
     shown = Progress(
         TextColumn("{task.description}"),
         BarColumn(),

@@ -44,7 +44,7 @@ def test_the_findings_as_json(mock_cluster: MockCluster) -> None:
     done = check("orders", "-b", servers, "--transactional-id", "billing", "--json")
     assert (done.returncode, done.stderr, done.stdout.count("\n")) == (0, "", 1)
     found = json.loads(done.stdout)
-    assert list(found) == ["cluster_id", "brokers", "features", "topics", "coordinator"]
+    assert list(found) == ["cluster_id", "brokers", "features", "topics", "coordinator", "compiled"]
     assert found["topics"]["orders"]["partitions"] == 3
     addresses = {f"{broker['host']}:{broker['port']}" for broker in found["brokers"]}
     assert addresses == set(servers.split(","))

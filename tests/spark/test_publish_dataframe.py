@@ -6,6 +6,7 @@ import asyncio
 import gc
 import io
 import itertools
+import sys
 import threading
 import time
 from collections import Counter
@@ -21,7 +22,12 @@ from rich.console import Console
 
 from aioproducer import Producer
 from aioproducer.engine.bulk.send_report import SendReport
-from aioproducer.errors import ConfigError, ProducerClosedError, RecordTooLargeError
+from aioproducer.errors import (
+    ConfigError,
+    MissingExtraError,
+    ProducerClosedError,
+    RecordTooLargeError,
+)
 from aioproducer.spark import (
     PublishError,
     PublishProgress,
@@ -606,6 +612,16 @@ def test_the_bar_on_the_terminal() -> None:
     shown = terminal.getvalue()
     assert "flights" in shown
     assert "12,345 rows, 12,345 rows/s" in shown
+
+
+def test_without_rich_the_bar_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in [each for each in sys.modules if each.partition(".")[0] == "rich"]:
+        monkeypatch.setitem(sys.modules, module, None)
+    with (
+        pytest.raises(MissingExtraError, match=r"pip install 'aioproducer\[cli\]'"),
+        rich_progress(),
+    ):
+        pass
 
 
 # --- whose jobs they are -------------------------------------------------------------------

@@ -79,7 +79,7 @@ def test_a_batch_that_cannot_be_read_is_named(missing: Any) -> None:
 
 WITHOUT: Final = """
 import sys
-for name in ("cramjam", "zstandard", "lz4", "crc32c", "murmurhash2", "mmh3"):
+for name in ("cramjam", "zstandard", "lz4", "crc32c", "mmh3"):
     sys.modules[name] = None
 import aioproducer, aioproducer.sync, aioproducer.admin, aioproducer.reader, aioproducer.cli.app
 aioproducer.Producer(bootstrap_servers="localhost:9092", compression_type="gzip")
@@ -112,12 +112,11 @@ def test_each_codec_is_an_extra_and_a_default_where_wheels_exist() -> None:
 
 
 def test_the_compiled_libraries_are_defaults_on_the_same_platforms() -> None:
-    """murmurhash2 has no wheel for Windows on ARM."""
     project = tomllib.loads(PYPROJECT.read_text("utf-8"))["project"]
     markers = {
-        name: marker.strip().replace(" or platform_machine == 'ARM64'", "")
+        name: marker.strip()
         for name, found, marker in (each.partition(";") for each in project["dependencies"])
         if found
     }
-    assert len(markers) == 5
+    assert len(markers) == 4
     assert len(set(markers.values())) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from random import Random
 
@@ -21,7 +20,6 @@ from aioproducer.engine import murmur
 @example(b"\xff" * 7)
 def test_murmur2_is_that_of_the_library(key: bytes) -> None:
     expected = murmurhash2(key, murmur.KAFKAS_SEED) & 0xFFFFFFFF
-    assert murmur.murmur2_in_python(key) == expected
     assert murmur.murmur2(key) == expected
 
 
@@ -38,7 +36,7 @@ def test_murmur2_is_that_of_the_library(key: bytes) -> None:
 )
 def test_murmur2_is_kafkas(key: bytes, hashed: int) -> None:
     """The numbers are those of Kafka's ``UtilsTest.testMurmur2``."""
-    assert murmur.murmur2_in_python(key) == hashed & 0xFFFFFFFF
+    assert murmur.murmur2(key) == hashed & 0xFFFFFFFF
 
 
 @given(binary(max_size=100))
@@ -61,15 +59,3 @@ def test_a_partitioner_without_the_library(monkeypatch: pytest.MonkeyPatch) -> N
     expected = chosen()
     monkeypatch.setitem(sys.modules, "mmh3", None)
     assert chosen() == expected
-
-
-def test_a_process_without_the_library_has_the_same_partitions() -> None:
-    program = (
-        "import sys; sys.modules['murmurhash2'] = None\n"
-        "from aioproducer.engine.partitioning import murmur2_partition\n"
-        "print(murmur2_partition(b'customer-7', 1000))"
-    )
-    ended = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert int(ended.stdout) == (murmurhash2(b"customer-7", 0x9747B28C) & 0x7FFFFFFF) % 1000

@@ -22,7 +22,9 @@ from aioproducer.engine.partitioning import (
     RoundRobinPartitioner,
     murmur2_partition,
     next_sticky_partition,
+    route,
 )
+from aioproducer.engine.records import acceleration
 
 
 class Dice(Random):
@@ -273,3 +275,16 @@ def test_forked_processes_choose_differently(partitioner: Any, monkeypatch: Any)
     assert not made
     before_the_fork.partition("orders", None, b"v", Partitions(3, (0, 1, 2)))
     assert made
+
+
+@given(
+    key=st.none() | st.binary(max_size=40),
+    partition=st.none() | st.integers(-2, 12) | st.just(1 << 70),
+    count=st.integers(0, 10),
+    ignore_keys=st.booleans(),
+)
+def test_the_compiled_route_is_the_same(
+    key: bytes | None, partition: int | None, count: int, ignore_keys: bool
+) -> None:
+    chosen = acceleration.route(key, partition, count, ignore_keys=ignore_keys)
+    assert chosen == route(key, partition, count, ignore_keys=ignore_keys)

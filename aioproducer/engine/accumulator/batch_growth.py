@@ -1,4 +1,4 @@
-# cython: language_level=3, annotation_typing=False, nonecheck=True
+# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """The growth of batches under load, if ``batch_size`` is None (KIP-782 proposes it for Java)."""
 
 from __future__ import annotations

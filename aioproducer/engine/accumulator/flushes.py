@@ -1,4 +1,4 @@
-# cython: language_level=3, annotation_typing=False, nonecheck=True
+# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """The flushes: each waits for the batches and the pending records that came before it.
 
 Batches and pending records belong to a *generation*, which is a number. A flush closes the present

@@ -1,4 +1,4 @@
-# cython: language_level=3, annotation_typing=False, nonecheck=True
+# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """The choice of the partition that gets memory: quotas of nodes, waiting partitions, stuck nodes.
 
 Each leader has a quota (:class:`NodeQuota`) of the pool, of the pending records and of the futures.

@@ -1,4 +1,4 @@
-# cython: language_level=3, annotation_typing=False, nonecheck=True
+# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """Partitions, and the backlogs of brokers in which they stand while a batch may leave.
 
 A :class:`Partition` owns its state: its batches, its pending records, the memory that they hold.

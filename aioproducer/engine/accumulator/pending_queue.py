@@ -1,4 +1,4 @@
-# cython: language_level=3, annotation_typing=False, nonecheck=True
+# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """The queue of pending records: in the order of their ``send()`` calls, until they get a batch."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# cython: language_level=3, annotation_typing=False, nonecheck=True
+# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """A batch: records for one partition that share one outcome; and the split of a batch."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# cython: language_level=3, annotation_typing=False, nonecheck=True
+# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """The accumulator: records on their way into batches, and the façade of this room.
 
 Source: Kafka's ``RecordAccumulator``. No code of this room waits: a record without memory becomes a
@@ -31,8 +31,8 @@ from aioproducer.engine.accumulator.settings import AccumulatorSettings, BatchSi
 from aioproducer.engine.accumulator.topic import StickyChoice, Topic
 from aioproducer.engine.accumulator.topic_outcomes import TopicOutcomes
 from aioproducer.engine.cluster.snapshot import TopicInfo
-from aioproducer.engine.partitioning import STICKY, UNKNOWN, PartitionFunction, route
-from aioproducer.engine.records.acceleration import RouteCache
+from aioproducer.engine.partitioning import STICKY, UNKNOWN, PartitionFunction
+from aioproducer.engine.records.acceleration import RouteCache, route
 from aioproducer.engine.records.builder import batch_size_bound
 from aioproducer.errors import InvalidPartitionError
 from aioproducer.model import TopicPartition

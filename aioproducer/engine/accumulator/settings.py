@@ -1,4 +1,4 @@
-# cython: language_level=3, annotation_typing=False, nonecheck=True
+# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """The options of the accumulator, and the size of a batch that follows from them."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# cython: language_level=3, annotation_typing=False, nonecheck=True
+# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """The partitions of a topic, and the choice of the sticky one for keyless records (KIP-794)."""
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from aioproducer.engine.client.describe_request import (
@@ -14,6 +14,7 @@ from aioproducer.engine.client.describe_request import (
 )
 from aioproducer.engine.core.arguments import checked_topic
 from aioproducer.engine.core.cluster_queries import ClusterQueries
+from aioproducer.engine.records.acceleration import is_compiled
 from aioproducer.engine.sender.transaction_codec import TransactionRequest
 from aioproducer.engine.transactions.requests import Coordinator, CoordinatorType, FindCoordinator
 from aioproducer.errors import (
@@ -60,6 +61,8 @@ class ClusterCheck:
     topics: Mapping[str, TopicCheck]
     coordinator: Node | None
     """The broker that coordinates the transactional id, if one was named."""
+    compiled: bool = field(default_factory=is_compiled)
+    """False: compiled modules are missing, and a record costs up to seven times as much CPU."""
 
 
 async def check(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+from aioproducer.engine.records.acceleration import is_compiled
 from aioproducer.foundation.wording import duration
 
 _ENDED: Final = frozenset({"closed", "broken", "fatal", "forked"})
@@ -72,6 +73,8 @@ class Health:
     """The used part of ``buffer_memory``, from 0 to 1."""
     metadata_age: float | None = None
     """Seconds since the last answer about all topics; None: there was none."""
+    compiled: bool = field(default_factory=is_compiled)
+    """False: compiled modules are missing, and a record costs up to seven times as much CPU."""
 
     @property
     def is_live(self) -> bool:

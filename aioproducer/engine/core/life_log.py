@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from aioproducer.config import ProducerConfig
 from aioproducer.engine.accumulator import TopicOutcomes
+from aioproducer.engine.records.acceleration import is_compiled
 from aioproducer.foundation import logs
 from aioproducer.foundation.version import __version__
 from aioproducer.foundation.wording import counted
@@ -25,15 +26,28 @@ class LifeLog:
         brokers = ", ".join(f"{host}:{port}" for host, port in config.bootstrap_servers)
         with logs.entered(self.lines):
             logger.info(
-                "Started: aioproducer %s, bootstrap servers %s, %s, acks=%s",
+                "Started: aioproducer %s (%s), bootstrap servers %s, %s, acks=%s",
                 __version__,
+                "compiled" if is_compiled() else "not compiled",
                 brokers,
                 config.security_protocol,
                 config.acks,
                 version=__version__,
+                compiled=is_compiled(),
                 bootstrap_servers=brokers,
                 transactional_id=config.transactional_id,
             )
+
+            if not is_compiled():
+                self._warn_uncompiled()
+
+    @staticmethod
+    def _warn_uncompiled() -> None:
+        from aioproducer.engine.core.uncompiled import new_warning
+
+        warning = new_warning()
+        if warning is not None:
+            logger.warning("%s", warning)
 
     def closed(self, outcomes: TopicOutcomes, undelivered: int) -> None:
         """All parts have ended; ``undelivered`` records were given up."""

@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
-import os
 import warnings
+from functools import cache
 from typing import TYPE_CHECKING
+
+from aioproducer.foundation import compiled
 
 ACCELERATED = False
 """True if the compiled loops are in use."""
 
-if not os.environ.get("AIOPRODUCER_PURE_PYTHON"):
+if not compiled.is_source_wanted():
     # The installation had no compiler, or left compiled modules older than the Python ones. Old
     # modules lack names, or expect classes of another size, which Cython notices at the import.
     try:
@@ -25,6 +27,7 @@ if not os.environ.get("AIOPRODUCER_PURE_PYTHON"):
         pass
 
 if TYPE_CHECKING or not ACCELERATED:
+    from aioproducer.engine.partitioning import route
     from aioproducer.engine.records.arrow_columns import arrow_buffers
     from aioproducer.engine.records.builder import RecordsBuilder
     from aioproducer.engine.records.bulk_tokens import fill_places
@@ -53,8 +56,16 @@ else:
     fill_places = speedups.fill_places
     hide = speedups.hide
     partitions_of_keys = speedups.partitions_of_keys
+    route = speedups.route
     rows_by_partition = speedups.rows_by_partition
     show = speedups.show
+
+
+@cache
+def is_compiled() -> bool:
+    """True if all compiled modules are in use: the innermost loops, and the accumulator."""
+    return ACCELERATED and compiled.in_use()
+
 
 __all__ = [
     "ACCELERATED",
@@ -71,7 +82,9 @@ __all__ = [
     "fail_record",
     "fill_places",
     "hide",
+    "is_compiled",
     "partitions_of_keys",
+    "route",
     "rows_by_partition",
     "show",
 ]

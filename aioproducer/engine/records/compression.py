@@ -10,7 +10,6 @@ import zlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from aioproducer.engine.records.lz4_frames import BLOCK_SIZE, END, HEADER, framed_block, only_block
 from aioproducer.foundation.codecs import codec_library
 
 if TYPE_CHECKING:
@@ -74,6 +73,14 @@ def _lz4(level: int) -> Callable[[memoryview], bytes]:
 
     Kafka's default level 9 means LZ4's fast compressor; other levels mean its high compressor.
     """
+    from aioproducer.engine.records.lz4_frames import (
+        BLOCK_SIZE,
+        END,
+        HEADER,
+        framed_block,
+        only_block,
+    )
+
     lz4 = codec_library("lz4").lz4
     least, highest = _LZ4_HIGH_LEVELS
     own_level = min(max(level, least), highest)

@@ -6,7 +6,7 @@ import math
 import time
 from typing import TYPE_CHECKING, Final, Self
 
-from aioproducer.errors import ConfigError
+from aioproducer.errors import ConfigError, MissingExtraError
 from aioproducer.foundation.runtime.locks import free_lock
 from aioproducer.foundation.wording import duration
 from aioproducer.observability.live.figures import figures
@@ -39,6 +39,7 @@ class LiveView:
 
     Raises:
         ConfigError: ``interval`` is not above 0.
+        MissingExtraError: rich is not installed (``aioproducer[cli]``).
     """
 
     def __init__(
@@ -50,8 +51,13 @@ class LiveView:
     ) -> None:
         if not 0 < interval < math.inf:
             raise ConfigError(f"interval={interval!r} has to be a number of seconds above 0")
-        from rich.console import Console
-        from rich.live import Live
+        try:
+            from rich.console import Console
+            from rich.live import Live
+        except ImportError as error:
+            raise MissingExtraError(
+                "the live view needs rich: pip install 'aioproducer[cli]'"
+            ) from error
 
         self._watched = WatchedProducers(SeriesOptions())
         for producer in producers:

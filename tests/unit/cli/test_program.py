@@ -12,6 +12,7 @@ import pytest
 import typer
 
 from aioproducer.cli.app import app, run
+from aioproducer.foundation.version import __version__
 
 WIDTH = 80
 COMPLETE = "_AIOPRODUCER_COMPLETE"
@@ -122,6 +123,42 @@ def test_a_full_disk_is_one_line() -> None:
         )
     expected = "aioproducer: the result can't be written: No space left on device\n"
     assert (done.returncode, done.stderr) == (1, expected)
+
+
+# --- without the extra cli ------------------------------------------------------------------
+
+
+WITHOUT = """
+import sys
+for name in {missing}:
+    sys.modules[name] = None
+import aioproducer.cli as cli
+cli.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("missing", "named"),
+    [
+        (["typer"], "typer"),
+        (["rich"], "rich"),
+        (["typer", "rich"], "typer and rich"),
+    ],
+)
+def test_without_its_libraries_a_command_names_the_extra(missing: list[str], named: str) -> None:
+    done = aioproducer("check", "orders", code=WITHOUT.format(missing=missing))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"aioproducer: the command line needs {named}: pip install 'aioproducer[cli]'\n"
+    )
+
+
+def test_the_version_needs_no_library() -> None:
+    told = aioproducer("--version")
+    done = aioproducer("--version", code=WITHOUT.format(missing=["typer", "rich"]))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == told.stdout
+    assert done.stdout.startswith(f"aioproducer {__version__}")
 
 
 # --- the start -----------------------------------------------------------------------------

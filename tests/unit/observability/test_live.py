@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import sys
 import threading
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from aioproducer.errors import ConfigError
+from aioproducer.errors import ConfigError, MissingExtraError
 from aioproducer.observability.live import LiveView
 from aioproducer.observability.live.figures import ProducerFigures, figures
 from aioproducer.observability.live.quantiles import quantile
@@ -298,3 +299,10 @@ def test_without_a_terminal_the_last_figures_are_printed() -> None:
 def test_the_interval_is_checked(interval: float) -> None:
     with pytest.raises(ConfigError, match="interval="):
         LiveView(interval=interval)
+
+
+def test_without_rich_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in [each for each in sys.modules if each.partition(".")[0] == "rich"]:
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'aioproducer\[cli\]'"):
+        LiveView()

@@ -30,5 +30,6 @@ fail_record = delivery.fail_record
 fill_places = bulk_tokens.fill_places
 hide = cpython_internals.hide
 partitions_of_keys = columns.partitions_of_keys
+route = columns.route_of
 rows_by_partition = columns.rows_by_partition
 show = cpython_internals.show

@@ -1,6 +1,7 @@
 """The compiled twins have the types of their references."""
 
 from aioproducer.engine.core.fast_path import PythonFastPath
+from aioproducer.engine.partitioning import route as route
 from aioproducer.engine.records.arrow_columns import arrow_buffers as arrow_buffers
 from aioproducer.engine.records.builder import RecordsBuilder as RecordsBuilder
 from aioproducer.engine.records.bulk_tokens import fill_places as fill_places

@@ -225,6 +225,15 @@ def partitions_of_keys(BinaryColumn keys not None, int count):
     return partitions
 
 
+def route_of(bytes key, partition, Py_ssize_t count, *, bint ignore_keys):
+    """See ``partitioning.route``."""
+    if partition is not None:
+        return partition if 0 <= partition < count else -2
+    if key is None or ignore_keys:
+        return -1
+    return route(PyBytes_AS_STRING(key), len(key), False, 0, count)
+
+
 def rows_by_partition(
     columns, Py_ssize_t base, Py_ssize_t start, Py_ssize_t stop, int count, *, bint ignore_keys
 ):
