@@ -184,9 +184,10 @@ class OptionTable(TokenOptions):
 
     metadata_cluster_check_enable: bool = option(Boolean(), True, Group.METADATA)
     """A client keeps to the first cluster that answered it, and to the brokers that it was told of.
-    A connection that reaches another broker (swapped ports, recycled addresses) is closed before
-    anything is sent there, and metadata of another cluster is refused, also from
-    `bootstrap_servers`. Brokers check the connections since Kafka 4.4 (KIP-1242). Without effect if
+    A connection that reaches another broker (swapped ports, recycled addresses) is closed after the
+    login and before a record is sent there (KIP-1242). Metadata of another cluster is refused, also
+    from `bootstrap_servers`. Brokers check connections since Kafka 4.4; an older one of another
+    cluster may get records until its metadata comes. Without effect if
     `metadata_recovery_strategy="none"`."""
 
     reconnect_backoff_ms: int = option(Milliseconds(0, LONG_MAX), 50, Group.NETWORK)

@@ -6,7 +6,13 @@ from typing import Final
 
 from aioproducer.engine.client.describe_request import ClusterDescription, DescribeRequest
 from aioproducer.engine.core.cluster_queries import ClusterQueries
-from aioproducer.errors import AuthenticationError, BootstrapError, NetworkError, ProducerError
+from aioproducer.errors import (
+    AuthenticationError,
+    BootstrapError,
+    NetworkError,
+    ProducerError,
+    RebootstrapRequiredError,
+)
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.wording import duration
 
@@ -28,7 +34,7 @@ async def bootstrap(cluster: ClusterQueries, timeout: float) -> ClusterDescripti
             for server in cluster.bootstrap_servers:
                 try:
                     found: ClusterDescription = await cluster.request(WHOLE_CLUSTER, server)
-                except (NetworkError, AuthenticationError) as error:
+                except (NetworkError, AuthenticationError, RebootstrapRequiredError) as error:
                     reasons.append(str(error))
                     last = error
                 else:

@@ -35,6 +35,7 @@ from aioproducer.errors import (
     anew,
     error_about,
 )
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.foundation import logs
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.runtime.patience import PatientTimeout, sockets_read
@@ -289,6 +290,8 @@ class ClusterClient:
             self._rebootstrap()
             raise
         if found.error_code:
+            if found.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+                self._rebootstrap()
             raise error_about("the broker refused a metadata request", found.error_code)
         if found.brokers:
             self._check_cluster(found.cluster_id)

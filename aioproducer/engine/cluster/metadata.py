@@ -58,6 +58,8 @@ class Metadata:
         """The time of its last answer for all topics at once; None: never."""
         self.cluster_id: str | None = None
         """The id of the cluster, once it is known."""
+        self.foreign: ProducerError | None = None
+        """The error if another cluster gave the last answer; None: it was this one."""
         self.errors: dict[str, KafkaError] = {}
         """The errors that the last answers gave for topics instead of their partitions."""
         self._cluster = Cluster({})
@@ -79,6 +81,8 @@ class Metadata:
         self._open: set[str] = set()
         """The topics whose answer is awaited."""
         self._trying_since: float | None = None
+        self._ask_bootstrap = False
+        """True: the next answer has to come from a bootstrap server."""
 
     @property
     def expected_cluster(self) -> str | None:
@@ -92,6 +96,8 @@ class Metadata:
     @property
     def peers(self) -> Collection[Peer]:
         """The peers to ask what any broker can answer: the brokers, or bootstrap servers before."""
+        if self._ask_bootstrap:
+            return self.bootstrap
         return self.snapshot.brokers.values() or self.bootstrap
 
     def describe(self, node: NodeId) -> str:
@@ -241,6 +247,8 @@ class Metadata:
         self.last_update = now
         useful = bool(news.brokers)  # else the broker has just started
         if useful:
+            self._ask_bootstrap = False
+            self.foreign = None
             self._cluster.take_brokers(news.brokers)
             self.cluster_id = news.cluster_id or self.cluster_id
         for name in sorted(asked.topics):
@@ -298,8 +306,9 @@ class Metadata:
     def take_hints(
         self, leaders: Mapping[TopicPartition, PartitionLeader], nodes: Mapping[int, Node]
     ) -> None:
-        """Use the leaders that a produce response named (KIP-951)."""
-        self._cluster.take_hints(leaders, nodes)
+        """Use the leaders that a produce response named (KIP-951), if brokers are known."""
+        if self.snapshot.brokers:
+            self._cluster.take_hints(leaders, nodes)
 
     # --- the cluster is gone ---------------------------------------------------------------
 
@@ -322,3 +331,9 @@ class Metadata:
         self._cluster.take_brokers({})
         self._trying_since = now
         self._wanted = True
+
+    def misrouted(self) -> None:
+        """Ask the bootstrap servers where a broker is, and go on with the others meanwhile."""
+        if self.may_rebootstrap:
+            self._ask_bootstrap = True
+            self._wanted = True

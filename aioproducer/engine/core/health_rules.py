@@ -61,6 +61,8 @@ class HealthFacts:
     """The errors that the cluster gives for topics in place of their partitions."""
     leaderless: Mapping[str, int] | None = None
     """Topics that have partitions without a leader, and their number."""
+    foreign: BaseException | None = None
+    """The error if another cluster answers in place of the producer's own."""
     oldest_sent: float | None = None
     oldest_error: BaseException | None = None
     """The last error of the oldest batch."""
@@ -100,6 +102,8 @@ def assess(facts: HealthFacts, now: float) -> Health:
     )
     verdicts = _verdicts(brokers, now)
     problems = [*facts.unusable, *_broker_problems(facts, brokers), *_topic_problems(facts, now)]
+    if facts.foreign is not None:
+        problems.insert(0, _text(facts.foreign))
     since = _cannot_write_since(facts, verdicts, now)
     age = None if facts.oldest_sent is None else max(now - facts.oldest_sent, 0.0)
     if age is not None and age > facts.stalled_after:

@@ -68,6 +68,7 @@ class HealthSource:
             failing=self._outcomes.failing,
             topic_errors=metadata.errors,
             leaderless=metadata.snapshot.leaderless,
+            foreign=metadata.foreign,
             oldest_sent=min((each for each in sent if each is not None), default=None),
             oldest_error=None if oldest is None else oldest.last_error,
             abortable=manager.error if failed and manager is not None else None,

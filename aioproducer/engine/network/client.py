@@ -27,7 +27,7 @@ from aioproducer.engine.network.connection_states import (
 )
 from aioproducer.engine.network.connection_view import ConnectionView
 from aioproducer.engine.network.frames import read_response
-from aioproducer.engine.network.handshake import UNCHECKED, BrokerIdentity
+from aioproducer.engine.network.handshake import UNCHECKED, WITH_FEATURES, BrokerIdentity
 from aioproducer.engine.network.in_flight import InFlightRequest
 from aioproducer.engine.network.lazy_metadata import LazyMetadataResponse
 from aioproducer.engine.network.request import Completion, Request
@@ -369,7 +369,7 @@ class NetworkClient:
             (each.versions.features for each in self._connections() if each.was_ready),
             key=lambda features: features.epoch,
         )
-        self._first_version = connection.versions.to_ask_again
+        self._first_version = max(connection.versions.to_ask_again, WITH_FEATURES)
         self._timeouts.connection_opened(now)
         self.metrics.connection_opened(now)
         if self.settings.connection.authenticates:
@@ -437,7 +437,9 @@ class NetworkClient:
             self.metrics.login_refused(now, renewal=was_ready)
         if not self._closed:
             self._log.ended(connection, reason)
-        lost = BrokerConnectionError(str(reason)) if refused else reason
+        # Another broker may take what was in flight; this one's refusal says nothing about it.
+        elsewhere = refused or isinstance(reason, RebootstrapRequiredError)
+        lost = BrokerConnectionError(str(reason)) if elsewhere else reason
         for request in connection.in_flight.take_all():
             if request.request is not None:
                 request.error, request.latency = lost, now - request.sent

@@ -28,8 +28,17 @@ _ERROR_CODE_BYTES: Final = 2
 
 CHECKED: Final = 5
 """The first version in which a broker checks that it is the one that the client looks for."""
+WITH_FEATURES: Final = 3
+"""The first version in which a broker names the features of its cluster."""
 UNCHECKED: Final = CHECKED - 1
 """The version for a broker that may be older than Kafka 4.4, which saves it a round trip."""
+
+
+_ANOTHER: Final = (
+    "another broker has its address now, and gets nothing of this client. If the cluster was "
+    "replaced, start a new client, or set metadata_cluster_check_enable=False"
+)
+_AGAIN: Final = "it asks the client to start again from bootstrap_servers"
 
 
 class BrokerIdentity(NamedTuple):
@@ -64,7 +73,7 @@ class ApiVersionsHandshake:
             self.next_version = self._fallback(asked, body)
             return
         if code == ErrorCode.REBOOTSTRAP_REQUIRED:
-            raise RebootstrapRequiredError("another broker has its address now")
+            raise RebootstrapRequiredError(_ANOTHER if version >= CHECKED else _AGAIN)
         response = frames.decode_response(Api.API_VERSIONS, version, body).response
         self.versions = frames.read_response(response, _accepted)
 

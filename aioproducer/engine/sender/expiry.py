@@ -73,7 +73,7 @@ class BatchExpiry:
             said = f": {manager.last_response_error}" if manager.last_response_error else ""
             return f"the coordinator did not take the partition into the transaction{said}"
         broker = self._metadata.describe(leader)
-        failure = self._client.failures().get(leader)
+        failure = self._metadata.foreign or self._client.failures().get(leader)
         return f"{broker} did not take the batch" if failure is None else f"last error: {failure}"
 
 

@@ -64,7 +64,7 @@ class MetadataRefresher(Requester):
         self._on_refusal = on_refusal
         self._metadata = metadata
         self._client = client
-        client.misrouted = self._rebootstrap
+        client.misrouted = lambda _: metadata.misrouted()
         self._accumulator = accumulator
         self._pending = accumulator.pending
         self._outcomes = accumulator.outcomes
@@ -206,9 +206,10 @@ class MetadataRefresher(Requester):
     def _refuse_cluster(self, news: MetadataNews, node: NodeId) -> None:
         """Do without the answer of another cluster; another server may know the right one."""
         error = RebootstrapRequiredError(
-            f"{self._metadata.describe(node)} belongs to cluster {news.cluster_id!r} now, and this "
-            f"producer to cluster {self._metadata.cluster_id!r}: no record is sent there. If the "
-            "cluster was replaced, start a new producer, or set metadata_cluster_check_enable=False"
+            f"{self._metadata.describe(node)} belongs to cluster {news.cluster_id!r} now, and "
+            f"this producer to cluster {self._metadata.cluster_id!r}: no more records are sent "
+            "there. If the cluster was replaced, start a new producer, or set "
+            "metadata_cluster_check_enable=False"
         )
         logger.repeated(logging.WARNING, ("foreign", node), "%s", error, error=error)
         self._client.end(node, error)
@@ -276,12 +277,9 @@ class MetadataRefresher(Requester):
         reached = not isinstance(error, NetworkError | RequestTimeoutError)
         self._refusal = error if reached else None
         if rebootstrap:
-            self._rebootstrap(self._now)
-
-    def _rebootstrap(self, now: float) -> None:
-        """Start again from the bootstrap servers, because a broker asks for it."""
-        if self._metadata.may_rebootstrap:
-            self._metadata.rebootstrap(now)
+            self._metadata.foreign = error
+            if self._metadata.may_rebootstrap:
+                self._metadata.rebootstrap(self._now)
 
     def why_no_metadata(self, topic: str, since: float, now: float) -> ProducerError:
         """The error of callers and records if ``topic`` did not become known in time."""

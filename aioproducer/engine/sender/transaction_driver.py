@@ -20,9 +20,10 @@ from aioproducer.engine.transactions.requests import (
     AddPartitionsToTxn,
     CoordinatorRequest,
     Reaction,
+    TxnOffsetCommit,
 )
 from aioproducer.engine.transactions.states import TransactionState
-from aioproducer.errors import NetworkError, ProducerError, RequestTimeoutError
+from aioproducer.errors import NetworkError, ProducerError, RequestTimeoutError, TopicRecreatedError
 from aioproducer.errors.codes import ErrorCode
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.logs import RoomLogger
@@ -196,6 +197,21 @@ class TransactionDriver(Requester):
             channel.not_before = now + wait(channel.attempts)
         return reaction
 
+    def _check_topic_ids(self, request: CoordinatorRequest) -> None:
+        """A coordinator does not know a topic's id: it is new there, or the topic was replaced."""
+        if isinstance(request, TxnOffsetCommit):
+            known = self._metadata.snapshot.topics
+            for topic, topic_id in request.topic_ids.items():
+                if topic in known and known[topic].topic_id not in (None, topic_id):
+                    self._manager.batch_failed(
+                        TopicRecreatedError(
+                            f"topic {topic!r} was deleted and created again: the consumed offsets "
+                            "may be those of its earlier records. Consume again from the "
+                            "group's offsets"
+                        )
+                    )
+        self._metadata.request_update()
+
     def _hand_over(
         self, source: RequestSource, request: CoordinatorRequest, completion: Completion
     ) -> Reaction:
@@ -204,7 +220,7 @@ class TransactionDriver(Requester):
             broker = self._metadata.describe(completion.node)
             reaction = source.handle_response(request, completion.result, broker)
             if completion.result.error_code == ErrorCode.UNKNOWN_TOPIC_ID:
-                self._metadata.request_update()
+                self._check_topic_ids(request)
             if reaction is not Reaction.DONE:
                 logger.debug("%s: %s: %s", source, request, completion.result)
             return reaction

@@ -87,6 +87,7 @@ class FakeKafka:
         """Ports in the metadata in place of the brokers' own."""
         self.in_metadata = set(self.servers)
         self.racks: dict[int, str] = {}
+        self.cluster_id = "fake"
         """The racks of brokers, in the metadata."""
         self.answers: deque[ProduceAnswer] = deque()
         """For the next produce requests, whatever their broker."""

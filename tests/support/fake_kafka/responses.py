@@ -172,7 +172,7 @@ def metadata(kafka: FakeKafka, module: Any, body: Any) -> Any:
         module.MetadataResponse,
         throttle_time=milliseconds(0),
         brokers=brokers,
-        cluster_id="fake",
+        cluster_id=kafka.cluster_id,
         controller_id=1,
         topics=tuple(topics),
         error_code=ErrorCode.NONE,

@@ -10,7 +10,7 @@ import pytest
 
 from aioproducer.config import ProducerConfig
 from aioproducer.engine.client.cluster_client import ClusterClient
-from aioproducer.engine.client.describe_request import DescribeRequest
+from aioproducer.engine.client.describe_request import ClusterDescription, DescribeRequest
 from aioproducer.errors import (
     BootstrapError,
     ClientBrokenError,
@@ -19,11 +19,14 @@ from aioproducer.errors import (
     LeaderNotAvailableError,
     ProducerTimeoutError,
     ProtocolError,
+    RebootstrapRequiredError,
     RequestTimeoutError,
     TopicAuthorizationFailedError,
     WrongLoopError,
 )
+from aioproducer.errors.codes import ErrorCode
 from tests.support.fake_kafka import FakeKafka
+from tests.support.waiting import until
 
 METADATA = 3
 
@@ -184,3 +187,58 @@ async def test_retries_end_with_the_last_error_as_the_cause() -> None:
         with pytest.raises(ProducerTimeoutError, match=r"the test took .* orders-0 has no") as told:
             await client.retry(attempt, timeout=0.05, doing="the test")
         assert isinstance(told.value.__cause__, LeaderNotAvailableError)
+
+
+# --- another cluster ----------------------------------------------------------------------------
+
+
+async def test_a_client_keeps_to_the_first_cluster_that_answered() -> None:
+    async with fake() as kafka, started(kafka) as client:
+        await client.describe()
+        assert client._client.cluster_id == "fake"
+        kafka.cluster_id = "another"
+        with pytest.raises(RebootstrapRequiredError, match=r"'another' answers now.*'fake'"):
+            await client.describe()
+        assert client.node(1) is None, "it begins again"
+        await until(lambda: not client._client.connection_count(), "every connection ends")
+        kafka.cluster_id = "fake"
+        assert set((await client.describe()).brokers) == {1, 2}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"metadata_cluster_check_enable": False}, {"metadata_recovery_strategy": "none"}],
+    ids=str,
+)
+async def test_a_client_that_does_not_check_follows_its_servers(options: dict[str, object]) -> None:
+    async with fake() as kafka, started(kafka, **options) as client:
+        await client.describe()
+        assert client._client.cluster_id is None
+        kafka.cluster_id = "another"
+        assert set((await client.describe()).brokers) == {1, 2}
+
+
+async def test_an_error_that_asks_for_another_start_may_pass() -> None:
+    assert ClusterClient.may_pass(RebootstrapRequiredError("another broker"))
+
+
+async def test_a_wrong_broker_makes_a_client_begin_again() -> None:
+    async with fake() as kafka, started(kafka) as client:
+        await client.describe()
+        client._client.misrouted(client.clock())
+        assert client.node(1) is None
+
+
+async def test_metadata_that_asks_for_another_start_is_followed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with fake() as kafka, started(kafka) as client:
+        await client.describe()
+
+        async def asks(*_: object) -> ClusterDescription:
+            return ClusterDescription(ErrorCode.REBOOTSTRAP_REQUIRED, None, None, {}, {})
+
+        monkeypatch.setattr(client, "request", asks)
+        with pytest.raises(RebootstrapRequiredError):
+            await client.describe()
+        assert client.node(1) is None

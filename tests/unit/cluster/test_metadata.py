@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from uuid import UUID
 
 import pytest
 
 from aioproducer.engine.cluster.metadata import Asked, Metadata
-from aioproducer.engine.cluster.snapshot import PartitionLeader
+from aioproducer.engine.cluster.snapshot import ClusterView, PartitionLeader, TopicInfo
 from aioproducer.errors import KafkaError
 from aioproducer.model import BootstrapId, BootstrapServer, Node, TopicPartition
 from tests.unit.cluster.known_cluster import (
@@ -267,6 +268,45 @@ def test_hints_of_a_produce_response() -> None:
     assert it.snapshot.leader(*place) == BROKERS[1], "its epoch is no higher"
     it.take_hints({place: PartitionLeader(0, 3, 1)}, {3: moved})
     assert it.snapshot.leader(*place) == moved
+
+
+def test_hints_do_not_bring_back_brokers_that_were_given_up() -> None:
+    it = settled()
+    it.rebootstrap(NOW)
+    it.take_hints({TopicPartition("orders", 0): PartitionLeader(0, 3, 9)}, {3: Node(3, "h", 1)})
+    assert it.snapshot.brokers == {}
+
+
+def test_a_wrong_broker_is_looked_up_at_the_bootstrap_servers_and_the_others_stay() -> None:
+    it = settled()
+    it.misrouted()
+    assert it.snapshot.leader("orders", 0) == BROKERS[1]
+    assert it.peers == it.bootstrap
+    assert it.is_full_refresh_due(NOW)
+    asked(it, news(orders=0))
+    assert it.peers != it.bootstrap
+
+
+def test_without_recovery_a_wrong_broker_changes_nothing() -> None:
+    it = metadata(rebootstrap_after=None)
+    it.use("orders", NOW)
+    asked(it, news(info("orders")))
+    it.misrouted()
+    assert it.peers != it.bootstrap
+
+
+@pytest.mark.parametrize(
+    ("topics", "ids"),
+    [
+        (["orders"], {"orders": UUID(int=1)}),
+        (["orders", "unknown"], {}),
+        (["unknown"], {}),
+        ([], {}),
+    ],
+)
+def test_the_ids_of_topics_are_all_there_or_none(topics: list[str], ids: dict[str, UUID]) -> None:
+    known = TopicInfo("orders", UUID(int=1), (PartitionLeader(0, 1, 0),))
+    assert ClusterView(BROKERS, [known]).topic_ids(topics) == ids
 
 
 @pytest.mark.parametrize(

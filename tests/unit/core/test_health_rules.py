@@ -389,3 +389,8 @@ def test_records_that_linger_are_not_stalled(
 ) -> None:
     """And the threshold comes before the records expire."""
     assert stalled_after(linger, delivery) == expected
+
+
+def test_another_cluster_comes_first_among_the_problems() -> None:
+    said = assess(facts(foreign=BrokerConnectionError("it belongs to cluster 'x' now")), NOW)
+    assert said.problems[0] == "it belongs to cluster 'x' now"

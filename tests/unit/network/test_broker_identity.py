@@ -19,9 +19,9 @@ from aioproducer.engine.network.versions import BrokerVersions
 from aioproducer.engine.protocol import Api, request_schema, response_schema
 from aioproducer.errors import BrokerConnectionError, ProtocolError, RebootstrapRequiredError
 from aioproducer.errors.codes import ErrorCode
-from aioproducer.model import BootstrapId, BootstrapServer
+from aioproducer.model import BootstrapId, BootstrapServer, Node
 from tests.support.settling import settle
-from tests.unit.network.observed_client import ONE, TWO, FakeConnection, ObservedClient
+from tests.unit.network.observed_client import ONE, TWO, Ask, FakeConnection, ObservedClient
 from tests.unit.network.scripted_broker import LONG, Owner, Peer, broker
 
 SEVEN = BrokerIdentity("ours", 7)
@@ -155,6 +155,14 @@ async def test_brokers_are_checked_once_the_cluster_is_known(world: ObservedClie
     assert given(world, client, ONE) == (BrokerIdentity("ours", 1), CHECKED)
     speaks(world.connections[-1], 3)
     assert given(world, client, TWO) == (BrokerIdentity("ours", 2), 3)
+    speaks(world.connections[-1], 0)
+    assert given(world, client, Node(3, "host3", 9092))[1] == 3, "a proxy's answer, perhaps"
+
+
+async def test_a_bootstrap_server_is_never_a_certain_broker(world: ObservedClient) -> None:
+    world.client.cluster_id = "ours"
+    boot = BootstrapServer(BootstrapId("-1"), "boot", 9092)
+    assert given(world, world.client, boot) == (None, UNCHECKED)
 
 
 async def test_a_wrong_broker_is_reported_and_tried_again_after_a_backoff(
@@ -172,11 +180,16 @@ async def test_a_wrong_broker_is_reported_and_tried_again_after_a_backoff(
 
 
 async def test_a_connection_in_use_that_ends_is_no_wrong_broker(world: ObservedClient) -> None:
-    world.client.misrouted = lambda _: pytest.fail("it was the right one")
+    told: list[float] = []
+    world.client.misrouted = told.append
     world.client.connect(ONE, world.clock())
     await settle()
     world.connections[-1].becomes_ready()
+    world.send(ONE.id, Ask("in flight"))
     world.client.end(ONE.id, RebootstrapRequiredError("its metadata is of another cluster"))
     await settle()
     assert world.client.connection_count() == 0
+    assert told == []
+    [lost] = world.client.take_completed()
+    assert type(lost.error) is BrokerConnectionError, "another broker may take the request"
     world.client.end(TWO.id, RebootstrapRequiredError("there is no connection"))

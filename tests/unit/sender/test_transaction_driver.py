@@ -19,6 +19,7 @@ from aioproducer.engine.transactions.requests import (
 )
 from aioproducer.engine.transactions.states import TransactionState
 from aioproducer.errors import (
+    AbortableTransactionError,
     BrokerConnectionError,
     ProducerError,
     ProducerFencedError,
@@ -158,6 +159,22 @@ async def test_the_metadata_of_a_topic_whose_id_is_unknown_is_out_of_date() -> N
         assert isinstance(await answered(world), TxnOffsetCommit)
         assert world.manager.is_written(pending)
         assert world.one(MetadataRequest)[1].asked.full
+
+
+async def test_offsets_of_a_topic_that_was_made_anew_end_the_transaction() -> None:
+    async with transactional(2) as world:
+        world.manager.begin()
+        offsets = {TopicPartition("orders", 0): OffsetAndMetadata(7)}
+        group = ConsumerGroupMetadata("readers")
+        pending = world.manager.add_offsets(offsets, group, {"orders": UUID(int=99)})
+        await world.turn()
+        await answered(world, node=1)
+        await answered(world, ErrorCode.UNKNOWN_TOPIC_ID)
+        with pytest.raises(
+            AbortableTransactionError, match="'orders' was deleted and created again"
+        ):
+            world.manager.is_written(pending)
+        assert world.state() is TransactionState.ABORTABLE_ERROR
 
 
 # --- retries ---------------------------------------------------------------------------------
