@@ -71,7 +71,7 @@ class Fetcher:
         self.read_ahead = ReadAhead(
             partitions, settings.read_ahead, self._arrived.set, self._wake.set
         )
-        self._turns = dict(self.read_ahead.partitions)
+        self._turns = {**self.read_ahead.partitions}
         """The partitions in the order in which the next requests name them."""
         self._busy: set[int | TopicPartition] = set()
         """The ids of leaders with a request on its way, and partitions whose range is looked up."""
@@ -121,6 +121,31 @@ class Fetcher:
         self.partitions[where].seek(offset, in_log=in_log)
         self._wake.set()
         self._arrived.set()  # it may be the end
+
+    # --- the partitions ----------------------------------------------------------------------
+
+    def add(self, states: Iterable[PartitionState]) -> None:
+        """Read more partitions from now on."""
+        for state in states:
+            self.read_ahead.add(state)
+            self._turns[state.where] = state
+            self._leaders.add(state.where.topic)
+        self._wake.set()
+
+    def release(self, where: TopicPartition) -> None:
+        """Read a partition no longer. What was read ahead of it is dropped."""
+        self.read_ahead.release(where)
+        del self._turns[where]
+        if all(each.topic != where.topic for each in self._turns):
+            self._leaders.forget(where.topic)
+
+    def pause(self, where: TopicPartition) -> None:
+        """Fetch and hand out nothing of a partition until :meth:`resume`."""
+        self.read_ahead.pause(where)
+
+    def resume(self, where: TopicPartition) -> None:
+        """Go on with a partition that was paused."""
+        self.read_ahead.resume(where)
 
     # --- rounds ------------------------------------------------------------------------------
 

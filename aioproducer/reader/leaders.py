@@ -27,8 +27,22 @@ class Leaders:
     """
 
     def __init__(self, topics: Iterable[str]) -> None:
-        self.topics: Collection[str] = tuple(topics)
+        self._topics = dict.fromkeys(topics)
         self._cluster = Cluster({})
+
+    @property
+    def topics(self) -> Collection[str]:
+        """The topics whose leaders are wanted."""
+        return tuple(self._topics)
+
+    def add(self, topic: str) -> None:
+        """Want the leaders of one more topic."""
+        self._topics[topic] = None
+
+    def forget(self, topic: str) -> None:
+        """Want the leaders of a topic no longer; it may come back as another one."""
+        self._topics.pop(topic, None)
+        self._cluster.forget([topic])
 
     def take(self, description: ClusterDescription) -> dict[str, ProducerError]:
         """Take what a broker says; returns the errors of topics."""
@@ -36,6 +50,8 @@ class Leaders:
         if description.brokers:
             self._cluster.take_brokers(description.brokers)
         for name, topic in description.topics.items():
+            if name not in self._topics:
+                continue
             known = self._cluster.topics.get(name)
             if topic.error_code:
                 errors[name] = error_about(f"topic {name!r}", topic.error_code)

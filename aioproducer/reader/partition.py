@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from aioproducer.engine.records.encoded_batch import EncodedBatch, batches_in
@@ -61,6 +61,8 @@ class PartitionState:
         """Bytes of memory of the batches that were read ahead."""
         self.from_beginning = False
         """True until a first record comes, if reading began at the beginning of the log."""
+        self.paused = False
+        """True: nothing is fetched, and nothing is handed out."""
         self.failures = 0
         """Failed requests in a row."""
         self.not_before = 0.0
@@ -90,7 +92,7 @@ class PartitionState:
     def wants_records(self) -> bool:
         """True if there may be more to fetch."""
         ended = self.end is not None and self.fetch_offset >= self.end and self.in_log
-        return not ended and not self._failed
+        return not ended and not self._failed and not self.paused
 
     @property
     def _failed(self) -> bool:
@@ -201,6 +203,26 @@ class PartitionState:
         self.restarts += 1
         self.succeeded()
 
+    def keep(self, limit: int) -> None:
+        """Drop what was read ahead beyond ``limit`` bytes; it is fetched again."""
+        if self.buffered <= limit:
+            return
+        kept: list[Item] = []
+        size = 0
+        for item in self._items:
+            size += item.memory
+            if size > limit or item.error is not None:
+                break
+            kept.append(item)
+        self._begin_behind(kept, kept[-1].next_offset if kept else self.read_to)
+
+    def _begin_behind(self, kept: Iterable[Item], offset: int) -> None:
+        """Fetch anew from ``offset`` on, behind the items that are kept."""
+        self.restart(offset)
+        for item in kept:
+            self._items.append(item)
+            self.buffered += item.memory
+
     def seek(self, offset: int, *, in_log: bool = True) -> None:
         """Read from ``offset`` on, whatever was read before; see :attr:`in_log`."""
         self.position = offset
@@ -220,12 +242,8 @@ class PartitionState:
 
     def truncate(self, offset: int, epoch: int) -> None:
         """The log has other records from ``offset`` on than those that were read ahead."""
-        kept = list(self._kept_before(offset))
-        self.restart(offset)
+        self._begin_behind([*self._kept_before(offset)], offset)
         self.read_epoch = epoch
-        for item in kept:
-            self._items.append(item)
-            self.buffered += item.memory
 
     def _kept_before(self, offset: int) -> Iterator[Item]:
         for item in self._items:

@@ -6,6 +6,7 @@ No I/O.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 
 from aioproducer.errors import ProducerError
 from aioproducer.model import TopicPartition
@@ -26,9 +27,10 @@ class ReadAhead:
         arrived: Callable[[], None],
         freed: Callable[[], None],
     ) -> None:
-        self.partitions: Mapping[TopicPartition, PartitionState] = {
-            state.where: state for state in partitions
-        }
+        self._partitions = {state.where: state for state in partitions}
+        self.partitions: Mapping[TopicPartition, PartitionState] = MappingProxyType(
+            self._partitions
+        )
         self._limit = limit
         self._share = limit
         """Bytes for the partitions of one leader."""
@@ -39,9 +41,40 @@ class ReadAhead:
         self._taken = 0
         """Bytes that were taken since ``freed`` was called last."""
 
+    # --- the partitions ----------------------------------------------------------------------
+
+    def add(self, state: PartitionState) -> None:
+        """Hand out the batches of one more partition."""
+        self._partitions[state.where] = state
+
+    def release(self, where: TopicPartition) -> None:
+        """Drop a partition, and what was read ahead of it."""
+        state = self._partitions.pop(where)
+        self._ready.pop(where, None)
+        state.restart(state.position)  # a response that is on its way is ignored
+        self._freed()
+
+    def pause(self, where: TopicPartition) -> None:
+        """Hand out nothing of a partition; it keeps its part of half of the room at most."""
+        state = self._partitions[where]
+        state.paused = True
+        self._ready.pop(where, None)
+        self.announce(state)
+        self._freed()
+
+    def resume(self, where: TopicPartition) -> None:
+        """Go on with a partition that was paused."""
+        state = self._partitions[where]
+        state.paused = False
+        self.announce(state)
+        self._freed()
+
+    # --- the room ----------------------------------------------------------------------------
+
     def share(self, leaders: int) -> None:
-        """Give each of so many leaders an equal part of the room."""
-        self._share = max(self._limit // max(leaders, 1), 1)
+        """Give each of so many leaders an equal part of the room that paused partitions leave."""
+        held = sum(state.buffered for state in self._partitions.values() if state.paused)
+        self._share = max((self._limit - held) // max(leaders, 1), 1)
 
     def room_for(self, states: Iterable[PartitionState]) -> int:
         """The bytes that may be fetched from a leader of ``states``; 0 while half is not free."""
@@ -50,11 +83,16 @@ class ReadAhead:
 
     @property
     def is_done(self) -> bool:
-        """True if every partition is read up to its end."""
-        return all(state.is_done for state in self.partitions.values())
+        """True if every partition is read up to its end; False if there is none."""
+        return bool(self._partitions) and all(state.is_done for state in self.partitions.values())
 
     def announce(self, state: PartitionState) -> None:
         """``state`` may have got something to take, or have come to its end."""
+        if self._partitions.get(state.where) is not state:
+            return
+        if state.paused:
+            state.keep(self._limit // 2 // len(self._partitions))
+            return
         if state.has_items:
             self._ready.setdefault(state.where, state)
         if state.has_items or state.is_done:
