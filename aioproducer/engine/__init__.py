@@ -14,6 +14,7 @@ A room imports only rooms below it.
     transactions  sequence numbers and the transactional state machine, without I/O
     columnar      Arrow columns into Avro, JSON and Protobuf, and their derived schemas
     failures      the hook for failed records, and the handlers that it stands for
+    groups        who reads which partitions of a consumer group, without I/O
     cluster       metadata: what is known, and what to ask
     records       record batches: encoding, decoding, compression, the compiled loops
     interceptors  the chain of interceptors
