@@ -8,13 +8,13 @@ A room imports only rooms below it.
     core          the core of a producer: its life, the long way of a record, the engine
     sender        the coroutine: requests out, responses in, outcomes carried out
     telemetry     metrics that brokers ask for (KIP-714)
+    groups        members of a consumer group: who reads what, and their requests; without I/O
     client        connections by a configuration; requests that a caller awaits
     network       connections, frames, versions, logins on a connection
     accumulator   batches by partition, memory, quotas
     transactions  sequence numbers and the transactional state machine, without I/O
     columnar      Arrow columns into Avro, JSON and Protobuf, and their derived schemas
     failures      the hook for failed records, and the handlers that it stands for
-    groups        who reads which partitions of a consumer group, without I/O
     cluster       metadata: what is known, and what to ask
     records       record batches: encoding, decoding, compression, the compiled loops
     interceptors  the chain of interceptors

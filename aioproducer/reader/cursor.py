@@ -60,6 +60,11 @@ class Cursor:
         self.records = iter(())
 
     @property
+    def where(self) -> TopicPartition | None:
+        """The partition of the batch."""
+        return None if self._state is None else self._state.where
+
+    @property
     def position(self) -> tuple[TopicPartition, int] | None:
         """The partition and the offset behind the last record, if there is one."""
         if self._state is None or self.last is None or self._state.seeks != self._seeks:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.list_offsets import IsolationLevel
 from aioproducer.engine.network.frames import MAX_RESPONSE_BYTES
-from aioproducer.errors import ProducerError, error_about
+from aioproducer.errors import ProducerError, anew, error_about
 from aioproducer.model import Node, TopicPartition
 from aioproducer.reader.fetch_request import (
     Fetched,
@@ -92,6 +92,7 @@ class Fetcher:
             settings.offset_reset,
             settings.lookup_timeout,
         )
+        self._failure: ProducerError | None = None
         client.on_end = self._arrived.set
 
     # --- the application's side --------------------------------------------------------------
@@ -113,8 +114,15 @@ class Fetcher:
             if self.read_ahead.is_done:
                 return None
             self._client.check_usable()
+            if self._failure is not None:
+                raise anew(self._failure)
             self._arrived.clear()
             await self._arrived.wait()
+
+    def fail(self, error: ProducerError) -> None:
+        """Raise ``error`` in each read that would wait from now on."""
+        self._failure = error
+        self._arrived.set()
 
     def seek(self, where: TopicPartition, offset: int, *, in_log: bool = True) -> None:
         """Read ``where`` from ``offset`` on; ``in_log``: see :class:`PartitionState`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
 from itertools import count
@@ -22,21 +21,19 @@ from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.list_offsets import IsolationLevel
 from aioproducer.engine.client.options import client_config
 from aioproducer.engine.records.arrow_output import imported_pyarrow
-from aioproducer.engine.records.decoder import RecordBatch, decode, records_to_arrow
+from aioproducer.engine.records.decoder import RecordBatch
 from aioproducer.errors import (
     ConfigError,
-    CorruptRecordsError,
     IllegalStateError,
-    MissingExtraError,
 )
 from aioproducer.model import ConsumerRecord, TopicPartition
-from aioproducer.reader.cursor import Cursor
 from aioproducer.reader.fetch_request import FetchLimits
 from aioproducer.reader.fetcher import Fetcher, FetchSettings
-from aioproducer.reader.iteration import Records, Steps
+from aioproducer.reader.iteration import Steps
 from aioproducer.reader.leaders import Leaders
-from aioproducer.reader.partition import Item, PartitionState
+from aioproducer.reader.partition import PartitionState
 from aioproducer.reader.positions import Assignment, Position, assigned, checked_position
+from aioproducer.reader.record_source import RecordSource
 from aioproducer.reader.start import find_beyond, find_offsets, find_partitions
 
 _NUMBERS: Final = count(1)
@@ -101,10 +98,7 @@ class Reader:
             raise ConfigError("fetch_max_wait_ms has to be less than request_timeout_ms")
         self.client_id: str = self.config.client_id or f"reader-{next(_NUMBERS)}"
         self._client = ClusterClient(self.config, self.client_id, "Reader")
-        self._fetcher: Fetcher | None = None
-        self._cursor = Cursor()
-        self._reading = False
-        self._turn_began = 0.0
+        self._source: RecordSource | None = None
 
     def __repr__(self) -> str:
         return f"<Reader {getattr(self, 'client_id', 'that is being made')!r}>"
@@ -123,10 +117,11 @@ class Reader:
         """
         await self._client.start()
         try:
-            self._fetcher = fetcher = await self._make_fetcher()
+            fetcher = await self._make_fetcher()
         except BaseException:
             await self._client.close()
             raise
+        self._source = RecordSource(self._client, fetcher, self._options.max_batch_bytes, "Reader")
         self._client.start_task(fetcher.run(), "aioproducer-reader")
 
     async def _make_fetcher(self) -> Fetcher:
@@ -189,14 +184,14 @@ class Reader:
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         """The records, one by one."""
-        return Records(self._cursor, self._open_next_batch)
+        return self._started().records()
 
     def batches(self) -> AsyncIterator[RecordBatch]:
         """The records as they were written, batch by batch.
 
         A batch whose records are before the start or behind the end has the others alone.
         """
-        return Steps(self._next_batch)
+        return Steps(self._started().next_batch)
 
     def arrow_batches(self, max_rows: int = 65_536) -> AsyncIterator[Any]:
         """The records as ``pyarrow.RecordBatch``, as ``send_many()`` takes them.
@@ -208,113 +203,31 @@ class Reader:
             MissingExtraError: pyarrow is not installed.
         """
         imported_pyarrow()
-        return Steps(partial(self._next_arrow_batch, max_rows))
+        return Steps(partial(self._started().next_arrow_batch, max_rows))
 
-    async def _next_arrow_batch(self, max_rows: int) -> Any:
-        first = await self._next_batch()
-        if first is None:
-            return None
-        batches, rows, size = [first], len(first), first.unpacked_size
-        while rows < max_rows and size < _MOST_ARROW_BYTES:
-            more = self._batch_now(first.topic)
-            if more is None:
-                break
-            batches.append(more)
-            rows += len(more)
-            size += more.unpacked_size
-        return records_to_arrow(batches)
-
-    async def _open_next_batch(self) -> bool:
-        """Put the cursor on the next batch; False: there is none."""
-        self._cursor.finish()
-        found = await self._next_item()
-        if found is None:
-            return False
-        self._cursor.open(*found, self._decode(*found))
-        return True
-
-    async def _next_batch(self) -> RecordBatch | None:
-        rest = self._cursor.interrupt()  # records of it may have been read one by one
-        while True:
-            found = rest or await self._next_item()
-            if found is None:
-                return None
-            rest = None
-            batch = self._decode(*found)
-            found[0].advance(found[1].next_offset)
-            if len(batch):
-                return batch
-
-    def _batch_now(self, topic: str) -> RecordBatch | None:
-        """A batch of ``topic`` that is there. An error is left to the next call that may raise."""
-        assert self._fetcher is not None
-        found = self._fetcher.read_ahead.take_of(topic)
-        if found is None:
-            return None
-        try:
-            batch = self._decode(*found)
-        except (CorruptRecordsError, MissingExtraError):  # it is fetched again, and raised then
-            return None
-        found[0].advance(found[1].next_offset)
-        return batch
-
-    async def _next_item(self) -> tuple[PartitionState, Item] | None:
-        if self._reading:
-            raise IllegalStateError("another task reads from this Reader: one at a time can")
-        self._client.check_usable()
-        fetcher = self._started()
-        self._reading = True
-        try:
-            await self._pause()
-            return await fetcher.next_item()
-        finally:
-            self._reading = False
-
-    async def _pause(self) -> None:
-        """Let other tasks run if they had no turn for long."""
-        now = self._client.clock()
-        if now - self._turn_began > _LONGEST_TURN:
-            await asyncio.sleep(0)
-            self._turn_began = self._client.clock()
-
-    def _started(self) -> Fetcher:
-        if self._fetcher is None:
+    def _started(self) -> RecordSource:
+        if self._source is None:
             self._client.check_usable()
             raise IllegalStateError("the Reader has not finished its start")
-        return self._fetcher
-
-    def _decode(self, state: PartitionState, item: Item) -> RecordBatch:
-        assert item.batch is not None
-        try:
-            return decode(
-                item.batch,
-                from_offset=state.position,
-                until_offset=state.end,
-                limit=self._options.max_batch_bytes,
-            )
-        except (CorruptRecordsError, MissingExtraError):
-            state.restart(state.position)
-            raise
+        return self._source
 
     # --- positions -------------------------------------------------------------------------
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
         """The partitions that are read."""
-        return tuple(self._started().partitions)
+        return tuple(self._started().fetcher.partitions)
 
     @property
     def positions(self) -> dict[TopicPartition, int]:
         """The offset of each partition's next record: the assignment of a reader that goes on."""
-        found = {where: state.position for where, state in self._started().partitions.items()}
-        if (at := self._cursor.position) is not None:
-            found[at[0]] = at[1]
-        return found
+        return self._started().positions
 
     @property
     def high_watermarks(self) -> dict[TopicPartition, int | None]:
         """The end of each partition as of the last response; None: there was none yet."""
-        return {where: each.high_watermark for where, each in self._started().partitions.items()}
+        partitions = self._started().fetcher.partitions
+        return {where: each.high_watermark for where, each in partitions.items()}
 
     async def seek(self, partition: TopicPartition, position: Position) -> None:
         """Read ``partition`` from another position on.
@@ -324,7 +237,8 @@ class Reader:
             ProducerTimeoutError: the position was not found within ``max_block_ms``.
         """
         self._client.check_usable()
-        fetcher = self._started()
+        source = self._started()
+        fetcher = source.fetcher
         where = TopicPartition(*partition)
         check_partition(where.partition, where.topic)
         if where not in fetcher.partitions:
@@ -333,7 +247,7 @@ class Reader:
         offsets = await find_offsets(self._client, wanted, self._isolation, self._timeout)
         ends = {where: fetcher.partitions[where].end}
         beyond = await find_beyond(self._client, offsets, ends, self._timeout)
-        self._cursor.leave(where)
+        source.cursor.leave(where)
         fetcher.seek(where, offsets[where], in_log=where not in beyond)
 
     async def end_offsets(self) -> dict[TopicPartition, int]:

@@ -272,7 +272,7 @@ async def test_read_ahead_is_bounded(cluster: MockCluster) -> None:
         async for _ in reading:
             found += 1
             await asyncio.sleep(0)
-            states = reading._started().partitions.values()
+            states = reading._started().fetcher.partitions.values()
             most = max(most, sum(each.buffered for each in states))
         assert found == 300
     assert most <= 200_000 + 3 * 21_000, "three leaders, each with a batch over its share"

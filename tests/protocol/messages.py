@@ -51,9 +51,10 @@ def cases() -> Iterator[Case]:
             lowest, highest = SUPPORTED[api]
             for version in range(lowest, highest + 1):
                 yield Case(int(api), kind, version, schema)
-    assignment = data_schema("consumer_protocol_assignment")
-    for version in range(assignment.versions.first, assignment.versions.last + 1):
-        yield Case(-1, "data", version, assignment)
+    for name in ("consumer_protocol_assignment", "consumer_protocol_subscription"):
+        schema = data_schema(name)
+        for version in range(schema.versions.first, schema.versions.last + 1):
+            yield Case(-1, name.rpartition("_")[2], version, schema)
 
 
 def _struct(case: Case, of: Struct, random: Random) -> Any:

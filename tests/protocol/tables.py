@@ -22,7 +22,7 @@ RELEASE: Final = KafkaRelease("4.4.0")
 FOLDER: Final = Path(tables.__file__).parent
 COMMENT: Final = re.compile(r"^\s*//.*$", re.M)
 WORD: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-DATA: Final = {"ConsumerProtocolAssignment": (0, 3)}
+DATA: Final = {"ConsumerProtocolAssignment": (0, 3), "ConsumerProtocolSubscription": (0, 3)}
 """Messages inside of others, and their versions."""
 KINDS: Final = "Request", "Response"
 STEP: Final = "    "

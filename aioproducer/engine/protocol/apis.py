@@ -17,6 +17,10 @@ class Api(IntEnum):
     OFFSET_COMMIT = 8
     OFFSET_FETCH = 9
     FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
     DESCRIBE_GROUPS = 15
     LIST_GROUPS = 16
     SASL_HANDSHAKE = 17
@@ -53,6 +57,10 @@ SUPPORTED: Final[Mapping[Api, tuple[int, int]]] = {
     Api.SASL_AUTHENTICATE: (0, 2),  # from 1 on with the session's lifetime (KIP-368)
     Api.OFFSET_COMMIT: (2, 9),
     Api.OFFSET_FETCH: (7, 9),  # from 7 on without open transactions; 10 has topic ids alone
+    Api.JOIN_GROUP: (2, 9),
+    Api.SYNC_GROUP: (1, 5),
+    Api.HEARTBEAT: (1, 4),
+    Api.LEAVE_GROUP: (1, 5),
     Api.FETCH: (4, 18),  # from 4 on with the index of aborted transactions
     Api.LIST_OFFSETS: (2, 11),  # from 2 on with the isolation level
     Api.OFFSET_FOR_LEADER_EPOCH: (3, 4),  # from 3 on for clients

@@ -5,13 +5,14 @@ import java.util.HexFormat;
 
 import org.apache.kafka.common.message.ApiMessageType;
 import org.apache.kafka.common.message.ConsumerProtocolAssignment;
+import org.apache.kafka.common.message.ConsumerProtocolSubscription;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.Message;
 import org.apache.kafka.common.protocol.ObjectSerializationCache;
 
-/** Messages on standard input, one a line: the number of the API (-1: an assignment of consumers),
- *  "request" or "response", the version, the bytes in hex. Reads each by Kafka's own class, and prints
+/** Messages on standard input, one a line: the number of the API (-1: what consumers tell each other),
+ *  "request" or "response" ("assignment" or "subscription"), the version, the bytes in hex. Reads each by Kafka's own class, and prints
  *  the bytes that the class writes; "!" and the error if it can't read them or leaves bytes over. */
 public class ReadMessages {
     public static void main(String[] arguments) throws Exception {
@@ -41,7 +42,8 @@ public class ReadMessages {
 
     private static Message message(short api, String kind) {
         if (api < 0) {
-            return new ConsumerProtocolAssignment();
+            return kind.equals("assignment")
+                ? new ConsumerProtocolAssignment() : new ConsumerProtocolSubscription();
         }
         ApiMessageType type = ApiMessageType.fromApiKey(api);
         return kind.equals("request") ? type.newRequest() : type.newResponse();

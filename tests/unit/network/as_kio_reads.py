@@ -19,8 +19,6 @@ from tests.support.kio_messages import api_of, version_of
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MILLISECOND: Final = datetime.timedelta(milliseconds=1)
-_RENAMED: Final = {"generation_id": "generation_id_or_member_epoch"}
-"""Names that a newer Kafka has changed."""
 
 
 def kios_reading(kind: Any, body: bytes) -> Any:
@@ -64,9 +62,9 @@ def _values(entity: Any, schema: Schema, code: int | None) -> dict[str, Any]:
     for name, default in struct._field_defaults.items():
         values[name] = None if default == () else plain(default)
     for each in fields(entity):
-        name = _RENAMED.get(each.name, each.name)
-        name = name if name in values else f"{name}_ms"
-        assert name in values, f"{struct.__name__} has no {each.name}"
+        names = (each.name, f"{each.name}_ms", f"{each.name}_or_member_epoch")
+        name = next((name for name in names if name in values), "")
+        assert name, f"{struct.__name__} has no {each.name}"
         value = getattr(entity, each.name)
         if name.endswith("error_code"):
             values[name] = int(value) if code is None else code

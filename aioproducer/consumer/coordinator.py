@@ -1,0 +1,106 @@
+"""The link of a consumer to the coordinator of its group: requests, errors, another coordinator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aioproducer.admin.requests import FindCoordinatorRequest
+from aioproducer.engine.client.cluster_client import ClusterClient
+from aioproducer.engine.groups.requests import (
+    FetchedOffsets,
+    GroupOffsetFetch,
+    Membership,
+    OffsetCommit,
+)
+from aioproducer.engine.network.request import Request
+from aioproducer.errors import NetworkError, RequestTimeoutError, error_about
+from aioproducer.errors.codes import RETRIABLE, ErrorCode
+from aioproducer.model import Node, OffsetAndMetadata, TopicPartition
+
+ELSEWHERE: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+"""Codes after which the coordinator is looked for again."""
+
+
+class CoordinatorLink:
+    """Requests to the coordinator of ``group_id``, on a client of their own.
+
+    A broker serves the requests of a connection one after another, so a fetch that waits for
+    records would hold heartbeats up. Source: Kafka's ``ConsumerCoordinator``.
+    """
+
+    def __init__(self, client: ClusterClient, group_id: str) -> None:
+        self.client = client
+        self.group_id = group_id
+        self._node: Node | None = None
+
+    def forget(self) -> None:
+        """Look for the coordinator again: another broker may be it."""
+        self._node = None
+
+    async def ask(self, request: Request, timeout: float) -> Any:
+        """The coordinator's answer. Errors of connections are raised once it is forgotten.
+
+        ``timeout``: seconds.
+        """
+        try:
+            return await self.client.request(request, await self._coordinator(timeout), timeout)
+        except (NetworkError, RequestTimeoutError):
+            self.forget()
+            raise
+
+    async def _coordinator(self, timeout: float) -> Node:
+        if self._node is None:
+            find = FindCoordinatorRequest(self.group_id)
+            answer = await self.client.request(find, None, timeout)
+            if answer.error_code:
+                raise error_about(f"the coordinator of group {self.group_id!r}", answer.error_code)
+            self._node = answer.value
+        return self._node
+
+    async def committed(
+        self, member: Membership, partitions: frozenset[TopicPartition], timeout: float
+    ) -> Mapping[TopicPartition, OffsetAndMetadata | None]:
+        """The committed offsets, once no open transaction would change them.
+
+        Raises the error of the answer, or of the time that is over.
+        """
+
+        async def attempt() -> Mapping[TopicPartition, OffsetAndMetadata | None]:
+            found: FetchedOffsets = await self.ask(GroupOffsetFetch(member, partitions), timeout)
+            self.check(found.error_code, "the committed offsets")
+            return found.offsets
+
+        return await self.client.retry(
+            attempt, timeout=timeout, doing=f"fetching the offsets of group {self.group_id!r}"
+        )
+
+    async def commit(
+        self,
+        member: Membership,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        timeout: float,
+    ) -> None:
+        """Commit ``offsets`` as ``member``. Raises the first error that does not pass in time."""
+
+        async def attempt() -> None:
+            codes = await self.ask(OffsetCommit(member, offsets), timeout)
+            for where, code in codes.items():
+                self.check(code, f"the offset of {where}")
+
+        await self.client.retry(
+            attempt, timeout=timeout, doing=f"committing the offsets of group {self.group_id!r}"
+        )
+
+    def check(self, code: int, what: str) -> None:
+        """Raise the error of ``code``; the coordinator is looked for again if it says so."""
+        if not code:
+            return
+        if code in ELSEWHERE:
+            self.forget()
+        raise error_about(f"{what} of group {self.group_id!r}", code)
+
+
+def passes(code: int) -> bool:
+    """True if a request may be asked again after ``code``."""
+    return code in ELSEWHERE or code in RETRIABLE

@@ -1,0 +1,28 @@
+"""The identity of a member of a group, as its requests name it. No I/O."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+NO_GENERATION = -1
+
+
+class Membership(NamedTuple):
+    """A member of a group of the classic protocol."""
+
+    group_id: str
+    member_id: str = ""
+    """Given by the coordinator; empty before."""
+    generation: int = NO_GENERATION
+    """Grows with each rebalance; -1: the member is in none."""
+    instance_id: str | None = None
+    """The id of a static member (KIP-345)."""
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of a request."""
+        return {
+            "group_id": self.group_id,
+            "member_id": self.member_id,
+            "generation_id": self.generation,
+            "group_instance_id": self.instance_id,
+        }

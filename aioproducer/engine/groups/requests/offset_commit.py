@@ -1,0 +1,65 @@
+"""OffsetCommit: the place from which the group goes on. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from aioproducer.engine.groups.requests.member import Membership
+from aioproducer.engine.groups.subscription import numbers_by_topic
+from aioproducer.engine.network.frames import EncodedPayload, encoded
+from aioproducer.engine.protocol import Api, request_schema
+from aioproducer.errors import ProtocolError
+from aioproducer.model import OffsetAndMetadata, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCommit:
+    """Commit offsets as a member; an old member is refused."""
+
+    member: Membership
+    offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    api: Api = Api.OFFSET_COMMIT
+    answered: bool = True
+
+    def build(self, version: int) -> EncodedPayload:
+        """The request in ``version``."""
+        schema = request_schema(Api.OFFSET_COMMIT)
+        group_id, member_id, generation, instance_id = self.member
+        request = schema.OffsetCommitRequest(
+            group_id=group_id,
+            generation_id_or_member_epoch=generation,
+            member_id=member_id,
+            group_instance_id=instance_id,
+            topics=tuple(
+                schema.OffsetCommitRequestTopic(
+                    name=topic,
+                    partitions=tuple(self._partition(topic, number) for number in numbers),
+                )
+                for topic, numbers in numbers_by_topic(self.offsets).items()
+            ),
+        )
+        return encoded(Api.OFFSET_COMMIT, version, request)
+
+    def _partition(self, topic: str, number: int) -> Any:
+        offset = self.offsets[TopicPartition(topic, number)]
+        schema = request_schema(Api.OFFSET_COMMIT)
+        return schema.OffsetCommitRequestPartition(
+            partition_index=number,
+            committed_offset=offset.offset,
+            committed_leader_epoch=-1 if offset.leader_epoch is None else offset.leader_epoch,
+            committed_metadata=offset.metadata,
+        )
+
+    def read(self, response: Any) -> Mapping[TopicPartition, int]:
+        """The error code of each partition."""
+        codes = {
+            TopicPartition(topic.name, each.partition_index): int(each.error_code)
+            for topic in response.topics
+            for each in topic.partitions
+        }
+        for where in self.offsets:
+            if where not in codes:
+                raise ProtocolError(f"the response does not mention {where}")
+        return codes

@@ -1,0 +1,102 @@
+"""What members of a group tell each other through the coordinator. No I/O.
+
+Source: Kafka's ``ConsumerProtocol``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from aioproducer.engine.groups.assignors import GroupMember
+from aioproducer.engine.protocol import data_schema
+from aioproducer.errors import ProtocolError
+from aioproducer.model import TopicPartition
+
+PROTOCOL_TYPE: Final = "consumer"
+_SUBSCRIPTION: Final = "consumer_protocol_subscription"
+_ASSIGNMENT: Final = "consumer_protocol_assignment"
+_NEWEST: Final = 3
+_WRITTEN: Final = 1
+"""The version of assignments: it has nothing that a later one would add."""
+_VERSION_BYTES: Final = 2
+
+
+def numbers_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """The numbers of ``partitions`` by topic, sorted."""
+    topics: dict[str, list[int]] = {}
+    for topic, number in sorted(partitions):
+        topics.setdefault(topic, []).append(number)
+    return topics
+
+
+def subscription_bytes(
+    topics: Iterable[str], owned: Iterable[TopicPartition], generation: int, rack: str | None
+) -> bytes:
+    """The subscription of a member, with what it had in ``generation`` (KIP-429, KIP-792)."""
+    schema = data_schema(_SUBSCRIPTION)
+    subscription = schema.ConsumerProtocolSubscription(
+        topics=tuple(sorted(topics)),
+        owned_partitions=tuple(
+            schema.TopicPartition(topic=topic, partitions=tuple(numbers))
+            for topic, numbers in numbers_by_topic(owned).items()
+        ),
+        generation_id=generation,
+        rack_id=rack,
+    )
+    return _NEWEST.to_bytes(_VERSION_BYTES, "big") + schema.encode(subscription, _NEWEST)
+
+
+def subscription_of(member_id: str, instance_id: str | None, data: bytes) -> GroupMember:
+    """The member with its subscription. One that can't be understood gets no partition."""
+    try:
+        version = _version(data)
+        schema = data_schema(_SUBSCRIPTION)
+        said, _ = schema.decode(data, _VERSION_BYTES, version)
+        owned = _partitions((each.topic, each.partitions) for each in said.owned_partitions or ())
+        topics = tuple(dict.fromkeys(said.topics))
+        return GroupMember(member_id, topics, instance_id, tuple(owned), said.generation_id)
+    except Exception:
+        return GroupMember(member_id, (), instance_id)
+
+
+def assignment_bytes(partitions: Iterable[TopicPartition]) -> bytes:
+    """The partitions of a member."""
+    schema = data_schema(_ASSIGNMENT)
+    assignment = schema.ConsumerProtocolAssignment(
+        assigned_partitions=tuple(
+            schema.TopicPartition(topic=topic, partitions=tuple(numbers))
+            for topic, numbers in numbers_by_topic(partitions).items()
+        )
+    )
+    return _WRITTEN.to_bytes(_VERSION_BYTES, "big") + schema.encode(assignment, _WRITTEN)
+
+
+def assigned_in(data: bytes) -> list[TopicPartition]:
+    """The partitions in an assignment; an empty one has none.
+
+    Raises :class:`ProtocolError` if it can't be understood.
+    """
+    if not data:
+        return []
+    try:
+        said, _ = data_schema(_ASSIGNMENT).decode(data, _VERSION_BYTES, _version(data))
+        return [*_partitions((each.topic, each.partitions) for each in said.assigned_partitions)]
+    except Exception as error:
+        raise ProtocolError(f"the assignment of {len(data)} bytes can't be understood") from error
+
+
+def _partitions(
+    topics: Iterable[tuple[str, Iterable[int]]],
+) -> Iterator[TopicPartition]:
+    for topic, numbers in topics:
+        for number in numbers:
+            yield TopicPartition(topic, number)
+
+
+def _version(data: bytes) -> int:
+    """The version to read: later ones begin as the newest that is known."""
+    version = int.from_bytes(data[:_VERSION_BYTES], "big", signed=True)
+    if version < 0 or len(data) < _VERSION_BYTES:
+        raise ProtocolError(f"version {version} of what a member says")
+    return min(version, _NEWEST)

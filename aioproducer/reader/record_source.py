@@ -1,0 +1,128 @@
+"""Records and batches of a fetcher's partitions, for whoever hands them to an application."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from aioproducer.engine.client.cluster_client import ClusterClient
+from aioproducer.engine.records.decoder import RecordBatch, decode, records_to_arrow
+from aioproducer.errors import CorruptRecordsError, IllegalStateError, MissingExtraError
+from aioproducer.model import TopicPartition
+from aioproducer.reader.cursor import Cursor
+from aioproducer.reader.fetcher import Fetcher
+from aioproducer.reader.iteration import Records
+from aioproducer.reader.partition import Item, PartitionState
+
+_MOST_ARROW_BYTES: Final = 64 * 1024 * 1024
+"""Uncompressed bytes from which on a batch of Arrow takes no more."""
+_LONGEST_TURN: Final = 0.002
+"""Seconds for which batches that are there are handed out before other tasks have a turn."""
+
+
+class RecordSource:
+    """Hands out what ``fetcher`` has read ahead. ``limit``: ``max_batch_bytes``.
+
+    ``name``: the class that the application holds, for errors.
+    """
+
+    def __init__(self, client: ClusterClient, fetcher: Fetcher, limit: int, name: str) -> None:
+        self.fetcher = fetcher
+        self.cursor = Cursor()
+        self._client = client
+        self._limit = limit
+        self._name = name
+        self._reading = False
+        self._turn_began = 0.0
+
+    def records(self) -> Records:
+        """The records, one by one."""
+        return Records(self.cursor, self._open_next_batch)
+
+    async def _open_next_batch(self) -> bool:
+        """Put the cursor on the next batch; False: there is none."""
+        self.cursor.finish()
+        found = await self._next_item()
+        if found is None:
+            return False
+        self.cursor.open(*found, self._decode(*found))
+        return True
+
+    async def next_batch(self) -> RecordBatch | None:
+        """The next batch with records for the application; None: there is none."""
+        rest = self.cursor.interrupt()  # records of it may have been read one by one
+        while True:
+            found = rest or await self._next_item()
+            if found is None:
+                return None
+            rest = None
+            batch = self._decode(*found)
+            found[0].advance(found[1].next_offset)
+            if len(batch):
+                return batch
+
+    async def next_arrow_batch(self, max_rows: int) -> Any:
+        """Batches of one topic that are there, up to about ``max_rows``, as Arrow."""
+        first = await self.next_batch()
+        if first is None:
+            return None
+        batches, rows, size = [first], len(first), first.unpacked_size
+        while rows < max_rows and size < _MOST_ARROW_BYTES:
+            more = self._batch_now(first.topic)
+            if more is None:
+                break
+            batches.append(more)
+            rows += len(more)
+            size += more.unpacked_size
+        return records_to_arrow(batches)
+
+    def _batch_now(self, topic: str) -> RecordBatch | None:
+        """A batch of ``topic`` that is there. An error is left to the next call that may raise."""
+        found = self.fetcher.read_ahead.take_of(topic)
+        if found is None:
+            return None
+        try:
+            batch = self._decode(*found)
+        except (CorruptRecordsError, MissingExtraError):  # it is fetched again, and raised then
+            return None
+        found[0].advance(found[1].next_offset)
+        return batch
+
+    async def _next_item(self) -> tuple[PartitionState, Item] | None:
+        if self._reading:
+            raise IllegalStateError(f"another task reads from this {self._name}: one at a time can")
+        self._client.check_usable()
+        self._reading = True
+        try:
+            await self._pause()
+            return await self.fetcher.next_item()
+        finally:
+            self._reading = False
+
+    async def _pause(self) -> None:
+        """Let other tasks run if they had no turn for long."""
+        now = self._client.clock()
+        if now - self._turn_began > _LONGEST_TURN:
+            await asyncio.sleep(0)
+            self._turn_began = self._client.clock()
+
+    def _decode(self, state: PartitionState, item: Item) -> RecordBatch:
+        assert item.batch is not None
+        try:
+            return decode(
+                item.batch,
+                from_offset=state.position,
+                until_offset=state.end,
+                limit=self._limit,
+            )
+        except (CorruptRecordsError, MissingExtraError):
+            state.restart(state.position)
+            raise
+
+    @property
+    def positions(self) -> dict[TopicPartition, int]:
+        """The offset of each partition's next record."""
+        found = {where: state.position for where, state in self.fetcher.partitions.items()}
+        if (at := self.cursor.position) is not None:
+            found[at[0]] = at[1]
+        return found

@@ -1,0 +1,252 @@
+"""Members of groups on a real Kafka, alone and together with other clients' members."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from itertools import count
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer as ConfluentConsumer
+
+from aioproducer import Producer
+from aioproducer.consumer import Consumer
+from aioproducer.errors import KafkaError
+from aioproducer.model import ConsumerRecord, TopicPartition
+from aioproducer.testing.kafka_cluster import KafkaCluster
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.kafka
+
+PARTITIONS = 6
+STRATEGIES = ["range", "roundrobin", "sticky", "cooperative-sticky"]
+QUICK = {"heartbeat_interval_ms": 300, "session_timeout_ms": 6_000}
+_numbers = count()
+
+
+class Topic:
+    """A topic whose records are numbered, and a group that reads it."""
+
+    def __init__(self, kafka: KafkaCluster, producer: Producer) -> None:
+        number = next(_numbers)
+        self.name, self.group = f"group-topic-{number}", f"group-{number}"
+        self.kafka = kafka
+        self.sent = 0
+        self.read: Counter[int] = Counter()
+        self.readers: dict[str, set[int]] = {}
+        """The partitions that each member has read."""
+        self._producer = producer
+
+    async def send(self, records: int) -> None:
+        for _ in range(records):
+            value = b"%d" % self.sent
+            self._producer.send(self.name, value, partition=self.sent % PARTITIONS)
+            self.sent += 1
+        await self._producer.flush()
+
+    def took(self, name: str, value: bytes, partition: int) -> None:
+        self.read[int(value)] += 1
+        self.readers.setdefault(name, set()).add(partition)
+
+    @property
+    def complete(self) -> bool:
+        return len(self.read) == self.sent
+
+    def consumer(self, **options: Any) -> Consumer:
+        return Consumer(
+            self.name,
+            group_id=self.group,
+            bootstrap_servers=self.kafka.bootstrap_servers,
+            auto_offset_reset="earliest",
+            **{**QUICK, **options},
+        )
+
+    async def consume(
+        self, name: str, work: Callable[[ConsumerRecord], Any] = lambda record: None, **options: Any
+    ) -> None:
+        async with self.consumer(**options) as consumer:
+            async for record in consumer:
+                await asyncio.sleep(0.001)
+                work(record)
+                self.took(name, record.value or b"", record.partition)
+
+    async def described(self) -> list[list[str]]:
+        """The rows of Kafka's own tool."""
+        tool = await self.kafka.tool(
+            "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+            *("--bootstrap-server", self.kafka.bootstrap_servers),
+            *("--describe", "--group", self.group),
+        )
+        rows = [line.split() for line in tool.stdout.splitlines() if self.name in line]
+        return sorted(rows, key=lambda row: int(row[2]))
+
+
+@pytest.fixture
+async def topic(kafka: KafkaCluster) -> AsyncIterator[Topic]:
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        topic = Topic(kafka, producer)
+        await kafka.create_topic(topic.name, PARTITIONS)
+        yield topic
+
+
+@asynccontextmanager
+async def running(*members: Any) -> AsyncIterator[list[asyncio.Task[None]]]:
+    """Members until the block ends; their errors are raised."""
+    tasks = [asyncio.ensure_future(member) for member in members]
+    try:
+        yield tasks
+        for task in tasks:
+            if task.done():
+                task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+async def test_members_share_the_partitions_and_go_on_where_another_one_left(
+    topic: Topic, strategy: str
+) -> None:
+    options: dict[str, Any] = {"partition_assignment_strategy": strategy}
+    await topic.send(300)
+    async with running(topic.consume("a", **options)):
+        await until(lambda: topic.complete, "one member reads everything")
+        async with running(topic.consume("b", **options)):
+            await topic.send(60)
+            await until(lambda: topic.complete, "both read on")
+            for _ in range(20):
+                await topic.send(60)
+                await until(lambda: topic.complete, "both read on")
+                if len(topic.readers.get("b", ())) >= PARTITIONS // 2:
+                    break
+                await asyncio.sleep(0.3)
+            assert len(topic.readers["b"]) == PARTITIONS // 2
+            rows = await topic.described()
+            assert len({row[6] for row in rows}) == 2, "two members"
+        await topic.send(60)
+        await until(lambda: topic.complete, "the first one has all partitions again")
+    assert all(times == 1 for times in topic.read.values()), "nothing came twice"
+    async with running(topic.consume("c", **options)):
+        await topic.send(6)
+        await until(lambda: topic.complete, "a later member goes on at the committed offsets")
+    assert all(times == 1 for times in topic.read.values())
+    assert [row[5] for row in await topic.described()] == ["0"] * PARTITIONS, "no lag"
+
+
+@pytest.mark.parametrize("ours_first", [True, False])
+@pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
+async def test_librdkafkas_members_are_in_the_same_group(
+    topic: Topic, strategy: str, ours_first: bool
+) -> None:
+    """Whoever comes first leads the group and divides its partitions."""
+
+    def theirs(stop: asyncio.Event) -> None:
+        member = ConfluentConsumer(
+            {
+                "bootstrap.servers": topic.kafka.bootstrap_servers,
+                "group.id": topic.group,
+                "partition.assignment.strategy": strategy,
+                "auto.offset.reset": "earliest",
+                "heartbeat.interval.ms": 300,
+                "session.timeout.ms": 6_000,
+            }
+        )
+        member.subscribe([topic.name])
+        try:
+            while not stop.is_set():
+                message = member.poll(0.1)
+                if message is not None and message.error() is None:
+                    topic.took("theirs", message.value() or b"", message.partition() or 0)
+        finally:
+            member.close()
+
+    await topic.send(60)
+    stop = asyncio.Event()
+    ours = topic.consume("ours", partition_assignment_strategy=strategy)
+    members = [ours, asyncio.to_thread(theirs, stop)]
+    order = members if ours_first else members[::-1]
+    async with running(order[0]) as tasks:
+        await until(lambda: topic.complete, "the first member reads everything")
+        tasks.append(asyncio.ensure_future(order[1]))
+        try:
+            for _ in range(60):
+                await topic.send(60)
+                await until(lambda: topic.complete, "both read on")
+                if len(topic.readers) == 2 and min(map(len, topic.readers.values())) >= 3:
+                    break
+                await asyncio.sleep(0.3)
+            second = topic.readers["theirs" if ours_first else "ours"]
+            assert len(second) == PARTITIONS // 2
+        finally:
+            stop.set()
+            await asyncio.wait(tasks[-1:] if ours_first else tasks[:1])
+        await topic.send(60)
+        if ours_first:
+            await until(lambda: topic.complete, "ours has all partitions again")
+
+
+async def test_a_record_in_work_is_read_again_by_whoever_goes_on(topic: Topic) -> None:
+    await topic.send(1)
+
+    def fail(record: ConsumerRecord) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await topic.consume("a", fail)
+    async with running(topic.consume("b")):
+        await until(lambda: topic.complete)
+    assert topic.read == {0: 1}
+
+
+async def test_a_revocation_waits_for_the_record_in_work(topic: Topic) -> None:
+    await topic.send(PARTITIONS)
+    async with topic.consumer() as slow:
+        record = await anext(aiter(slow))
+        async with running(topic.consume("b")):
+            await asyncio.sleep(2)
+            assert topic.readers == {}, "the group waits for the record"
+            await slow.commit()
+            await until(lambda: "b" in topic.readers, "the second member has its part")
+            await until(lambda: len(slow.assignment) == PARTITIONS // 2, "each has its part")
+    assert int(record.value or b"") not in topic.read
+
+
+async def test_a_member_whose_process_stood_still_is_replaced(topic: Topic) -> None:
+    """Its session ends; afterwards it joins again, and commits nothing of what it had."""
+    await topic.send(60)
+    async with topic.consumer(heartbeat_interval_ms=2_000) as lazy:
+        lazy._member._settings = lazy._member._settings._replace(heartbeat_interval=3_600_000)
+        await anext(aiter(lazy))
+        async with running(topic.consume("b")):
+            await until(lambda: topic.complete, "b has all partitions after the session's end", 60)
+            assert topic.readers["b"] == set(range(PARTITIONS))
+
+
+async def test_commits_are_those_that_were_asked_for(topic: Topic) -> None:
+    await topic.send(12)
+    async with topic.consumer(auto_commit=False) as consumer:
+        records = aiter(consumer)
+        read = [await anext(records) for _ in range(4)]
+        await consumer.commit()
+        await anext(records)
+    found: dict[TopicPartition, int] = {}
+    for record in read:
+        found[TopicPartition(record.topic, record.partition)] = record.offset + 1
+    rows = {int(row[2]): row[3] for row in await topic.described()}
+    assert {where.partition: str(at) for where, at in found.items()}.items() <= rows.items()
+
+
+async def test_a_group_that_may_not_be_joined_is_an_error_of_the_next_read(topic: Topic) -> None:
+
+    async with running(topic.consume("a")):
+        await topic.send(6)
+        await until(lambda: topic.complete)
+        async with topic.consumer(partition_assignment_strategy="sticky") as other:
+            with pytest.raises(KafkaError, match="INCONSISTENT_GROUP_PROTOCOL"):
+                await anext(aiter(other))

@@ -1,0 +1,212 @@
+"""The requests of a group's member in every version; both directions are judged by kio."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aioproducer.engine.groups.requests import (
+    FetchedOffsets,
+    GroupOffsetFetch,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    Membership,
+    OffsetCommit,
+    SyncGroup,
+)
+from aioproducer.engine.groups.requests.sync_group import Synced
+from aioproducer.engine.groups.subscription import assignment_bytes, subscription_bytes
+from aioproducer.engine.protocol import Api
+from aioproducer.errors import ProtocolError, UnsupportedVersionError
+from aioproducer.errors.codes import ErrorCode
+from aioproducer.model import OffsetAndMetadata, TopicPartition
+from tests.support.kio_messages import judged, milliseconds, ours, response_module, theirs
+
+MEMBER = Membership("billing", "member-1", 7)
+STATIC = MEMBER._replace(instance_id="static-1")
+ONE, TWO = TopicPartition("a", 0), TopicPartition("a", 1)
+NOTHING = milliseconds(0)
+
+
+def each_version(api: Api) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("version", judged(api))
+
+
+def member_for(version: int, first_with_instances: int) -> Membership:
+    return STATIC if version >= first_with_instances else MEMBER
+
+
+def named(said: Any, version: int, first_with_instances: int) -> None:
+    """The request names the group, the member and its generation."""
+    assert (said.group_id, said.member_id) == ("billing", "member-1")
+    assert said.generation_id == 7
+    if version >= first_with_instances:
+        assert said.group_instance_id == "static-1"
+
+
+@each_version(Api.JOIN_GROUP)
+def test_joining(version: int) -> None:
+    data = subscription_bytes(["a"], (), -1, None)
+    request = JoinGroup(
+        member_for(version, 5), 45_000, 300_000, {"range": data, "sticky": b"x"}, "because"
+    )
+    said = theirs(request.build(version))
+    assert (said.group_id, said.member_id, said.protocol_type) == (
+        "billing",
+        "member-1",
+        "consumer",
+    )
+    assert [(each.name, each.metadata) for each in said.protocols] == [
+        ("range", data),
+        ("sticky", b"x"),
+    ]
+    assert getattr(said, "reason", "because") == "because"
+    assert getattr(said, "group_instance_id", "static-1") == "static-1"
+    parts = response_module(Api.JOIN_GROUP, version)
+    static = {"group_instance_id": "s"} if version >= 5 else {}
+    protocol = {"protocol_type": "consumer"} if version >= 7 else {}
+    answer = ours(
+        parts.JoinGroupResponse(
+            throttle_time=NOTHING,
+            error_code=ErrorCode.NONE,
+            generation_id=8,
+            protocol_name="range",
+            leader="m",
+            member_id="m",
+            members=(parts.JoinGroupResponseMember(member_id="m", metadata=data, **static),),
+            **protocol,
+        )
+    )
+    joined = request.read(answer)
+    assert joined[:5] == (0, "m", 8, "range", "m")
+    assert [(each.member_id, each.topics) for each in joined.members] == [("m", ("a",))]
+    assert joined.members[0].instance_id == ("s" if version >= 5 else None)
+
+
+@pytest.mark.parametrize("version", [2, 3, 4])
+def test_a_broker_that_is_too_old_for_static_members(version: int) -> None:
+    with pytest.raises(UnsupportedVersionError, match="group_instance_id"):
+        JoinGroup(STATIC, 1, 1, {}).build(version)
+
+
+@each_version(Api.SYNC_GROUP)
+def test_syncing(version: int) -> None:
+    request = SyncGroup(member_for(version, 3), "range", {"m": [ONE], "n": [TWO]})
+    said = theirs(request.build(version))
+    named(said, version, 3)
+    assert [(each.member_id, each.assignment) for each in said.assignments] == [
+        ("m", assignment_bytes([ONE])),
+        ("n", assignment_bytes([TWO])),
+    ]
+    kind = response_module(Api.SYNC_GROUP, version).SyncGroupResponse
+
+    def answered(code: ErrorCode, assignment: bytes) -> Synced:
+        return request.read(
+            ours(kind(throttle_time=NOTHING, error_code=code, assignment=assignment))
+        )
+
+    assert answered(ErrorCode.NONE, assignment_bytes([ONE, TWO])) == Synced(0, (ONE, TWO))
+    assert answered(ErrorCode.NONE, b"") == Synced(0)
+    assert answered(ErrorCode.REBALANCE_IN_PROGRESS, b"?") == Synced(27)
+    with pytest.raises(ProtocolError):
+        answered(ErrorCode.NONE, b"?")
+
+
+@each_version(Api.HEARTBEAT)
+def test_a_heartbeat(version: int) -> None:
+    request = Heartbeat(member_for(version, 3))
+    named(theirs(request.build(version)), version, 3)
+    kind = response_module(Api.HEARTBEAT, version).HeartbeatResponse
+    said = kind(throttle_time=NOTHING, error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+    assert request.read(ours(said)) == 27
+
+
+@each_version(Api.LEAVE_GROUP)
+def test_leaving(version: int) -> None:
+    request = LeaveGroup(MEMBER, "closed")
+    said = theirs(request.build(version))
+    [leaving] = getattr(said, "members", (said,))
+    assert (said.group_id, leaving.member_id) == ("billing", "member-1")
+    assert getattr(leaving, "reason", "closed") == "closed"
+    parts = response_module(Api.LEAVE_GROUP, version)
+
+    def answered(code: ErrorCode, members_code: ErrorCode) -> int:
+        members = {}
+        if version >= 3:
+            gone = parts.MemberResponse(
+                member_id="member-1", group_instance_id=None, error_code=members_code
+            )
+            members = {"members": (gone,)}
+        kind = parts.LeaveGroupResponse
+        return request.read(ours(kind(throttle_time=NOTHING, error_code=code, **members)))
+
+    assert answered(ErrorCode.NONE, ErrorCode.NONE) == 0
+    assert answered(ErrorCode.NOT_COORDINATOR, ErrorCode.NONE) == 16
+    if version >= 3:
+        assert answered(ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID) == 25
+
+
+@each_version(Api.OFFSET_COMMIT)
+def test_committing(version: int) -> None:
+    offsets = {ONE: OffsetAndMetadata(5, "m", 3), TWO: OffsetAndMetadata(6)}
+    request = OffsetCommit(member_for(version, 7), offsets)
+    said = theirs(request.build(version))
+    assert (said.group_id, said.member_id) == ("billing", "member-1")
+    [topic] = said.topics
+    found = [(each.partition_index, each.committed_offset) for each in topic.partitions]
+    assert (topic.name, found) == ("a", [(0, 5), (1, 6)])
+    parts = response_module(Api.OFFSET_COMMIT, version)
+    late = {"throttle_time": NOTHING} if version >= 3 else {}
+
+    def answered(*numbers: int) -> Any:
+        rows = tuple(
+            parts.OffsetCommitResponsePartition(
+                partition_index=number, error_code=ErrorCode.ILLEGAL_GENERATION
+            )
+            for number in numbers
+        )
+        topics = (parts.OffsetCommitResponseTopic(name="a", partitions=rows),)
+        return request.read(ours(parts.OffsetCommitResponse(topics=topics, **late)))
+
+    assert answered(0, 1) == {ONE: 22, TWO: 22}
+    with pytest.raises(ProtocolError, match="not mention a-1"):
+        answered(0)
+
+
+@each_version(Api.OFFSET_FETCH)
+def test_fetching_offsets(version: int) -> None:
+    request = GroupOffsetFetch(MEMBER, frozenset({ONE, TWO}))
+    said = theirs(request.build(version))
+    assert said.require_stable
+    [group] = getattr(said, "groups", (said,))
+    assert group.group_id == "billing"
+    assert [(each.name, each.partition_indexes) for each in group.topics] == [("a", (0, 1))]
+    parts = response_module(Api.OFFSET_FETCH, version)
+    plural = "s" if version >= 8 else ""
+
+    def answered(code: int = 0, own: int = 0, numbers: tuple[int, ...] = (0, 1)) -> FetchedOffsets:
+        row = getattr(parts, f"OffsetFetchResponsePartition{plural}")
+        rows = tuple(
+            row(
+                partition_index=number,
+                committed_offset=(5, -1)[number],
+                committed_leader_epoch=3,
+                metadata="m",
+                error_code=ErrorCode(own),
+            )
+            for number in numbers
+        )
+        topics = (getattr(parts, f"OffsetFetchResponseTopic{plural}")(name="a", partitions=rows),)
+        given = {"topics": topics, "error_code": ErrorCode(code)}
+        if plural:
+            groups = (parts.OffsetFetchResponseGroup(group_id="billing", **given),)
+            given = {"groups": groups}
+        return request.read(ours(parts.OffsetFetchResponse(throttle_time=NOTHING, **given)))
+
+    assert answered() == FetchedOffsets(0, {ONE: OffsetAndMetadata(5, "m", 3), TWO: None})
+    assert answered(code=16) == FetchedOffsets(16, {})
+    assert answered(own=88) == FetchedOffsets(88, {})
+    with pytest.raises(ProtocolError, match="not mention a-1"):
+        answered(numbers=(0,))
