@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
+from aioproducer.errors import MissingExtraError
 from aioproducer.loops import open_standard_descriptors
 from aioproducer.testing.mock_cluster import MockCluster
 
@@ -29,10 +30,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     for topic in options.topics:
         name, _, partitions = topic.partition(":")
         topics[name] = int(partitions or 1)
-    with MockCluster(options.brokers, topics) as cluster, suppress(KeyboardInterrupt):
-        sys.stdout.write(cluster.bootstrap_servers + "\n")
-        sys.stdout.flush()
-        cluster.wait()
+    try:
+        with MockCluster(options.brokers, topics) as cluster, suppress(KeyboardInterrupt):
+            sys.stdout.write(cluster.bootstrap_servers + "\n")
+            sys.stdout.flush()
+            cluster.wait()
+    except MissingExtraError as error:
+        parser.exit(2, f"{parser.prog}: {error}\n")
 
 
 if __name__ == "__main__":
