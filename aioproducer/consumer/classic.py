@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple, Protocol
 
-from aioproducer.consumer.coordinator import CoordinatorLink, passes
+from aioproducer.consumer.coordinator import JOIN_GRACE_MS, CoordinatorLink, passes
 from aioproducer.engine.groups.assignors import (
     Assignment,
     GroupMember,
@@ -104,10 +104,6 @@ class ClassicMember:
         self._failures = 0
 
     @property
-    def _request_timeout(self) -> float:
-        return self._link.client.config.request_timeout_ms / 1000
-
-    @property
     def cooperative(self) -> bool:
         """True if partitions that stay are read on in a rebalance (KIP-429)."""
         return self._settings.assignor == COOPERATIVE
@@ -170,7 +166,7 @@ class ClassicMember:
     @property
     def _join_timeout(self) -> float:
         """Seconds: the coordinator waits for the slowest member."""
-        return self._settings.rebalance_timeout / 1000 + 5
+        return (self._settings.rebalance_timeout + JOIN_GRACE_MS) / 1000
 
     async def _ask_to_join(self) -> Joined | None:
         settings = self._settings
@@ -255,7 +251,7 @@ class ClassicMember:
             if not self._heartbeats.is_set():
                 continue
             try:
-                code = await self._link.ask(Heartbeat(self.member), self._request_timeout)
+                code = await self._link.ask(Heartbeat(self.member), self._link.request_timeout)
             except ProducerError as error:
                 if not self._link.client.may_pass(error):
                     raise

@@ -12,7 +12,7 @@ from typing import Any, Final, Self, Unpack, cast
 from aioproducer.config import ProducerConfig, ProducerOptions, hidden_mapping, hide_secrets
 from aioproducer.config.reader_options import READER_OPTIONS, ReaderKeywords, ReaderOptions
 from aioproducer.consumer.classic import ClassicMember, MemberSettings
-from aioproducer.consumer.coordinator import CoordinatorLink
+from aioproducer.consumer.coordinator import CoordinatorLink, patient_config
 from aioproducer.consumer.options import CONSUMER_OPTIONS, ConsumerKeywords, ConsumerOptions
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.list_offsets import IsolationLevel
@@ -87,8 +87,11 @@ class Consumer:
         self.config: ProducerConfig = client_config(config, given, "Consumer")
         self.client_id: str = self.config.client_id or f"consumer-{next(_NUMBERS)}"
         self._client = ClusterClient(self.config, self.client_id, "Consumer")
+        patient = patient_config(self.config, self._options.max_poll_interval_ms)
         self._link = CoordinatorLink(
-            ClusterClient(self.config, self.client_id, "Consumer"), group_id
+            ClusterClient(patient, self.client_id, "Consumer"),
+            group_id,
+            self.config.request_timeout_ms / 1000,
         )
         self._member = ClassicMember(
             self._link,

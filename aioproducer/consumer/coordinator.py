@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from aioproducer.admin.requests import FindCoordinatorRequest
+from aioproducer.config import ProducerConfig
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.groups.requests import (
     FetchedOffsets,
@@ -18,6 +19,9 @@ from aioproducer.errors import NetworkError, RequestTimeoutError, error_about
 from aioproducer.errors.codes import RETRIABLE, ErrorCode
 from aioproducer.model import Node, OffsetAndMetadata, TopicPartition
 
+JOIN_GRACE_MS: Final = 5_000
+"""The time beyond the slowest member's that the coordinator has to answer. Source: Kafka's
+``AbstractCoordinator.JOIN_GROUP_TIMEOUT_LAPSE``."""
 ELSEWHERE: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 """Codes after which the coordinator is looked for again."""
 
@@ -25,13 +29,16 @@ ELSEWHERE: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_N
 class CoordinatorLink:
     """Requests to the coordinator of ``group_id``, on a client of their own.
 
-    A broker serves the requests of a connection one after another, so a fetch that waits for
-    records would hold heartbeats up. Source: Kafka's ``ConsumerCoordinator``.
+    The client's own ``request_timeout_ms`` has to be longer than the wait for the slowest member
+    (:func:`patient_config`). A broker serves the requests of a connection one after another, so a
+    fetch that waits for records would hold heartbeats up. Source: Kafka's ``ConsumerCoordinator``.
     """
 
-    def __init__(self, client: ClusterClient, group_id: str) -> None:
+    def __init__(self, client: ClusterClient, group_id: str, request_timeout: float) -> None:
         self.client = client
         self.group_id = group_id
+        self.request_timeout = request_timeout
+        """Seconds that the coordinator has for an answer, but for those that wait for others."""
         self._node: Node | None = None
 
     def forget(self) -> None:
@@ -43,16 +50,18 @@ class CoordinatorLink:
 
         ``timeout``: seconds.
         """
+        node = await self._coordinator()
         try:
-            return await self.client.request(request, await self._coordinator(timeout), timeout)
-        except (NetworkError, RequestTimeoutError):
+            return await self.client.request(request, node, timeout)
+        except (NetworkError, RequestTimeoutError) as error:
             self.forget()
+            self.client.end_connection(node, error)  # the next request must not wait behind this
             raise
 
-    async def _coordinator(self, timeout: float) -> Node:
+    async def _coordinator(self) -> Node:
         if self._node is None:
             find = FindCoordinatorRequest(self.group_id)
-            answer = await self.client.request(find, None, timeout)
+            answer = await self.client.request(find, None, self.request_timeout)
             if answer.error_code:
                 raise error_about(f"the coordinator of group {self.group_id!r}", answer.error_code)
             self._node = answer.value
@@ -67,7 +76,8 @@ class CoordinatorLink:
         """
 
         async def attempt() -> Mapping[TopicPartition, OffsetAndMetadata | None]:
-            found: FetchedOffsets = await self.ask(GroupOffsetFetch(member, partitions), timeout)
+            request = GroupOffsetFetch(member, partitions)
+            found: FetchedOffsets = await self.ask(request, self.request_timeout)
             self.check(found.error_code, "the committed offsets")
             return found.offsets
 
@@ -84,7 +94,7 @@ class CoordinatorLink:
         """Commit ``offsets`` as ``member``. Raises the first error that does not pass in time."""
 
         async def attempt() -> None:
-            codes = await self.ask(OffsetCommit(member, offsets), timeout)
+            codes = await self.ask(OffsetCommit(member, offsets), self.request_timeout)
             for where, code in codes.items():
                 self.check(code, f"the offset of {where}")
 
@@ -99,6 +109,13 @@ class CoordinatorLink:
         if code in ELSEWHERE:
             self.forget()
         raise error_about(f"{what} of group {self.group_id!r}", code)
+
+
+def patient_config(config: ProducerConfig, wait_ms: int) -> ProducerConfig:
+    """``config`` for a client whose answers may take ``wait_ms`` and a while more."""
+    longest = max(config.request_timeout_ms, wait_ms + JOIN_GRACE_MS)
+    delivery = max(config.delivery_timeout_ms, longest + (config.linger_ms or 1_000))
+    return config.replace(request_timeout_ms=longest, delivery_timeout_ms=delivery)
 
 
 def passes(code: int) -> bool:

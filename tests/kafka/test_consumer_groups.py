@@ -250,3 +250,18 @@ async def test_a_group_that_may_not_be_joined_is_an_error_of_the_next_read(topic
         async with topic.consumer(partition_assignment_strategy="sticky") as other:
             with pytest.raises(KafkaError, match="INCONSISTENT_GROUP_PROTOCOL"):
                 await anext(aiter(other))
+
+
+async def test_a_join_may_wait_longer_than_other_requests(topic: Topic) -> None:
+    """The coordinator answers when the slowest member has joined again."""
+    await topic.send(PARTITIONS)
+    async with topic.consumer() as slow:
+        await anext(aiter(slow))
+        options: dict[str, Any] = {"request_timeout_ms": 1_000, "max_block_ms": 20_000}
+        async with running(topic.consume("b", **options)) as tasks:
+            await asyncio.sleep(4)
+            await slow.commit()
+            began = asyncio.get_running_loop().time()
+            await until(lambda: "b" in topic.readers, "the second member has its part")
+            assert asyncio.get_running_loop().time() - began < 3, "it was still in the group"
+            assert not tasks[0].done()

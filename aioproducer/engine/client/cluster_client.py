@@ -212,6 +212,10 @@ class ClusterClient:
             raise anew(result)
         return result
 
+    def end_connection(self, node: Node, reason: ProducerError) -> None:
+        """End the connection to ``node``: the next request gets another one."""
+        self._client.end(node.id, reason)
+
     def _no_response(self, node: Node | None, seconds: float) -> ProducerError:
         if node is not None:
             reason = self._client.failures().get(node.id)
