@@ -1,10 +1,12 @@
-"""The tutorial is a transcript: its commands run in an empty environment, with a wheel alone."""
+"""The tutorial is a transcript: its commands run in an empty environment.
+
+The wheel of all tests is installed in place of the clone, which would be compiled once more.
+"""
 
 from __future__ import annotations
 
 import re
 import shlex
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -20,7 +22,8 @@ PAGE: Final = DOCS / "tutorial" / "getting-started.md"
 SECONDS: Final = re.compile(r"\b\d+\.\d s\b")
 NAMED: Final = re.compile(r"`(?P<name>\w+\.py)`")
 VENV: Final = "python3 -m venv "
-ACTIVATE: Final = ". .venv/bin/activate"
+ENVIRONMENT: Final = "tutorial"
+CLONE: Final = '".['
 
 
 class Step(NamedTuple):
@@ -56,13 +59,16 @@ def matches(printed: str, documented: str) -> bool:
 
 
 def test_the_page_is_what_its_commands_print(wheel: Path, tmp_path: Path) -> None:
-    environment = CleanEnvironment(tmp_path / ".venv")  # the page's first two commands
-    (tmp_path / "dist").mkdir()
-    shutil.copy(wheel, tmp_path / "dist")
+    environment = CleanEnvironment(tmp_path / ENVIRONMENT)  # the page's first two commands
     transcript = list(steps())
-    assert [step.command for step in transcript[:2]] == [VENV + ".venv", ACTIVATE]
+    assert [step.command for step in transcript[:2]] == [
+        VENV + ENVIRONMENT,
+        f". {ENVIRONMENT}/bin/activate",
+    ]
     [cluster] = blocks(PAGE, "sh")
     install, version, *rest = transcript[2:]
+    assert CLONE in install.command
+    install = install._replace(command=install.command.replace(CLONE, f'"{wheel}['))
     for step in (install, version):
         check(step, environment.run("sh", "-c", step.command, cwd=tmp_path))
     with environment.start(*shlex.split(cluster.text), cwd=tmp_path) as mock_cluster:
