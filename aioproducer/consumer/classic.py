@@ -28,7 +28,7 @@ from aioproducer.engine.groups.requests import (
     SyncGroup,
 )
 from aioproducer.engine.groups.subscription import subscription_bytes
-from aioproducer.errors import ProducerError, error_about
+from aioproducer.errors import ProducerError, ProducerTimeoutError, error_about
 from aioproducer.errors.codes import ErrorCode
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.runtime.tasks import new_task
@@ -36,11 +36,12 @@ from aioproducer.model import TopicPartition
 
 logger = RoomLogger(__name__)
 
+STICKY: Final = "sticky"
 COOPERATIVE: Final = "cooperative-sticky"
 ASSIGNORS: Final[Mapping[str, Callable[[list[GroupMember], PartitionCounts], Assignment]]] = {
     "range": assign_ranges,
     "roundrobin": assign_round_robin,
-    "sticky": assign_sticky,
+    STICKY: assign_sticky,
     COOPERATIVE: cooperative_sticky,
 }
 LOST: Final = frozenset(
@@ -102,6 +103,8 @@ class ClassicMember:
         self._heartbeats = asyncio.Event()
         """Set while the member has to send heartbeats."""
         self._failures = 0
+        self._had: tuple[TopicPartition, ...] = ()
+        """The partitions before the last eager rebalance, for an assignor that is sticky."""
 
     @property
     def cooperative(self) -> bool:
@@ -130,15 +133,16 @@ class ClassicMember:
     async def _join(self) -> None:
         """Join, again and again, until the member has its partitions."""
         while True:
-            self._rebalance.clear()
             if not self.cooperative and self._partitions.owned:
-                await self._partitions.revoked(tuple(self._partitions.owned))
+                self._had = tuple(self._partitions.owned)
+                await self._partitions.revoked(self._had)
             try:
                 if await self._join_once():
                     self._failures = 0
                     return
             except ProducerError as error:
-                if not self._link.client.may_pass(error):
+                late = isinstance(error, ProducerTimeoutError)
+                if not late and not self._link.client.may_pass(error):
                     raise
                 logger.debug("Joining group %r: %s", self.member.group_id, error, error=error)
             self._failures += 1
@@ -147,6 +151,7 @@ class ClassicMember:
     async def _join_once(self) -> bool:
         """One attempt; False: another one is due."""
         self._heartbeats.clear()  # the coordinator waits for the others, and expects none
+        self._rebalance.clear()
         joined = await self._ask_to_join()
         if joined is None:
             return False
@@ -170,7 +175,11 @@ class ClassicMember:
 
     async def _ask_to_join(self) -> Joined | None:
         settings = self._settings
-        owned = self._partitions.owned if self.cooperative else ()
+        owned: Collection[TopicPartition] = ()
+        if self.cooperative:
+            owned = self._partitions.owned
+        elif settings.assignor == STICKY:
+            owned = self._had
         data = subscription_bytes(
             settings.topics, owned, self.member.generation if owned else -1, settings.rack
         )
@@ -237,6 +246,7 @@ class ClassicMember:
             ErrorCode(code).name,
         )
         self.member = self.member._replace(generation=-1)
+        self._had = ()
         if code == ErrorCode.UNKNOWN_MEMBER_ID:
             self.member = self.member._replace(member_id="")
         self._partitions.lost()
@@ -245,13 +255,14 @@ class ClassicMember:
 
     async def _send_heartbeats(self) -> None:
         interval = self._settings.heartbeat_interval / 1000
+        timeout = min(self._link.request_timeout, self._settings.session_timeout / 3000)
         while True:
             await self._heartbeats.wait()
             await asyncio.sleep(interval)
             if not self._heartbeats.is_set():
                 continue
             try:
-                code = await self._link.ask(Heartbeat(self.member), self._link.request_timeout)
+                code = await self._link.ask(Heartbeat(self.member), timeout)
             except ProducerError as error:
                 if not self._link.client.may_pass(error):
                     raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
 from itertools import count
 from typing import Any, Final, Self, Unpack, cast
@@ -19,7 +19,15 @@ from aioproducer.engine.client.list_offsets import IsolationLevel
 from aioproducer.engine.client.options import client_config
 from aioproducer.engine.groups.assignors import PartitionCounts
 from aioproducer.engine.groups.requests import Membership
-from aioproducer.errors import ConfigError, IllegalStateError, OffsetOutOfRangeError, ProducerError
+from aioproducer.errors import (
+    ClientBrokenError,
+    ClientClosedError,
+    ConfigError,
+    IllegalStateError,
+    OffsetOutOfRangeError,
+    ProducerError,
+    error_about,
+)
 from aioproducer.errors.codes import ErrorCode
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.runtime.patience import PatientTimeout
@@ -90,6 +98,7 @@ class Consumer:
         patient = patient_config(self.config, self._options.max_poll_interval_ms)
         self._link = CoordinatorLink(
             ClusterClient(patient, self.client_id, "Consumer"),
+            self._client,
             group_id,
             self.config.request_timeout_ms / 1000,
         )
@@ -111,6 +120,9 @@ class Consumer:
         self._acknowledged = asyncio.Event()
         """Set when the application has finished a record."""
         self._committed: dict[TopicPartition, int] = {}
+        self._committing = asyncio.Lock()
+        """Commits overtake each other else, and the older offset would count."""
+        self._closed = False
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __repr__(self) -> str:
@@ -126,7 +138,11 @@ class Consumer:
             BootstrapError: no name in ``bootstrap_servers`` could be resolved in time.
         """
         await self._client.start()
-        await self._link.client.start()
+        try:
+            await self._link.client.start()
+        except BaseException:
+            await self._client.close()
+            raise
         fetcher = Fetcher(self._client, (), Leaders(()), self._fetch_settings())
         limit = self._reading.max_batch_bytes
         self._source = RecordSource(self._client, fetcher, limit, "Consumer")
@@ -160,8 +176,15 @@ class Consumer:
         """Be a member; an error that no retry can mend is raised by the next read."""
         try:
             await self._member.run()
-        except ProducerError as error:
-            self._started().fetcher.fail(error)
+        except Exception as error:
+            logger.warning("%r has left its group: %s", self, error)
+            self.lost()
+            if isinstance(error, ProducerError):
+                self._started().fetcher.fail(error)
+                return
+            broken = ClientBrokenError(f"the member died of {type(error).__name__}: {error}")
+            broken.__cause__ = error
+            self._started().fetcher.fail(broken)
 
     async def close(self) -> None:
         """Commit what was acknowledged, leave the group, and end every connection.
@@ -172,6 +195,9 @@ class Consumer:
             await self._client.close()
             await self._link.client.close()
             return
+        if not self._client.has_ended:
+            self._client.check_usable()  # not in another process, or on another loop
+        self._closed = True
         for task in self._tasks:
             task.cancel()
         try:
@@ -184,18 +210,17 @@ class Consumer:
             await self._client.close()
 
     async def _say_farewell(self) -> None:
-        for doing, farewell in (
-            ("commit", self._commit(self._to_commit(), _CLOSE_SECONDS)),
-            ("leave", self._member.leave(_CLOSE_SECONDS)),
-        ):
-            if doing == "commit" and not self._options.auto_commit:
-                farewell.close()
-                continue
-            try:
-                async with PatientTimeout(_CLOSE_SECONDS):
-                    await farewell
-            except (ProducerError, TimeoutError) as error:
-                logger.warning("%r could not %s at its end: %s", self, doing, error)
+        if self._options.auto_commit:
+            await self._at_the_end("commit", lambda: self._commit(self.owned, _CLOSE_SECONDS))
+        await self._at_the_end("leave", lambda: self._member.leave(_CLOSE_SECONDS))
+
+    async def _at_the_end(self, doing: str, step: Callable[[], Awaitable[None]]) -> None:
+        try:
+            async with PatientTimeout(_CLOSE_SECONDS):
+                await step()
+        except (ProducerError, TimeoutError) as error:
+            why = str(error) or f"no answer within {duration(_CLOSE_SECONDS)}"
+            logger.warning("%r could not %s at its end: %s", self, doing, why)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -213,8 +238,18 @@ class Consumer:
     # --- reading ---------------------------------------------------------------------------
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
-        """The records, one by one."""
-        return _Acknowledging(self, self._started().records())
+        """The records, one by one.
+
+        A record that another loop had in work when it ended comes again.
+        """
+        source = self._started()
+        if (work := self._work) is not None:
+            where = TopicPartition(work.topic, work.partition)
+            self._work = None
+            if where in source.fetcher.partitions:
+                source.cursor.leave(where)
+                source.fetcher.seek(where, work.offset)
+        return _Acknowledging(self, source.records())
 
     def _finish(self) -> None:
         """The application has finished its record."""
@@ -235,7 +270,7 @@ class Consumer:
         """
         self._client.check_usable()
         self._finish()
-        await self._commit(self._to_commit(), self._timeout)
+        await self._commit(self.owned, self._timeout)
 
     def _to_commit(self) -> dict[TopicPartition, int]:
         """The first unacknowledged offset of each partition, where it was not committed yet."""
@@ -246,21 +281,24 @@ class Consumer:
                 found[where] = self._work.offset
         return {where: at for where, at in found.items() if self._committed.get(where) != at}
 
-    async def _commit(self, offsets: dict[TopicPartition, int], timeout: float) -> None:
-        if not offsets:
-            return
-        wanted = {where: OffsetAndMetadata(offset) for where, offset in offsets.items()}
-        await self._link.commit(self._member.member, wanted, timeout)
-        self._committed.update(offsets)
+    async def _commit(self, partitions: Collection[TopicPartition], timeout: float) -> None:
+        async with self._committing:
+            offsets = {where: at for where, at in self._to_commit().items() if where in partitions}
+            if not offsets:
+                return
+            wanted = {where: OffsetAndMetadata(offset) for where, offset in offsets.items()}
+            await self._link.commit(lambda: self._member.member, wanted, timeout)
+            owned = self.owned
+            self._committed.update((where, at) for where, at in offsets.items() if where in owned)
 
     async def _commit_regularly(self) -> None:
         while True:
             await asyncio.sleep(self._options.auto_commit_interval_ms / 1000)
-            await self._commit_what_can_be(self._to_commit())
+            await self._commit_what_can_be(self.owned)
 
-    async def _commit_what_can_be(self, offsets: dict[TopicPartition, int]) -> None:
+    async def _commit_what_can_be(self, partitions: Collection[TopicPartition]) -> None:
         try:
-            await self._commit(offsets, self._timeout)
+            await self._commit(partitions, self._timeout)
         except ProducerError as error:
             rebalance = getattr(error, "code", 0) == ErrorCode.REBALANCE_IN_PROGRESS
             logger.repeated(
@@ -282,6 +320,11 @@ class Consumer:
     async def counts(self, topics: Iterable[str]) -> PartitionCounts:
         """The number of partitions of each topic that exists."""
         found = await self._client.describe(tuple(topics))
+        for name, topic in found.topics.items():
+            if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                logger.warning("Group %r: there is no topic %r", self._link.group_id, name)
+            elif topic.error_code:
+                raise error_about(f"topic {name!r}", topic.error_code)
         return {
             name: len(topic.partitions)
             for name, topic in found.topics.items()
@@ -293,10 +336,13 @@ class Consumer:
         if not partitions:
             return
         wanted = frozenset(partitions)
+        member = self._member.member
         committed = await self._link.committed(self._member.member, wanted, self._timeout)
         offsets = {where: at.offset for where, at in committed.items() if at is not None}
         self._committed.update(offsets)
         offsets |= await self._reset_offsets(wanted - offsets.keys())
+        if self._member.member != member:
+            return  # the partitions were lost meanwhile
         self._started().fetcher.add(
             PartitionState(where, offsets[where], None) for where in sorted(wanted)
         )
@@ -323,15 +369,13 @@ class Consumer:
         """Hand out nothing more of ``partitions``, wait for the record in work, and commit."""
         source = self._started()
         for where in partitions:
-            source.fetcher.pause(where)
+            if where in source.fetcher.partitions:
+                source.fetcher.pause(where)
             if source.cursor.where == where:
                 source.cursor.interrupt()
         await self._finished(partitions)
         if self._options.auto_commit:
-            offsets = self._to_commit()
-            await self._commit_what_can_be(
-                {where: offsets[where] for where in partitions if where in offsets}
-            )
+            await self._commit_what_can_be(partitions)
         self._release(partitions)
 
     async def _finished(self, partitions: Collection[TopicPartition]) -> None:
@@ -358,9 +402,13 @@ class Consumer:
     def _release(self, partitions: Collection[TopicPartition]) -> None:
         source = self._started()
         for where in partitions:
-            source.cursor.leave(where)
-            source.fetcher.release(where)
+            if where in source.fetcher.partitions:  # it may have been lost meanwhile
+                source.cursor.leave(where)
+                source.fetcher.release(where)
             self._committed.pop(where, None)
+        if (work := self._work) and (work.topic, work.partition) in partitions:
+            self._work = None  # another member may have it
+            self._acknowledged.set()
 
 
 class _Acknowledging:
@@ -369,15 +417,23 @@ class _Acknowledging:
     def __init__(self, consumer: Consumer, records: Records) -> None:
         self._consumer = consumer
         self._records = records
+        self._record: ConsumerRecord | None = None
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> ConsumerRecord:
         consumer = self._consumer
-        consumer._finish()
+        if consumer._work is self._record:
+            consumer._finish()
+        elif consumer._work is not None:
+            raise IllegalStateError(
+                "another loop works on a record of this Consumer: one at a time can"
+            )
+        if consumer._closed:
+            raise ClientClosedError("the Consumer is closed; make a new one")
         record = await self._records.__anext__()
-        consumer._work = record
+        consumer._work = self._record = record
         return record
 
 

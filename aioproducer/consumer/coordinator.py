@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from aioproducer.admin.requests import FindCoordinatorRequest
@@ -34,8 +34,12 @@ class CoordinatorLink:
     fetch that waits for records would hold heartbeats up. Source: Kafka's ``ConsumerCoordinator``.
     """
 
-    def __init__(self, client: ClusterClient, group_id: str, request_timeout: float) -> None:
+    def __init__(
+        self, client: ClusterClient, finder: ClusterClient, group_id: str, request_timeout: float
+    ) -> None:
         self.client = client
+        self._finder = finder
+        """Knows the brokers of the cluster, and so finds another coordinator when one dies."""
         self.group_id = group_id
         self.request_timeout = request_timeout
         """Seconds that the coordinator has for an answer, but for those that wait for others."""
@@ -61,7 +65,7 @@ class CoordinatorLink:
     async def _coordinator(self) -> Node:
         if self._node is None:
             find = FindCoordinatorRequest(self.group_id)
-            answer = await self.client.request(find, None, self.request_timeout)
+            answer = await self._finder.request(find, None, self.request_timeout)
             if answer.error_code:
                 raise error_about(f"the coordinator of group {self.group_id!r}", answer.error_code)
             self._node = answer.value
@@ -87,14 +91,17 @@ class CoordinatorLink:
 
     async def commit(
         self,
-        member: Membership,
+        member: Callable[[], Membership],
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         timeout: float,
     ) -> None:
-        """Commit ``offsets`` as ``member``. Raises the first error that does not pass in time."""
+        """Commit ``offsets`` as the present ``member``.
+
+        Raises the first error that does not pass in time.
+        """
 
         async def attempt() -> None:
-            codes = await self.ask(OffsetCommit(member, offsets), self.request_timeout)
+            codes = await self.ask(OffsetCommit(member(), offsets), self.request_timeout)
             for where, code in codes.items():
                 self.check(code, f"the offset of {where}")
 

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer as ConfluentConsumer
 
 from aioproducer import Producer
 from aioproducer.consumer import Consumer
-from aioproducer.errors import KafkaError
+from aioproducer.errors import ClientClosedError, IllegalStateError, KafkaError
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from tests.support.waiting import until
@@ -72,6 +72,12 @@ class Topic:
                 await asyncio.sleep(0.001)
                 work(record)
                 self.took(name, record.value or b"", record.partition)
+
+    async def consume_one(self, consumer: Consumer) -> None:
+        records = aiter(consumer)
+        record = await anext(records)
+        self.took("one", record.value or b"", record.partition)
+        await consumer.commit()
 
     async def described(self) -> list[list[str]]:
         """The rows of Kafka's own tool."""
@@ -265,3 +271,71 @@ async def test_a_join_may_wait_longer_than_other_requests(topic: Topic) -> None:
             await until(lambda: "b" in topic.readers, "the second member has its part")
             assert asyncio.get_running_loop().time() - began < 3, "it was still in the group"
             assert not tasks[0].done()
+
+
+async def test_a_record_that_a_loop_left_comes_again_in_the_next_loop(topic: Topic) -> None:
+    await topic.send(1)
+    async with topic.consumer() as consumer:
+
+        async def fail() -> None:
+            async for _record in consumer:
+                raise ZeroDivisionError
+
+        for _ in range(3):
+            with pytest.raises(ZeroDivisionError):
+                await fail()
+        await topic.consume_one(consumer)
+    assert topic.read == {0: 1}
+
+
+async def test_two_loops_of_one_consumer_are_refused(topic: Topic) -> None:
+    await topic.send(2)
+    async with topic.consumer() as consumer:
+        first, second = aiter(consumer), aiter(consumer)
+        await anext(first)
+        with pytest.raises(IllegalStateError, match="another loop works on a record"):
+            await anext(second)
+        await anext(first)
+
+
+async def test_a_record_that_takes_too_long_costs_the_partitions_and_not_the_consumer(
+    topic: Topic,
+) -> None:
+    await topic.send(PARTITIONS)
+    async with topic.consumer(max_poll_interval_ms=2_000) as slow:
+        records = aiter(slow)
+        await anext(records)
+        async with running(topic.consume("b", max_poll_interval_ms=2_000)):
+            await until(lambda: topic.complete, "the other member reads them all", 60)
+        await topic.send(PARTITIONS)
+        async with asyncio.timeout(30):
+            record = await anext(records)
+        assert int(record.value or b"") >= PARTITIONS, "it goes on where the other one left"
+
+
+async def test_a_static_member_that_was_replaced_reads_no_more(topic: Topic) -> None:
+    await topic.send(600)
+    async with topic.consumer(group_instance_id="one") as old:
+        records = aiter(old)
+        await anext(records)
+        async with running(topic.consume("new", group_instance_id="one")):
+            await until(lambda: "new" in topic.readers, "the new one has the partitions")
+
+            async def read_on() -> None:
+                while True:
+                    await anext(records)
+                    await asyncio.sleep(0.05)
+
+            with pytest.raises(KafkaError, match="FENCED_INSTANCE_ID"):
+                await asyncio.wait_for(read_on(), 20)
+
+
+async def test_a_closed_consumer_hands_out_nothing(topic: Topic) -> None:
+    await topic.send(600)
+    consumer = topic.consumer()
+    await consumer.start()
+    records = aiter(consumer)
+    await anext(records)
+    await consumer.close()
+    with pytest.raises(ClientClosedError):
+        await anext(records)
