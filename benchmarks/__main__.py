@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -134,6 +134,17 @@ def names_of(table: Mapping[str, _Named]) -> Callable[[str], list[_Named]]:
         return [table[name] for name in text.split(",")]
 
     return parse
+
+
+def ask_for_clients(parser: argparse.ArgumentParser, clients: Collection[str]) -> None:
+    """Add the options of a comparison in rounds: which of ``clients``, and how often."""
+    parser.add_argument(
+        "--clients",
+        type=names_of({name: name for name in clients}),
+        default=list(clients),
+        help=f"comma-separated, of {', '.join(clients)}",
+    )
+    parser.add_argument("--rounds", type=positive, default=10, help="default %(default)s")
 
 
 def positive(text: str) -> int:

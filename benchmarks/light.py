@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from benchmarks.__main__ import names_of, positive
+from benchmarks.__main__ import ask_for_clients
 from benchmarks.launch import without_bytecode_rules
 from benchmarks.machine import look_at_machine
 from benchmarks.report import Section, print_plain, say_median, say_range
@@ -211,13 +211,7 @@ def _cells(runs: Sequence[Numbers]) -> Iterator[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns 1 if a client can't be installed, or not be imported."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.light", description=__doc__)
-    parser.add_argument(
-        "--clients",
-        type=names_of({name: name for name in CLIENTS}),
-        default=list(CLIENTS),
-        help=f"comma-separated, of {', '.join(CLIENTS)}",
-    )
-    parser.add_argument("--rounds", type=positive, default=10, help="default %(default)s")
+    ask_for_clients(parser, CLIENTS)
     options = parser.parse_args(arguments)
     print(look_at_machine(["aiokafka", "confluent-kafka"]).describe())
     with tempfile.TemporaryDirectory() as temporary:

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple, Protocol
 
-from aioproducer.consumer.coordinator import JOIN_GRACE_MS, CoordinatorLink, passes
+from aioproducer.consumer.coordinator import JOIN_GRACE_MS, CoordinatorLink
 from aioproducer.engine.groups.assignors import (
     Assignment,
     GroupMember,
@@ -19,6 +19,7 @@ from aioproducer.engine.groups.assignors import (
     assign_sticky,
     cooperative_sticky,
 )
+from aioproducer.engine.groups.assignors.member import NO_GENERATION
 from aioproducer.engine.groups.requests import (
     Heartbeat,
     Joined,
@@ -29,7 +30,7 @@ from aioproducer.engine.groups.requests import (
 )
 from aioproducer.engine.groups.subscription import subscription_bytes
 from aioproducer.errors import ProducerError, ProducerTimeoutError, error_about
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.codes import RETRIABLE, ErrorCode
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.runtime.tasks import new_task
 from aioproducer.model import TopicPartition
@@ -44,12 +45,7 @@ ASSIGNORS: Final[Mapping[str, Callable[[list[GroupMember], PartitionCounts], Ass
     STICKY: assign_sticky,
     COOPERATIVE: cooperative_sticky,
 }
-LOST: Final = frozenset(
-    {
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        ErrorCode.ILLEGAL_GENERATION,
-    }
-)
+LOST: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
 """The group goes on without the member: its partitions may have other owners already."""
 
 
@@ -61,7 +57,6 @@ class MemberSettings(NamedTuple):
     session_timeout: int
     heartbeat_interval: int
     rebalance_timeout: int
-    rack: str | None = None
 
 
 class Partitions(Protocol):
@@ -163,7 +158,8 @@ class ClassicMember:
             SyncGroup(self.member, joined.protocol, assignment), self._join_timeout
         )
         if synced.error_code:
-            return self._refused(synced.error_code, "SyncGroup")
+            self._refused(synced.error_code, "SyncGroup")
+            return False
         self._heartbeats.set()
         await self._take(frozenset(synced.partitions))
         return True
@@ -180,9 +176,8 @@ class ClassicMember:
             owned = self._partitions.owned
         elif settings.assignor == STICKY:
             owned = self._had
-        data = subscription_bytes(
-            settings.topics, owned, self.member.generation if owned else -1, settings.rack
-        )
+        generation = self.member.generation if owned else NO_GENERATION
+        data = subscription_bytes(settings.topics, owned, generation, rack=None)
         request = JoinGroup(
             self.member,
             settings.session_timeout,
@@ -226,18 +221,14 @@ class ClassicMember:
         if gone:  # the next round gives them to their new owners
             self._rebalance.set()
 
-    def _refused(self, code: int, what: str) -> bool:
-        """Take an error code. Raises an error that no retry can mend."""
-        self._link_check(code)
-        if code in LOST:
-            self._lose(code)
-        elif code != ErrorCode.REBALANCE_IN_PROGRESS and not passes(code):
-            raise error_about(f"{what} of group {self.member.group_id!r}", code)
-        return False
-
-    def _link_check(self, code: int) -> None:
-        if passes(code):
+    def _refused(self, code: int, what: str) -> None:
+        """Do what the error ``code`` asks for. Raises an error that no retry can mend."""
+        if code in RETRIABLE:
             self._link.forget()
+        elif code in LOST:
+            self._lose(code)
+        elif code != ErrorCode.REBALANCE_IN_PROGRESS:
+            raise error_about(f"{what} of group {self.member.group_id!r}", code)
 
     def _lose(self, code: int) -> None:
         logger.warning(
@@ -245,7 +236,7 @@ class ClassicMember:
             self.member.group_id,
             ErrorCode(code).name,
         )
-        self.member = self.member._replace(generation=-1)
+        self.member = self.member._replace(generation=NO_GENERATION)
         self._had = ()
         if code == ErrorCode.UNKNOWN_MEMBER_ID:
             self.member = self.member._replace(member_id="")

@@ -34,7 +34,6 @@ from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import new_task
 from aioproducer.foundation.wording import duration
 from aioproducer.model import ConsumerRecord, OffsetAndMetadata, TopicPartition
-from aioproducer.reader.fetch_request import FetchLimits
 from aioproducer.reader.fetcher import Fetcher, FetchSettings
 from aioproducer.reader.iteration import Records
 from aioproducer.reader.leaders import Leaders
@@ -143,30 +142,14 @@ class Consumer:
         except BaseException:
             await self._client.close()
             raise
-        fetcher = Fetcher(self._client, (), Leaders(()), self._fetch_settings())
+        settings = FetchSettings.of(self._reading, self.config)
+        fetcher = Fetcher(self._client, (), Leaders(()), settings)
         limit = self._reading.max_batch_bytes
         self._source = RecordSource(self._client, fetcher, limit, "Consumer")
         self._client.start_task(fetcher.run(), "aioproducer-consumer")
         self._tasks = {new_task(self._run_member())}
         if self._options.auto_commit:
             self._tasks.add(new_task(self._commit_regularly()))
-
-    def _fetch_settings(self) -> FetchSettings:
-        options = self._reading
-        return FetchSettings(
-            IsolationLevel[options.isolation_level.upper()],
-            FetchLimits(
-                options.fetch_max_wait_ms,
-                options.fetch_min_bytes,
-                options.fetch_max_bytes,
-                options.max_partition_fetch_bytes,
-            ),
-            options.read_ahead_bytes,
-            options.check_crcs,
-            options.auto_offset_reset,
-            self._timeout,
-            self.config.metadata_max_age_ms / 1000,
-        )
 
     @property
     def _timeout(self) -> float:
@@ -337,7 +320,7 @@ class Consumer:
             return
         wanted = frozenset(partitions)
         member = self._member.member
-        committed = await self._link.committed(self._member.member, wanted, self._timeout)
+        committed = await self._link.committed(member, wanted, self._timeout)
         offsets = {where: at.offset for where, at in committed.items() if at is not None}
         self._committed.update(offsets)
         offsets |= await self._reset_offsets(wanted - offsets.keys())

@@ -16,7 +16,7 @@ from aioproducer.engine.groups.requests import (
 )
 from aioproducer.engine.network.request import Request
 from aioproducer.errors import NetworkError, RequestTimeoutError, error_about
-from aioproducer.errors.codes import RETRIABLE, ErrorCode
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.model import Node, OffsetAndMetadata, TopicPartition
 
 JOIN_GRACE_MS: Final = 5_000
@@ -123,8 +123,3 @@ def patient_config(config: ProducerConfig, wait_ms: int) -> ProducerConfig:
     longest = max(config.request_timeout_ms, wait_ms + JOIN_GRACE_MS)
     delivery = max(config.delivery_timeout_ms, longest + (config.linger_ms or 1_000))
     return config.replace(request_timeout_ms=longest, delivery_timeout_ms=delivery)
-
-
-def passes(code: int) -> bool:
-    """True if a request may be asked again after ``code``."""
-    return code in ELSEWHERE or code in RETRIABLE

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from functools import partial
 from typing import Final, NamedTuple
 
+from aioproducer.config import ProducerConfig, ReaderOptions
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.list_offsets import IsolationLevel
 from aioproducer.engine.network.frames import MAX_RESPONSE_BYTES
@@ -48,6 +49,24 @@ class FetchSettings(NamedTuple):
     lookup_timeout: float
     metadata_max_age: float
 
+    @classmethod
+    def of(cls, options: ReaderOptions, config: ProducerConfig) -> FetchSettings:
+        """The settings by a reader's options."""
+        return cls(
+            IsolationLevel[options.isolation_level.upper()],
+            FetchLimits(
+                options.fetch_max_wait_ms,
+                options.fetch_min_bytes,
+                options.fetch_max_bytes,
+                options.max_partition_fetch_bytes,
+            ),
+            options.read_ahead_bytes,
+            options.check_crcs,
+            options.auto_offset_reset,
+            config.max_block_ms / 1000,
+            config.metadata_max_age_ms / 1000,
+        )
+
 
 class Fetcher:
     """Fetches for all partitions of a reader.
@@ -71,7 +90,7 @@ class Fetcher:
         self.read_ahead = ReadAhead(
             partitions, settings.read_ahead, self._arrived.set, self._wake.set
         )
-        self._turns = {**self.read_ahead.partitions}
+        self._turns = dict(self.read_ahead.partitions)
         """The partitions in the order in which the next requests name them."""
         self._busy: set[int | TopicPartition] = set()
         """The ids of leaders with a request on its way, and partitions whose range is looked up."""

@@ -27,7 +27,6 @@ from aioproducer.errors import (
     IllegalStateError,
 )
 from aioproducer.model import ConsumerRecord, TopicPartition
-from aioproducer.reader.fetch_request import FetchLimits
 from aioproducer.reader.fetcher import Fetcher, FetchSettings
 from aioproducer.reader.iteration import Steps
 from aioproducer.reader.leaders import Leaders
@@ -142,24 +141,8 @@ class Reader:
             states.append(state)
         leaders = Leaders(dict.fromkeys(each.topic for each in self._assigned))
         leaders.take(cluster)
-        return Fetcher(self._client, states, leaders, self._settings())
-
-    def _settings(self) -> FetchSettings:
-        options = self._options
-        return FetchSettings(
-            self._isolation,
-            FetchLimits(
-                options.fetch_max_wait_ms,
-                options.fetch_min_bytes,
-                options.fetch_max_bytes,
-                options.max_partition_fetch_bytes,
-            ),
-            options.read_ahead_bytes,
-            options.check_crcs,
-            options.auto_offset_reset,
-            self._timeout,
-            self.config.metadata_max_age_ms / 1000,
-        )
+        settings = FetchSettings.of(self._options, self.config)
+        return Fetcher(self._client, states, leaders, settings)
 
     @property
     def _timeout(self) -> float:

@@ -20,7 +20,7 @@ from typing import Final
 
 from aioproducer.testing.mock_cluster import MockCluster
 from benchmarks import launch
-from benchmarks.__main__ import names_of, positive
+from benchmarks.__main__ import ask_for_clients
 from benchmarks.brokers import log_size
 from benchmarks.machine import look_at_machine
 from benchmarks.report import Section, print_plain, say_median, say_range
@@ -144,13 +144,7 @@ def _ratios(found: Mapping[str, Sequence[Times]]) -> Iterator[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns 1 if a process failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.new_process", description=__doc__)
-    parser.add_argument(
-        "--clients",
-        type=names_of({name: name for name in CLIENTS}),
-        default=list(CLIENTS),
-        help=f"comma-separated, of {', '.join(CLIENTS)}",
-    )
-    parser.add_argument("--rounds", type=positive, default=10, help="default %(default)s")
+    ask_for_clients(parser, CLIENTS)
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     print(look_at_machine(["aioproducer", "aiokafka", "confluent-kafka"]).describe())

@@ -10,6 +10,7 @@ from typing import Final
 
 from aioproducer.engine.groups.assignors import GroupMember
 from aioproducer.engine.protocol import data_schema
+from aioproducer.engine.transactions.requests.coordinator_request import by_topic
 from aioproducer.errors import ProtocolError
 from aioproducer.model import TopicPartition
 
@@ -22,14 +23,6 @@ _WRITTEN: Final = 1
 _VERSION_BYTES: Final = 2
 
 
-def numbers_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """The numbers of ``partitions`` by topic, sorted."""
-    topics: dict[str, list[int]] = {}
-    for topic, number in sorted(partitions):
-        topics.setdefault(topic, []).append(number)
-    return topics
-
-
 def subscription_bytes(
     topics: Iterable[str], owned: Iterable[TopicPartition], generation: int, rack: str | None
 ) -> bytes:
@@ -39,7 +32,7 @@ def subscription_bytes(
         topics=tuple(sorted(topics)),
         owned_partitions=tuple(
             schema.TopicPartition(topic=topic, partitions=tuple(numbers))
-            for topic, numbers in numbers_by_topic(owned).items()
+            for topic, numbers in by_topic(owned).items()
         ),
         generation_id=generation,
         rack_id=rack,
@@ -66,7 +59,7 @@ def assignment_bytes(partitions: Iterable[TopicPartition]) -> bytes:
     assignment = schema.ConsumerProtocolAssignment(
         assigned_partitions=tuple(
             schema.TopicPartition(topic=topic, partitions=tuple(numbers))
-            for topic, numbers in numbers_by_topic(partitions).items()
+            for topic, numbers in by_topic(partitions).items()
         )
     )
     return _WRITTEN.to_bytes(_VERSION_BYTES, "big") + schema.encode(assignment, _WRITTEN)

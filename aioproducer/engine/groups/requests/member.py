@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-NO_GENERATION = -1
+from aioproducer.engine.groups.assignors.member import NO_GENERATION
 
 
 class Membership(NamedTuple):

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from aioproducer.engine.groups.requests.member import Membership
-from aioproducer.engine.groups.subscription import numbers_by_topic
 from aioproducer.engine.network.frames import EncodedPayload, encoded
 from aioproducer.engine.protocol import Api, request_schema
+from aioproducer.engine.transactions.requests.coordinator_request import by_topic
 from aioproducer.errors import ProtocolError
 from aioproducer.model import OffsetAndMetadata, TopicPartition
 
@@ -37,7 +37,7 @@ class OffsetCommit:
                     name=topic,
                     partitions=tuple(self._partition(topic, number) for number in numbers),
                 )
-                for topic, numbers in numbers_by_topic(self.offsets).items()
+                for topic, numbers in by_topic(self.offsets).items()
             ),
         )
         return encoded(Api.OFFSET_COMMIT, version, request)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from aioproducer.engine.groups.assignors import Assignment
 from aioproducer.engine.groups.requests.member import Membership
 from aioproducer.engine.groups.subscription import PROTOCOL_TYPE, assigned_in, assignment_bytes
 from aioproducer.engine.network.frames import EncodedPayload, encoded
@@ -27,7 +26,7 @@ class SyncGroup:
 
     member: Membership
     protocol: str
-    assignment: Assignment | Mapping[str, list[TopicPartition]]
+    assignment: Mapping[str, list[TopicPartition]]
     api: Api = Api.SYNC_GROUP
     answered: bool = True
 

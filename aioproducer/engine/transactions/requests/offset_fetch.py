@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
+from aioproducer.engine.protocol import Schema
 from aioproducer.engine.transactions.requests.coordinator_request import (
     BuildContext,
     Coordinator,
@@ -42,28 +43,44 @@ class OffsetFetch(CoordinatorRequest):
 
     def build(self, context: BuildContext) -> Any:
         """The request as a message."""
-        schema = context.schema
-        several = context.version >= _FIRST_VERSION_WITH_SEVERAL_GROUPS
-        kind = schema.OffsetFetchRequestTopics if several else schema.OffsetFetchRequestTopic
-        group: dict[str, Any] = {
-            "group_id": self.group_id,
-            "topics": tuple(
-                kind(name=topic, partition_indexes=tuple(numbers))
-                for topic, numbers in by_topic(self.partitions).items()
-            ),
-        }
-        if several:
-            group = {"groups": (schema.OffsetFetchRequestGroup(**group),)}
-        return schema.OffsetFetchRequest(**group, require_stable=True)
+        return offset_fetch_message(context.schema, context.version, self.group_id, self.partitions)
 
     def read(self, response: Any) -> Response:
         """The group's offsets, or the error code that decides."""
-        if response.groups is None:
-            return _offsets(self.partitions, response)
-        for group in response.groups:
-            if group.group_id == self.group_id:
-                return _offsets(self.partitions, group)
-        raise ProtocolError(f"the response does not mention group {self.group_id!r}")
+        return fetched_offsets(response, self.group_id, self.partitions)
+
+
+def offset_fetch_message(
+    schema: Schema, version: int, group_id: str, partitions: Collection[TopicPartition]
+) -> Any:
+    """The request for a group's offsets, once no open transaction would change them."""
+    several = version >= _FIRST_VERSION_WITH_SEVERAL_GROUPS
+    kind = schema.OffsetFetchRequestTopics if several else schema.OffsetFetchRequestTopic
+    group: dict[str, Any] = {
+        "group_id": group_id,
+        "topics": tuple(
+            kind(name=topic, partition_indexes=tuple(numbers))
+            for topic, numbers in by_topic(partitions).items()
+        ),
+    }
+    if several:
+        group = {"groups": (schema.OffsetFetchRequestGroup(**group),)}
+    return schema.OffsetFetchRequest(**group, require_stable=True)
+
+
+def fetched_offsets(
+    response: Any, group_id: str, requested: Collection[TopicPartition]
+) -> Response:
+    """The offsets in a response, or the error code that decides.
+
+    Raises :class:`ProtocolError` if it is about another group, or leaves out a partition.
+    """
+    if response.groups is None:
+        return _offsets(requested, response)
+    for group in response.groups:
+        if group.group_id == group_id:
+            return _offsets(requested, group)
+    raise ProtocolError(f"the response does not mention group {group_id!r}")
 
 
 def _offsets(requested: Collection[TopicPartition], group: Any) -> Response:

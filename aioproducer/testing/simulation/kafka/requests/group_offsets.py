@@ -88,8 +88,9 @@ def _offsets(
     offsets, codes = {}, {}
     for asked in call.body.topics:
         topic, missing = topic_of(call, asked)
+        name = _name(call, asked)
         for each in asked.partitions:
-            where = TopicPartition(_name(call, asked), each.partition_index)
+            where = TopicPartition(name, each.partition_index)
             codes[where] = code
             if topic is None or where.partition >= len(topic.partitions):
                 codes[where] = missing
