@@ -106,7 +106,7 @@ def _rows(call: Call, codes: dict[TopicPartition, ErrorCode]) -> list[Fields]:
     return [
         {
             "name": name,
-            "topic_id": asked.topic_id,
+            **_id(asked),
             "partitions": [
                 {
                     "partition_index": each.partition_index,
@@ -117,6 +117,11 @@ def _rows(call: Call, codes: dict[TopicPartition, ErrorCode]) -> list[Fields]:
         }
         for asked, name in ((each, _name(call, each)) for each in call.body.topics)
     ]
+
+
+def _id(asked: Any) -> Fields:
+    """The id of a topic, in an answer to a request that has ids in some version."""
+    return {"topic_id": asked.topic_id} if "topic_id" in asked._fields else {}
 
 
 def _name(call: Call, asked: Any) -> str:
