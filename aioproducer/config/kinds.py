@@ -23,6 +23,7 @@ from typing import (
 )
 
 from aioproducer.config.addresses import Address, parse_addresses
+from aioproducer.config.durations import by_duration
 from aioproducer.config.java_serializers import (
     JavaSerializer,
     java_serializer,
@@ -52,6 +53,7 @@ __all__ = [
     "Kind",
     "Milliseconds",
     "Nullable",
+    "OffsetResets",
     "Text",
     "UnacceptableError",
 ]
@@ -208,6 +210,19 @@ class Choice(Kind[Any]):
     def wording(self) -> str:
         *most, last = map(repr, self.values)
         return f"{', '.join(most)} or {last}"
+
+
+class OffsetResets(Choice):
+    """One of the strings, or ``by_duration:`` and an ISO 8601 duration (KIP-1106)."""
+
+    def accept(self, value: object) -> str:
+        if isinstance(value, str) and by_duration(value.strip()) is not None:
+            return value.strip()
+        return super().accept(value)
+
+    @property
+    def wording(self) -> str:
+        return f"{super().wording}, or 'by_duration:' and an ISO 8601 duration such as PT1H"
 
 
 class Acks(Choice):

@@ -9,15 +9,16 @@ Kafka 4.3; ``kafka_default`` marks where a default differs and the meaning says 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypedDict
+from typing import Any, Final, Literal, TypeAlias, TypedDict
 
-from aioproducer.config.kinds import INT_MAX, Boolean, Bytes, Choice, Milliseconds
+from aioproducer.config.kinds import INT_MAX, Boolean, Bytes, Choice, Milliseconds, OffsetResets
 from aioproducer.config.option import Group, Importance, option, options_of
 
 __all__ = ["READER_OPTIONS", "IsolationOption", "OffsetReset", "ReaderKeywords", "ReaderOptions"]
 
 IsolationOption = Literal["read_uncommitted", "read_committed"]
-OffsetReset = Literal["none", "earliest", "latest"]
+_NamedReset = Literal["none", "earliest", "latest"]
+OffsetReset: TypeAlias = _NamedReset | str
 
 HIGH, MEDIUM = Importance.HIGH, Importance.MEDIUM
 
@@ -51,10 +52,11 @@ class ReaderOptions:
     open ones."""
 
     auto_offset_reset: OffsetReset = option(
-        Choice(OffsetReset), "none", Group.READING, MEDIUM, kafka_default="latest"
+        OffsetResets(_NamedReset), "none", Group.READING, MEDIUM, kafka_default="latest"
     )
     """The place to go on from if the log does not have the position any more. `none` raises an
-    error, for a jump is a loss that the application should know of."""
+    error, for a jump is a loss that the application should know of. `by_duration:PT1H` goes on with
+    the records of the last hour (KIP-1106)."""
 
     read_ahead_bytes: int = option(Bytes(1, INT_MAX), 16 * 1024 * 1024, Group.READING, MEDIUM)
     """Bound on the memory of fetched batches that the application has not taken, of all

@@ -6,10 +6,11 @@ Source: Kafka's ``AbstractCoordinator`` and ``ConsumerCoordinator``.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Callable, Collection, Mapping
+from typing import Final
 
-from aioproducer.consumer.coordinator import JOIN_GRACE_MS, CoordinatorLink
+from aioproducer.consumer.coordinator import CoordinatorLink
+from aioproducer.consumer.member import MemberSettings, Partitions, Topics
 from aioproducer.engine.groups.assignors import (
     Assignment,
     GroupMember,
@@ -20,6 +21,7 @@ from aioproducer.engine.groups.assignors import (
     cooperative_sticky,
 )
 from aioproducer.engine.groups.assignors.member import NO_GENERATION
+from aioproducer.engine.groups.reactions import LOST, Reaction
 from aioproducer.engine.groups.requests import (
     Heartbeat,
     Joined,
@@ -29,10 +31,11 @@ from aioproducer.engine.groups.requests import (
     SyncGroup,
 )
 from aioproducer.engine.groups.subscription import subscription_bytes
-from aioproducer.errors import ProducerError, ProducerTimeoutError, error_about
-from aioproducer.errors.codes import RETRIABLE, ErrorCode
+from aioproducer.errors import ProducerError, error_about
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.runtime.tasks import new_task
+from aioproducer.foundation.wording import counted, duration
 from aioproducer.model import TopicPartition
 
 logger = RoomLogger(__name__)
@@ -45,38 +48,9 @@ ASSIGNORS: Final[Mapping[str, Callable[[list[GroupMember], PartitionCounts], Ass
     STICKY: assign_sticky,
     COOPERATIVE: cooperative_sticky,
 }
-LOST: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
-"""The group goes on without the member: its partitions may have other owners already."""
 
-
-class MemberSettings(NamedTuple):
-    """The settings of a member. Times are milliseconds."""
-
-    topics: tuple[str, ...]
-    assignor: str
-    session_timeout: int
-    heartbeat_interval: int
-    rebalance_timeout: int
-
-
-class Partitions(Protocol):
-    """The partitions of a member, as its consumer keeps them."""
-
-    @property
-    def owned(self) -> Collection[TopicPartition]:
-        """The partitions that are read."""
-
-    async def counts(self, topics: Iterable[str]) -> PartitionCounts:
-        """The number of partitions of each topic that exists."""
-
-    async def assigned(self, partitions: Collection[TopicPartition]) -> None:
-        """Read these partitions as well."""
-
-    async def revoked(self, partitions: Collection[TopicPartition]) -> None:
-        """Finish these partitions, commit them, and read them no longer."""
-
-    def lost(self) -> None:
-        """Read nothing any longer, and commit nothing: other members may do so already."""
+_MISSING_TOPIC_SECONDS: Final = 5.0
+"""Seconds from one look for a topic that does not exist to the next."""
 
 
 class ClassicMember:
@@ -85,21 +59,28 @@ class ClassicMember:
     def __init__(
         self,
         link: CoordinatorLink,
-        member: Membership,
+        identity: Membership,
         settings: MemberSettings,
+        topics: Topics,
         partitions: Partitions,
     ) -> None:
-        self.member = member
+        self.identity = identity
+        self.rebalances = 0
+        self.last_heartbeat: float | None = None
         self._link = link
         self._settings = settings
+        self._topics = topics
         self._partitions = partitions
         self._rebalance = asyncio.Event()
         """Set when the member has to join again."""
         self._heartbeats = asyncio.Event()
         """Set while the member has to send heartbeats."""
-        self._failures = 0
         self._had: tuple[TopicPartition, ...] = ()
         """The partitions before the last eager rebalance, for an assignor that is sticky."""
+        self._subscribed: tuple[str, ...] = ()
+        self._divided: PartitionCounts | None = None
+        """What the member has divided as the leader of this generation; None: it leads no group."""
+        self._silent = False
 
     @property
     def cooperative(self) -> bool:
@@ -108,15 +89,19 @@ class ClassicMember:
 
     async def run(self) -> None:
         """Be a member until the task is cancelled. Raises an error that no retry can mend."""
-        both = {new_task(self._send_heartbeats()), new_task(self._keep_joined())}
+        jobs = {
+            new_task(self._keep_joined()),
+            new_task(self._send_heartbeats()),
+            new_task(self._watch_topics()),
+        }
         try:
-            ended, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            ended, _ = await asyncio.wait(jobs, return_when=asyncio.FIRST_COMPLETED)
             for task in ended:
                 task.result()
         finally:
-            for task in both:
+            for task in jobs:
                 task.cancel()
-            await asyncio.wait(both)
+            await asyncio.wait(jobs)
 
     async def _keep_joined(self) -> None:
         while True:
@@ -127,47 +112,46 @@ class ClassicMember:
 
     async def _join(self) -> None:
         """Join, again and again, until the member has its partitions."""
+        backoff = self._link.client.backoff()
+        failures = 0
         while True:
             if not self.cooperative and self._partitions.owned:
                 self._had = tuple(self._partitions.owned)
                 await self._partitions.revoked(self._had)
+            await self._partitions.settled()
             try:
                 if await self._join_once():
-                    self._failures = 0
                     return
             except ProducerError as error:
-                late = isinstance(error, ProducerTimeoutError)
-                if not late and not self._link.client.may_pass(error):
+                if not self._link.may_pass(error):
                     raise
-                logger.debug("Joining group %r: %s", self.member.group_id, error, error=error)
-            self._failures += 1
-            await asyncio.sleep(self._link.client.backoff().delay(self._failures))
+                logger.debug("Joining group %r: %s", self._link.group_id, error, error=error)
+            failures += 1
+            await asyncio.sleep(backoff.delay(failures))
 
     async def _join_once(self) -> bool:
         """One attempt; False: another one is due."""
         self._heartbeats.clear()  # the coordinator waits for the others, and expects none
         self._rebalance.clear()
+        self._subscribed = await self._topics.subscribed()
         joined = await self._ask_to_join()
         if joined is None:
             return False
-        self.member = self.member._replace(member_id=joined.member_id, generation=joined.generation)
+        self.identity = self.identity._replace(
+            member_id=joined.member_id, generation=joined.generation
+        )
+        self._divided = None
         assignment: Assignment = {}
         if joined.leader == joined.member_id and not joined.skip_assignment:
             assignment = await self._divide(joined)
-        synced = await self._link.ask(
-            SyncGroup(self.member, joined.protocol, assignment), self._join_timeout
-        )
+        synced = await self._link.wait_for(SyncGroup(self.identity, joined.protocol, assignment))
         if synced.error_code:
-            self._refused(synced.error_code, "SyncGroup")
+            self._take_refusal(synced.error_code, "SyncGroup")
             return False
+        self._alive()
         self._heartbeats.set()
         await self._take(frozenset(synced.partitions))
         return True
-
-    @property
-    def _join_timeout(self) -> float:
-        """Seconds: the coordinator waits for the slowest member."""
-        return (self._settings.rebalance_timeout + JOIN_GRACE_MS) / 1000
 
     async def _ask_to_join(self) -> Joined | None:
         settings = self._settings
@@ -176,20 +160,21 @@ class ClassicMember:
             owned = self._partitions.owned
         elif settings.assignor == STICKY:
             owned = self._had
-        generation = self.member.generation if owned else NO_GENERATION
-        data = subscription_bytes(settings.topics, owned, generation, rack=None)
-        request = JoinGroup(
-            self.member,
-            settings.session_timeout,
-            settings.rebalance_timeout,
-            {settings.assignor: data},
-        )
-        joined: Joined = await self._link.ask(request, self._join_timeout)
-        if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:  # KIP-394
-            self.member = self.member._replace(member_id=joined.member_id)
-            return await self._ask_to_join()
+        generation = self.identity.generation if owned else NO_GENERATION
+        data = subscription_bytes(self._subscribed, owned, generation, rack=None)
+        for _ in range(2):
+            request = JoinGroup(
+                self.identity,
+                settings.session_timeout,
+                settings.rebalance_timeout,
+                {settings.assignor: data},
+            )
+            joined: Joined = await self._link.wait_for(request)
+            if joined.error_code != ErrorCode.MEMBER_ID_REQUIRED:  # KIP-394
+                break
+            self.identity = self.identity._replace(member_id=joined.member_id)
         if joined.error_code:
-            self._refused(joined.error_code, "JoinGroup")
+            self._take_refusal(joined.error_code, "JoinGroup")
             return None
         return joined
 
@@ -197,22 +182,24 @@ class ClassicMember:
         """The partitions of all members, by this one as their leader."""
         members = list(joined.members)
         topics = {topic for member in members for topic in member.topics}
-        counts = await self._partitions.counts(topics)
+        counts = await self._topics.counts(topics)
         assign = ASSIGNORS.get(joined.protocol)
         if assign is None:
             raise error_about(
-                f"the assignor {joined.protocol!r} of group {self.member.group_id!r}",
+                f"the assignor {joined.protocol!r} of group {self._link.group_id!r}",
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
             )
+        self._divided = {topic: counts.get(topic, 0) for topic in topics}
         return assign(members, counts)
 
     async def _take(self, partitions: frozenset[TopicPartition]) -> None:
         owned = frozenset(self._partitions.owned)
+        self.rebalances += 1
         logger.info(
-            "Group %r: generation %d has given this member %d partitions",
-            self.member.group_id,
-            self.member.generation,
-            len(partitions),
+            "Group %r: generation %d has given this member %s",
+            self._link.group_id,
+            self.identity.generation,
+            counted(len(partitions), "partition"),
         )
         gone = owned - partitions
         if gone:
@@ -221,59 +208,122 @@ class ClassicMember:
         if gone:  # the next round gives them to their new owners
             self._rebalance.set()
 
-    def _refused(self, code: int, what: str) -> None:
-        """Do what the error ``code`` asks for. Raises an error that no retry can mend."""
-        if code in RETRIABLE:
-            self._link.forget()
-        elif code in LOST:
-            self._lose(code)
-        elif code != ErrorCode.REBALANCE_IN_PROGRESS:
-            raise error_about(f"{what} of group {self.member.group_id!r}", code)
+    # --- topics ------------------------------------------------------------------------------
 
-    def _lose(self, code: int) -> None:
+    async def _watch_topics(self) -> None:
+        """Join again when topics appear, or get partitions."""
+        while True:
+            missing = self._divided is not None and not all(self._divided.values())
+            interval = self._settings.topics_interval
+            await asyncio.sleep(min(interval, _MISSING_TOPIC_SECONDS) if missing else interval)
+            if not self._heartbeats.is_set() or self._rebalance.is_set():
+                continue
+            divided = self._divided
+            try:
+                changed = await self._topics.subscribed() != self._subscribed
+                if divided is not None:
+                    counts = await self._topics.counts(divided)
+                    changed |= any(counts.get(each, 0) != divided[each] for each in divided)
+            except ProducerError as error:
+                logger.debug("Topics of group %r: %s", self._link.group_id, error, error=error)
+                continue
+            if changed and self._divided is divided:
+                logger.info("Group %r: its topics have changed", self._link.group_id)
+                self._rebalance.set()
+
+    # --- refusals ----------------------------------------------------------------------------
+
+    def _take_refusal(self, code: int, what: str) -> None:
+        """Do what the error ``code`` asks for. Raises an error that no retry can mend."""
+        reaction = self._link.react(code)
+        if reaction is Reaction.FAIL:
+            raise error_about(f"{what} of group {self._link.group_id!r}", code)
+        if reaction in LOST:
+            self._lose(ErrorCode(code).name, new=reaction is Reaction.JOIN_AS_NEW)
+        elif reaction is Reaction.REBALANCE:
+            self._rebalance.set()
+
+    def refused(self, code: int) -> None:
+        """A commit has brought the error ``code``: the group goes on without the member."""
+        if self._heartbeats.is_set():  # else it joins already
+            self._take_refusal(code, "OffsetCommit")
+
+    def _lose(self, why: str, *, new: bool) -> None:
         logger.warning(
-            "Group %r goes on without this member: %s. It joins again",
-            self.member.group_id,
-            ErrorCode(code).name,
+            "Group %r goes on without this member: %s. It joins again", self._link.group_id, why
         )
-        self.member = self.member._replace(generation=NO_GENERATION)
+        self.identity = self.identity._replace(generation=NO_GENERATION)
         self._had = ()
-        if code == ErrorCode.UNKNOWN_MEMBER_ID:
-            self.member = self.member._replace(member_id="")
+        if new:
+            self.identity = self.identity._replace(member_id="")
+        self._silent = False
         self._partitions.lost()
+        self._heartbeats.clear()
+        self._rebalance.set()
+
+    async def give_up(self, reason: str) -> None:
+        """Leave the group, and join it again when the application is done with its records."""
+        identity = self.identity
+        self._lose(reason, new=identity.instance_id is None)
+        if identity.instance_id is None:
+            await self._link.ask(LeaveGroup(identity, reason))
 
     # --- heartbeats --------------------------------------------------------------------------
 
     async def _send_heartbeats(self) -> None:
         interval = self._settings.heartbeat_interval / 1000
-        timeout = min(self._link.request_timeout, self._settings.session_timeout / 3000)
+        timeout = self._settings.session_timeout / 3000
         while True:
             await self._heartbeats.wait()
             await asyncio.sleep(interval)
             if not self._heartbeats.is_set():
                 continue
+            identity = self.identity
             try:
-                code = await self._link.ask(Heartbeat(self.member), timeout)
+                code = await self._link.ask(Heartbeat(identity), timeout)
             except ProducerError as error:
-                if not self._link.client.may_pass(error):
+                if not self._link.may_pass(error):
                     raise
+                self._look_at_session()
                 continue
-            if not self._heartbeats.is_set():
-                continue  # a rebalance has begun meanwhile
-            if code == ErrorCode.REBALANCE_IN_PROGRESS:
-                self._rebalance.set()
-            elif code:
-                self._refused(code, "Heartbeat")
-                if code in LOST:
-                    self._heartbeats.clear()
-                    self._rebalance.set()
+            if self._heartbeats.is_set() and self.identity == identity:
+                self._take_heartbeat(code)
+
+    def _take_heartbeat(self, code: int) -> None:
+        if code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
+            self._alive()
+        else:
+            self._look_at_session()
+        self._take_refusal(code, "Heartbeat")
+
+    def _alive(self) -> None:
+        """The coordinator has answered: the member is in the group."""
+        self.last_heartbeat = self._link.client.clock()
+        if self._silent:
+            self._silent = False
+            self._partitions.end_of_silence()
+
+    def _look_at_session(self) -> None:
+        """Hand out nothing once the session may be over."""
+        session = self._settings.session_timeout / 1000
+        last = self.last_heartbeat
+        if self._silent or last is None or self._link.client.clock() - last < session:
+            return
+        self._silent = True
+        logger.warning(
+            "Group %r: the coordinator has not answered for %s (session_timeout_ms): the group may "
+            "go on without this member, which hands out nothing until there is an answer",
+            self._link.group_id,
+            duration(session),
+        )
+        self._partitions.silence()
 
     # --- the end -----------------------------------------------------------------------------
 
     async def leave(self, timeout: float) -> None:
         """Tell the coordinator that the member is gone; a static one stays (KIP-345)."""
-        if not self.member.member_id or self.member.instance_id is not None:
+        if not self.identity.member_id or self.identity.instance_id is not None:
             return
-        code = await self._link.ask(LeaveGroup(self.member, "the consumer was closed"), timeout)
+        code = await self._link.ask(LeaveGroup(self.identity, "the consumer was closed"), timeout)
         if code:
-            raise error_about(f"LeaveGroup of group {self.member.group_id!r}", code)
+            raise error_about(f"LeaveGroup of group {self._link.group_id!r}", code)

@@ -3,42 +3,59 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextvars import copy_context
+from functools import partial
 from itertools import count
 from typing import Any, Final, Self, Unpack, cast
 
 from aioproducer.config import ProducerConfig, ProducerOptions, hidden_mapping, hide_secrets
 from aioproducer.config.reader_options import READER_OPTIONS, ReaderKeywords, ReaderOptions
-from aioproducer.consumer.classic import ClassicMember, MemberSettings
-from aioproducer.consumer.coordinator import CoordinatorLink, patient_config
+from aioproducer.consumer.assignment import Assignment, AssignmentSettings, Callback
+from aioproducer.consumer.classic import ClassicMember
+from aioproducer.consumer.commits import Commits
+from aioproducer.consumer.coordinator import CoordinatorLink
+from aioproducer.consumer.loops import Batches, Lists, Records
+from aioproducer.consumer.member import Member, MemberSettings
 from aioproducer.consumer.options import CONSUMER_OPTIONS, ConsumerKeywords, ConsumerOptions
+from aioproducer.consumer.progress import Progress
+from aioproducer.consumer.subscription import Subscription, TopicOrPattern, partition_counts
+from aioproducer.consumer.transactions import (
+    TransactionalProducer,
+    TransactionalWork,
+    Transactions,
+)
+from aioproducer.consumer.work_watch import WorkWatch
+from aioproducer.consumer.workers import ORDERS, Handle, Order, Workers
+from aioproducer.engine.client.arguments import check_partition
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.list_offsets import IsolationLevel
 from aioproducer.engine.client.options import client_config
-from aioproducer.engine.groups.assignors import PartitionCounts
 from aioproducer.engine.groups.requests import Membership
+from aioproducer.engine.records.decoder import RecordBatch
 from aioproducer.errors import (
     ClientBrokenError,
     ClientClosedError,
     ConfigError,
     IllegalStateError,
-    OffsetOutOfRangeError,
     ProducerError,
-    error_about,
+    kafka_error,
 )
 from aioproducer.errors.codes import ErrorCode
+from aioproducer.foundation import logs
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import new_task
 from aioproducer.foundation.wording import duration
-from aioproducer.model import ConsumerRecord, OffsetAndMetadata, TopicPartition
+from aioproducer.model import (
+    ConsumerGroupMetadata,
+    ConsumerRecord,
+    OffsetAndMetadata,
+    TopicPartition,
+)
 from aioproducer.reader.fetcher import Fetcher, FetchSettings
-from aioproducer.reader.iteration import Records
 from aioproducer.reader.leaders import Leaders
-from aioproducer.reader.partition import PartitionState
-from aioproducer.reader.positions import Position
+from aioproducer.reader.positions import Position, checked_position
 from aioproducer.reader.record_source import RecordSource
 from aioproducer.reader.start import find_offsets
 
@@ -62,9 +79,18 @@ class Consumer:
             async for record in consumer:
                 await handle(record)
 
-    Asking for the next record acknowledges the last one. Acknowledged records are committed each
-    second, before partitions go to another member, and on close. A record that was being worked on
-    when the loop ended, by an exception or a cancellation, is read again by whoever goes on.
+    Asking for the next record acknowledges the last one. What is acknowledged is committed each
+    ``auto_commit_interval_ms``, before partitions go to another member, and on close. A record that
+    was in work when the loop ended, by an exception or a cancellation, is read again by whoever
+    goes on. :meth:`run` works on many records at a time, :meth:`batches` and :meth:`lists` hand out
+    several at once, :meth:`transactions` is exactly once.
+
+    ``topics``: names, and compiled patterns of whole names: ``re.compile("orders-.*")``.
+
+    ``on_assigned``, ``on_revoked`` and ``on_lost`` are functions or coroutine functions that are
+    told of partitions: before they are read (:meth:`seek` works there), when nothing of them is in
+    work any more and before the last commit, and when they went to another member without it.
+    Heartbeats go on meanwhile. An error of a callback ends the member, and the next read raises it.
 
     Options are a producer's for connections and logins, as keywords or as a ``config`` that they
     override, a reader's for fetching (:class:`~aioproducer.config.ReaderOptions`; a group without
@@ -73,14 +99,17 @@ class Consumer:
 
     Raises:
         ConfigError: an option is unknown, out of range, or contradicts another one.
+        InvalidTopicError: a topic's name is illegal.
     """
 
     def __init__(
         self,
-        *topics: str,
+        *topics: TopicOrPattern,
         group_id: str,
         config: ProducerConfig | None = None,
-        group_instance_id: str | None = None,
+        on_assigned: Callback | None = None,
+        on_revoked: Callback | None = None,
+        on_lost: Callback | None = None,
         **options: Unpack[_Arguments],
     ) -> None:
         given = cast("dict[str, Any]", options)
@@ -89,40 +118,26 @@ class Consumer:
         hide_secrets(given)
         self._options = ConsumerOptions(**own)
         self._reading = ReaderOptions(**{"auto_offset_reset": "latest", **reading})
-        self._topics = _checked(topics, group_id, self._options)
+        self._subscription = Subscription(topics)
+        _check(group_id, self._options)
         config = hidden_mapping(config)
         self.config: ProducerConfig = client_config(config, given, "Consumer")
         self.client_id: str = self.config.client_id or f"consumer-{next(_NUMBERS)}"
+        self.group_id: str = group_id
         self._client = ClusterClient(self.config, self.client_id, "Consumer")
-        patient = patient_config(self.config, self._options.max_poll_interval_ms)
         self._link = CoordinatorLink(
-            ClusterClient(patient, self.client_id, "Consumer"),
-            self._client,
-            group_id,
-            self.config.request_timeout_ms / 1000,
+            self._client, self.client_id, group_id, self._options.max_poll_interval_ms
         )
-        self._member = ClassicMember(
-            self._link,
-            Membership(group_id, instance_id=group_instance_id),
-            MemberSettings(
-                self._topics,
-                self._options.partition_assignment_strategy,
-                self._options.session_timeout_ms,
-                self._options.heartbeat_interval_ms,
-                self._options.max_poll_interval_ms,
-            ),
-            self,
-        )
-        self._source: RecordSource | None = None
-        self._work: ConsumerRecord | None = None
-        """The record that the application works on."""
-        self._acknowledged = asyncio.Event()
-        """Set when the application has finished a record."""
-        self._committed: dict[TopicPartition, int] = {}
-        self._committing = asyncio.Lock()
-        """Commits overtake each other else, and the older offset would count."""
-        self._closed = False
+        self._callbacks = on_assigned, on_revoked, on_lost
+        self._source: RecordSource
+        self._progress: Progress
+        self._assignment: Assignment
+        self._commits: Commits
+        self._member: Member
+        self._state = "not started"
+        self._transactional = False
         self._tasks: set[asyncio.Task[None]] = set()
+        self._closing: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
         return f"<Consumer {getattr(self, 'client_id', 'that is being made')!r}>"
@@ -138,66 +153,155 @@ class Consumer:
         """
         await self._client.start()
         try:
-            await self._link.client.start()
+            await self._link.start()
         except BaseException:
             await self._client.close()
             raise
-        settings = FetchSettings.of(self._reading, self.config)
-        fetcher = Fetcher(self._client, (), Leaders(()), settings)
-        limit = self._reading.max_batch_bytes
-        self._source = RecordSource(self._client, fetcher, limit, "Consumer")
-        self._client.start_task(fetcher.run(), "aioproducer-consumer")
-        self._tasks = {new_task(self._run_member())}
+        self._make_parts()
+        self._state = "started"
+        self._client.start_task(self._source.fetcher.run(), "aioproducer-consumer")
+        self._start_task(self._run_member())
+        watch = WorkWatch(
+            self._progress,
+            self._member,
+            self._options.max_poll_interval_ms / 1000,
+            self._client.clock,
+            self.group_id,
+        )
+        self._start_task(watch.run())
         if self._options.auto_commit:
-            self._tasks.add(new_task(self._commit_regularly()))
+            self._start_task(self._commit_regularly())
+
+    def _make_parts(self) -> None:
+        options = self._options
+        fetcher = Fetcher(
+            self._client, (), Leaders(()), FetchSettings.of(self._reading, self.config)
+        )
+        source = RecordSource(self._client, fetcher, self._reading.max_batch_bytes, "Consumer")
+        progress = Progress(source.cursor, lambda: self._assignment.acknowledged.set())
+        self._source, self._progress = source, progress
+        self._commits = Commits(
+            self._link, progress, lambda: self._member.identity, lambda code: self._refused(code)
+        )
+        longest = options.max_poll_interval_ms / 1000
+        # A heartbeat tells of a rebalance that the coordinator has begun already.
+        margin = min(2 * options.heartbeat_interval_ms / 1000 + 1, longest / 2)
+        on_assigned, on_revoked, on_lost = self._callbacks
+        self._assignment = Assignment(
+            self._client,
+            self._link,
+            source,
+            progress,
+            self._commits,
+            lambda: self._member.identity,
+            AssignmentSettings(
+                self._reading.auto_offset_reset,
+                self._isolation,
+                longest - margin,
+                self._timeout,
+                lambda: options.auto_commit and not self._transactional,
+                on_assigned,
+                on_revoked,
+                on_lost,
+            ),
+            self._fail,
+        )
+        self._member = self._make_member()
+
+    def _make_member(self) -> Member:
+        options = self._options
+        settings = MemberSettings(
+            options.partition_assignment_strategy,
+            options.session_timeout_ms,
+            options.heartbeat_interval_ms,
+            options.max_poll_interval_ms,
+            self.config.metadata_max_age_ms / 1000,
+        )
+        identity = Membership(self.group_id, instance_id=options.group_instance_id)
+        return ClassicMember(self._link, identity, settings, _Topics(self), self._assignment)
+
+    def _start_task(self, coroutine: Any) -> None:
+        context = copy_context()
+        context.run(logs.enter, self._client.log)
+        task: asyncio.Task[None] = new_task(coroutine, context=context)
+        self._tasks.add(task)
 
     @property
     def _timeout(self) -> float:
         return self.config.max_block_ms / 1000
+
+    @property
+    def _isolation(self) -> IsolationLevel:
+        return IsolationLevel[self._reading.isolation_level.upper()]
 
     async def _run_member(self) -> None:
         """Be a member; an error that no retry can mend is raised by the next read."""
         try:
             await self._member.run()
         except Exception as error:
-            logger.warning("%r has left its group: %s", self, error)
-            self.lost()
-            if isinstance(error, ProducerError):
-                self._started().fetcher.fail(error)
-                return
-            broken = ClientBrokenError(f"the member died of {type(error).__name__}: {error}")
+            self._assignment.lost()
+            self._fail(error)
+
+    def _refused(self, code: int) -> None:
+        try:
+            self._member.refused(code)
+        except ProducerError as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        """Raise ``error`` in each read from now on."""
+        logger.warning("%r can't go on: %s", self, error)
+        if not isinstance(error, ProducerError):
+            broken = ClientBrokenError(f"a part of it died of {type(error).__name__}: {error}")
             broken.__cause__ = error
-            self._started().fetcher.fail(broken)
+            error = broken
+        self._source.fetcher.fail(error)
 
     async def close(self) -> None:
         """Commit what was acknowledged, leave the group, and end every connection.
 
-        Takes ten seconds at most, and about as long as two round trips usually.
+        Takes ten seconds at most, and about as long as two round trips usually. A close that is
+        cancelled goes on in the background.
+
+        Raises:
+            IllegalStateError: a callback of the consumer has called it.
         """
-        if self._source is None:
+        if self._state == "not started":
             await self._client.close()
-            await self._link.client.close()
+            await self._link.close()
             return
         if not self._client.has_ended:
             self._client.check_usable()  # not in another process, or on another loop
-        self._closed = True
+        if asyncio.current_task() in self._tasks:
+            raise IllegalStateError("a callback can't close its Consumer; end the loop instead")
+        if self._closing is None:
+            self._state = "closed"
+            self._closing = new_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        self._assignment.hold(self._assignment.owned, "closed")
+        self._assignment.end()
         for task in self._tasks:
             task.cancel()
         try:
             if self._tasks:
                 await asyncio.wait(self._tasks)
-            if not self._link.client.has_ended:
-                await self._say_farewell()
+            if self._options.auto_commit and not self._transactional:
+                owned = self._assignment.owned
+                await self._at_the_end(
+                    "commit", lambda: self._commits.commit(owned, _CLOSE_SECONDS)
+                )
         finally:
-            await self._link.client.close()
-            await self._client.close()
-
-    async def _say_farewell(self) -> None:
-        if self._options.auto_commit:
-            await self._at_the_end("commit", lambda: self._commit(self.owned, _CLOSE_SECONDS))
-        await self._at_the_end("leave", lambda: self._member.leave(_CLOSE_SECONDS))
+            try:
+                await self._at_the_end("leave", lambda: self._member.leave(_CLOSE_SECONDS))
+            finally:
+                await self._link.close()
+                await self._client.close()
 
     async def _at_the_end(self, doing: str, step: Callable[[], Awaitable[None]]) -> None:
+        if self._link.client.has_ended:
+            return
         try:
             async with PatientTimeout(_CLOSE_SECONDS):
                 await step()
@@ -212,218 +316,264 @@ class Consumer:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def _started(self) -> RecordSource:
-        if self._source is None:
-            self._client.check_usable()
-            raise IllegalStateError("the Consumer has not finished its start")
-        return self._source
+    def _check(self) -> None:
+        """Raise the reason if nothing can be read now."""
+        if self._state == "started":
+            return
+        if self._state == "closed":
+            raise ClientClosedError("the Consumer is closed; make a new one")
+        self._client.check_usable()
+        raise IllegalStateError("the Consumer has not finished its start")
 
     # --- reading ---------------------------------------------------------------------------
+
+    def _enter_loop(self) -> None:
+        """What another loop had in work when it ended comes again."""
+        self._check()
+        if self._assignment.handlers is not None:
+            raise IllegalStateError("run() reads from this Consumer: one at a time can")
+        self._assignment.rewind()
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         """The records, one by one.
 
         A record that another loop had in work when it ended comes again.
         """
-        source = self._started()
-        if (work := self._work) is not None:
-            where = TopicPartition(work.topic, work.partition)
-            self._work = None
-            if where in source.fetcher.partitions:
-                source.cursor.leave(where)
-                source.fetcher.seek(where, work.offset)
-        return _Acknowledging(self, source.records())
+        self._enter_loop()
+        return Records(self._source, self._progress, self._check)
 
-    def _finish(self) -> None:
-        """The application has finished its record."""
-        self._work = None
-        self._acknowledged.set()
+    def batches(self) -> AsyncIterator[RecordBatch]:
+        """The records as they were written, batch by batch.
+
+        Asking for the next batch acknowledges the last one.
+        """
+        self._enter_loop()
+        return Batches(self._source, self._progress, self._check, self._client.clock)
+
+    def lists(self, max_records: int = 500) -> AsyncIterator[list[ConsumerRecord]]:
+        """Lists of the records that are there, of all partitions, up to ``max_records``.
+
+        A list has one record at least. Asking for the next list acknowledges the last one.
+        """
+        return self._lists(max_records)
+
+    def _lists(self, max_records: int) -> Lists:
+        _check_count("max_records", max_records)
+        self._enter_loop()
+        return Lists(self._source, self._progress, self._check, self._client.clock, max_records)
+
+    async def run(
+        self, handle: Handle, *, concurrency: int = 64, order: Order = "partition"
+    ) -> None:
+        """Call ``handle`` with each record, ``concurrency`` at a time, until it is cancelled.
+
+        ``order``: ``"partition"`` and ``"key"`` handle the records of a partition, or of a key in a
+        partition, one after another; ``"none"`` begins with each one as soon as it can. The group
+        gets the offset of the first record that is not done, so it never passes a gap. When a
+        handler raises, the others are cancelled, and the error is raised here; the records that
+        they worked on come again. Handlers of a partition that is lost are cancelled; those of one
+        that is revoked may finish.
+
+        Raises:
+            ConfigError: an argument is out of range.
+            IllegalStateError: another loop reads from the consumer.
+        """
+        _check_count("concurrency", concurrency)
+        if order not in ORDERS:
+            raise ConfigError(f"order is {', '.join(map(repr, ORDERS))}, not {order!r:.80}")
+        self._enter_loop()
+        workers = Workers(
+            self._source,
+            self._progress,
+            self._assignment,
+            handle,
+            concurrency,
+            order,
+            self._reading.read_ahead_bytes,
+            self._client.clock,
+        )
+        self._assignment.handlers = workers
+        try:
+            await workers.run()
+        finally:
+            self._assignment.handlers = None
+
+    def transactions(
+        self, producer: TransactionalProducer, *, max_records: int = 500
+    ) -> AsyncIterator[TransactionalWork]:
+        """Records in works of up to ``max_records``, each with a transaction of ``producer``.
+
+        ::
+
+            async for work in consumer.transactions(producer):
+                async with work:
+                    for record in work:
+                        producer.send("invoices", invoice(record), key=record.key)
+
+        The end of the block commits the records that were sent, and the offsets of those that were
+        read, together (KIP-447). An exception aborts both and is raised again; the records come
+        again in the next loop. If the group has given the partitions to another member, the
+        transaction is aborted, and the loop goes on without an error. A revocation waits for the
+        transaction under way. The consumer commits nothing by itself from then on. Set
+        ``isolation_level="read_committed"`` if the records are written in transactions, too.
+        """
+        lists = self._lists(max_records)
+        self._transactional = True
+        return Transactions(
+            lists,
+            self._progress,
+            producer,
+            lambda: self.group_metadata,
+            self._assignment.rewind,
+            self._assignment.start_over,
+        )
+
+    # --- the partitions --------------------------------------------------------------------
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """The partitions that this member reads now."""
-        return frozenset(self._started().fetcher.partitions)
+        """The partitions that the group has given to this member."""
+        self._check()
+        return frozenset(self._assignment.owned)
 
-    # --- commits ---------------------------------------------------------------------------
+    @property
+    def positions(self) -> dict[TopicPartition, int]:
+        """The offset of the next record of each partition; without those that are not known yet."""
+        self._check()
+        return {where: self._progress.position(where) for where in self._progress.partitions}
 
-    async def commit(self) -> None:
-        """Acknowledge every record that was handed out, and commit.
+    async def seek(self, partition: TopicPartition, position: Position) -> None:
+        """Hand out the records of ``partition`` from another position on.
 
-        Raises the error of a partition; with a rebalance under way that is one of the group's.
+        Raises:
+            ConfigError: it is no position, or the partition is not this member's.
+            ProducerTimeoutError: the position was not found within ``max_block_ms``.
         """
-        self._client.check_usable()
-        self._finish()
-        await self._commit(self.owned, self._timeout)
+        where = self._owned([partition])[0]
+        wanted = {where: checked_position("position", position)}
+        found = await find_offsets(self._client, wanted, self._isolation, self._timeout)
+        if where in self._assignment.owned:
+            self._assignment.seek(where, found[where])
 
-    def _to_commit(self) -> dict[TopicPartition, int]:
-        """The first unacknowledged offset of each partition, where it was not committed yet."""
-        found = self._started().positions
-        if self._work is not None:
-            where = TopicPartition(self._work.topic, self._work.partition)
-            if where in found:
-                found[where] = self._work.offset
-        return {where: at for where, at in found.items() if self._committed.get(where) != at}
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Hand out nothing of ``partitions`` until :meth:`resume`; they stay this member's."""
+        self._assignment.pause(self._owned(partitions))
 
-    async def _commit(self, partitions: Collection[TopicPartition], timeout: float) -> None:
-        async with self._committing:
-            offsets = {where: at for where, at in self._to_commit().items() if where in partitions}
-            if not offsets:
-                return
-            wanted = {where: OffsetAndMetadata(offset) for where, offset in offsets.items()}
-            await self._link.commit(lambda: self._member.member, wanted, timeout)
-            owned = self.owned
-            self._committed.update((where, at) for where, at in offsets.items() if where in owned)
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Go on with partitions that were paused."""
+        self._assignment.resume(self._owned(partitions))
+
+    @property
+    def paused(self) -> frozenset[TopicPartition]:
+        """The partitions that :meth:`pause` has paused."""
+        self._check()
+        return self._assignment.paused
+
+    def _owned(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        self._check()
+        found = [TopicPartition(*each) for each in partitions]
+        for where in found:
+            check_partition(where.partition, where.topic)
+            if where not in self._assignment.owned:
+                raise ConfigError(f"{where} is not assigned to this Consumer now")
+        return found
+
+    # --- offsets ---------------------------------------------------------------------------
+
+    async def commit(
+        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None
+    ) -> None:
+        """Acknowledge what the loop has handed out, and commit; or commit ``offsets``.
+
+        An offset is that of the next record to read. With :meth:`run`, what handlers have finished
+        is committed.
+
+        Raises:
+            KafkaError: the group has refused an offset, or has given partitions to another member
+                before their records were committed.
+            ProducerTimeoutError: no coordinator has answered within ``max_block_ms``.
+        """
+        self._check()
+        if offsets is not None:
+            wanted = {
+                TopicPartition(*where): OffsetAndMetadata(at) if isinstance(at, int) else at
+                for where, at in offsets.items()
+            }
+            await self._commits.commit_offsets(wanted, self._timeout)
+            return
+        self._progress.finish()
+        await self._commits.commit(self._assignment.owned, self._timeout)
+        if lost := self._progress.lost:
+            where = min(lost)
+            lost.clear()
+            raise kafka_error(
+                ErrorCode.ILLEGAL_GENERATION,
+                f"group {self.group_id!r} has given {where} to another member before its records "
+                "were committed: they are read again there",
+            )
 
     async def _commit_regularly(self) -> None:
         while True:
             await asyncio.sleep(self._options.auto_commit_interval_ms / 1000)
-            await self._commit_what_can_be(self.owned)
+            if not self._transactional:
+                owned = self._assignment.owned
+                await self._commits.commit_if_possible(owned, self._timeout)
 
-    async def _commit_what_can_be(self, partitions: Collection[TopicPartition]) -> None:
-        try:
-            await self._commit(partitions, self._timeout)
-        except ProducerError as error:
-            rebalance = getattr(error, "code", 0) == ErrorCode.REBALANCE_IN_PROGRESS
-            logger.repeated(
-                logging.DEBUG if rebalance else logging.WARNING,
-                "commit",
-                "%r could not commit: %s",
-                self,
-                error,
-                error=error,
-            )
+    async def committed(
+        self, *partitions: TopicPartition
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """The group's offsets of ``partitions``, or of this member's; None: there is none.
 
-    # --- the partitions, for the member ----------------------------------------------------
+        Raises :class:`ProducerTimeoutError` if they are not known within ``max_block_ms``.
+        """
+        self._check()
+        wanted = frozenset(TopicPartition(*each) for each in partitions or self._assignment.owned)
+        if not wanted:
+            return {}
+
+        async def attempt() -> Mapping[TopicPartition, OffsetAndMetadata | None]:
+            found = await self._link.fetch_offsets(self._member.identity, wanted)
+            if found.error_code:
+                raise kafka_error(found.error_code, f"the offsets of group {self.group_id!r}")
+            return found.offsets
+
+        doing = f"reading the offsets of group {self.group_id!r}"
+        return dict(await self._client.retry(attempt, timeout=self._timeout, doing=doing))
+
+    async def lag(self) -> dict[TopicPartition, int]:
+        """The number of records behind the position of each partition of this member.
+
+        With ``read_committed`` those of open transactions do not count. Raises
+        :class:`ProducerTimeoutError` if the ends are not known within ``max_block_ms``.
+        """
+        positions = self.positions
+        ends = dict.fromkeys(positions, cast("Position", "end"))
+        found = await find_offsets(self._client, ends, self._isolation, self._timeout)
+        return {where: max(found[where] - at, 0) for where, at in positions.items()}
 
     @property
-    def owned(self) -> Collection[TopicPartition]:
-        """The partitions that are read."""
-        return tuple(self._started().fetcher.partitions)
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """The member as its group knows it, for ``send_offsets_to_transaction()``."""
+        self._check()
+        group_id, member_id, generation, instance_id = self._member.identity
+        return ConsumerGroupMetadata(group_id, generation, member_id, instance_id)
 
-    async def counts(self, topics: Iterable[str]) -> PartitionCounts:
+
+class _Topics:
+    """The topics of a consumer, for its member."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self.subscribed = partial(consumer._subscription.topics, consumer._client)
+        self._client = consumer._client
+        self._group_id = consumer.group_id
+
+    async def counts(self, topics: Iterable[str]) -> Mapping[str, int]:
         """The number of partitions of each topic that exists."""
-        found = await self._client.describe(tuple(topics))
-        for name, topic in found.topics.items():
-            if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                logger.warning("Group %r: there is no topic %r", self._link.group_id, name)
-            elif topic.error_code:
-                raise error_about(f"topic {name!r}", topic.error_code)
-        return {
-            name: len(topic.partitions)
-            for name, topic in found.topics.items()
-            if not topic.error_code
-        }
-
-    async def assigned(self, partitions: Collection[TopicPartition]) -> None:
-        """Read ``partitions`` from the group's offsets on."""
-        if not partitions:
-            return
-        wanted = frozenset(partitions)
-        member = self._member.member
-        committed = await self._link.committed(member, wanted, self._timeout)
-        offsets = {where: at.offset for where, at in committed.items() if at is not None}
-        self._committed.update(offsets)
-        offsets |= await self._reset_offsets(wanted - offsets.keys())
-        if self._member.member != member:
-            return  # the partitions were lost meanwhile
-        self._started().fetcher.add(
-            PartitionState(where, offsets[where], None) for where in sorted(wanted)
-        )
-
-    async def _reset_offsets(
-        self, partitions: Collection[TopicPartition]
-    ) -> dict[TopicPartition, int]:
-        """The offsets of partitions for which the group has none."""
-        reset = self._reading.auto_offset_reset
-        if not partitions:
-            return {}
-        if reset == "none":
-            raise OffsetOutOfRangeError(
-                f"group {self._link.group_id!r} has no offset for {min(partitions)}: set "
-                "auto_offset_reset to 'earliest' or 'latest'"
-            )
-        place: Position = "beginning" if reset == "earliest" else "end"
-        isolation = IsolationLevel[self._reading.isolation_level.upper()]
-        return await find_offsets(
-            self._client, dict.fromkeys(partitions, place), isolation, self._timeout
-        )
-
-    async def revoked(self, partitions: Collection[TopicPartition]) -> None:
-        """Hand out nothing more of ``partitions``, wait for the record in work, and commit."""
-        source = self._started()
-        for where in partitions:
-            if where in source.fetcher.partitions:
-                source.fetcher.pause(where)
-            if source.cursor.where == where:
-                source.cursor.interrupt()
-        await self._finished(partitions)
-        if self._options.auto_commit:
-            await self._commit_what_can_be(partitions)
-        self._release(partitions)
-
-    async def _finished(self, partitions: Collection[TopicPartition]) -> None:
-        """Wait for the record in work, for ``max_poll_interval_ms`` at most."""
-        bound = self._options.max_poll_interval_ms / 1000
-        with suppress(TimeoutError):
-            async with PatientTimeout(bound):
-                while (work := self._work) and (work.topic, work.partition) in partitions:
-                    self._acknowledged.clear()
-                    await self._acknowledged.wait()
-                return
-        logger.warning(
-            "%r works on a record for longer than %s (max_poll_interval_ms): another member of "
-            "group %r will read it again",
-            self,
-            duration(bound),
-            self._link.group_id,
-        )
-
-    def lost(self) -> None:
-        """Read nothing any longer, and commit nothing."""
-        self._release(self.owned)
-
-    def _release(self, partitions: Collection[TopicPartition]) -> None:
-        source = self._started()
-        for where in partitions:
-            if where in source.fetcher.partitions:  # it may have been lost meanwhile
-                source.cursor.leave(where)
-                source.fetcher.release(where)
-            self._committed.pop(where, None)
-        if (work := self._work) and (work.topic, work.partition) in partitions:
-            self._work = None  # another member may have it
-            self._acknowledged.set()
+        return await partition_counts(self._client, tuple(topics), self._group_id)
 
 
-class _Acknowledging:
-    """The records of a consumer; asking for the next one acknowledges the last one."""
-
-    def __init__(self, consumer: Consumer, records: Records) -> None:
-        self._consumer = consumer
-        self._records = records
-        self._record: ConsumerRecord | None = None
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> ConsumerRecord:
-        consumer = self._consumer
-        if consumer._work is self._record:
-            consumer._finish()
-        elif consumer._work is not None:
-            raise IllegalStateError(
-                "another loop works on a record of this Consumer: one at a time can"
-            )
-        if consumer._closed:
-            raise ClientClosedError("the Consumer is closed; make a new one")
-        record = await self._records.__anext__()
-        consumer._work = self._record = record
-        return record
-
-
-def _checked(topics: tuple[str, ...], group_id: str, options: ConsumerOptions) -> tuple[str, ...]:
-    """The topics, each once. Raises :class:`ConfigError`."""
-    if not topics or not all(isinstance(each, str) and each.strip() for each in topics):
-        raise ConfigError("name at least one topic: Consumer('orders', group_id='billing')")
+def _check(group_id: Any, options: ConsumerOptions) -> None:
+    """Raise :class:`ConfigError` for what no group takes."""
     if not isinstance(group_id, str) or not group_id.strip():
         raise ConfigError("group_id is the name of the group, a text that is not empty")
     if options.heartbeat_interval_ms * 3 > options.session_timeout_ms:
@@ -431,4 +581,8 @@ def _checked(topics: tuple[str, ...], group_id: str, options: ConsumerOptions) -
             "heartbeat_interval_ms has to be a third of session_timeout_ms at most: one lost "
             "heartbeat must not end the session"
         )
-    return tuple(dict.fromkeys(topics))
+
+
+def _check_count(name: str, number: Any) -> None:
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        raise ConfigError(f"{name} is an int, at least 1, not {number!r:.80}")

@@ -11,17 +11,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypedDict
 
-from aioproducer.config.kinds import INT_MAX, Boolean, Choice, Milliseconds
+from aioproducer.config.kinds import INT_MAX, Boolean, Choice, Milliseconds, Nullable, Text
 from aioproducer.config.option import Group, Importance, option, options_of
 
-__all__ = ["CONSUMER_OPTIONS", "AssignorOption", "ConsumerKeywords", "ConsumerOptions"]
+__all__ = [
+    "CONSUMER_OPTIONS",
+    "AssignorOption",
+    "ConsumerKeywords",
+    "ConsumerOptions",
+    "GroupProtocolOption",
+]
 
 AssignorOption = Literal["range", "roundrobin", "sticky", "cooperative-sticky"]
+GroupProtocolOption = Literal["classic", "consumer"]
 
 
 class ConsumerKeywords(TypedDict, total=False):
     """The options as keywords."""
 
+    group_protocol: GroupProtocolOption
+    group_instance_id: str | None
+    group_remote_assignor: str | None
     partition_assignment_strategy: AssignorOption
     session_timeout_ms: int
     heartbeat_interval_ms: int
@@ -38,31 +48,51 @@ class ConsumerOptions:
         ConfigError: a value is of the wrong type or out of range.
     """
 
+    group_protocol: GroupProtocolOption = option(
+        Choice(GroupProtocolOption), "classic", Group.READING, Importance.HIGH
+    )
+    """`classic`: members divide the partitions themselves, on every broker. `consumer`: the
+    coordinator divides them (KIP-848, Kafka 4.0), and partitions that stay are read on."""
+
+    group_instance_id: str | None = option(
+        Nullable(Text(empty=False)), None, Group.READING, Importance.MEDIUM
+    )
+    """The id of a static member (KIP-345): it keeps its partitions when it comes back within
+    `session_timeout_ms`, so a restart moves none."""
+
+    group_remote_assignor: str | None = option(
+        Nullable(Text(empty=False)), None, Group.READING, Importance.MEDIUM
+    )
+    """The coordinator's assignor with `group_protocol="consumer"`: `uniform`, `range`, or another
+    one that the brokers have. None: they choose."""
+
     partition_assignment_strategy: AssignorOption = option(
         Choice(AssignorOption), "range", Group.READING, Importance.MEDIUM
     )
-    """How the group's leader divides the partitions. All members need one in common."""
+    """How the group's leader divides the partitions, with `group_protocol="classic"`. All members
+    need one in common."""
 
     session_timeout_ms: int = option(
         Milliseconds(1, INT_MAX), 45000, Group.READING, Importance.HIGH
     )
     """The coordinator gives the partitions of a member away that it has not heard of for this
-    time."""
+    time. With `group_protocol="consumer"` the brokers decide it."""
 
     heartbeat_interval_ms: int = option(
         Milliseconds(1, INT_MAX), 3000, Group.READING, Importance.HIGH
     )
-    """The time between heartbeats; at most a third of `session_timeout_ms`."""
+    """The time between heartbeats; at most a third of `session_timeout_ms`. With
+    `group_protocol="consumer"` the brokers decide it."""
 
     max_poll_interval_ms: int = option(
         Milliseconds(1, INT_MAX), 300000, Group.READING, Importance.MEDIUM
     )
-    """The time that a record may be in work when the group divides its partitions anew. Then the
-    others go on without this member."""
+    """The age of the oldest unacknowledged record from which on the member leaves the group, so
+    that another one can go on. A rebalance waits no longer for a record in work."""
 
     auto_commit: bool = option(Boolean(), True, Group.READING, Importance.MEDIUM)
-    """Acknowledged records are committed by themselves: each `auto_commit_interval_ms`, when
-    partitions are revoked, and on close."""
+    """Acknowledged records are committed each `auto_commit_interval_ms`, when partitions are
+    revoked, and on close. Kafka's name is `enable.auto.commit`."""
 
     auto_commit_interval_ms: int = option(
         Milliseconds(1, INT_MAX), 1000, Group.READING, kafka_default="5000"

@@ -45,6 +45,12 @@ class Cursor:
         self._leave()
         return None if state is None or item is None else (state, item)
 
+    def put_back(self, where: TopicPartition) -> None:
+        """Leave the batch if it is one of ``where``; the rest of it comes later."""
+        if self.where == where and (rest := self.interrupt()) is not None:
+            state, item = rest
+            state.put_back(item)
+
     def leave(self, where: TopicPartition) -> None:
         """Leave the batch if it is one of ``where``."""
         if self._state is not None and self._state.where == where:

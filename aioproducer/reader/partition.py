@@ -48,6 +48,8 @@ class PartitionState:
         """The offset of the next record to fetch."""
         self.read_epoch = NO_EPOCH
         """The leader epoch of the last batch that was fetched."""
+        self.position_epoch = NO_EPOCH
+        """The leader epoch of the last batch that the application has, or has a part of."""
         self.leader_epoch = NO_EPOCH
         """The epoch of the leader whose log is known to contain what was fetched."""
         self.high_watermark: int | None = None
@@ -184,9 +186,16 @@ class PartitionState:
         if item.batch is not None:
             self.buffered -= item.memory
             self._taken = item.next_offset
+            self.position_epoch = item.batch.partition_leader_epoch
         elif item.error is not None:
             self.restart(self.position)
         return item
+
+    def put_back(self, item: Item) -> None:
+        """Hand out ``item`` again, of which the application has the part before the position."""
+        self._items.appendleft(item)
+        self.buffered += item.memory
+        self._taken = self.position
 
     def advance(self, position: int) -> None:
         """The application has the records before ``position``, of those before the end."""
@@ -228,7 +237,7 @@ class PartitionState:
         self.position = offset
         self.in_log = in_log
         self.seeks += 1
-        self.read_epoch = NO_EPOCH
+        self.read_epoch = self.position_epoch = NO_EPOCH
         self.from_beginning = False
         self.restart(offset)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.list_offsets import EARLIEST, LATEST, FoundOffset, IsolationLevel
@@ -19,6 +20,7 @@ from aioproducer.errors import (
 from aioproducer.model import Node, TopicPartition
 from aioproducer.reader.epoch_request import EpochEnd, EpochEndRequest, EpochOfPosition
 from aioproducer.reader.partition import PartitionState
+from aioproducer.reader.positions import reset_position, timestamp_of
 from aioproducer.reader.read_ahead import ReadAhead
 
 logger = logging.getLogger(__name__)
@@ -56,8 +58,17 @@ class PositionCheck:
         restarts = state.restarts
         first = await self._lookup(state, EARLIEST)
         end = None if first is None else await self._lookup(state, LATEST)
-        if first is not None and end is not None and state.restarts == restarts:
-            self._take_range(state, first.offset, end.offset)
+        to = None if end is None else await self._reset_offset(state)
+        if first is not None and end is not None and to is not None and state.restarts == restarts:
+            self._take_range(state, first.offset, end.offset, to.offset)
+
+    async def _reset_offset(self, state: PartitionState) -> FoundOffset | None:
+        """The offset of the time that ``auto_offset_reset`` means; -1: it is no time."""
+        place = reset_position(self._reset)
+        timestamp = timestamp_of(place) if isinstance(place, datetime) else None
+        if timestamp is None:
+            return FoundOffset(0, -1, -1, -1)
+        return await self._lookup(state, timestamp)
 
     async def _lookup(self, state: PartitionState, timestamp: int) -> FoundOffset | None:
         wanted = {state.where: timestamp}
@@ -70,7 +81,7 @@ class PositionCheck:
             return None
         return found[state.where]
 
-    def _take_range(self, state: PartitionState, first: int, end: int) -> None:
+    def _take_range(self, state: PartitionState, first: int, end: int, by_time: int) -> None:
         offset = state.fetch_offset
         reset = "earliest" if state.from_beginning else self._reset
         what = (
@@ -85,7 +96,7 @@ class PositionCheck:
             )
             self._read_ahead.fail(state, error)
             return
-        to = first if reset == "earliest" else end
+        to = first if reset == "earliest" else end if by_time < 0 else by_time
         logger.warning("%s; reading goes on at offset %d", what, to)
         if to < offset:
             state.seek(to)
@@ -133,8 +144,15 @@ class PositionCheck:
         elif known and state.read_to <= end.end_offset:
             state.truncate(end.end_offset, end.leader_epoch)
             state.validated(leader_epoch)
+        elif known and self._reset != "none":
+            logger.warning(
+                "%s; reading goes on at offset %d", _truncated(state, end), end.end_offset
+            )
+            state.seek(end.end_offset)
+            state.validated(leader_epoch)
         else:
-            self._read_ahead.fail(state, LogTruncatedError(_truncated(state, end)))
+            text = f"{_truncated(state, end)}. seek() to the offset to go on from"
+            self._read_ahead.fail(state, LogTruncatedError(text))
 
 
 def _truncated(state: PartitionState, end: EpochEnd) -> str:
@@ -142,5 +160,5 @@ def _truncated(state: PartitionState, end: EpochEnd) -> str:
     return (
         f"{state.where}: the log was truncated {to}, and records up to offset "
         f"{state.read_to - 1} had been read: some of these are lost, and others may have their "
-        "offsets. seek() to the offset to go on from"
+        "offsets"
     )

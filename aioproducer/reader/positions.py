@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from aioproducer.config.durations import by_duration
 from aioproducer.engine.client.arguments import check_partition, checked_topic
 from aioproducer.engine.client.list_offsets import EARLIEST, LATEST
 from aioproducer.errors import ConfigError
@@ -21,6 +22,7 @@ Assignment: TypeAlias = Source | Iterable[Source] | Mapping[TopicPartition, int]
 """The partitions to read; a mapping gives each its own offset, such as ``reader.positions``."""
 
 _OFFSETS_END: Final = 2**63
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
 class Assigned(NamedTuple):
@@ -93,6 +95,21 @@ def _source(source: Any) -> tuple[str, int | None]:
         raise ConfigError(f"{source!r:.80} is neither a topic nor a TopicPartition")
     check_partition(source[1], checked_topic(source[0]))
     return source[0], source[1]
+
+
+def reset_position(option: str) -> Position | None:
+    """The position that ``auto_offset_reset`` means now; None: none."""
+    match option:
+        case "none":
+            return None
+        case "earliest":
+            return "beginning"
+        case "latest":
+            return "end"
+    duration = by_duration(option)
+    assert duration is not None, option
+    now = datetime.now(UTC)
+    return max(now - min(duration, now - _EPOCH), _EPOCH)
 
 
 def timestamp_of(position: Position) -> int | None:

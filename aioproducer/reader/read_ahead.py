@@ -116,11 +116,11 @@ class ReadAhead:
                 return state, item
         return None
 
-    def take_of(self, topic: str) -> tuple[PartitionState, Item] | None:
-        """The next batch, if it is of ``topic``. An error stays for :meth:`take`."""
+    def take_of(self, topic: str | None) -> tuple[PartitionState, Item] | None:
+        """The next batch, if it is of ``topic``; None: of any. An error stays for :meth:`take`."""
         while self._ready:
             where, state = next(iter(self._ready.items()))
-            if where.topic != topic or state.next_is_error:
+            if topic not in (None, where.topic) or state.next_is_error:
                 return None
             item = self._pop(state)
             if item is not None and item.batch is not None:

@@ -37,15 +37,24 @@ class RecordSource:
 
     def records(self) -> Records:
         """The records, one by one."""
-        return Records(self.cursor, self._open_next_batch)
+        return Records(self.cursor, self.open_next_batch)
 
-    async def _open_next_batch(self) -> bool:
+    async def open_next_batch(self) -> bool:
         """Put the cursor on the next batch; False: there is none."""
         self.cursor.finish()
         found = await self._next_item()
         if found is None:
             return False
         self.cursor.open(*found, self._decode(*found))
+        return True
+
+    def open_batch_now(self) -> bool:
+        """Put the cursor on a batch that is there; False: there is none, or an error is next."""
+        self.cursor.finish()
+        found = self._decoded_now(None)
+        if found is None:
+            return False
+        self.cursor.open(*found)
         return True
 
     async def next_batch(self) -> RecordBatch | None:
@@ -78,15 +87,21 @@ class RecordSource:
 
     def _batch_now(self, topic: str) -> RecordBatch | None:
         """A batch of ``topic`` that is there. An error is left to the next call that may raise."""
+        found = self._decoded_now(topic)
+        if found is None:
+            return None
+        state, item, batch = found
+        state.advance(item.next_offset)
+        return batch
+
+    def _decoded_now(self, topic: str | None) -> tuple[PartitionState, Item, RecordBatch] | None:
         found = self.fetcher.read_ahead.take_of(topic)
         if found is None:
             return None
         try:
-            batch = self._decode(*found)
+            return *found, self._decode(*found)
         except (CorruptRecordsError, MissingExtraError):  # it is fetched again, and raised then
             return None
-        found[0].advance(found[1].next_offset)
-        return batch
 
     async def _next_item(self) -> tuple[PartitionState, Item] | None:
         if self._reading:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
+from aioproducer import Producer
 from aioproducer.testing.kafka_cluster import KafkaCluster, KafkaUnavailableError
 from aioproducer.testing.kafka_distribution import KafkaDistribution
 from tests.protocol import tables
+from tests.support.group_topic import PARTITIONS, Topic
 
 JAVA = Path(__file__).parent / "java"
 KEPT_LOGS = pytest.StashKey[Path]()
@@ -114,3 +116,12 @@ def pytest_terminal_summary(
 ) -> None:
     if directory := config.stash.get(KEPT_LOGS, None):
         terminalreporter.write_line(f"Tests failed; the logs of the Kafka brokers: {directory}")
+
+
+@pytest.fixture
+async def topic(kafka: KafkaCluster) -> AsyncIterator[Topic]:
+    """A topic of six partitions, and a group of its own."""
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        topic = Topic(kafka, producer)
+        await kafka.create_topic(topic.name, PARTITIONS)
+        yield topic

@@ -3,116 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
-from itertools import count
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer as ConfluentConsumer
 
-from aioproducer import Producer
-from aioproducer.consumer import Consumer
 from aioproducer.errors import ClientClosedError, IllegalStateError, KafkaError
 from aioproducer.model import ConsumerRecord, TopicPartition
-from aioproducer.testing.kafka_cluster import KafkaCluster
+from tests.support.group_topic import PARTITIONS, Topic, running
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.kafka
 
-PARTITIONS = 6
 STRATEGIES = ["range", "roundrobin", "sticky", "cooperative-sticky"]
-QUICK = {"heartbeat_interval_ms": 300, "session_timeout_ms": 6_000}
-_numbers = count()
-
-
-class Topic:
-    """A topic whose records are numbered, and a group that reads it."""
-
-    def __init__(self, kafka: KafkaCluster, producer: Producer) -> None:
-        number = next(_numbers)
-        self.name, self.group = f"group-topic-{number}", f"group-{number}"
-        self.kafka = kafka
-        self.sent = 0
-        self.read: Counter[int] = Counter()
-        self.readers: dict[str, set[int]] = {}
-        """The partitions that each member has read."""
-        self._producer = producer
-
-    async def send(self, records: int) -> None:
-        for _ in range(records):
-            value = b"%d" % self.sent
-            self._producer.send(self.name, value, partition=self.sent % PARTITIONS)
-            self.sent += 1
-        await self._producer.flush()
-
-    def took(self, name: str, value: bytes, partition: int) -> None:
-        self.read[int(value)] += 1
-        self.readers.setdefault(name, set()).add(partition)
-
-    @property
-    def complete(self) -> bool:
-        return len(self.read) == self.sent
-
-    def consumer(self, **options: Any) -> Consumer:
-        return Consumer(
-            self.name,
-            group_id=self.group,
-            bootstrap_servers=self.kafka.bootstrap_servers,
-            auto_offset_reset="earliest",
-            **{**QUICK, **options},
-        )
-
-    async def consume(
-        self, name: str, work: Callable[[ConsumerRecord], Any] = lambda record: None, **options: Any
-    ) -> None:
-        async with self.consumer(**options) as consumer:
-            async for record in consumer:
-                await asyncio.sleep(0.001)
-                work(record)
-                self.took(name, record.value or b"", record.partition)
-
-    async def consume_one(self, consumer: Consumer) -> None:
-        records = aiter(consumer)
-        record = await anext(records)
-        self.took("one", record.value or b"", record.partition)
-        await consumer.commit()
-
-    async def described(self) -> list[list[str]]:
-        """The rows of Kafka's own tool."""
-        tool = await self.kafka.tool(
-            "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
-            *("--bootstrap-server", self.kafka.bootstrap_servers),
-            *("--describe", "--group", self.group),
-        )
-        rows = [line.split() for line in tool.stdout.splitlines() if self.name in line]
-        return sorted(rows, key=lambda row: int(row[2]))
-
-
-@pytest.fixture
-async def topic(kafka: KafkaCluster) -> AsyncIterator[Topic]:
-    async with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
-        topic = Topic(kafka, producer)
-        await kafka.create_topic(topic.name, PARTITIONS)
-        yield topic
-
-
-@asynccontextmanager
-async def running(*members: Any) -> AsyncIterator[list[asyncio.Task[None]]]:
-    """Members until the block ends; their errors are raised."""
-    tasks = [asyncio.ensure_future(member) for member in members]
-    try:
-        yield tasks
-        for task in tasks:
-            if task.done():
-                task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        for task in tasks:
-            with suppress(asyncio.CancelledError):
-                await task
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -227,7 +130,9 @@ async def test_a_member_whose_process_stood_still_is_replaced(topic: Topic) -> N
     """Its session ends; afterwards it joins again, and commits nothing of what it had."""
     await topic.send(60)
     async with topic.consumer(heartbeat_interval_ms=2_000) as lazy:
-        lazy._member._settings = lazy._member._settings._replace(heartbeat_interval=3_600_000)
+        settings = lazy._member._settings  # type: ignore[attr-defined]
+        settings = settings._replace(heartbeat_interval=3_600_000)
+        lazy._member._settings = settings  # type: ignore[attr-defined]
         await anext(aiter(lazy))
         async with running(topic.consume("b")):
             await until(lambda: topic.complete, "b has all partitions after the session's end", 60)

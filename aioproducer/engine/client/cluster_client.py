@@ -72,7 +72,9 @@ class ClusterClient:
         self._awaited: dict[asyncio.Future[Any], None] = {}
         """The futures of all requests."""
         self._loop: asyncio.AbstractEventLoop
-        self._owner = TaskOwner(self._break, logs.ClientLog(client_id, environment.clock))
+        self.log = logs.ClientLog(client_id, environment.clock)
+        """For the lines of tasks that belong to the client, and that another object starts."""
+        self._owner = TaskOwner(self._break, self.log)
         self._metrics = ProducerMetrics(
             num_samples=config.metrics_num_samples,
             sample_window=max(config.metrics_sample_window_ms, 1) / 1000,

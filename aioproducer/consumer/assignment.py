@@ -1,0 +1,352 @@
+"""The partitions of a member: what its group gives it, takes from it, and gives away without it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from inspect import isawaitable
+from itertools import count
+from typing import Final, Protocol, TypeAlias
+
+from aioproducer.consumer.commits import Commits
+from aioproducer.consumer.coordinator import CoordinatorLink
+from aioproducer.consumer.progress import Progress
+from aioproducer.engine.client.cluster_client import ClusterClient
+from aioproducer.engine.client.list_offsets import IsolationLevel
+from aioproducer.engine.groups.reactions import Reaction
+from aioproducer.engine.groups.requests import Membership
+from aioproducer.errors import OffsetOutOfRangeError, ProducerError, error_about
+from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.runtime.patience import PatientTimeout
+from aioproducer.foundation.runtime.tasks import new_task
+from aioproducer.foundation.wording import counted, duration
+from aioproducer.model import OffsetAndMetadata, TopicPartition
+from aioproducer.reader.partition import PartitionState
+from aioproducer.reader.positions import reset_position
+from aioproducer.reader.record_source import RecordSource
+from aioproducer.reader.start import find_offsets
+
+logger = RoomLogger(__name__)
+
+Callback: TypeAlias = Callable[[Collection[TopicPartition]], Awaitable[None] | None]
+"""A function or coroutine function that is told of partitions."""
+
+_REVOKED: Final = "revoked"
+_PAUSED: Final = "paused"
+_SILENT: Final = "silent"
+
+
+class Handlers(Protocol):
+    """The handlers that work on records side by side, if there are some."""
+
+    def drop(self, partitions: Collection[TopicPartition]) -> None:
+        """Begin with no further record of ``partitions``."""
+
+    def cancel(self, partitions: Collection[TopicPartition]) -> None:
+        """Cancel what works on ``partitions``, which are lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentSettings:
+    """The settings of an assignment. Times are seconds."""
+
+    offset_reset: str
+    """``auto_offset_reset``: where to begin without an offset of the group."""
+    isolation: IsolationLevel
+    rebalance_timeout: float
+    request_timeout: float
+    auto_commit: Callable[[], bool]
+    on_assigned: Callback | None = None
+    on_revoked: Callback | None = None
+    on_lost: Callback | None = None
+
+
+class Assignment:
+    """Keeps the fetcher's partitions as the group wants them. A member calls it.
+
+    ``fail`` gets an error that the application has to see. Source: Kafka's ``ConsumerCoordinator``
+    (``onJoinComplete``, ``onJoinPrepare``) and ``ConsumerRebalanceListener``.
+    """
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        link: CoordinatorLink,
+        source: RecordSource,
+        progress: Progress,
+        commits: Commits,
+        member: Callable[[], Membership],
+        settings: AssignmentSettings,
+        fail: Callable[[Exception], None],
+    ) -> None:
+        self.acknowledged = asyncio.Event()
+        """Set when the application is done with something."""
+        self.handlers: Handlers | None = None
+        self._client = client
+        self._link = link
+        self._source = source
+        self._progress = progress
+        self._commits = commits
+        self._member = member
+        self._settings = settings
+        self._fail = fail
+        self._owned: dict[TopicPartition, object] = {}
+        """Each with a token of this time: the group may take a partition and give it back."""
+        self._starts: dict[TopicPartition, int] = {}
+        """The offsets that the application has sought before a partition was begun."""
+        self._fallbacks: dict[TopicPartition, int] = {}
+        """Where to begin if the group has no offset, in place of ``auto_offset_reset``."""
+        self._holds: dict[TopicPartition, set[str]] = {}
+        """Why nothing of a partition is handed out."""
+        self._beginning: set[asyncio.Task[None]] = set()
+        self._lost: set[TopicPartition] = set()
+        """Lost partitions that the application was not told of."""
+
+    @property
+    def owned(self) -> tuple[TopicPartition, ...]:
+        """The partitions that the group has given to this member."""
+        return tuple(self._owned)
+
+    # --- given -------------------------------------------------------------------------------
+
+    async def assigned(self, partitions: Collection[TopicPartition]) -> None:
+        """Read these partitions as well, once the application has been told."""
+        token = object()
+        self._owned.update(dict.fromkeys(partitions, token))
+        await self._tell(self._settings.on_assigned, partitions)
+        self._start(frozenset(partitions), token)
+
+    def _start(self, partitions: frozenset[TopicPartition], token: object) -> None:
+        if partitions:
+            task = new_task(self._begin(partitions, token))
+            self._beginning.add(task)
+            task.add_done_callback(self._beginning.discard)
+
+    async def _begin(self, wanted: frozenset[TopicPartition], token: object) -> None:
+        """Read ``wanted`` from the group's offsets on, as long as they are this member's."""
+        backoff = self._client.backoff()
+        for failures in count(1):
+            wanted = frozenset(
+                each
+                for each in wanted
+                if self._owned.get(each) is token and each not in self._progress.partitions
+            )
+            if not wanted:
+                return
+            try:
+                await self._begin_once(wanted, token)
+            except Exception as error:
+                if not isinstance(error, ProducerError) or not self._link.may_pass(error):
+                    self._fail(error)
+                    return
+                logger.repeated(
+                    logging.WARNING,
+                    "offsets",
+                    "Group %r: the offsets of %s are not known yet: %s",
+                    self._link.group_id,
+                    counted(len(wanted), "partition"),
+                    error,
+                    error=error,
+                )
+            await asyncio.sleep(backoff.delay(failures))
+
+    async def _begin_once(self, wanted: frozenset[TopicPartition], token: object) -> None:
+        found = await self._link.fetch_offsets(self._member(), wanted)
+        reaction = self._link.react(found.error_code)
+        if reaction is Reaction.FAIL:
+            raise error_about(f"the offsets of group {self._link.group_id!r}", found.error_code)
+        if reaction is not Reaction.DONE:  # the member's next heartbeat says what else is to do
+            return
+        reset: set[TopicPartition] = set()
+        for where, committed in found.offsets.items():
+            start = committed
+            if where in self._starts:
+                start = OffsetAndMetadata(self._starts[where])
+            elif start is None and where in self._fallbacks:
+                start = OffsetAndMetadata(self._fallbacks[where])
+            if start is None:
+                reset.add(where)
+            else:
+                self._add(where, start, None if committed is None else committed.offset, token)
+        for where, offset in (await self._reset_offsets(reset)).items():
+            self._add(where, OffsetAndMetadata(offset), None, token)
+
+    async def _reset_offsets(self, partitions: set[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offsets of partitions for which the group has none."""
+        place = reset_position(self._settings.offset_reset)
+        if not partitions:
+            return {}
+        if place is None:
+            raise OffsetOutOfRangeError(
+                f"group {self._link.group_id!r} has no offset for {min(partitions)}: set "
+                "auto_offset_reset to 'earliest' or 'latest'"
+            )
+        return await find_offsets(
+            self._client,
+            dict.fromkeys(partitions, place),
+            self._settings.isolation,
+            self._settings.request_timeout,
+        )
+
+    def _add(
+        self, where: TopicPartition, start: OffsetAndMetadata, committed: int | None, token: object
+    ) -> None:
+        if self._owned.get(where) is not token:
+            return  # it was lost meanwhile
+        state = PartitionState(where, self._starts.pop(where, start.offset), None)
+        if start.leader_epoch is not None:
+            state.read_epoch = state.position_epoch = start.leader_epoch
+        self._progress.add(state, committed)
+        self._source.fetcher.add([state])
+        if self._holds.get(where):
+            self._source.fetcher.pause(where)
+
+    # --- taken -------------------------------------------------------------------------------
+
+    async def revoked(self, partitions: Collection[TopicPartition]) -> None:
+        """Hand out nothing more of ``partitions``, wait for what is in work, and commit."""
+        self.hold(partitions, _REVOKED)
+        if self.handlers is not None:
+            self.handlers.drop(partitions)
+        bound = PatientTimeout(self._settings.rebalance_timeout)
+        try:
+            async with bound:
+                await self._finished(partitions)
+                await self._tell(self._settings.on_revoked, partitions)
+                if self._settings.auto_commit():
+                    timeout = self._settings.request_timeout
+                    await self._commits.commit_if_possible(partitions, timeout)
+        except TimeoutError:
+            if not bound.expired():
+                raise
+            logger.warning(
+                "Group %r: records of revoked partitions are in work for longer than %s "
+                "(max_poll_interval_ms): another member will read them again",
+                self._link.group_id,
+                duration(self._settings.rebalance_timeout),
+            )
+        self._release(partitions)
+
+    async def _finished(self, partitions: Collection[TopicPartition]) -> None:
+        while self._progress.works_on(partitions):
+            self.acknowledged.clear()
+            await self.acknowledged.wait()
+
+    def lost(self) -> None:
+        """Read nothing any longer, and commit nothing: other members may do so already."""
+        partitions = self.owned
+        if self.handlers is not None:
+            self.handlers.cancel(partitions)
+        self._release(partitions)
+        self._lost.update(partitions)
+
+    async def settled(self) -> None:
+        """Tell the application what was lost, and wait until it works on none of it."""
+        lost = frozenset(self._lost)
+        self._lost.clear()
+        await self._tell(self._settings.on_lost, lost)
+        while not self._owned and not self._progress.is_idle:
+            self.acknowledged.clear()
+            await self.acknowledged.wait()
+
+    def _release(self, partitions: Iterable[TopicPartition]) -> None:
+        for where in partitions:
+            self._owned.pop(where, None)
+            self._holds.pop(where, None)
+            self._starts.pop(where, None)
+            self._fallbacks.pop(where, None)
+            self._stop(where)
+
+    def _stop(self, where: TopicPartition) -> None:
+        """Read a partition no longer."""
+        if where in self._progress.partitions:
+            self._progress.release(where)
+            self._source.cursor.leave(where)
+            self._source.fetcher.release(where)
+
+    async def _tell(
+        self, callback: Callback | None, partitions: Collection[TopicPartition]
+    ) -> None:
+        if callback is not None and partitions:
+            result = callback(frozenset(partitions))
+            if isawaitable(result):
+                await result
+
+    # --- held --------------------------------------------------------------------------------
+
+    def hold(self, partitions: Iterable[TopicPartition], reason: str) -> None:
+        """Hand out nothing of ``partitions`` until they are let go."""
+        for where in partitions:
+            reasons = self._holds.setdefault(where, set())
+            if not reasons and where in self._progress.partitions:
+                self._source.cursor.put_back(where)
+                self._source.fetcher.pause(where)
+            reasons.add(reason)
+
+    def let_go(self, partitions: Iterable[TopicPartition], reason: str) -> None:
+        """One reason is none any more."""
+        for where in partitions:
+            reasons = self._holds.get(where, set())
+            if reason not in reasons:
+                continue
+            reasons.discard(reason)
+            if not reasons and where in self._progress.partitions:
+                self._source.fetcher.resume(where)
+
+    def silence(self) -> None:
+        """Hand out nothing: the coordinator may have given the partitions away."""
+        self.hold(self.owned, _SILENT)
+
+    def end_of_silence(self) -> None:
+        """Go on: the coordinator has answered, and the member is in the group."""
+        self.let_go(self.owned, _SILENT)
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Hand out nothing of ``partitions`` until :meth:`resume`."""
+        self.hold(partitions, _PAUSED)
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Go on with partitions that were paused."""
+        self.let_go(partitions, _PAUSED)
+
+    @property
+    def paused(self) -> frozenset[TopicPartition]:
+        """The partitions that the application has paused."""
+        return frozenset(where for where, reasons in self._holds.items() if _PAUSED in reasons)
+
+    # --- moved -------------------------------------------------------------------------------
+
+    def seek(self, where: TopicPartition, offset: int) -> None:
+        """Hand out the record at ``offset`` next."""
+        if where not in self._progress.partitions:
+            self._starts[where] = offset
+            return
+        if self.handlers is not None:
+            self.handlers.drop((where,))
+        self._progress.sought(where)
+        self._source.cursor.leave(where)
+        self._source.fetcher.seek(where, offset)
+
+    def rewind(self) -> None:
+        """Hand out again what is unacknowledged."""
+        for where, offset in self._progress.rewind().items():
+            self._source.cursor.leave(where)
+            self._source.fetcher.seek(where, offset)
+
+    def start_over(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Hand out what the group has no offset behind, or from ``offsets`` on if it has none."""
+        token = object()
+        again = frozenset(offsets.keys() & self._owned.keys())
+        for where in again:
+            self._stop(where)
+            self._owned[where] = token
+            self._fallbacks[where] = offsets[where]
+        self.rewind()
+        self._start(again, token)
+
+    def end(self) -> None:
+        """Begin with no further partition."""
+        for task in self._beginning:
+            task.cancel()

@@ -1,0 +1,163 @@
+"""The commits of a member: what the application is done with, one commit at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from itertools import count
+
+from aioproducer.consumer.coordinator import CoordinatorLink
+from aioproducer.consumer.progress import Progress
+from aioproducer.engine.groups.reactions import LOST, Reaction
+from aioproducer.engine.groups.requests import Membership
+from aioproducer.errors import ProducerError, ProducerTimeoutError, error_about
+from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.runtime.patience import PatientTimeout
+from aioproducer.foundation.wording import duration
+from aioproducer.model import OffsetAndMetadata, TopicPartition
+
+logger = RoomLogger(__name__)
+
+
+class Commits:
+    """Commits offsets as the present ``member``. Times are seconds.
+
+    ``refused`` gets the error code when the group goes on without the member.
+    Source: Kafka's ``ConsumerCoordinator`` and ``CommitRequestManager``.
+    """
+
+    def __init__(
+        self,
+        link: CoordinatorLink,
+        progress: Progress,
+        member: Callable[[], Membership],
+        refused: Callable[[int], None],
+    ) -> None:
+        self._link = link
+        self._progress = progress
+        self._member = member
+        self._refused = refused
+        self._turn = asyncio.Lock()
+        """Commits overtake each other else, and the older offset would count."""
+        self.count = 0
+        """Commits that the group has taken."""
+        self.failures = 0
+
+    async def commit(self, partitions: Iterable[TopicPartition], timeout: float) -> None:
+        """Commit what is acknowledged of ``partitions``.
+
+        Raises the error of a partition, when the others are committed, or of the whole group.
+        """
+        await self._commit(lambda: self._progress.to_commit(partitions), timeout, only_owned=True)
+
+    async def commit_offsets(
+        self, offsets: dict[TopicPartition, OffsetAndMetadata], timeout: float
+    ) -> None:
+        """Commit ``offsets``. Raises as :meth:`commit` does."""
+        await self._commit(lambda: offsets, timeout, only_owned=False)
+
+    async def commit_if_possible(
+        self, partitions: Iterable[TopicPartition], timeout: float
+    ) -> None:
+        """Commit what is acknowledged; an error is a line in the log."""
+        try:
+            await self.commit(partitions, timeout)
+        except ProducerError as error:
+            logger.repeated(
+                logging.WARNING,
+                "commit",
+                "Group %r: a commit failed: %s",
+                self._link.group_id,
+                error,
+                error=error,
+            )
+
+    async def _commit(
+        self,
+        offsets: Callable[[], dict[TopicPartition, OffsetAndMetadata]],
+        timeout: float,
+        *,
+        only_owned: bool,
+    ) -> None:
+        attempts = _Attempts(f"committing the offsets of group {self._link.group_id!r}")
+        try:
+            async with PatientTimeout(timeout), self._turn:
+                await self._settle(dict(offsets()), attempts, only_owned=only_owned)
+        except TimeoutError as error:
+            if isinstance(error, ProducerError):
+                raise
+            self.failures += 1
+            reason = attempts.last or self._link.client.why_no_answer()
+            raise ProducerTimeoutError(
+                f"{attempts.doing} took longer than {duration(timeout)}: {reason}"
+            ) from attempts.last
+        except ProducerError:
+            self.failures += 1
+            raise
+
+    async def _settle(
+        self,
+        left: dict[TopicPartition, OffsetAndMetadata],
+        attempts: _Attempts,
+        *,
+        only_owned: bool,
+    ) -> None:
+        """Commit ``left``, again and again, until each offset is taken or refused for good."""
+        refusals: dict[TopicPartition, int] = {}
+        backoff = self._link.client.backoff()
+        for failures in count(1):
+            if only_owned:
+                for where in left.keys() - self._progress.partitions.keys():
+                    del left[where]
+            if not left:
+                break
+            try:
+                codes = await self._link.commit(self._member(), left)
+            except ProducerError as error:
+                if not self._link.may_pass(error):
+                    raise
+                attempts.last = error
+            else:
+                attempts.last = self._take(codes, left, refusals)
+                if attempts.last is None:
+                    self.count += 1
+            if left:
+                await asyncio.sleep(backoff.delay(failures))
+        for where, code in refusals.items():
+            raise self._error(where, code)
+
+    def _take(
+        self,
+        codes: dict[TopicPartition, int],
+        left: dict[TopicPartition, OffsetAndMetadata],
+        refusals: dict[TopicPartition, int],
+    ) -> ProducerError | None:
+        """Take the answer to a commit of ``left``; returns an error that may pass."""
+        passes = None
+        for where, offset in list(left.items()):
+            code = codes[where]
+            reaction = self._link.react(code)
+            if reaction in LOST:
+                self._refused(code)
+                raise self._error(where, code)
+            if reaction is Reaction.DONE:
+                self._progress.committed(where, offset.offset)
+                del left[where]
+            elif reaction is Reaction.FAIL:
+                refusals[where] = code
+                del left[where]
+            else:
+                passes = self._error(where, code)
+        return passes
+
+    def _error(self, where: TopicPartition, code: int) -> ProducerError:
+        return error_about(f"the offset of {where} in group {self._link.group_id!r}", code)
+
+
+class _Attempts:
+    """What is being done, and the last error of it that may pass."""
+
+    def __init__(self, doing: str) -> None:
+        self.doing = doing
+        self.last: ProducerError | None = None

@@ -1,0 +1,223 @@
+"""What an application has of each partition, and what of it is done. No I/O.
+
+The position is the offset of the next record to hand out. What was handed out is unacknowledged
+until the application asks for more, or a handler returns. The offset to commit is that of the first
+unacknowledged record, so a commit never passes a gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from math import inf
+
+from aioproducer.model import ConsumerRecord, OffsetAndMetadata, TopicPartition
+from aioproducer.reader.cursor import Cursor
+from aioproducer.reader.partition import NO_EPOCH, PartitionState
+
+
+class PartitionProgress:
+    """A partition of the member, from its assignment to its loss."""
+
+    __slots__ = ("committed", "running", "start", "state", "unacknowledged")
+
+    def __init__(self, state: PartitionState, committed: int | None) -> None:
+        self.state = state
+        self.start = state.position
+        self.committed = committed
+        """The group's offset, as far as it is known; None: there is none."""
+        self.unacknowledged: dict[int, float] = {}
+        """The offsets that were taken side by side, in their order, and when the application began
+        with them; infinite: they wait for their turn."""
+        self.running = 0
+        """The number of them that the application works on now."""
+
+    def take(self, offset: int) -> None:
+        """The record at ``offset`` waits for a handler."""
+        self.unacknowledged[offset] = inf
+
+    def begin(self, offset: int, now: float) -> None:
+        """The application works on the record at ``offset`` from now on."""
+        self.unacknowledged[offset] = now
+        self.running += 1
+
+
+class Progress:
+    """The partitions of one member. ``acknowledged`` is called when the application is done with
+    something."""
+
+    def __init__(self, cursor: Cursor, acknowledged: Callable[[], None]) -> None:
+        self.partitions: dict[TopicPartition, PartitionProgress] = {}
+        self.record: ConsumerRecord | None = None
+        """The record that a loop over records works on."""
+        self.lost: set[TopicPartition] = set()
+        """Partitions that went to other members before their records were committed."""
+        self._batch: list[tuple[PartitionProgress, int]] = []
+        """The first offsets of what a loop over batches works on."""
+        self._late = False
+        """True while the application works on a record of a partition that it has lost."""
+        self._seen: tuple[ConsumerRecord | None, float] = None, 0.0
+        """The record of a loop that was looked at last, and when it was first seen."""
+        self._cursor = cursor
+        self._acknowledged = acknowledged
+
+    # --- the partitions ----------------------------------------------------------------------
+
+    def add(self, state: PartitionState, committed: int | None) -> None:
+        """Begin with a partition."""
+        self.partitions[state.where] = PartitionProgress(state, committed)
+        self.lost.discard(state.where)  # its records come again, here
+
+    def release(self, where: TopicPartition) -> None:
+        """End with a partition; what the application still does for it counts no longer."""
+        progress = self.partitions[where]
+        done = progress.start if progress.committed is None else progress.committed
+        if progress.unacknowledged or done < self.position(where):
+            self.lost.add(where)
+        if (record := self.record) is not None and (record.topic, record.partition) == where:
+            self.record = None
+            self._late = True
+            self.lost.add(where)
+        if any(each is progress for each, _ in self._batch):
+            self._batch = [mark for mark in self._batch if mark[0] is not progress]
+            self._late = True
+        del self.partitions[where]
+        self._acknowledged()
+
+    # --- handing out -------------------------------------------------------------------------
+
+    def acknowledge(self, progress: PartitionProgress, offset: int) -> None:
+        """The application is done with the record at ``offset``."""
+        progress.running -= 1
+        progress.unacknowledged.pop(offset, None)
+        self._acknowledged()
+
+    def leave(self, progress: PartitionProgress, offset: int) -> None:
+        """The application has given the record at ``offset`` up: it stays unacknowledged."""
+        progress.running -= 1
+        if offset in progress.unacknowledged:  # else the position was moved meanwhile
+            progress.unacknowledged[offset] = inf
+        self._acknowledged()
+
+    def began_batch(self, firsts: Iterable[tuple[TopicPartition, int]], now: float) -> None:
+        """A loop works on records from these offsets on."""
+        for where, offset in firsts:
+            progress = self.partitions[where]
+            progress.begin(offset, now)
+            self._batch.append((progress, offset))
+
+    def finish(self) -> None:
+        """The loop is done with its record, or its batch."""
+        self.record = None
+        self._late = False
+        for progress, offset in self._batch:
+            progress.running -= 1
+            progress.unacknowledged.pop(offset, None)
+        self._batch.clear()
+        self._acknowledged()
+
+    def sought(self, where: TopicPartition) -> None:
+        """The application has moved the position: nothing before it is in work any more."""
+        progress = self.partitions[where]
+        progress.unacknowledged.clear()
+        progress.running -= sum(each is progress for each, _ in self._batch)
+        self._batch = [mark for mark in self._batch if mark[0] is not progress]
+        if (record := self.record) is not None and (record.topic, record.partition) == where:
+            self.record = None
+
+    def rewind(self) -> dict[TopicPartition, int]:
+        """Forget that anything is unacknowledged; returns where to begin again."""
+        found = {}
+        for where, progress in self.partitions.items():
+            offset = self._offset(where)
+            if offset != self.position(where):
+                found[where] = offset
+            progress.unacknowledged.clear()
+            progress.running = 0
+        self._batch.clear()
+        self.record = None
+        self._late = False
+        self._acknowledged()
+        return found
+
+    # --- what is where -----------------------------------------------------------------------
+
+    def position(self, where: TopicPartition) -> int:
+        """The offset of the next record to hand out."""
+        at = self._cursor.position
+        if at is not None and at[0] == where:
+            return at[1]
+        return self.partitions[where].state.position
+
+    def works_on(self, partitions: Iterable[TopicPartition]) -> bool:
+        """True while the application works on a record of one of ``partitions``."""
+        record = self.record
+        return any(
+            progress.running or (record is not None and (record.topic, record.partition) == where)
+            for where in partitions
+            if (progress := self.partitions.get(where)) is not None
+        )
+
+    @property
+    def loop_works(self) -> bool:
+        """True while a loop works on something that is still this member's."""
+        return self.record is not None or bool(self._batch)
+
+    @property
+    def is_idle(self) -> bool:
+        """True if the application works on nothing, nor on what it has lost."""
+        running = any(each.running for each in self.partitions.values())
+        return not (self.loop_works or self._late or running)
+
+    def oldest(self, now: float) -> tuple[TopicPartition, int, float] | None:
+        """The oldest unacknowledged record, and its age in seconds.
+
+        A loop's record is as old as the first call that has seen it.
+        """
+        found = [
+            (began, where, offset)
+            for where, progress in self.partitions.items()
+            for offset, began in progress.unacknowledged.items()
+            if began != inf
+        ]
+        record = self.record
+        if record is not self._seen[0]:
+            self._seen = record, now
+        if record is not None:
+            found.append((self._seen[1], record.topic_partition, record.offset))
+        if not found:
+            return None
+        handed_out, where, offset = min(found)
+        return where, offset, now - handed_out
+
+    # --- commits -----------------------------------------------------------------------------
+
+    def to_commit(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The first unacknowledged offset of each partition, where it was not committed yet."""
+        found = {}
+        for where in partitions:
+            progress = self.partitions.get(where)
+            if progress is None:
+                continue
+            offset = self._offset(where)
+            if offset != progress.committed:
+                epoch = progress.state.position_epoch
+                found[where] = OffsetAndMetadata(
+                    offset, leader_epoch=None if epoch == NO_EPOCH else epoch
+                )
+        return found
+
+    def committed(self, where: TopicPartition, offset: int) -> None:
+        """The group has taken ``offset``."""
+        if (progress := self.partitions.get(where)) is not None:
+            progress.committed = offset
+
+    def _offset(self, where: TopicPartition) -> int:
+        progress = self.partitions[where]
+        if progress.unacknowledged:
+            return next(iter(progress.unacknowledged))
+        record = self.record
+        if record is not None and (record.topic, record.partition) == where:
+            return record.offset
+        return self.position(where)

@@ -1,0 +1,64 @@
+"""The topics of a consumer: names, and patterns of names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from aioproducer.engine.client.arguments import checked_topic
+from aioproducer.engine.client.cluster_client import ClusterClient
+from aioproducer.errors import ConfigError, error_about
+from aioproducer.errors.codes import ErrorCode
+from aioproducer.foundation.logs import RoomLogger
+
+logger = RoomLogger(__name__)
+
+TopicOrPattern: TypeAlias = str | re.Pattern[str]
+"""A topic, or a compiled pattern that matches the whole name of each topic."""
+
+
+class Subscription:
+    """The topics that a consumer wants. Raises :class:`ConfigError` if there are none."""
+
+    def __init__(self, topics: tuple[Any, ...]) -> None:
+        if not topics:
+            raise ConfigError("name at least one topic: Consumer('orders', group_id='billing')")
+        self._patterns = [each for each in topics if isinstance(each, re.Pattern)]
+        self._names = tuple(
+            dict.fromkeys(
+                checked_topic(each) for each in topics if not isinstance(each, re.Pattern)
+            )
+        )
+        if not all(isinstance(each.pattern, str) for each in self._patterns):
+            raise ConfigError("a pattern of topics is one of str: re.compile('orders-.*')")
+
+    def __repr__(self) -> str:
+        return ", ".join([*self._names, *(each.pattern for each in self._patterns)])
+
+    async def topics(self, client: ClusterClient) -> tuple[str, ...]:
+        """The names that are subscribed to now. Kafka's internal topics match no pattern."""
+        if not self._patterns:
+            return self._names
+        found = await client.describe(None)
+        matching = sorted(
+            name
+            for name, topic in found.topics.items()
+            if not topic.internal and any(each.fullmatch(name) for each in self._patterns)
+        )
+        return tuple(dict.fromkeys([*self._names, *matching]))
+
+
+async def partition_counts(
+    client: ClusterClient, topics: tuple[str, ...], group_id: str
+) -> Mapping[str, int]:
+    """The number of partitions of each topic that exists. Raises the error of a topic."""
+    found = await client.describe(topics)
+    for name, topic in found.topics.items():
+        if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            logger.warning("Group %r: there is no topic %r yet", group_id, name)
+        elif topic.error_code:
+            raise error_about(f"topic {name!r}", topic.error_code)
+    return {
+        name: len(topic.partitions) for name, topic in found.topics.items() if not topic.error_code
+    }

@@ -1,0 +1,203 @@
+"""Exactly once: records and their results in one transaction of a producer (KIP-98, KIP-447)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+from aioproducer.consumer.loops import Lists
+from aioproducer.consumer.progress import PartitionProgress, Progress
+from aioproducer.errors import (
+    AbortableTransactionError,
+    CommitUnconfirmedError,
+    IllegalStateError,
+    KafkaError,
+    ProducerTimeoutError,
+    kafka_error,
+)
+from aioproducer.errors.codes import ErrorCode
+from aioproducer.foundation.logs import RoomLogger
+from aioproducer.model import (
+    ConsumerGroupMetadata,
+    ConsumerRecord,
+    OffsetAndMetadata,
+    TopicPartition,
+)
+
+logger = RoomLogger(__name__)
+
+_BY_THE_GROUP: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+    }
+)
+"""Why a group refuses offsets, when the partitions may have another owner."""
+
+
+class TransactionalProducer(Protocol):
+    """The part of :class:`aioproducer.Producer` that is used here."""
+
+    def transaction(self) -> AbstractAsyncContextManager[None]:
+        """Open a transaction, and commit or abort it at the block's end."""
+
+    async def commit_transaction(self) -> None:
+        """Wait for a commit that was not confirmed in time."""
+
+    async def send_offsets_to_transaction(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
+    ) -> None:
+        """Write consumed offsets with the transaction."""
+
+
+class TransactionalWork:
+    """Records, and the transaction of what is made of them.
+
+    Enter it before you send: ``async with work:``. The end of the block commits the records that
+    were sent and the offsets of those that were read, together. An exception aborts both; then the
+    records come again.
+    """
+
+    def __init__(
+        self, records: list[ConsumerRecord], block: AbstractAsyncContextManager[None]
+    ) -> None:
+        self.records: list[ConsumerRecord] = records
+        """The records, of each partition in their order."""
+        self._block = block
+        self.entered: bool = False
+        """True once the transaction was begun."""
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        return iter(self.records)
+
+    async def __aenter__(self) -> Self:
+        if self.entered:
+            raise IllegalStateError("this work was done already; take the next one")
+        self.entered = True
+        await self._block.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        return await self._block.__aexit__(kind, error, traceback)
+
+
+class Transactions:
+    """The works of a consumer, one after another.
+
+    ``group``: the consumer as its group knows it now. ``rewind`` makes unfinished records come
+    again. ``start_over`` makes those come that the group has no offset behind: the outcome of a
+    commit is not known, and the group will know it.
+    """
+
+    def __init__(
+        self,
+        lists: Lists,
+        progress: Progress,
+        producer: TransactionalProducer,
+        group: Callable[[], ConsumerGroupMetadata],
+        rewind: Callable[[], None],
+        start_over: Callable[[Mapping[TopicPartition, int]], None],
+    ) -> None:
+        self._lists = lists
+        self._progress = progress
+        self._producer = producer
+        self._group = group
+        self._rewind = rewind
+        self._start_over = start_over
+        self._work: TransactionalWork | None = None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> TransactionalWork:
+        if self._work is not None and not self._work.entered:
+            raise IllegalStateError(
+                "the last work was not entered, and its records would be lost: use "
+                "`async with work:` for each one"
+            )
+        self._work = None
+        records = await anext(self._lists)
+        self._work = TransactionalWork(records, self._transaction(records))
+        return self._work
+
+    @asynccontextmanager
+    async def _transaction(self, records: list[ConsumerRecord]) -> AsyncIterator[None]:
+        offsets = {
+            record.topic_partition: OffsetAndMetadata(
+                record.offset + 1, leader_epoch=record.leader_epoch
+            )
+            for record in records
+        }
+        first: dict[TopicPartition, int] = {}
+        for record in records:
+            first.setdefault(record.topic_partition, record.offset)
+        partitions = {where: self._progress.partitions.get(where) for where in offsets}
+        commits = False
+        try:
+            try:
+                async with self._producer.transaction():
+                    yield
+                    self._check_owned(partitions)
+                    await self._producer.send_offsets_to_transaction(offsets, self._group())
+                    commits = True
+            except CommitUnconfirmedError as error:
+                await self._confirm(error)
+        except BaseException as error:
+            if commits and not isinstance(error, AbortableTransactionError):
+                self._start_over(first)
+                raise
+            self._rewind()
+            if not _refused_by_group(error):
+                raise
+            logger.warning(
+                "Group %r has given the partitions of a transaction to another member, and it was "
+                "aborted: %s",
+                self._group().group_id,
+                error,
+            )
+            return
+        for where, offset in offsets.items():
+            self._progress.committed(where, offset.offset)
+        self._progress.finish()
+
+    def _check_owned(self, partitions: Mapping[TopicPartition, PartitionProgress | None]) -> None:
+        for where, progress in partitions.items():
+            if progress is None or self._progress.partitions.get(where) is not progress:
+                raise kafka_error(
+                    ErrorCode.ILLEGAL_GENERATION, f"{where} is not this member's any more"
+                )
+
+    async def _confirm(self, error: CommitUnconfirmedError) -> None:
+        """Wait for the outcome: nothing can be read or read again before it is known."""
+        while isinstance(error.__cause__, ProducerTimeoutError):
+            logger.warning("%s", error)
+            try:
+                await self._producer.commit_transaction()
+                return
+            except CommitUnconfirmedError as again:
+                error = again
+        raise error
+
+
+def _refused_by_group(error: BaseException) -> bool:
+    if not isinstance(error, (AbortableTransactionError, KafkaError)):
+        return False
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, KafkaError) and cause.code in _BY_THE_GROUP:
+            return True
+        cause = cause.__cause__
+    return False

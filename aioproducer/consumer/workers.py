@@ -1,0 +1,204 @@
+"""Handlers side by side: order where it is asked for, and no acknowledgement before its turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Hashable
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from aioproducer.consumer.assignment import Assignment
+from aioproducer.consumer.progress import PartitionProgress, Progress
+from aioproducer.engine.records.decoder import RecordBatch
+from aioproducer.errors import IllegalStateError
+from aioproducer.foundation.runtime.tasks import is_being_cancelled, new_task
+from aioproducer.model import ConsumerRecord, TopicPartition
+from aioproducer.reader.record_source import RecordSource
+
+Handle: TypeAlias = Callable[[ConsumerRecord], Awaitable[Any]]
+"""A coroutine function that works on a record."""
+Order: TypeAlias = Literal["partition", "key", "none"]
+"""What is handled one after another: the records of a partition, of a key, or nothing."""
+
+ORDERS: Final = ("partition", "key", "none")
+_LONGEST_LINE: Final = 256
+"""Unacknowledged records of a partition from which on no further batch of it is taken."""
+_RECORD_OBJECTS: Final = 400
+"""Bytes of the objects around the key and the value of a record, about."""
+_FULL: Final = "full"
+
+
+class _Task(NamedTuple):
+    """A record that waits for its turn."""
+
+    progress: PartitionProgress
+    record: ConsumerRecord
+    size: int
+
+
+_Lane: TypeAlias = deque[_Task]
+"""Records that are handled one after another; the first one may be in work."""
+
+
+class Workers:
+    """Calls ``handle`` with each record, up to ``concurrency`` at a time.
+
+    ``room``: bytes of records that may wait for their turn.
+    """
+
+    def __init__(
+        self,
+        source: RecordSource,
+        progress: Progress,
+        assignment: Assignment,
+        handle: Handle,
+        concurrency: int,
+        order: Order,
+        room: int,
+        clock: Callable[[], float],
+    ) -> None:
+        self._source = source
+        self._progress = progress
+        self._assignment = assignment
+        self._handle = handle
+        self._concurrency = concurrency
+        self._order = order
+        self._room = room
+        self._clock = clock
+        self._lanes: dict[Hashable, _Lane] = {}
+        self._ready: deque[tuple[Hashable, _Lane]] = deque()
+        """The lanes that nobody works on, in the order of their turns."""
+        self._working: dict[asyncio.Task[None], TopicPartition | None] = {}
+        """The tasks that call the handler, and the partition of the record that each works on."""
+        self._waiting_bytes = 0
+        self._failure: asyncio.Future[None]
+        self._moved = asyncio.Event()
+        """Set when there may be room again."""
+
+    async def run(self) -> None:
+        """Handle records until the task is cancelled. Raises the first error of a handler.
+
+        Whatever ends it, the handlers that run are cancelled, and their records stay
+        unacknowledged.
+        """
+        self._failure = asyncio.get_running_loop().create_future()
+        taking = new_task(self._take_batches())
+        taking.add_done_callback(self._note_failure)
+        try:
+            await self._failure
+        finally:
+            tasks = [taking, *self._working]
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            self._assignment.let_go(self._assignment.owned, _FULL)
+
+    def _note_failure(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) and not self._failure.done():
+            self._failure.set_exception(error)
+
+    # --- records in lanes --------------------------------------------------------------------
+
+    async def _take_batches(self) -> None:
+        while True:
+            while self._waiting_bytes >= self._room:
+                self._moved.clear()
+                await self._moved.wait()
+            batch = await self._source.next_batch()
+            if batch is not None:
+                self._line_up(batch)
+                self._employ()
+
+    def _line_up(self, batch: RecordBatch) -> None:
+        where = batch.topic_partition
+        progress = self._progress.partitions[where]
+        for record in batch:
+            size = len(record.key or b"") + len(record.value or b"") + _RECORD_OBJECTS
+            progress.take(record.offset)
+            self._waiting_bytes += size
+            key = self._lane_of(where, record)
+            lane = self._lanes.get(key)
+            if lane is None:
+                lane = self._lanes[key] = deque()
+                self._ready.append((key, lane))
+            lane.append(_Task(progress, record, size))
+        if len(progress.unacknowledged) > _LONGEST_LINE:
+            self._assignment.hold((where,), _FULL)
+
+    def _lane_of(self, where: TopicPartition, record: ConsumerRecord) -> Hashable:
+        if self._order == "partition":
+            return where
+        if self._order == "key" and record.key is not None:
+            return where, record.key
+        return where, record.offset
+
+    # --- handlers ----------------------------------------------------------------------------
+
+    def _employ(self) -> None:
+        """Have as many tasks as there is work, up to the concurrency."""
+        for _ in range(min(len(self._ready), self._concurrency - len(self._working))):
+            task = new_task(self._work())
+            self._working[task] = None
+            task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        del self._working[task]
+        self._note_failure(task)
+        if not self._failure.done():
+            self._employ()  # if it worked on a lost partition, others may have work for a new task
+
+    async def _work(self) -> None:
+        me = asyncio.current_task()
+        assert me is not None
+        while self._ready:
+            key, lane = self._ready.popleft()
+            task = lane.popleft()
+            self._working[me] = task.progress.state.where
+            try:
+                await self._handle_one(task)
+            finally:
+                self._working[me] = None
+                if lane:
+                    self._ready.append((key, lane))
+                else:
+                    del self._lanes[key]
+
+    async def _handle_one(self, task: _Task) -> None:
+        progress, record, size = task
+        progress.begin(record.offset, self._clock())
+        try:
+            await self._handle(record)
+        except BaseException as error:
+            self._progress.leave(progress, record.offset)
+            if isinstance(error, asyncio.CancelledError) and not is_being_cancelled():
+                raise IllegalStateError(
+                    f"the handler of {progress.state.where} at offset {record.offset} was cancelled"
+                ) from error
+            raise
+        finally:
+            self._waiting_bytes -= size
+            self._moved.set()
+        self._progress.acknowledge(progress, record.offset)
+        if len(progress.unacknowledged) <= _LONGEST_LINE // 2:
+            self._assignment.let_go((progress.state.where,), _FULL)
+
+    # --- partitions that go ------------------------------------------------------------------
+
+    def drop(self, partitions: Collection[TopicPartition]) -> None:
+        """Begin with no further record of ``partitions``. They stay unacknowledged."""
+        for lane in self._lanes.values():
+            if lane and lane[0].progress.state.where in partitions:
+                self._waiting_bytes -= sum(task.size for task in lane)
+                lane.clear()
+        idle = [(key, lane) for key, lane in self._ready if not lane]
+        self._ready = deque(each for each in self._ready if each[1])
+        for key, _ in idle:
+            del self._lanes[key]
+        self._moved.set()
+
+    def cancel(self, partitions: Collection[TopicPartition]) -> None:
+        """Cancel the handlers that work on ``partitions``, which are lost."""
+        self.drop(partitions)
+        for task, where in self._working.items():
+            if where in partitions:
+                task.cancel()

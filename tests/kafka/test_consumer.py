@@ -1,0 +1,398 @@
+"""What a Consumer offers beside its loop, on a real Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections import defaultdict
+from collections.abc import Collection
+from itertools import chain
+from typing import Any
+
+import pytest
+
+from aioproducer import Producer
+from aioproducer.consumer import Consumer
+from aioproducer.errors import ConfigError, IllegalStateError, KafkaError
+from aioproducer.model import ConsumerRecord, TopicPartition
+from aioproducer.reader import Reader
+from tests.support.group_topic import PARTITIONS, Topic, running
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.kafka
+
+
+async def take(consumer: Consumer, records: int) -> list[ConsumerRecord]:
+    loop = aiter(consumer)
+    return [await asyncio.wait_for(anext(loop), 20) for _ in range(records)]
+
+
+def numbers(records: Collection[ConsumerRecord]) -> list[int]:
+    return [int(record.value or b"") for record in records]
+
+
+# --- batches and lists -------------------------------------------------------------------------
+
+
+async def test_batches_and_lists_are_acknowledged_when_more_is_asked_for(topic: Topic) -> None:
+    await topic.send(600)
+    seen: list[int] = []
+    async with topic.consumer() as consumer:
+        async for batch in consumer.batches():
+            seen += numbers(batch)
+            if len(seen) >= 100:
+                break
+        again = numbers(batch)
+        async for records in consumer.lists(max_records=70):
+            assert len(records) <= 70
+            seen += numbers(records)
+            if set(seen) == set(range(600)):
+                break
+        assert sorted(set(seen)) == list(range(600))
+        assert sorted(seen) == sorted([*range(600), *again]), "the last batch came again"
+        await consumer.commit()
+    assert [row[5] for row in await topic.described()] == ["0"] * PARTITIONS, "no lag"
+
+
+# --- handlers side by side ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", ["partition", "key", "none"])
+async def test_handlers_work_side_by_side_and_keep_the_order_that_is_asked_for(
+    topic: Topic, order: Any
+) -> None:
+    for number in range(400):
+        key = b"%d" % (number % 40)
+        topic.producer.send(topic.name, b"%d" % number, key=key, partition=number % PARTITIONS)
+    await topic.producer.flush()
+    handled: dict[Any, list[int]] = defaultdict(list)
+    busy = most = 0
+
+    async def handle(record: ConsumerRecord) -> None:
+        nonlocal busy, most
+        busy += 1
+        most = max(most, busy)
+        await asyncio.sleep(0.001 * (record.offset % 7))
+        busy -= 1
+        lane = record.partition if order == "partition" else (record.partition, record.key)
+        handled[lane].append(int(record.value or b""))
+
+    async with topic.consumer() as consumer:
+        async with running(consumer.run(handle, concurrency=16, order=order)):
+            await until(lambda: sum(map(len, handled.values())) == 400)
+        if order != "none":
+            assert all(numbers == sorted(numbers) for numbers in handled.values())
+        assert sorted(chain(*handled.values())) == list(range(400))
+        assert most == (PARTITIONS if order == "partition" else 16)
+    assert [row[5] for row in await topic.described()] == ["0"] * PARTITIONS, "no lag"
+
+
+async def test_a_handler_that_fails_ends_run_and_no_commit_passes_its_record(topic: Topic) -> None:
+    await topic.send(120)
+    failing = 61  # the eleventh record of partition 1
+    done: list[int] = []
+
+    async def handle(record: ConsumerRecord) -> None:
+        if int(record.value or b"") == failing:
+            await asyncio.sleep(0.5)
+            raise ZeroDivisionError
+        done.append(int(record.value or b""))
+
+    async with topic.consumer() as consumer:
+        with pytest.raises(ZeroDivisionError):
+            await consumer.run(handle, order="none")
+        assert len(done) == 119, "the others went on meanwhile"
+        assert consumer.positions[TopicPartition(topic.name, 1)] == 20
+    rows = await topic.described()
+    assert [row[3] for row in rows] == ["20", "10", "20", "20", "20", "20"]
+    async with topic.consumer() as other:
+        again = await take(other, 1)
+    assert numbers(again) == [failing]
+
+
+async def test_a_slow_partition_holds_up_no_other(topic: Topic) -> None:
+    await topic.send(6)
+    stuck = asyncio.Event()
+    done: list[int] = []
+
+    async def handle(record: ConsumerRecord) -> None:
+        if record.partition == 0:
+            await stuck.wait()
+        done.append(int(record.value or b""))
+
+    async with topic.consumer() as consumer, running(consumer.run(handle, concurrency=4)):
+        for _ in range(10):
+            await topic.send(600)
+        await until(lambda: len(done) >= 1001 * 5)
+        assert {number % PARTITIONS for number in done} == {1, 2, 3, 4, 5}
+        stuck.set()
+        await until(lambda: len(done) == topic.sent)
+
+
+async def test_run_refuses_what_it_can_not_do(topic: Topic) -> None:
+    async def handle(record: ConsumerRecord) -> None: ...
+
+    async with topic.consumer() as consumer:
+        with pytest.raises(ConfigError, match="concurrency is an int, at least 1, not 0"):
+            await consumer.run(handle, concurrency=0)
+        with pytest.raises(ConfigError, match="order is 'partition', 'key', 'none', not 'topic'"):
+            await consumer.run(handle, order="topic")  # type: ignore[arg-type]
+        async with running(consumer.run(handle)):
+            await asyncio.sleep(0)
+            with pytest.raises(IllegalStateError, match=r"run\(\) reads from this Consumer"):
+                aiter(consumer)
+
+
+async def test_handlers_of_revoked_partitions_finish_and_those_of_lost_ones_are_cancelled(
+    topic: Topic,
+) -> None:
+    await topic.send(PARTITIONS)
+    events: list[Any] = []
+    go = asyncio.Event()
+    begun = 0
+
+    async def handle(record: ConsumerRecord) -> None:
+        nonlocal begun
+        begun += 1
+        try:
+            await go.wait()
+            events.append(int(record.value or b""))
+        except asyncio.CancelledError:
+            events.append("cancelled")
+            raise
+
+    async with topic.consumer() as consumer, running(consumer.run(handle)):
+        await until(lambda: begun == PARTITIONS)
+        async with running(topic.consume("b")):
+            await asyncio.sleep(1.5)
+            assert topic.readers == {}, "the revocation waits for the handlers"
+            go.set()
+            await until(lambda: len(events) == PARTITIONS)
+            await until(lambda: len(consumer.assignment) == PARTITIONS // 2)
+        assert not topic.read, "the records were done, and are not read again"
+        go.clear()
+        events.clear()
+        await until(lambda: len(consumer.assignment) == PARTITIONS)
+        await topic.send(PARTITIONS)
+        await until(lambda: begun == 2 * PARTITIONS)
+        consumer._refused(25)  # UNKNOWN_MEMBER_ID
+        await until(lambda: events == ["cancelled"] * PARTITIONS)
+        go.set()
+        await until(lambda: len(events) == 2 * PARTITIONS, "they come again")
+
+
+# --- partitions --------------------------------------------------------------------------------
+
+
+async def test_callbacks_are_told_and_may_seek_and_commit(topic: Topic) -> None:
+    await topic.send(60)
+    told: list[tuple[str, int]] = []
+
+    async def assigned(partitions: Collection[TopicPartition]) -> None:
+        told.append(("assigned", len(partitions)))
+        for where in partitions if len(told) == 1 else ():
+            await consumer.seek(where, 5)
+
+    async def revoked(partitions: Collection[TopicPartition]) -> None:
+        await asyncio.sleep(0.5)  # heartbeats go on
+        told.append(("revoked", len(partitions)))
+        await consumer.commit()
+
+    def lost(partitions: Collection[TopicPartition]) -> None:
+        told.append(("lost", len(partitions)))
+
+    consumer = topic.consumer(
+        auto_commit=False, on_assigned=assigned, on_revoked=revoked, on_lost=lost
+    )
+    async with consumer:
+        records = await take(consumer, 30)
+        assert {record.offset for record in records} == {5, 6, 7, 8, 9}
+        await consumer.commit()
+        async with running(topic.consume("b")):
+            await until(lambda: told[1:3] == [("revoked", 6), ("assigned", 3)])
+            await topic.send(6)
+            await until(lambda: len(topic.read) == 3, "b goes on where the callback has committed")
+        await until(lambda: told[3:5] == [("revoked", 3), ("assigned", 6)])
+        consumer._refused(25)  # UNKNOWN_MEMBER_ID
+        await until(lambda: told[5:] == [("lost", 6), ("assigned", 6)])
+
+
+async def test_an_error_of_a_callback_is_raised_by_the_next_read(topic: Topic) -> None:
+    async def assigned(partitions: Collection[TopicPartition]) -> None:
+        raise ZeroDivisionError
+
+    async with topic.consumer(on_assigned=assigned) as consumer:
+        with pytest.raises(Exception, match="died of ZeroDivisionError"):
+            await take(consumer, 1)
+
+
+async def test_pauses_positions_offsets_and_lag(topic: Topic) -> None:
+    await topic.send(60)
+    zero = TopicPartition(topic.name, 0)
+    async with topic.consumer() as consumer:
+        await take(consumer, 1)
+        consumer.pause(zero)
+        assert consumer.paused == {zero}
+        others = numbers(await take(consumer, 50))
+        assert {number % PARTITIONS for number in others} == {1, 2, 3, 4, 5}
+        await consumer.commit()
+        at = consumer.positions
+        assert {
+            where: each and each.offset for where, each in (await consumer.committed()).items()
+        } == at
+        assert await consumer.lag() == {where: 10 - offset for where, offset in at.items()}
+        consumer.resume(zero)
+        rest = numbers(await take(consumer, 60 - sum(at.values())))
+        assert {number % PARTITIONS for number in rest} == {0}
+        await consumer.seek(zero, -2)
+        assert numbers(await take(consumer, 2)) == [48, 54]
+        await consumer.commit({zero: 3})
+        assert (await consumer.committed(zero))[zero] == (3, "", None)
+        with pytest.raises(ConfigError, match="nowhere-0 is not assigned"):
+            consumer.pause(TopicPartition("nowhere", 0))
+
+
+async def test_a_pattern_and_partitions_that_appear_later(topic: Topic) -> None:
+    consumer = topic.consumer(re.compile(f"{topic.name}(-more)?"), metadata_max_age_ms=500)
+    async with consumer:
+        await until(lambda: len(consumer.assignment) == PARTITIONS)
+        await topic.kafka.create_topic(f"{topic.name}-more", 2)
+        await until(lambda: len(consumer.assignment) == PARTITIONS + 2)
+        await topic.kafka.create_topic(f"{topic.name}-none-of-it", 2)
+        async with topic.admin() as admin:
+            await admin.add_partitions(f"{topic.name}-more", 5)
+        await until(lambda: len(consumer.assignment) == PARTITIONS + 5)
+        await topic.producer.send(f"{topic.name}-more", b"0", partition=4)
+        [record] = await take(consumer, 1)
+        assert record.partition == 4
+
+
+async def test_a_group_without_offsets_may_begin_at_a_time(topic: Topic) -> None:
+    for age, number in ((7_200_000, 0), (1_800_000, 1)):
+        await topic.producer.send(
+            topic.name, b"%d" % number, partition=0, timestamp_ms=time.time_ns() // 10**6 - age
+        )
+    async with topic.consumer(auto_offset_reset="by_duration:PT1H") as consumer:
+        assert numbers(await take(consumer, 1)) == [1]
+
+
+# --- what goes wrong ---------------------------------------------------------------------------
+
+
+async def test_a_member_that_is_stuck_leaves_and_says_so(
+    topic: Topic, caplog: pytest.LogCaptureFixture
+) -> None:
+    await topic.send(PARTITIONS)
+    async with topic.consumer(max_poll_interval_ms=1_500) as stuck:
+        records = aiter(stuck)
+        record = await anext(records)
+        await asyncio.sleep(1.3)
+        assert f"{record.topic_partition} at offset 0 is in work for 1 s" in caplog.text
+        async with running(topic.consume("b")):
+            await until(lambda: topic.complete, "another member reads them all")
+            with pytest.raises(KafkaError, match="to another member before its records were"):
+                await stuck.commit()
+            await until(lambda: len(stuck.assignment) == PARTITIONS // 2, "it has joined again")
+
+
+async def test_a_deleted_topic_fails_no_other_commit(topic: Topic) -> None:
+    other = f"{topic.name}-other"
+    await topic.kafka.create_topic(other, 1)
+    await topic.send(PARTITIONS)
+    await topic.producer.send(other, b"0")
+    consumer = topic.consumer(topic.name, other, auto_commit=False)
+    async with consumer:
+        await take(consumer, PARTITIONS + 1)
+        async with topic.admin() as admin:
+            await admin.delete_topics(other)
+
+            async def is_gone() -> bool:
+                return other not in await admin.list_topics()
+
+            await until(is_gone)
+        with pytest.raises(KafkaError, match=f"{other}-0 .*UNKNOWN_TOPIC_OR_PARTITION"):
+            await consumer.commit()
+    assert [row[3] for row in await topic.described()] == ["1"] * PARTITIONS
+
+
+# --- exactly once ------------------------------------------------------------------------------
+
+
+async def read_committed(topic: Topic, name: str) -> list[int]:
+    async with Reader(
+        name,
+        bootstrap_servers=topic.kafka.bootstrap_servers,
+        end="end",
+        isolation_level="read_committed",
+    ) as reader:
+        return sorted([int(record.value or b"") async for record in reader])
+
+
+async def test_records_and_their_results_are_committed_together(topic: Topic) -> None:
+    results = f"{topic.name}-results"
+    await topic.kafka.create_topic(results, 3)
+    await topic.send(600)
+
+    async def work(name: str, fails: bool = False, **options: Any) -> None:
+        async with (
+            Producer(
+                bootstrap_servers=topic.kafka.bootstrap_servers,
+                transactional_id=f"{topic.name}-{name}",
+            ) as producer,
+            topic.consumer(isolation_level="read_committed", **options) as consumer,
+        ):
+            works = 0
+            async for work in consumer.transactions(producer, max_records=50):
+                async with work:
+                    for record in work:
+                        producer.send(results, record.value)
+                    works += 1
+                    if fails and works == 3:
+                        raise ZeroDivisionError
+
+    async def until_results(count: int) -> None:
+        async def are_there() -> bool:
+            return len(await read_committed(topic, results)) >= count
+
+        await until(are_there)
+
+    with pytest.raises(ZeroDivisionError):
+        await work("a", fails=True)
+    assert len(await read_committed(topic, results)) <= 100
+    async with running(work("a"), work("b", partition_assignment_strategy="range")):
+        await topic.send(600)
+        await until_results(1200)
+        async with running(work("c")):  # a rebalance under way
+            await topic.send(600)
+            await asyncio.sleep(1)
+        await topic.send(600)
+        await until_results(2400)
+    assert await read_committed(topic, results) == list(range(2400))
+    assert [row[5] for row in await topic.described()] == ["0"] * PARTITIONS, "no lag"
+
+
+async def test_an_aborted_work_comes_again_in_the_next_loop(topic: Topic) -> None:
+    await topic.send(1)
+    async with (
+        Producer(
+            bootstrap_servers=topic.kafka.bootstrap_servers, transactional_id=topic.name
+        ) as producer,
+        topic.consumer() as consumer,
+    ):
+        seen: list[list[int]] = []
+
+        async def fail() -> None:
+            async for work in consumer.transactions(producer, max_records=1):
+                async with work:
+                    seen.append(numbers(work.records))
+                    raise ZeroDivisionError
+
+        for _ in range(2):
+            with pytest.raises(ZeroDivisionError):
+                await fail()
+        assert seen == [[0], [0]]
+        works = aiter(consumer.transactions(producer, max_records=1))
+        await anext(works)
+        with pytest.raises(IllegalStateError, match="was not entered"):
+            await anext(works)
