@@ -242,12 +242,12 @@ class Assignment:
         self._release(partitions)
         self._lost.update(partitions)
 
-    async def settled(self) -> None:
-        """Tell the application what was lost, and wait until it works on none of it."""
+    async def settled(self, *, idle: bool) -> None:
+        """Tell the application what was lost; ``idle``: wait until it works on nothing."""
         lost = frozenset(self._lost)
         self._lost.clear()
         await self._tell(self._settings.on_lost, lost)
-        while not self._owned and not self._progress.is_idle:
+        while idle and not self._progress.is_idle:
             self.acknowledged.clear()
             await self.acknowledged.wait()
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from aioproducer.consumer.coordinator import CoordinatorLink
 from aioproducer.consumer.member import MemberSettings, Partitions, Topics
+from aioproducer.consumer.session import Session
 from aioproducer.engine.groups.assignors import (
     Assignment,
     GroupMember,
@@ -35,7 +36,7 @@ from aioproducer.errors import ProducerError, error_about
 from aioproducer.errors.codes import ErrorCode
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.runtime.tasks import new_task
-from aioproducer.foundation.wording import counted, duration
+from aioproducer.foundation.wording import counted
 from aioproducer.model import TopicPartition
 
 logger = RoomLogger(__name__)
@@ -66,7 +67,9 @@ class ClassicMember:
     ) -> None:
         self.identity = identity
         self.rebalances = 0
-        self.last_heartbeat: float | None = None
+        self.session = Session(
+            partitions, settings.session_timeout / 1000, link.client.clock, link.group_id
+        )
         self._link = link
         self._settings = settings
         self._topics = topics
@@ -80,7 +83,8 @@ class ClassicMember:
         self._subscribed: tuple[str, ...] = ()
         self._divided: PartitionCounts | None = None
         """What the member has divided as the leader of this generation; None: it leads no group."""
-        self._silent = False
+        self._gave_up = False
+        """True: the application has to be done with its records before the next join."""
 
     @property
     def cooperative(self) -> bool:
@@ -118,7 +122,8 @@ class ClassicMember:
             if not self.cooperative and self._partitions.owned:
                 self._had = tuple(self._partitions.owned)
                 await self._partitions.revoked(self._had)
-            await self._partitions.settled()
+            await self._partitions.settled(idle=self._gave_up)
+            self._gave_up = False
             try:
                 if await self._join_once():
                     return
@@ -148,7 +153,7 @@ class ClassicMember:
         if synced.error_code:
             self._take_refusal(synced.error_code, "SyncGroup")
             return False
-        self._alive()
+        self.session.alive()
         self._heartbeats.set()
         await self._take(frozenset(synced.partitions))
         return True
@@ -193,7 +198,7 @@ class ClassicMember:
         return assign(members, counts)
 
     async def _take(self, partitions: frozenset[TopicPartition]) -> None:
-        owned = frozenset(self._partitions.owned)
+        owned, identity = frozenset(self._partitions.owned), self.identity
         self.rebalances += 1
         logger.info(
             "Group %r: generation %d has given this member %s",
@@ -204,6 +209,8 @@ class ClassicMember:
         gone = owned - partitions
         if gone:
             await self._partitions.revoked(sorted(gone))
+        if self.identity != identity:
+            return  # the partitions were lost meanwhile
         await self._partitions.assigned(sorted(partitions - owned))
         if gone:  # the next round gives them to their new owners
             self._rebalance.set()
@@ -256,7 +263,7 @@ class ClassicMember:
         self._had = ()
         if new:
             self.identity = self.identity._replace(member_id="")
-        self._silent = False
+        self.session.over()
         self._partitions.lost()
         self._heartbeats.clear()
         self._rebalance.set()
@@ -264,6 +271,7 @@ class ClassicMember:
     async def give_up(self, reason: str) -> None:
         """Leave the group, and join it again when the application is done with its records."""
         identity = self.identity
+        self._gave_up = True
         self._lose(reason, new=identity.instance_id is None)
         if identity.instance_id is None:
             await self._link.ask(LeaveGroup(identity, reason))
@@ -284,39 +292,17 @@ class ClassicMember:
             except ProducerError as error:
                 if not self._link.may_pass(error):
                     raise
-                self._look_at_session()
+                self.session.unanswered()
                 continue
             if self._heartbeats.is_set() and self.identity == identity:
                 self._take_heartbeat(code)
 
     def _take_heartbeat(self, code: int) -> None:
         if code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
-            self._alive()
+            self.session.alive()
         else:
-            self._look_at_session()
+            self.session.unanswered()
         self._take_refusal(code, "Heartbeat")
-
-    def _alive(self) -> None:
-        """The coordinator has answered: the member is in the group."""
-        self.last_heartbeat = self._link.client.clock()
-        if self._silent:
-            self._silent = False
-            self._partitions.end_of_silence()
-
-    def _look_at_session(self) -> None:
-        """Hand out nothing once the session may be over."""
-        session = self._settings.session_timeout / 1000
-        last = self.last_heartbeat
-        if self._silent or last is None or self._link.client.clock() - last < session:
-            return
-        self._silent = True
-        logger.warning(
-            "Group %r: the coordinator has not answered for %s (session_timeout_ms): the group may "
-            "go on without this member, which hands out nothing until there is an answer",
-            self._link.group_id,
-            duration(session),
-        )
-        self._partitions.silence()
 
     # --- the end -----------------------------------------------------------------------------
 

@@ -8,12 +8,14 @@ from contextvars import copy_context
 from functools import partial
 from itertools import count
 from typing import Any, Final, Self, Unpack, cast
+from uuid import UUID
 
 from aioproducer.config import ProducerConfig, ProducerOptions, hidden_mapping, hide_secrets
 from aioproducer.config.reader_options import READER_OPTIONS, ReaderKeywords, ReaderOptions
 from aioproducer.consumer.assignment import Assignment, AssignmentSettings, Callback
 from aioproducer.consumer.classic import ClassicMember
 from aioproducer.consumer.commits import Commits
+from aioproducer.consumer.consumer_member import ConsumerMember
 from aioproducer.consumer.coordinator import CoordinatorLink
 from aioproducer.consumer.loops import Batches, Lists, Records
 from aioproducer.consumer.member import Member, MemberSettings
@@ -212,13 +214,17 @@ class Consumer:
         options = self._options
         settings = MemberSettings(
             options.partition_assignment_strategy,
+            options.group_remote_assignor,
             options.session_timeout_ms,
             options.heartbeat_interval_ms,
             options.max_poll_interval_ms,
             self.config.metadata_max_age_ms / 1000,
         )
         identity = Membership(self.group_id, instance_id=options.group_instance_id)
-        return ClassicMember(self._link, identity, settings, _Topics(self), self._assignment)
+        parts = _Topics(self), self._assignment
+        if options.group_protocol == "classic":
+            return ClassicMember(self._link, identity, settings, *parts)
+        return ConsumerMember(self._link, identity, settings, *parts)
 
     def _start_task(self, coroutine: Any) -> None:
         context = copy_context()
@@ -555,7 +561,7 @@ class Consumer:
     def group_metadata(self) -> ConsumerGroupMetadata:
         """The member as its group knows it, for ``send_offsets_to_transaction()``."""
         self._check()
-        group_id, member_id, generation, instance_id = self._member.identity
+        group_id, member_id, generation, instance_id = self._member.identity[:4]
         return ConsumerGroupMetadata(group_id, generation, member_id, instance_id)
 
 
@@ -570,6 +576,11 @@ class _Topics:
     async def counts(self, topics: Iterable[str]) -> Mapping[str, int]:
         """The number of partitions of each topic that exists."""
         return await partition_counts(self._client, tuple(topics), self._group_id)
+
+    async def ids(self, topics: Iterable[str]) -> Mapping[str, UUID]:
+        """The id of each topic that exists."""
+        found = await self._client.describe(tuple(topics))
+        return {name: each.topic_id for name, each in found.topics.items() if each.topic_id}
 
 
 def _check(group_id: Any, options: ConsumerOptions) -> None:

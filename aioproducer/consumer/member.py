@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+from uuid import UUID
 
 from aioproducer.engine.groups.requests import Membership
 from aioproducer.model import TopicPartition
+
+if TYPE_CHECKING:
+    from aioproducer.consumer.session import Session
 
 
 class MemberSettings(NamedTuple):
     """The settings of a member. Times are milliseconds."""
 
     assignor: str
+    remote_assignor: str | None
     session_timeout: int
     heartbeat_interval: int
     rebalance_timeout: int
@@ -36,8 +41,8 @@ class Partitions(Protocol):
     def lost(self) -> None:
         """Read nothing any longer, and commit nothing: other members may do so already."""
 
-    async def settled(self) -> None:
-        """Wait until the application is done with what was lost."""
+    async def settled(self, *, idle: bool) -> None:
+        """Tell the application what was lost; ``idle``: wait until it works on nothing."""
 
     def silence(self) -> None:
         """Hand out nothing: the coordinator may have given the partitions away."""
@@ -55,6 +60,9 @@ class Topics(Protocol):
     async def counts(self, topics: Iterable[str]) -> Mapping[str, int]:
         """The number of partitions of each topic that exists."""
 
+    async def ids(self, topics: Iterable[str]) -> Mapping[str, UUID]:
+        """The id of each topic that exists."""
+
 
 class Member(Protocol):
     """A member of a group, in one of the protocols."""
@@ -63,8 +71,8 @@ class Member(Protocol):
     """The names by which the coordinator knows it."""
     rebalances: int
     """The number of assignments that it has got."""
-    last_heartbeat: float | None
-    """The clock's time of the coordinator's last answer."""
+    session: Session
+    """The coordinator's answers."""
 
     async def run(self) -> None:
         """Be a member until the task is cancelled. Raises an error that no retry can mend."""

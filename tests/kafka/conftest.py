@@ -20,6 +20,13 @@ JAVA = Path(__file__).parent / "java"
 KEPT_LOGS = pytest.StashKey[Path]()
 PATIENT = {"broker.session.timeout.ms": 18_000}
 """A broker that stands still with its machine for some seconds is not taken for dead."""
+QUICK_GROUPS = {
+    "group.consumer.heartbeat.interval.ms": 300,
+    "group.consumer.min.heartbeat.interval.ms": 300,
+    "group.consumer.session.timeout.ms": 6_000,
+    "group.consumer.min.session.timeout.ms": 6_000,
+}
+"""Members of KIP-848 have the brokers' times."""
 RACKS = {1: "north", 2: "south", 3: "north"}
 
 
@@ -70,7 +77,7 @@ def kafka(
     failed_before = request.session.testsfailed
     with KafkaCluster(
         brokers=3,
-        config=PATIENT,
+        config=PATIENT | QUICK_GROUPS,
         broker_config={broker: {"broker.rack": rack} for broker, rack in RACKS.items()},
     ) as cluster:
         yield cluster

@@ -329,18 +329,21 @@ async def read_committed(topic: Topic, name: str) -> list[int]:
         return sorted([int(record.value or b"") async for record in reader])
 
 
-async def test_records_and_their_results_are_committed_together(topic: Topic) -> None:
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_records_and_their_results_are_committed_together(
+    topic: Topic, protocol: str
+) -> None:
     results = f"{topic.name}-results"
     await topic.kafka.create_topic(results, 3)
     await topic.send(600)
 
-    async def work(name: str, fails: bool = False, **options: Any) -> None:
+    async def work(name: str, fails: bool = False) -> None:
         async with (
             Producer(
                 bootstrap_servers=topic.kafka.bootstrap_servers,
                 transactional_id=f"{topic.name}-{name}",
             ) as producer,
-            topic.consumer(isolation_level="read_committed", **options) as consumer,
+            topic.consumer(isolation_level="read_committed", group_protocol=protocol) as consumer,
         ):
             works = 0
             async for work in consumer.transactions(producer, max_records=50):
@@ -360,7 +363,7 @@ async def test_records_and_their_results_are_committed_together(topic: Topic) ->
     with pytest.raises(ZeroDivisionError):
         await work("a", fails=True)
     assert len(await read_committed(topic, results)) <= 100
-    async with running(work("a"), work("b", partition_assignment_strategy="range")):
+    async with running(work("a"), work("b")):
         await topic.send(600)
         await until_results(1200)
         async with running(work("c")):  # a rebalance under way

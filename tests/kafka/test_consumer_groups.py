@@ -16,13 +16,24 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.kafka
 
 STRATEGIES = ["range", "roundrobin", "sticky", "cooperative-sticky"]
+NEW = "KIP-848"
+"""No strategy of members: the coordinator divides the partitions."""
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+def by(strategy: str) -> dict[str, Any]:
+    if strategy == NEW:
+        return {"group_protocol": "consumer"}
+    return {"partition_assignment_strategy": strategy}
+
+
+each_protocol = pytest.mark.parametrize("protocol", ["classic", "consumer"])
+
+
+@pytest.mark.parametrize("strategy", [*STRATEGIES, NEW])
 async def test_members_share_the_partitions_and_go_on_where_another_one_left(
     topic: Topic, strategy: str
 ) -> None:
-    options: dict[str, Any] = {"partition_assignment_strategy": strategy}
+    options = by(strategy)
     await topic.send(300)
     async with running(topic.consume("a", **options)):
         await until(lambda: topic.complete, "one member reads everything")
@@ -49,7 +60,7 @@ async def test_members_share_the_partitions_and_go_on_where_another_one_left(
 
 
 @pytest.mark.parametrize("ours_first", [True, False])
-@pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
+@pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky", NEW])
 async def test_librdkafkas_members_are_in_the_same_group(
     topic: Topic, strategy: str, ours_first: bool
 ) -> None:
@@ -60,10 +71,16 @@ async def test_librdkafkas_members_are_in_the_same_group(
             {
                 "bootstrap.servers": topic.kafka.bootstrap_servers,
                 "group.id": topic.group,
-                "partition.assignment.strategy": strategy,
                 "auto.offset.reset": "earliest",
-                "heartbeat.interval.ms": 300,
-                "session.timeout.ms": 6_000,
+                **(
+                    {"group.protocol": "consumer"}
+                    if strategy == NEW
+                    else {
+                        "partition.assignment.strategy": strategy,
+                        "heartbeat.interval.ms": 300,
+                        "session.timeout.ms": 6_000,
+                    }
+                ),
             }
         )
         member.subscribe([topic.name])
@@ -77,7 +94,7 @@ async def test_librdkafkas_members_are_in_the_same_group(
 
     await topic.send(60)
     stop = asyncio.Event()
-    ours = topic.consume("ours", partition_assignment_strategy=strategy)
+    ours = topic.consume("ours", **by(strategy))
     members = [ours, asyncio.to_thread(theirs, stop)]
     order = members if ours_first else members[::-1]
     async with running(order[0]) as tasks:
@@ -113,13 +130,15 @@ async def test_a_record_in_work_is_read_again_by_whoever_goes_on(topic: Topic) -
     assert topic.read == {0: 1}
 
 
-async def test_a_revocation_waits_for_the_record_in_work(topic: Topic) -> None:
+@each_protocol
+async def test_a_revocation_waits_for_the_record_in_work(topic: Topic, protocol: str) -> None:
     await topic.send(PARTITIONS)
-    async with topic.consumer() as slow:
+    async with topic.consumer(group_protocol=protocol) as slow:
         record = await anext(aiter(slow))
-        async with running(topic.consume("b")):
+        async with running(topic.consume("b", group_protocol=protocol)):
             await asyncio.sleep(2)
-            assert topic.readers == {}, "the group waits for the record"
+            where = record.partition
+            assert where not in topic.readers.get("b", ()), "the group waits for the record"
             await slow.commit()
             await until(lambda: "b" in topic.readers, "the second member has its part")
             await until(lambda: len(slow.assignment) == PARTITIONS // 2, "each has its part")
@@ -203,14 +222,16 @@ async def test_two_loops_of_one_consumer_are_refused(topic: Topic) -> None:
         await anext(first)
 
 
+@each_protocol
 async def test_a_record_that_takes_too_long_costs_the_partitions_and_not_the_consumer(
-    topic: Topic,
+    topic: Topic, protocol: str
 ) -> None:
     await topic.send(PARTITIONS)
-    async with topic.consumer(max_poll_interval_ms=2_000) as slow:
+    options: dict[str, Any] = {"max_poll_interval_ms": 2_000, "group_protocol": protocol}
+    async with topic.consumer(**options) as slow:
         records = aiter(slow)
         await anext(records)
-        async with running(topic.consume("b", max_poll_interval_ms=2_000)):
+        async with running(topic.consume("b", **options)):
             await until(lambda: topic.complete, "the other member reads them all", 60)
         await topic.send(PARTITIONS)
         async with asyncio.timeout(30):

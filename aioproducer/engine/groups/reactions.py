@@ -44,6 +44,8 @@ _REACTIONS: Final[Mapping[int, Reaction]] = {
     ErrorCode.FENCED_MEMBER_EPOCH: Reaction.JOIN_AGAIN,
     ErrorCode.UNKNOWN_MEMBER_ID: Reaction.JOIN_AS_NEW,
     ErrorCode.STALE_MEMBER_EPOCH: Reaction.RETRY,
+    ErrorCode.UNRELEASED_INSTANCE_ID: Reaction.RETRY,  # until the session of its last holder ends
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: Reaction.FAIL,
     # these two pass when somebody creates the topic, which a commit can't wait for
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: Reaction.FAIL,
     ErrorCode.UNKNOWN_TOPIC_ID: Reaction.FAIL,

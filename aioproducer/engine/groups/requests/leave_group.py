@@ -25,7 +25,7 @@ class LeaveGroup:
     def build(self, version: int) -> EncodedPayload:
         """The request in ``version``."""
         schema = request_schema(Api.LEAVE_GROUP)
-        group_id, member_id, _, instance_id = self.member
+        group_id, member_id, _, instance_id = self.member[:4]
         if version < _FIRST_WITH_SEVERAL_MEMBERS:
             request = schema.LeaveGroupRequest(group_id=group_id, member_id=member_id)
             return encoded(Api.LEAVE_GROUP, version, request)

@@ -8,15 +8,17 @@ from aioproducer.engine.groups.assignors.member import NO_GENERATION
 
 
 class Membership(NamedTuple):
-    """A member of a group of the classic protocol."""
+    """A member of a group."""
 
     group_id: str
     member_id: str = ""
     """Given by the coordinator; empty before."""
     generation: int = NO_GENERATION
-    """Grows with each rebalance; -1: the member is in none."""
+    """Grows with each rebalance; -1: the member is in none. With epochs it is the member's."""
     instance_id: str | None = None
     """The id of a static member (KIP-345)."""
+    has_epochs: bool = False
+    """True: by the protocol of KIP-848."""
 
     def fields(self) -> dict[str, Any]:
         """The fields of a request."""

@@ -26,7 +26,7 @@ class OffsetCommit:
     def build(self, version: int) -> EncodedPayload:
         """The request in ``version``."""
         schema = request_schema(Api.OFFSET_COMMIT)
-        group_id, member_id, generation, instance_id = self.member
+        group_id, member_id, generation, instance_id = self.member[:4]
         request = schema.OffsetCommitRequest(
             group_id=group_id,
             generation_id_or_member_epoch=generation,

@@ -36,7 +36,12 @@ class GroupOffsetFetch:
     def build(self, version: int) -> EncodedPayload:
         """The request in ``version``."""
         schema = request_schema(Api.OFFSET_FETCH)
-        message = offset_fetch_message(schema, version, self.member.group_id, self.partitions)
+        member = None
+        if self.member.has_epochs:
+            member = self.member.member_id, self.member.generation
+        message = offset_fetch_message(
+            schema, version, self.member.group_id, self.partitions, member
+        )
         return encoded(Api.OFFSET_FETCH, version, message)
 
     def read(self, response: Any) -> FetchedOffsets:

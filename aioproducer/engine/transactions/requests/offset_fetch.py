@@ -20,6 +20,7 @@ from aioproducer.errors import ProtocolError
 from aioproducer.model import OffsetAndMetadata, TopicPartition
 
 _FIRST_VERSION_WITH_SEVERAL_GROUPS: Final = 8
+_FIRST_VERSION_WITH_MEMBER: Final = 9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,9 +52,16 @@ class OffsetFetch(CoordinatorRequest):
 
 
 def offset_fetch_message(
-    schema: Schema, version: int, group_id: str, partitions: Collection[TopicPartition]
+    schema: Schema,
+    version: int,
+    group_id: str,
+    partitions: Collection[TopicPartition],
+    member: tuple[str, int] | None = None,
 ) -> Any:
-    """The request for a group's offsets, once no open transaction would change them."""
+    """The request for a group's offsets, once no open transaction would change them.
+
+    ``member``: the id and epoch of a member (KIP-848), which is refused if it has left.
+    """
     several = version >= _FIRST_VERSION_WITH_SEVERAL_GROUPS
     kind = schema.OffsetFetchRequestTopics if several else schema.OffsetFetchRequestTopic
     group: dict[str, Any] = {
@@ -63,6 +71,8 @@ def offset_fetch_message(
             for topic, numbers in by_topic(partitions).items()
         ),
     }
+    if version >= _FIRST_VERSION_WITH_MEMBER and member is not None:
+        group["member_id"], group["member_epoch"] = member
     if several:
         group = {"groups": (schema.OffsetFetchRequestGroup(**group),)}
     return schema.OffsetFetchRequest(**group, require_stable=True)

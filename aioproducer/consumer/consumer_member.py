@@ -1,0 +1,322 @@
+"""A member of a group whose coordinator divides the partitions (KIP-848).
+
+Source: Kafka's ``ConsumerMembershipManager`` and ``ConsumerHeartbeatRequestManager``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+from uuid import UUID, uuid4
+
+from aioproducer.consumer.coordinator import CoordinatorLink
+from aioproducer.consumer.member import MemberSettings, Partitions, Topics
+from aioproducer.consumer.session import Session
+from aioproducer.engine.groups.reactions import LOST, Reaction
+from aioproducer.engine.groups.requests import ConsumerHeartbeat, Membership, MemberState
+from aioproducer.engine.groups.requests.consumer_heartbeat import (
+    JOINING,
+    LEAVING,
+    LEAVING_FOR_A_WHILE,
+    PartitionsById,
+)
+from aioproducer.engine.transactions.requests.coordinator_request import by_topic
+from aioproducer.errors import ProducerError, UnsupportedVersionError, explain, kafka_error
+from aioproducer.errors.codes import ErrorCode
+from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.runtime.tasks import new_task
+from aioproducer.foundation.wording import counted
+from aioproducer.model import TopicPartition
+
+logger = RoomLogger(__name__)
+
+_UNKNOWN_TOPIC_SECONDS: Final = 0.5
+"""Seconds from one look for the name of a topic to the next."""
+
+
+class ConsumerMember:
+    """One member, from its first heartbeat on. :meth:`run` is its task."""
+
+    def __init__(
+        self,
+        link: CoordinatorLink,
+        identity: Membership,
+        settings: MemberSettings,
+        topics: Topics,
+        partitions: Partitions,
+    ) -> None:
+        self.identity = identity._replace(
+            member_id=str(uuid4()), generation=JOINING, has_epochs=True
+        )
+        self.rebalances = 0
+        self.session = Session(
+            partitions, settings.session_timeout / 1000, link.client.clock, link.group_id
+        )
+        self._link = link
+        self._settings = settings
+        self._topics = topics
+        self._partitions = partitions
+        self._interval = settings.heartbeat_interval / 1000
+        """Seconds; the coordinator says it with each answer."""
+        self._subscribed: tuple[str, ...] = ()
+        self._names: dict[UUID, str] = {}
+        """The topics by their ids, as far as they are known."""
+        self._target: PartitionsById = {}
+        """The partitions that the coordinator wants the member to have."""
+        self._target_changed = asyncio.Event()
+        self._reconciles = False
+        """True while partitions are given up or begun: the member says nothing of them."""
+        self._due = asyncio.Event()
+        """Set when there is something to tell before the next heartbeat's time."""
+        self._all = True
+        """True: the next heartbeat tells everything, not what has changed alone."""
+        self._tells_owned = False
+        """True: the next heartbeat tells which partitions the member has."""
+        self._life = 0
+        """The number of times that the group has gone on without the member."""
+        self._gave_up = False
+        """True: the application has to be done with its records before the next join."""
+
+    async def run(self) -> None:
+        """Be a member until the task is cancelled. Raises an error that no retry can mend."""
+        self._subscribed = await self._first_topics()
+        jobs = {
+            new_task(self._send_heartbeats()),
+            new_task(self._keep_reconciled()),
+            new_task(self._watch_topics()),
+        }
+        try:
+            ended, _ = await asyncio.wait(jobs, return_when=asyncio.FIRST_COMPLETED)
+            for task in ended:
+                task.result()
+        finally:
+            for task in jobs:
+                task.cancel()
+            await asyncio.wait(jobs)
+
+    # --- topics ------------------------------------------------------------------------------
+
+    async def _first_topics(self) -> tuple[str, ...]:
+        backoff = self._link.client.backoff()
+        failures = 0
+        while True:
+            try:
+                return await self._topics.subscribed()
+            except ProducerError as error:
+                if not self._link.may_pass(error):
+                    raise
+                logger.debug("Topics of group %r: %s", self._link.group_id, error, error=error)
+            failures += 1
+            await asyncio.sleep(backoff.delay(failures))
+
+    async def _watch_topics(self) -> None:
+        """Tell the coordinator of topics that match a pattern."""
+        while True:
+            await asyncio.sleep(self._settings.topics_interval)
+            try:
+                subscribed = await self._topics.subscribed()
+            except ProducerError as error:
+                logger.debug("Topics of group %r: %s", self._link.group_id, error, error=error)
+                continue
+            if subscribed != self._subscribed:
+                self._subscribed = subscribed
+                self._all = True
+                self._due.set()
+
+    # --- heartbeats --------------------------------------------------------------------------
+
+    async def _send_heartbeats(self) -> None:
+        backoff = self._link.client.backoff()
+        failures = 0
+        while True:
+            if self.identity.generation == JOINING:
+                await self._partitions.settled(idle=self._gave_up)
+                self._gave_up = False
+            self._due.clear()
+            life, request = self._life, self._heartbeat()
+            try:
+                answer: MemberState = await self._link.ask(request)
+            except UnsupportedVersionError as error:
+                raise UnsupportedVersionError(
+                    f"{error}. group_protocol='consumer' needs Kafka 4.0: use 'classic'"
+                ) from error
+            except ProducerError as error:
+                if not self._link.may_pass(error):
+                    raise
+                logger.debug("Heartbeat of %r: %s", self._link.group_id, error, error=error)
+                reaction = Reaction.RETRY
+            else:
+                if self._life != life:
+                    continue  # the group went on without the member meanwhile
+                reaction = self._take(answer)
+            if reaction is Reaction.DONE:
+                failures = 0
+                await self._pause(self._interval)
+                continue
+            self.session.unanswered()
+            self._all = True  # the coordinator may have got the last one, or not
+            failures += 1
+            await asyncio.sleep(backoff.delay(failures))
+
+    def _heartbeat(self) -> ConsumerHeartbeat:
+        everything, self._all = self._all, False
+        owned = None
+        joins = self.identity.generation == JOINING
+        if joins or ((everything or self._tells_owned) and not self._reconciles):
+            owned = {} if joins else self._owned_by_id()
+            self._tells_owned = False
+        if not everything and not joins:
+            return ConsumerHeartbeat(self.identity, owned=owned)
+        return ConsumerHeartbeat(
+            self.identity,
+            self._settings.rebalance_timeout,
+            self._subscribed,
+            self._settings.remote_assignor,
+            owned,
+        )
+
+    def _owned_by_id(self) -> PartitionsById:
+        ids = {name: topic_id for topic_id, name in self._names.items()}
+        return {ids[topic]: numbers for topic, numbers in by_topic(self._partitions.owned).items()}
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._due.wait()
+        except TimeoutError:
+            return
+
+    def _take(self, answer: MemberState) -> Reaction:
+        """Take an answer; returns what is to do."""
+        code = answer.error_code
+        reaction = self._link.react(code)
+        if reaction is Reaction.DONE:
+            if answer.epoch != self.identity.generation:
+                self.identity = self.identity._replace(generation=answer.epoch)
+            self.identity = self.identity._replace(
+                member_id=answer.member_id or self.identity.member_id
+            )
+            self._interval = max(answer.interval_ms, 1) / 1000
+            self.session.alive()
+            if answer.assignment is not None:
+                self._target = answer.assignment
+                self._target_changed.set()
+        else:
+            self._take_refusal(code, "ConsumerGroupHeartbeat", answer.message)
+        return reaction
+
+    # --- refusals ----------------------------------------------------------------------------
+
+    def _take_refusal(self, code: int, what: str, message: str = "") -> None:
+        reaction = self._link.react(code)
+        if reaction is Reaction.FAIL:
+            text = f"{what} of group {self._link.group_id!r}: {explain(code, message or None)}"
+            raise kafka_error(code, text)
+        if reaction in LOST:
+            self._lose(ErrorCode(code).name, new=reaction is Reaction.JOIN_AS_NEW)
+        elif code == ErrorCode.UNRELEASED_INSTANCE_ID:
+            logger.warning(
+                "Group %r: another member has the group_instance_id %r; this one waits until that "
+                "one leaves, or its session ends",
+                self._link.group_id,
+                self.identity.instance_id,
+            )
+
+    def refused(self, code: int) -> None:
+        """A commit has brought the error ``code``: the group goes on without the member."""
+        if self.identity.generation != JOINING:
+            self._take_refusal(code, "OffsetCommit")
+            self._due.set()
+
+    def _lose(self, why: str, *, new: bool) -> None:
+        logger.warning(
+            "Group %r goes on without this member: %s. It joins again", self._link.group_id, why
+        )
+        self._life += 1
+        self.identity = self.identity._replace(generation=JOINING)
+        if new:
+            self.identity = self.identity._replace(member_id=str(uuid4()))
+        self._target = {}
+        self._target_changed.clear()
+        self._all = True
+        self.session.over()
+        self._partitions.lost()
+
+    async def give_up(self, reason: str) -> None:
+        """Leave the group, and join it again when the application is done with its records."""
+        identity = self.identity
+        self._gave_up = True
+        self._lose(reason, new=True)
+        self._due.set()
+        await self._link.ask(ConsumerHeartbeat(identity._replace(generation=LEAVING)))
+
+    # --- partitions --------------------------------------------------------------------------
+
+    async def _keep_reconciled(self) -> None:
+        """Have the partitions that the coordinator wants the member to have."""
+        while True:
+            await self._target_changed.wait()
+            self._target_changed.clear()
+            life, target = self._life, self._target
+            known = await self._resolved(target)
+            if self._life != life:
+                continue
+            if any(topic_id not in self._names for topic_id in target):
+                self._look_again_soon()
+            await self._reconcile(known, life)
+
+    async def _resolved(self, target: PartitionsById) -> frozenset[TopicPartition]:
+        """The partitions of ``target`` by the names of their topics, as far as these are known."""
+        if any(topic_id not in self._names for topic_id in target):
+            try:
+                ids = await self._topics.ids(self._subscribed)
+            except ProducerError as error:
+                logger.debug("Topics of group %r: %s", self._link.group_id, error, error=error)
+            else:
+                self._names |= {topic_id: name for name, topic_id in ids.items()}
+        return frozenset(
+            TopicPartition(self._names[topic_id], number)
+            for topic_id, numbers in target.items()
+            if topic_id in self._names
+            for number in numbers
+        )
+
+    def _look_again_soon(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_later(_UNKNOWN_TOPIC_SECONDS, self._target_changed.set)
+
+    async def _reconcile(self, target: frozenset[TopicPartition], life: int) -> None:
+        owned = frozenset(self._partitions.owned)
+        gone, new = owned - target, target - owned
+        self._reconciles = True
+        try:
+            if gone:
+                await self._partitions.revoked(sorted(gone))
+            if self._life != life:
+                return
+            await self._partitions.assigned(sorted(new))
+        finally:
+            self._reconciles = False
+        if gone or new:
+            self.rebalances += 1
+            logger.info(
+                "Group %r: epoch %d has given this member %s",
+                self._link.group_id,
+                self.identity.generation,
+                counted(len(target), "partition"),
+            )
+        self._tells_owned = True
+        self._due.set()
+
+    # --- the end -----------------------------------------------------------------------------
+
+    async def leave(self, timeout: float) -> None:
+        """Tell the coordinator that the member is gone; a static one keeps its partitions."""
+        if self.identity.generation == JOINING:
+            return
+        epoch = LEAVING if self.identity.instance_id is None else LEAVING_FOR_A_WHILE
+        request = ConsumerHeartbeat(self.identity._replace(generation=epoch))
+        answer: MemberState = await self._link.ask(request, timeout)
+        if answer.error_code:
+            what = f"leaving group {self._link.group_id!r}"
+            raise kafka_error(answer.error_code, f"{what}: {explain(answer.error_code)}")

@@ -1,0 +1,53 @@
+"""The session of a member: as long as the coordinator answers, the partitions are the member's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from aioproducer.consumer.member import Partitions
+from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.wording import duration
+
+logger = RoomLogger(__name__)
+
+
+class Session:
+    """Has ``partitions`` hand out nothing while the session may be over. Times are seconds."""
+
+    def __init__(
+        self, partitions: Partitions, timeout: float, clock: Callable[[], float], group_id: str
+    ) -> None:
+        self.last_heartbeat: float | None = None
+        """The clock's time of the coordinator's last answer; None: the member is not in the group.
+        """
+        self._partitions = partitions
+        self._timeout = timeout
+        self._clock = clock
+        self._group_id = group_id
+        self._silent = False
+
+    def alive(self) -> None:
+        """The coordinator has answered: the member is in the group."""
+        self.last_heartbeat = self._clock()
+        if self._silent:
+            self._silent = False
+            self._partitions.end_of_silence()
+
+    def unanswered(self) -> None:
+        """The coordinator has not answered, or not as it should."""
+        last = self.last_heartbeat
+        if self._silent or last is None or self._clock() - last < self._timeout:
+            return
+        self._silent = True
+        logger.warning(
+            "Group %r: the coordinator has not answered for %s (session_timeout_ms): the group may "
+            "go on without this member, which hands out nothing until there is an answer",
+            self._group_id,
+            duration(self._timeout),
+        )
+        self._partitions.silence()
+
+    def over(self) -> None:
+        """The group goes on without the member."""
+        self.last_heartbeat = None
+        self._silent = False
