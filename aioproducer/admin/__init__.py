@@ -1,4 +1,4 @@
-"""Topics, their replicas and configuration, and the lag of groups."""
+"""Topics, their replicas and configuration, and groups: their members, offsets and lag."""
 
 from aioproducer.admin.admin import Admin
 from aioproducer.admin.replica_assignment import RackAwareMode, assign_replicas, rack_alternated
