@@ -325,12 +325,12 @@ class Admin:
 
     async def list_offsets(
         self, positions: Mapping[TopicPartition, LogPosition], *, timeout: float | None = None
-    ) -> dict[TopicPartition, int | None]:
+    ) -> dict[TopicPartition, int]:
         """The offsets of positions in the logs of partitions.
 
         A position is ``"beginning"``, ``"end"`` (the offset behind the last record), or a
-        ``datetime``, which means the first record with this timestamp or a later one. None: no
-        record is so late. Source: Kafka's ``Admin.listOffsets``.
+        ``datetime``, which means the first record with this timestamp or a later one, and the end
+        if no record is so late. Source: Kafka's ``Admin.listOffsets``.
 
         Raises:
             UnknownTopicOrPartitionError: there is no such topic or partition.

@@ -21,7 +21,6 @@ from aioproducer.admin.requests import (
 )
 from aioproducer.admin.requests.describe_groups import GROUP_ID_NOT_FOUND
 from aioproducer.admin.values import GroupDescription, GroupListing, PartitionLag
-from aioproducer.engine.client.list_offsets import LATEST
 from aioproducer.engine.network.request import Request
 from aioproducer.errors import UnsupportedVersionError
 from aioproducer.model import Node, OffsetAndMetadata, TopicPartition
@@ -117,9 +116,7 @@ class GroupCalls:
         """The lag of a group in the partitions for which it has offsets."""
         left = self._calls.countdown(timeout)
         committed = await self.offsets(group, topics, left())
-        ends = await self._records.offsets(
-            dict.fromkeys(committed, LATEST), left(), missing=Answer(value=None)
-        )
+        ends = await self._records.ends(committed, left())
         return {where: PartitionLag(at.offset, ends[where]) for where, at in committed.items()}
 
     async def offsets(
@@ -193,7 +190,7 @@ class GroupCalls:
             partitions,
             lambda where: f"{_group(group)}, {where}",
             "READ for the topic",
-            lambda where: calls.late(where.topic),
+            calls.late_partition,
             changes=True,
         )
         whole = Outcomes(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from aioproducer.admin.calls import Answers, Calls, never
 from aioproducer.admin.outcomes import Outcomes
 from aioproducer.admin.requests import Answer, DeleteRecordsRequest
-from aioproducer.engine.client.list_offsets import FoundOffset, ListOffsetsRequest
+from aioproducer.engine.client.list_offsets import LATEST, FoundOffset, ListOffsetsRequest
 from aioproducer.model import Node, TopicPartition
 
 
@@ -39,16 +40,32 @@ class RecordCalls:
         return await calls.settle(outcomes, attempt, f"deleting records of {topics}", timeout)
 
     async def offsets(
+        self, timestamps: Mapping[TopicPartition, int], timeout: float | None
+    ) -> dict[TopicPartition, int]:
+        """The offset of the first record at or after each timestamp; without one, the end.
+
+        ``timestamps``: milliseconds, EARLIEST or LATEST.
+        """
+        left = self._calls.countdown(timeout)
+        found = await self._looked_up(timestamps, left(), None)
+        late = dict.fromkeys((where for where, offset in found.items() if offset < 0), LATEST)
+        ends = await self._looked_up(late, left(), None)
+        return {where: max(0, ends.get(where, offset)) for where, offset in found.items()}
+
+    async def ends(
+        self, partitions: Iterable[TopicPartition], timeout: float | None
+    ) -> dict[TopicPartition, int | None]:
+        """The ends of partitions; None for those that do not exist any more."""
+        timestamps = dict.fromkeys(partitions, LATEST)
+        return await self._looked_up(timestamps, timeout, missing=Answer(value=None))
+
+    async def _looked_up(
         self,
         timestamps: Mapping[TopicPartition, int],
         timeout: float | None,
-        missing: Answer | None = None,
-    ) -> dict[TopicPartition, int | None]:
-        """The offset of the first record at or after each timestamp; None: there is none.
-
-        ``timestamps``: milliseconds, EARLIEST or LATEST. ``missing``: the answer about a partition
-        that does not exist; None: an error.
-        """
+        missing: Answer | None,
+    ) -> dict[TopicPartition, Any]:
+        """The offsets in the responses; ``missing``: of partitions that do not exist."""
         calls = self._calls
         outcomes = Outcomes(timestamps, str, "DESCRIBE for the topic", never)
 
@@ -58,8 +75,7 @@ class RecordCalls:
             request = ListOffsetsRequest({where: timestamps[where] for where in some})
             found: dict[TopicPartition, FoundOffset] = await calls.client.request(request, node)
             return {
-                where: Answer(each.error_code, None, None if each.offset < 0 else each.offset)
-                for where, each in found.items()
+                where: Answer(each.error_code, None, each.offset) for where, each in found.items()
             }
 
         async def attempt(pending: tuple[TopicPartition, ...]) -> Answers[TopicPartition]:

@@ -38,6 +38,7 @@ __all__ = [
     "GroupDescription",
     "GroupListing",
     "GroupMember",
+    "LogPosition",
     "NewTopic",
     "PartitionDescription",
     "PartitionLag",
@@ -47,7 +48,7 @@ __all__ = [
 
 LogPosition: TypeAlias = datetime | Literal["beginning", "end"]
 """A place in the log of a partition: the beginning, the end, or the first record at or after a
-time, which is local unless it has a zone."""
+time, which is local unless it has a zone; without such a record, the end."""
 
 Setting: TypeAlias = str | int | float
 """A value of a configuration. Kafka gets ``true`` for True, and an integer for a whole float."""

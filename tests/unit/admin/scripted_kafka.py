@@ -38,6 +38,8 @@ class AdminKafka(FakeKafka):
         self.forgetful: int = 0
         """The number of metadata requests that know no topic."""
         self.groups: dict[str, dict[tuple[str, int], int]] = {}
+        self.too_late = False
+        """True: no record is at or after a time that is asked for."""
         self.members: set[str] = set()
         """The groups that have members."""
 
@@ -138,7 +140,8 @@ class AdminKafka(FakeKafka):
             for each in topic.partitions:
                 led = self.topics[str(topic.name)][each.partition_index].leader == broker
                 code = ErrorCode(first if led else NOT_LEADER)
-                said = {"partition_index": each.partition_index, "offset": 100, "timestamp": -1}
+                offset = -1 if self.too_late and each.timestamp >= 0 else 100
+                said = {"partition_index": each.partition_index, "offset": offset, "timestamp": -1}
                 kind = module.ListOffsetsPartitionResponse
                 results.append(sample(kind, {**said, "error_code": code, "leader_epoch": 1}))
             kind = module.ListOffsetsTopicResponse

@@ -413,6 +413,9 @@ async def test_one_of_the_offsets_is_refused() -> None:
         await admin.alter_group_offsets("readers", {none: 7, ONE: 6})
         assert kafka.groups["readers"] == {("orders", 0): 4, ("orders", 1): 6, ("none", 0): 7}
         assert len(kafka.requests(Api.OFFSET_COMMIT)) == 3, "brokers learn of a new topic later"
+        with pytest.raises(UnknownTopicOrPartitionError, match="'readers', none-1: "):
+            await admin.alter_group_offsets("readers", {TopicPartition("none", 1): 7})
+        assert len(kafka.requests(Api.OFFSET_COMMIT)) == 4, "the new topic has one partition"
 
 
 async def test_a_group_with_members_is_left_alone() -> None:
@@ -456,13 +459,16 @@ async def test_offsets_of_positions() -> None:
         noon = datetime(2026, 1, 31, 12, tzinfo=UTC)
         found = await admin.list_offsets({TWO: "end", ZERO: "beginning", ONE: noon})
         assert found == {TWO: 100, ZERO: 100, ONE: 100}
-        asked = {
-            each.partition_index: each.timestamp
+        kafka.too_late = True
+        assert await admin.list_offsets({ONE: noon}) == {ONE: 100}, "the end: no record is so late"
+        asked = [
+            (each.partition_index, each.timestamp)
             for request in kafka.requests(Api.LIST_OFFSETS)
             for topic in request.body.topics
             for each in topic.partitions
-        }
-        assert asked == {0: -2, 1: 1769860800000, 2: -1}
+        ]
+        at_noon = (1, 1769860800000)
+        assert sorted(asked) == [(0, -2), (1, -1), at_noon, at_noon, (2, -1)]
         with pytest.raises(UnknownTopicOrPartitionError, match="orders-7"):
             await admin.list_offsets({TopicPartition("orders", 7): "end"})
 
