@@ -426,8 +426,8 @@ class Admin:
     ) -> None:
         """Delete the offsets of a group in partitions of topics that no member reads (KIP-496).
 
-        A partition without an offset is no error. Source: Kafka's
-        ``Admin.deleteConsumerGroupOffsets``.
+        A partition without an offset is no error. Before Kafka 4 a group without members disappears
+        with its last offset. Source: Kafka's ``Admin.deleteConsumerGroupOffsets``.
 
         Raises:
             GroupSubscribedToTopicError: members of the group read the topic; stop them first.

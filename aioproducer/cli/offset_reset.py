@@ -116,7 +116,7 @@ async def planned_changes(
     """
     exists = await _is_without_members(admin, group, left, must_exist=chosen is None)
     if not exists:
-        Terminal().say(f"there is no group {group!r} yet: its offsets make it")
+        Terminal().say(f"group {group!r} does not exist yet")
     committed = await admin.group_lag(group, timeout=left()) if exists else {}
     if chosen is None:
         gone = [where for where, each in committed.items() if each.end is None]

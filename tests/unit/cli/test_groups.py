@@ -148,7 +148,7 @@ def test_a_group_that_is_not_there(admin: Offsets, capsys: pytest.CaptureFixture
     assert run([*RESET, "--topic", "orders:1", "--to-end"]) == 0
     told, said = capsys.readouterr()
     assert "orders-1   none  100" in told
-    assert said == "aioproducer: there is no group 'billing' yet: its offsets make it\n"
+    assert said == "aioproducer: group 'billing' does not exist yet\n"
 
 
 def test_no_offset_can_be_shifted(admin: Offsets, capsys: pytest.CaptureFixture[str]) -> None:
