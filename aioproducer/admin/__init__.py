@@ -1,4 +1,4 @@
-"""Topics, their replicas and configuration, and the lag of groups."""
+"""Topics, their replicas and configuration, and groups: their members, offsets and lag."""
 
 from aioproducer.admin.admin import Admin
 from aioproducer.admin.replica_assignment import RackAwareMode, assign_replicas, rack_alternated
@@ -11,6 +11,7 @@ from aioproducer.admin.values import (
     GroupDescription,
     GroupListing,
     GroupMember,
+    LogPosition,
     NewTopic,
     PartitionDescription,
     PartitionLag,
@@ -28,6 +29,7 @@ __all__ = [
     "GroupDescription",
     "GroupListing",
     "GroupMember",
+    "LogPosition",
     "NewTopic",
     "PartitionDescription",
     "PartitionLag",

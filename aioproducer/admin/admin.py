@@ -12,6 +12,8 @@ from aioproducer.admin.arguments import (
     checked_groups,
     checked_names,
     checked_offsets,
+    checked_partitions,
+    checked_positions,
     checked_resources,
     checked_topics,
 )
@@ -29,6 +31,7 @@ from aioproducer.admin.values import (
     CreatedTopic,
     GroupDescription,
     GroupListing,
+    LogPosition,
     NewTopic,
     PartitionLag,
     Setting,
@@ -40,14 +43,15 @@ from aioproducer.config import ProducerConfig, ProducerOptions, hidden_mapping, 
 from aioproducer.engine.client.arguments import check_timeout
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.options import client_config
+from aioproducer.engine.core.arguments import checked_offsets as checked_consumed_offsets
 from aioproducer.errors import InvalidPartitionsError
-from aioproducer.model import TopicPartition
+from aioproducer.model import OffsetAndMetadata, TopicPartition
 
 _NUMBERS: Final = count(1)
 
 
 class Admin:
-    """Makes and changes topics, and describes topics, brokers and groups, from an event loop.
+    """Makes, changes and describes topics and groups, and describes brokers, from an event loop.
 
     ::
 
@@ -89,7 +93,7 @@ class Admin:
         self._topics = TopicCalls(calls)
         self._configs = ConfigCalls(calls)
         self._records = RecordCalls(calls)
-        self._groups = GroupCalls(calls)
+        self._groups = GroupCalls(calls, self._records)
         self._cluster = ClusterCalls(calls)
         self._calls = calls
 
@@ -319,6 +323,22 @@ class Admin:
         check_timeout(timeout)
         return await self._records.delete(checked, timeout)
 
+    async def list_offsets(
+        self, positions: Mapping[TopicPartition, LogPosition], *, timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """The offsets of positions in the logs of partitions.
+
+        A position is ``"beginning"``, ``"end"`` (the offset behind the last record), or a
+        ``datetime``, which means the first record with this timestamp or a later one, and the end
+        if no record is so late. Source: Kafka's ``Admin.listOffsets``.
+
+        Raises:
+            UnknownTopicOrPartitionError: there is no such topic or partition.
+        """
+        checked = checked_positions(positions)
+        check_timeout(timeout)
+        return await self._records.offsets(checked, timeout)
+
     # --- groups ----------------------------------------------------------------------------
 
     async def list_groups(self, *, timeout: float | None = None) -> list[GroupListing]:
@@ -356,3 +376,80 @@ class Admin:
         wanted = None if topics is None else checked_topics(topics)
         check_timeout(timeout)
         return await self._groups.lag(name, wanted, timeout)
+
+    async def group_offsets(
+        self,
+        group: str,
+        *,
+        topics: str | Iterable[str] | None = None,
+        timeout: float | None = None,
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The committed offsets of a group, with their metadata and leader epochs.
+
+        Offsets of open transactions are not waited for: the last committed ones count.
+        ``topics``: None for all. Source: Kafka's ``Admin.listConsumerGroupOffsets``.
+
+        Raises:
+            GroupIdNotFoundError: there is no such group.
+        """
+        (name,) = checked_groups((group,))
+        wanted = None if topics is None else checked_topics(topics)
+        check_timeout(timeout)
+        return await self._groups.offsets(name, wanted, timeout)
+
+    async def alter_group_offsets(
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Set the offsets from which a group goes on, while it has no members.
+
+        Other offsets of the group stay. A group that does not exist is made. An offset is not
+        compared with the log: :meth:`list_offsets` has the log's beginning and end. Source: Kafka's
+        ``Admin.alterConsumerGroupOffsets``.
+
+        Raises:
+            UnknownMemberIdError: the group has members; stop them first.
+            UnknownTopicOrPartitionError: there is no such topic or partition.
+            OffsetMetadataTooLargeError: metadata is longer than the brokers'
+                ``offset.metadata.max.bytes``.
+        """
+        (name,) = checked_groups((group,))
+        checked = checked_consumed_offsets(offsets)
+        check_timeout(timeout)
+        await self._groups.alter_offsets(name, checked, timeout)
+
+    async def delete_group_offsets(
+        self, group: str, partitions: Iterable[TopicPartition], *, timeout: float | None = None
+    ) -> None:
+        """Delete the offsets of a group in partitions of topics that no member reads (KIP-496).
+
+        A partition without an offset is no error. Before Kafka 4 a group without members disappears
+        with its last offset. Source: Kafka's ``Admin.deleteConsumerGroupOffsets``.
+
+        Raises:
+            GroupSubscribedToTopicError: members of the group read the topic; stop them first.
+            NonEmptyGroupError: the group has members that are no consumers.
+            GroupIdNotFoundError: there is no such group.
+            UnknownTopicOrPartitionError: there is no such topic or partition.
+            UnsupportedVersionError: the broker is older than Kafka 2.4.
+        """
+        (name,) = checked_groups((group,))
+        checked = checked_partitions(partitions)
+        check_timeout(timeout)
+        await self._groups.delete_offsets(name, checked, timeout)
+
+    async def delete_groups(
+        self, groups: str | Iterable[str], *, timeout: float | None = None
+    ) -> None:
+        """Delete groups without members, with all their offsets (KIP-229).
+
+        Raises:
+            NonEmptyGroupError: the group has members; stop them first.
+            GroupIdNotFoundError: there is no such group.
+        """
+        ids = checked_groups(groups)
+        check_timeout(timeout)
+        await self._groups.delete(ids, timeout)

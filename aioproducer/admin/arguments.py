@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any, Final
 
 from aioproducer.engine.client.arguments import check_partition, checked_topic
+from aioproducer.engine.client.list_offsets import EARLIEST, LATEST
 from aioproducer.errors import (
     InvalidConfigError,
     InvalidGroupIdError,
@@ -17,6 +19,7 @@ from aioproducer.errors import (
 from aioproducer.model import TopicPartition
 
 _LONGEST_TEXT: Final = 2**15 - 1
+_ENDS: Final = {"beginning": EARLIEST, "end": LATEST}
 
 
 def checked_topics(topics: Any) -> tuple[str, ...]:
@@ -151,20 +154,52 @@ def checked_offsets(offsets: Any) -> dict[TopicPartition, int]:
     """Offsets by partition; -1 means the end. Raises :class:`InvalidOffsetError`."""
     found: dict[TopicPartition, int] = {}
     for place, offset in offsets.items():
-        try:
-            topic, partition = place
-        except (TypeError, ValueError):
-            raise InvalidOffsetError(
-                f"offsets are by TopicPartition(topic, number), not {place!r:.80}"
-            ) from None
-        topic = checked_topic(topic)
-        check_partition(partition, topic)
+        where = _partition(place)
         if type(offset) is not int or not -1 <= offset < 2**63:
             raise InvalidOffsetError(
-                f"{topic}-{partition}: an offset is an int from 0, or -1 (the end), not {offset!r}"
+                f"{where}: an offset is an int from 0, or -1 (the end), not {offset!r}"
             )
-        found[TopicPartition(topic, partition)] = offset
+        found[where] = offset
     return found
+
+
+def checked_partitions(partitions: Any) -> tuple[TopicPartition, ...]:
+    """Partitions, each once. Raises :class:`InvalidOffsetError` for anything else."""
+    return tuple(dict.fromkeys(map(_partition, partitions)))
+
+
+def checked_positions(positions: Any) -> dict[TopicPartition, int]:
+    """Timestamps to look positions up by, by partition; EARLIEST or LATEST for an end.
+
+    Raises :class:`InvalidOffsetError`.
+    """
+    return {
+        where: _timestamp(where, position)
+        for where, position in ((_partition(place), each) for place, each in positions.items())
+    }
+
+
+def _timestamp(where: TopicPartition, position: Any) -> int:
+    try:
+        if isinstance(position, datetime):
+            return max(0, int(position.timestamp() * 1000))
+        return _ENDS[position]
+    except (KeyError, TypeError, ValueError, OverflowError, OSError):
+        raise InvalidOffsetError(
+            f"{where}: a position is 'beginning', 'end' or a datetime, not {position!r:.80}"
+        ) from None
+
+
+def _partition(place: Any) -> TopicPartition:
+    try:
+        topic, partition = place
+    except (TypeError, ValueError):
+        raise InvalidOffsetError(
+            f"offsets are by TopicPartition(topic, number), not {place!r:.80}"
+        ) from None
+    topic = checked_topic(topic)
+    check_partition(partition, topic)
+    return TopicPartition(topic, partition)
 
 
 def _fits(text: str) -> bool:

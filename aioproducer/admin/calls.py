@@ -79,6 +79,10 @@ class Calls:
         """True if brokers may not know ``topic`` yet, which this Admin has created."""
         return self.recent.missing(topic, 0, self.client.clock())
 
+    def late_partition(self, where: TopicPartition) -> bool:
+        """True if brokers may not know ``where`` yet, which this Admin has created."""
+        return self.recent.missing(where.topic, where.partition, self.client.clock())
+
     async def settle(
         self,
         outcomes: Outcomes[_Key],

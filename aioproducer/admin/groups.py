@@ -1,24 +1,29 @@
-"""Groups: their list, their members, their lag."""
+"""Groups: their list, their members, their offsets and lag, their deletion."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Final
 
 from aioproducer.admin.calls import Answers, Calls, never
 from aioproducer.admin.outcomes import Outcomes
+from aioproducer.admin.records import RecordCalls
 from aioproducer.admin.requests import (
+    AlterOffsetsRequest,
     Answer,
     CommittedOffsetsRequest,
+    DeleteGroupsRequest,
+    DeleteOffsetsRequest,
     DescribeConsumerGroupsRequest,
     DescribeGroupsRequest,
     ListGroupsRequest,
 )
 from aioproducer.admin.requests.describe_groups import GROUP_ID_NOT_FOUND
 from aioproducer.admin.values import GroupDescription, GroupListing, PartitionLag
-from aioproducer.engine.client.list_offsets import LATEST, FoundOffset, ListOffsetsRequest
+from aioproducer.engine.network.request import Request
 from aioproducer.errors import UnsupportedVersionError
-from aioproducer.model import Node, TopicPartition
+from aioproducer.model import Node, OffsetAndMetadata, TopicPartition
 
 _PERMISSION: Final = "DESCRIBE for the group"
 _UNSUPPORTED_VERSION: Final = 35
@@ -28,8 +33,9 @@ _UNSUPPORTED_VERSION: Final = 35
 class GroupCalls:
     """The calls of an Admin that are about groups."""
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: Calls, records: RecordCalls) -> None:
         self._calls = calls
+        self._records = records
 
     async def listed(self, timeout: float | None) -> list[GroupListing]:
         """The groups of all coordinators, by id."""
@@ -82,21 +88,54 @@ class GroupCalls:
                     for group, each in found.items()
                     if each.error_code != _UNSUPPORTED_VERSION
                 }
-        return answers
+        return {
+            group: each if each.error_code else Answer(value=each.value._replace(coordinator=node))
+            for group, each in answers.items()
+        }
+
+    async def delete(self, groups: tuple[str, ...], timeout: float | None) -> None:
+        """Delete groups with their offsets."""
+        calls = self._calls
+        outcomes = Outcomes(groups, _group, "DELETE for the group", never, changes=True)
+
+        async def ask(some: tuple[str, ...], node: Node | None) -> Answers[str]:
+            request = DeleteGroupsRequest(some)
+            answers: Answers[str] = await calls.change(outcomes, some, request, node)
+            return answers
+
+        async def attempt(pending: tuple[str, ...]) -> Answers[str]:
+            return await calls.at_coordinators(outcomes, pending, ask)
+
+        await calls.settle(outcomes, attempt, f"deleting {_listed(groups)}", timeout)
+
+    # --- offsets ---------------------------------------------------------------------------
 
     async def lag(
         self, group: str, topics: tuple[str, ...] | None, timeout: float | None
     ) -> dict[TopicPartition, PartitionLag]:
         """The lag of a group in the partitions for which it has offsets."""
         left = self._calls.countdown(timeout)
+        committed = await self.offsets(group, topics, left())
+        ends = await self._records.ends(committed, left())
+        return {where: PartitionLag(at.offset, ends[where]) for where, at in committed.items()}
+
+    async def offsets(
+        self, group: str, topics: tuple[str, ...] | None, timeout: float | None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The committed offsets of a group that exists, by partition."""
+        left = self._calls.countdown(timeout)
         committed = await self._committed(group, left())
         if not committed:
             await self.describe((group,), left())  # raises if there is no such group
-        wanted = sorted(where for where in committed if topics is None or where.topic in topics)
-        ends = await self._ends(tuple(wanted), left())
-        return {where: PartitionLag(committed[where], ends[where]) for where in wanted}
+        return {
+            where: committed[where]
+            for where in sorted(committed)
+            if topics is None or where.topic in topics
+        }
 
-    async def _committed(self, group: str, timeout: float | None) -> dict[TopicPartition, int]:
+    async def _committed(
+        self, group: str, timeout: float
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
         outcomes = Outcomes((group,), _group, _PERMISSION, never)
 
         async def ask(groups: tuple[str, ...], node: Node | None) -> Answers[str]:
@@ -110,32 +149,72 @@ class GroupCalls:
 
         doing = f"reading the offsets of {_listed((group,))}"
         found = await self._calls.settle(outcomes, attempt, doing, timeout)
-        offsets: dict[TopicPartition, int] = found[group]
+        offsets: dict[TopicPartition, OffsetAndMetadata] = found[group]
         return offsets
 
-    async def _ends(
-        self, partitions: tuple[TopicPartition, ...], timeout: float | None
-    ) -> dict[TopicPartition, int | None]:
-        """The ends of partitions; None for those that do not exist any more."""
-        outcomes = Outcomes(partitions, str, "DESCRIBE for the topic", never)
+    async def alter_offsets(
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        timeout: float | None,
+    ) -> None:
+        """Commit offsets of a group without members."""
 
-        async def ask(
-            some: tuple[TopicPartition, ...], node: Node | None
-        ) -> Answers[TopicPartition]:
-            request = ListOffsetsRequest(dict.fromkeys(some, LATEST))
-            found: dict[TopicPartition, FoundOffset] = await self._calls.client.request(
-                request, node
-            )
-            return {
-                where: Answer(each.error_code, None, each.offset) for where, each in found.items()
-            }
+        def request(pending: tuple[TopicPartition, ...]) -> Request:
+            return AlterOffsetsRequest(group, {where: offsets[where] for where in pending})
 
-        async def attempt(pending: tuple[TopicPartition, ...]) -> Answers[TopicPartition]:
-            return await self._calls.at_leaders(outcomes, pending, ask, missing=Answer(value=None))
+        await self._change_offsets(group, offsets, request, "READ", "committing", timeout)
 
-        return await self._calls.settle(
-            outcomes, attempt, "reading the ends of partitions", timeout
+    async def delete_offsets(
+        self, group: str, partitions: tuple[TopicPartition, ...], timeout: float | None
+    ) -> None:
+        """Delete offsets of a group."""
+
+        def request(pending: tuple[TopicPartition, ...]) -> Request:
+            return DeleteOffsetsRequest(group, pending)
+
+        await self._change_offsets(group, partitions, request, "DELETE", "deleting", timeout)
+
+    async def _change_offsets(
+        self,
+        group: str,
+        partitions: Iterable[TopicPartition],
+        request: Callable[[tuple[TopicPartition, ...]], Request],
+        permission: str,
+        doing: str,
+        timeout: float | None,
+    ) -> None:
+        """A change that the coordinator refuses as a whole, or for some of the partitions."""
+        calls = self._calls
+        each = Outcomes(
+            partitions,
+            lambda where: f"{_group(group)}, {where}",
+            "READ for the topic",
+            calls.late_partition,
+            changes=True,
         )
+        whole = Outcomes(
+            (group,) if each.pending else (),
+            _group,
+            f"{permission} for the group",
+            never,
+            changes=True,
+        )
+
+        async def ask(groups: tuple[str, ...], node: Node | None) -> Answers[str]:
+            pending = each.pending
+            said: Answer = await calls.change(whole, groups, request(pending), node)
+            if not said.error_code:
+                each.take(said.value)
+                each.check()
+            return {group: said}
+
+        async def attempt(pending: tuple[str, ...]) -> Answers[str]:
+            return await calls.at_coordinators(whole, pending, ask)
+
+        what = f"{doing} the offsets of {_listed((group,))}"
+        await calls.settle(whole, attempt, what, timeout)
+        each.results()
 
 
 def _group(group: str) -> str:

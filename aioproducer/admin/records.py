@@ -1,12 +1,14 @@
-"""The deletion of records."""
+"""The deletion of records, and the offsets in the logs of partitions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from aioproducer.admin.calls import Answers, Calls, never
 from aioproducer.admin.outcomes import Outcomes
-from aioproducer.admin.requests import DeleteRecordsRequest
+from aioproducer.admin.requests import Answer, DeleteRecordsRequest
+from aioproducer.engine.client.list_offsets import LATEST, FoundOffset, ListOffsetsRequest
 from aioproducer.model import Node, TopicPartition
 
 
@@ -36,3 +38,48 @@ class RecordCalls:
 
         topics = sorted({where.topic for where in offsets})
         return await calls.settle(outcomes, attempt, f"deleting records of {topics}", timeout)
+
+    async def offsets(
+        self, timestamps: Mapping[TopicPartition, int], timeout: float | None
+    ) -> dict[TopicPartition, int]:
+        """The offset of the first record at or after each timestamp; without one, the end.
+
+        ``timestamps``: milliseconds, EARLIEST or LATEST.
+        """
+        left = self._calls.countdown(timeout)
+        found = await self._looked_up(timestamps, left(), None)
+        late = dict.fromkeys((where for where, offset in found.items() if offset < 0), LATEST)
+        ends = await self._looked_up(late, left(), None)
+        return {where: max(0, ends.get(where, offset)) for where, offset in found.items()}
+
+    async def ends(
+        self, partitions: Iterable[TopicPartition], timeout: float | None
+    ) -> dict[TopicPartition, int | None]:
+        """The ends of partitions; None for those that do not exist any more."""
+        timestamps = dict.fromkeys(partitions, LATEST)
+        return await self._looked_up(timestamps, timeout, missing=Answer(value=None))
+
+    async def _looked_up(
+        self,
+        timestamps: Mapping[TopicPartition, int],
+        timeout: float | None,
+        missing: Answer | None,
+    ) -> dict[TopicPartition, Any]:
+        """The offsets in the responses; ``missing``: of partitions that do not exist."""
+        calls = self._calls
+        outcomes = Outcomes(timestamps, str, "DESCRIBE for the topic", never)
+
+        async def ask(
+            some: tuple[TopicPartition, ...], node: Node | None
+        ) -> Answers[TopicPartition]:
+            request = ListOffsetsRequest({where: timestamps[where] for where in some})
+            found: dict[TopicPartition, FoundOffset] = await calls.client.request(request, node)
+            return {
+                where: Answer(each.error_code, None, each.offset) for where, each in found.items()
+            }
+
+        async def attempt(pending: tuple[TopicPartition, ...]) -> Answers[TopicPartition]:
+            return await calls.at_leaders(outcomes, pending, ask, missing=missing)
+
+        topics = sorted({where.topic for where in timestamps})
+        return await calls.settle(outcomes, attempt, f"looking up offsets of {topics}", timeout)

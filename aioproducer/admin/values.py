@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from datetime import datetime
+from typing import Any, Literal, NamedTuple, TypeAlias
 from uuid import UUID
 
 from aioproducer.admin.arguments import (
@@ -23,7 +24,7 @@ from aioproducer.errors import (
     InvalidReplicationFactorError,
     InvalidTopicError,
 )
-from aioproducer.model import TopicPartition
+from aioproducer.model import Node, TopicPartition
 
 __all__ = [
     "Append",
@@ -37,12 +38,17 @@ __all__ = [
     "GroupDescription",
     "GroupListing",
     "GroupMember",
+    "LogPosition",
     "NewTopic",
     "PartitionDescription",
     "PartitionLag",
     "Subtract",
     "TopicDescription",
 ]
+
+LogPosition: TypeAlias = datetime | Literal["beginning", "end"]
+"""A place in the log of a partition: the beginning, the end, or the first record at or after a
+time, which is local unless it has a zone; without such a record, the end."""
 
 Setting: TypeAlias = str | int | float
 """A value of a configuration. Kafka gets ``true`` for True, and an integer for a whole float."""
@@ -253,6 +259,8 @@ class GroupDescription(NamedTuple):
     assignor: str
     """The name of the strategy that assigns partitions; may be empty."""
     members: tuple[GroupMember, ...]
+    coordinator: Node | None = None
+    """The broker that coordinates the group."""
 
 
 class PartitionLag(NamedTuple):

@@ -8,6 +8,7 @@
     check.py             `aioproducer check`
     tail.py              `aioproducer tail`: its options
     topics.py            `aioproducer topics`
+    groups.py            `aioproducer groups`
     cluster.py           `aioproducer cluster`
     perf.py              `aioproducer perf`: its options and its result
     top.py               `aioproducer top`
@@ -25,6 +26,9 @@
     byte_sink.py         output, never blocking
     admin_call.py        a command → one call to an Admin
     topic_results.py     descriptions of topics
+    group_results.py     descriptions of groups, and changes of their offsets
+    offset_reset.py      an option of `aioproducer groups reset-offsets` → the new offsets
+    deletion.py          confirmation, and deletion one by one
     replica_lists.py     replicas and settings of topics as they are written
     delivery_counter.py  counts deliveries
     performance_run.py   payloads → producer → measurement

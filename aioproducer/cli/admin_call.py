@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Final, TypeVar
@@ -13,7 +14,7 @@ from aioproducer.cli.settings import client_config
 from aioproducer.cli.terminal import Terminal
 from aioproducer.config import ProducerConfig
 
-__all__ = ["call_admin"]
+__all__ = ["call_admin", "countdown"]
 
 T = TypeVar("T")
 
@@ -44,3 +45,10 @@ def call_admin(
 async def _call(config: ProducerConfig, call: Callable[[Admin], Awaitable[T]]) -> T:
     async with Admin(config) as admin:
         return await call(admin)
+
+
+def countdown(timeout: float) -> Callable[[], float]:
+    """The seconds that are left of a command that takes several steps, from now on."""
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + timeout
+    return lambda: max(0.0, round(deadline - clock(), 2))

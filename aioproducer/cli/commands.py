@@ -20,6 +20,9 @@ _NAMES_OF_KAFKA: Final = {
     "unavailable-partitions": "unavailable",
     "max-messages": "count",
     "force": "yes",
+    "to-earliest": "to-beginning",
+    "to-latest": "to-end",
+    "to-datetime": "to-time",
 }
 """Names of options in Kafka's own tools, and ours."""
 
@@ -49,6 +52,9 @@ _COMMANDS: Final = {
     "perf": _Command("perf", "perf", "Send records at a rate, and measure throughput and latency."),
     "topics": _Command(
         "topics", "topics", "List, describe, create and delete topics, and add partitions."
+    ),
+    "groups": _Command(
+        "groups", "groups", "List, describe and delete groups, and reset their offsets."
     ),
     "cluster": _Command(
         "cluster", "cluster", "Show the brokers of a cluster, their racks, and its features."

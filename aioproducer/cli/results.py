@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import typer
 
 from aioproducer.errors import ConfigError
 
-__all__ = ["Broker", "broker_fields", "cluster_lines", "print_result", "require_output"]
+__all__ = ["Broker", "broker_fields", "cluster_lines", "print_result", "require_output", "table"]
 
 
 class Broker(Protocol):
@@ -64,3 +64,11 @@ def cluster_lines(
         yield f"broker       {broker.id} at {broker.host}:{broker.port}{rack}"
     for name, level in sorted(features.items()):
         yield f"feature      {name} {level}"
+
+
+def table(rows: Sequence[tuple[str, ...]], indent: str = "  ") -> Iterator[str]:
+    """Rows whose columns stand below each other."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        yield indent + "  ".join(cells).rstrip()

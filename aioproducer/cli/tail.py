@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from typing import Annotated, Final
 
 import typer
@@ -32,7 +33,8 @@ HELP = """\
 Show the records of a topic, from its end on, as they come.
 
 A position is beginning, end, an offset, -N for the last N records of each partition, or a time: \
-2026-01-31T12:00:00 (local, if it has no zone), or @ and the seconds since 1970.
+2026-01-31T12:00:00 (local, if it has no zone), @ and the seconds since 1970, or a duration such \
+as 1h, which means an hour ago.
 
 A format has %t topic, %p partition, %o offset, %k key, %s value, %h headers, %T timestamp in \
 milliseconds, %K and %S the sizes of key and value, and \\n, \\t, \\xNN.
@@ -109,12 +111,13 @@ def tail(
     of_connections, of_reader = split_reader_options(properties or ())
     if read_committed:
         of_reader["isolation_level"] = "read_committed"
+    now = datetime.now(UTC)
     job = ReadingJob(
         assignment=_assignment(one_topic("tail", topic, topic_option), partition),
         config=client_config(_CLIENT_ID, bootstrap_servers, of_connections, command_config),
         render=_render(form, headers, null_marker, json_lines),
-        start=position("--from", start),
-        end=None if until is None else position("--until", until),
+        start=position("--from", start, now),
+        end=None if until is None else position("--until", until, now),
         count=None if count is None else min(count, sys.maxsize),
         options=of_reader,
     )

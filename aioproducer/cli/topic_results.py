@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from aioproducer.admin import PartitionDescription, TopicDescription
+from aioproducer.cli.results import table
 
 __all__ = ["topic_fields", "topic_lines"]
 
@@ -39,7 +40,7 @@ def topic_lines(topic: TopicDescription, count: int) -> Iterator[str]:
     yield f"{topic.name}: {_plural(count, 'partition')}, {_plural(replicas, 'replica')} each"
     for name, value in (_settings(topic) or {}).items():
         yield f"  {name}={value}"
-    yield from _table([_HEADINGS, *map(_row, topic.partitions)])
+    yield from table([_HEADINGS, *map(_row, topic.partitions)])
 
 
 def _settings(topic: TopicDescription) -> dict[str, str | None] | None:
@@ -61,13 +62,6 @@ def _row(partition: PartitionDescription) -> tuple[str, ...]:
 
 def _ids(brokers: Iterable[int]) -> str:
     return ",".join(map(str, brokers))
-
-
-def _table(rows: list[tuple[str, ...]]) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        yield "  " + "  ".join(cells).rstrip()
 
 
 def _plural(count: int, noun: str) -> str:

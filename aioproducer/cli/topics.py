@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
-from collections.abc import Callable
-from typing import Annotated, Final, TypeAlias
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
@@ -18,6 +16,7 @@ from aioproducer.admin import (
 )
 from aioproducer.cli.admin_call import call_admin
 from aioproducer.cli.commands import new_program
+from aioproducer.cli.deletion import Yes, delete_each, is_confirmed
 from aioproducer.cli.options import (
     BootstrapServers,
     CommandConfig,
@@ -34,7 +33,6 @@ from aioproducer.cli.topic_results import topic_fields, topic_lines
 from aioproducer.errors import (
     ConfigError,
     KafkaError,
-    ProducerError,
     TopicAlreadyExistsError,
     TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
@@ -194,9 +192,7 @@ def create(
 @topics.command("delete", help=f"Delete topics with all their records.\n{_EXIT_CODES}")
 def delete(
     names: Annotated[list[str], typer.Argument(metavar="TOPIC", help="Topics.")],
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do not ask; needed without a terminal.")
-    ] = False,
+    yes: Yes = False,
     if_exists: Annotated[
         bool, typer.Option("--if-exists", help="Succeed if a topic is not there.")
     ] = False,
@@ -208,25 +204,16 @@ def delete(
     verbose: Verbose = False,
 ) -> int:
     wanted = topics_of(dict.fromkeys(names))
-    if not yes and not _is_confirmed(wanted):
+    if not yes and not is_confirmed(wanted, "all records"):
         Terminal().say("nothing was deleted")
         return 1
 
     async def deleted(admin: Admin) -> list[str]:
-        clock = asyncio.get_running_loop().time
-        deadline = clock() + timeout
-        gone: list[str] = []
-        for name in wanted:
-            try:
-                await admin.delete_topics(name, timeout=max(0.0, round(deadline - clock(), 2)))
-                gone.append(name)
-            except ProducerError as error:
-                if if_exists and isinstance(error, UnknownTopicOrPartitionError):
-                    continue
-                if gone:
-                    error.add_note(f"deleted: {', '.join(gone)}")
-                raise
-        return gone
+        def delete_one(name: str, left: float) -> Coroutine[Any, Any, None]:
+            return admin.delete_topics(name, timeout=left)
+
+        missing = UnknownTopicOrPartitionError if if_exists else None
+        return await delete_each(wanted, delete_one, timeout, missing)
 
     found = call_admin(deleted, bootstrap_servers, properties, command_config, verbose)
     print_result({"deleted": found}, [f"deleted {name}" for name in found], as_json=as_json)
@@ -316,13 +303,3 @@ def _creation(name: str, found: CreatedTopic | None, validate_only: bool) -> str
         else (f", {counted(found.replication_factor, 'replica')} each")
     )
     return f"{name} {done}: {counted(found.partitions, 'partition')}{replicas}"
-
-
-def _is_confirmed(names: list[str]) -> bool:
-    """The answer on a terminal. Raises ConfigError without one."""
-    shown = ", ".join(names)
-    if sys.stdin is None or not sys.stdin.isatty():
-        raise ConfigError(
-            f"give --yes to delete {shown} with all records: nobody can be asked here"
-        )
-    return Terminal().confirm(f"Delete {shown} with all records?")

@@ -312,5 +312,13 @@ class GroupIdNotFoundError(KafkaError):
     """The consumer group does not exist."""
 
 
+class NonEmptyGroupError(KafkaError):
+    """The consumer group has members."""
+
+
+class GroupSubscribedToTopicError(KafkaError):
+    """Members of the consumer group read the topic."""
+
+
 class TopicDeletionDisabledError(KafkaError):
     """The brokers' ``delete.topic.enable`` is false."""

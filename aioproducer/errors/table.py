@@ -149,7 +149,7 @@ TABLE: Final = (
     Row(ErrorCode.STALE_MEMBER_EPOCH, broker.StaleMemberEpochError, _ABORTABLE),
     Row(ErrorCode.TRANSACTION_ABORTABLE, broker.TransactionAbortableError, _ABORTABLE),
     Row(ErrorCode.REBOOTSTRAP_REQUIRED, broker.RebootstrapRequiredError, Disposition.REBOOTSTRAP),
-    # The answers to changes of topics.
+    # The answers to changes of topics and groups.
     Row(ErrorCode.TOPIC_ALREADY_EXISTS, broker.TopicAlreadyExistsError, _REFUSED),
     Row(ErrorCode.INVALID_PARTITIONS, broker.InvalidPartitionsError, _REFUSED),
     Row(ErrorCode.INVALID_REPLICATION_FACTOR, broker.InvalidReplicationFactorError, _REFUSED,
@@ -160,10 +160,14 @@ TABLE: Final = (
     Row(ErrorCode.NOT_CONTROLLER, broker.NotControllerError, _RETRIABLE),
     Row(ErrorCode.REASSIGNMENT_IN_PROGRESS, broker.ReassignmentInProgressError, _REFUSED,
         advice="try again when the replicas have moved"),
+    Row(ErrorCode.NON_EMPTY_GROUP, broker.NonEmptyGroupError, _REFUSED,
+        advice="the group has members: stop them, and try again"),
     Row(ErrorCode.GROUP_ID_NOT_FOUND, broker.GroupIdNotFoundError, _REFUSED,
         advice="check the group's id; a group without members and offsets disappears"),
     Row(ErrorCode.TOPIC_DELETION_DISABLED, broker.TopicDeletionDisabledError, _REFUSED,
         advice="set the brokers' delete.topic.enable=true"),
+    Row(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, broker.GroupSubscribedToTopicError, _REFUSED,
+        advice="members of the group read the topic: stop them, and try again"),
 )
 # fmt: on
 """One row for each code that a producer can meet."""

@@ -14,18 +14,23 @@ from aioproducer.admin import (
     BrokerDescription,
     ClusterDescription,
     ConfigEntry,
+    GroupDescription,
+    GroupListing,
+    GroupMember,
     PartitionDescription,
     TopicDescription,
 )
-from aioproducer.cli import check, cluster, perf, topic_results
+from aioproducer.cli import check, cluster, group_results, perf, topic_results
 from aioproducer.cli.app import app
+from aioproducer.cli.group_results import GroupProgress, owners
 from aioproducer.cli.measurement import Measurement
+from aioproducer.cli.offset_reset import OffsetChange
 from aioproducer.cli.payloads import Numbers
 from aioproducer.cli.performance_run import PerformanceJob, PerformanceResult
 from aioproducer.cli.record_template import as_json
 from aioproducer.config import ProducerConfig
 from aioproducer.engine.core.check import ClusterCheck, TopicCheck
-from aioproducer.model import ConsumerRecord, Node
+from aioproducer.model import ConsumerRecord, Node, TopicPartition
 from aioproducer.observability.live.figures import figures
 from aioproducer.observability.live.snapshot import Snapshot
 from aioproducer.observability.series import Sample
@@ -79,6 +84,15 @@ TOPIC: Final = TopicDescription(
     (PartitionDescription(0, 1, 0, (1,), (1,)),),
     {"retention.ms": ConfigEntry("retention.ms", "3600000", "DYNAMIC_TOPIC_CONFIG")},
 )
+GROUP: Final = GroupDescription(
+    "billing",
+    "classic",
+    "Stable",
+    "consumer",
+    "range",
+    (GroupMember("app-1", None, "app", "/10.0.0.7", (TopicPartition("orders", 0),)),),
+    NODE,
+)
 SERIES: Final = [
     Sample("kafka_producer_topic_record_send_total", {"client_id": "shop", "topic": "orders"}, 1),
     Sample("aioproducer_broker_connected", {"client_id": "shop", "node": "1"}, 1),
@@ -101,6 +115,10 @@ def printed() -> Iterator[Any]:
     yield {"topics": [topic_results.topic_fields(TOPIC)]}
     broker = BrokerDescription(1, "one", 9092, "east", {"PRODUCE": (3, 12)})
     yield cluster.fields(ClusterDescription("id", 1, (broker,), {"metadata.version": 29}))
+    [zero] = owners(GROUP)
+    yield {"groups": [group_results.listing_fields(GroupListing("billing", "consumer", "", ""))]}
+    yield {"groups": [group_results.group_fields(GroupProgress(GROUP, {zero: (4, 30)}))]}
+    yield group_results.change_fields("billing", [OffsetChange(zero, 4, 12)], executed=False)
     topics = {"orders": TopicCheck(6, True)}
     features = {"metadata.version": 29}
     yield check.fields(ClusterCheck("id", (NODE,), features, {}, topics, None))

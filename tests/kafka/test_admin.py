@@ -6,15 +6,17 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
 import pytest
+from aiokafka.admin import AIOKafkaAdminClient  # type: ignore[import-untyped]
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
 
-from aioproducer import Producer, TopicPartition
+from aioproducer import OffsetAndMetadata, Producer, TopicPartition
 from aioproducer.admin import (
     Admin,
     Append,
@@ -26,12 +28,15 @@ from aioproducer.admin import (
 from aioproducer.errors import (
     BrokerNotAvailableError,
     GroupIdNotFoundError,
+    GroupSubscribedToTopicError,
     InvalidConfigError,
     InvalidPartitionsError,
     InvalidReplicaAssignmentError,
     InvalidReplicationFactorError,
+    NonEmptyGroupError,
     OffsetOutOfRangeError,
     TopicAlreadyExistsError,
+    UnknownMemberIdError,
     UnknownTopicOrPartitionError,
 )
 from aioproducer.testing.kafka_cluster import KafkaCluster
@@ -337,6 +342,80 @@ async def test_the_lag_is_that_of_another_client(
     assert set(await admin.group_lag(group, topics=topic)) == {
         TopicPartition(topic, number) for number in range(2)
     }
+
+
+async def test_the_offsets_of_a_group_as_another_client_reads_them(
+    admin: Admin, kafka: KafkaCluster, topic: str
+) -> None:
+    await admin.create_topic(topic, 3, 1)
+    await admin.wait_for_leaders(topic)
+    group = f"group-{topic}"
+    zero, one, two = (TopicPartition(topic, number) for number in range(3))
+    await admin.alter_group_offsets(group, {zero: OffsetAndMetadata(4, "note", 0), one: 7, two: 9})
+    await admin.delete_group_offsets(group, [two])
+    with pytest.raises(UnknownTopicOrPartitionError, match=f"'{group}', {topic}-3: ") as caught:
+        await admin.alter_group_offsets(group, {TopicPartition(topic, 3): 1, one: 8})
+    assert caught.value.__notes__ == [f"succeeded: group '{group}', {topic}-1"]
+
+    # confluent-kafka's reading of metadata goes on behind its end
+    other = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)
+    await other.start()
+    read = await other.list_consumer_group_offsets(group)
+    await other.close()
+    expected = {zero: OffsetAndMetadata(4, "note", 0), one: OffsetAndMetadata(8)}
+    assert {tuple(where): (at.offset, at.metadata) for where, at in read.items()} == {
+        tuple(where): at[:2] for where, at in expected.items()
+    }
+    assert await admin.group_offsets(group) == expected
+    await admin.delete_groups(group)
+    with pytest.raises(GroupIdNotFoundError, match=f"'{group}'"):
+        await admin.group_offsets(group)
+    for call in (admin.delete_groups(group), admin.delete_group_offsets(group, [zero])):
+        with pytest.raises(GroupIdNotFoundError, match=f"'{group}'"):
+            await call
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_a_group_with_members_keeps_its_offsets(
+    admin: Admin, kafka: KafkaCluster, topic: str, protocol: str
+) -> None:
+    await admin.create_topic(topic, 2, 1)
+    await admin.wait_for_leaders(topic)
+    group = f"group-{topic}"
+    zero, one = (TopicPartition(topic, number) for number in range(2))
+    await admin.alter_group_offsets(group, {zero: 0, one: 0})
+    with consumer_of(kafka, group, **{"group.protocol": protocol}) as consumer:
+        await asyncio.to_thread(consumer.subscribe, [topic])
+
+        async def assigned() -> bool:
+            await asyncio.to_thread(consumer.poll, 0.2)
+            return len(consumer.assignment()) == 2
+
+        await until(assigned, "two partitions", TIMEOUT)
+        with pytest.raises(UnknownMemberIdError, match=rf"'{group}': .* has members.*stop them"):
+            await admin.alter_group_offsets(group, {zero: 1, one: 1})
+        with pytest.raises(GroupSubscribedToTopicError, match=f"'{group}', {topic}-0: .*stop them"):
+            await admin.delete_group_offsets(group, [zero])
+        with pytest.raises(NonEmptyGroupError, match=f"'{group}': "):
+            await admin.delete_groups(group)
+    await until(lambda: _is_empty(admin, group), "no member")
+    assert {at.offset for at in (await admin.group_offsets(group)).values()} == {0}
+    await admin.delete_groups(group)
+
+
+async def test_offsets_in_the_log(admin: Admin, kafka: KafkaCluster, topic: str) -> None:
+    await admin.create_topic(topic, 1, 1)
+    await admin.wait_for_leaders(topic)
+    zero = TopicPartition(topic, 0)
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        for second in range(10):
+            await producer.send(topic, b"x", timestamp_ms=1_700_000_000_000 + second * 1000)
+    await admin.delete_records({zero: 2})
+    assert await admin.list_offsets({zero: "beginning"}) == {zero: 2}
+    assert await admin.list_offsets({zero: "end"}) == {zero: 10}
+    for since, offset in ((-5.0, 2), (6.5, 7), (9.0, 9), (10.0, 10)):
+        at = datetime.fromtimestamp(1_700_000_000 + since, UTC)
+        assert await admin.list_offsets({zero: at}) == {zero: offset}
 
 
 async def test_a_group_that_is_not_there(admin: Admin, topic: str) -> None:

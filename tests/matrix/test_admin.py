@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from aioproducer import Producer, TopicPartition
+from aioproducer import OffsetAndMetadata, Producer, TopicPartition
 from aioproducer.admin import Admin, PartitionLag
 from aioproducer.errors import (
     GroupIdNotFoundError,
@@ -25,6 +25,7 @@ pytestmark = pytest.mark.kafka
 
 TOPIC = "made-by-admin"
 FIRST_WITH_DEFAULTS, FIRST_WITH_CHANGES, FIRST_WITH_OFFSETS = (2, 4), (2, 3), (2, 5)
+FIRST_WITH_DELETED_OFFSETS = (2, 4)
 
 
 @contextlib.contextmanager
@@ -90,6 +91,14 @@ async def test_the_lag_of_a_group(cluster: KafkaCluster) -> None:
         described = (await admin.describe_groups(group))[group]
         assert (described.state, described.members) == ("Empty", ())
         assert group in [each.group_id for each in await admin.list_groups()]
+        assert await admin.list_offsets({place: "end"}) == {place: 11}
+        with works_since(cluster, FIRST_WITH_DELETED_OFFSETS):
+            await admin.delete_group_offsets(group, [place])  # before Kafka 4 the group is gone
+        await admin.alter_group_offsets(group, {place: OffsetAndMetadata(7, "note")})
+        with works_since(cluster, FIRST_WITH_OFFSETS):
+            assert (await admin.group_offsets(group))[place][:2] == (7, "note")
+        await admin.delete_groups(group)
+        assert group not in [each.group_id for each in await admin.list_groups()]
         await admin.delete_topics(topic)
         with pytest.raises(UnknownTopicOrPartitionError, match=topic):
             await admin.delete_topics(topic)

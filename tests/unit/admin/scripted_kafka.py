@@ -19,6 +19,7 @@ from tests.support.fake_kafka.responses import milliseconds
 from tests.support.samples import sample
 
 UNKNOWN_TOPIC, NOT_LEADER, NOT_COORDINATOR, EXISTS, NOT_CONTROLLER, NO_GROUP = 3, 6, 16, 36, 41, 69
+UNKNOWN_MEMBER, NON_EMPTY = 25, 68
 EMPTY: dict[str, Any] = {"throttle_time": milliseconds(0)}
 
 
@@ -27,7 +28,7 @@ class AdminKafka(FakeKafka):
 
     def __init__(self, brokers: int = 3, **options: Any) -> None:
         versions = {int(api): ends for api, ends in SUPPORTED.items() if api is not Api.PRODUCE}
-        versions |= {Api.METADATA: (4, 12), Api.API_VERSIONS: (0, 4)}
+        versions |= {Api.METADATA: (4, 12), Api.API_VERSIONS: (0, 4), Api.DELETE_GROUPS: (0, 2)}
         super().__init__(brokers, versions={**versions, **options.pop("versions", {})}, **options)
         self.controller = 1
         self.announced: deque[int] = deque()
@@ -37,6 +38,10 @@ class AdminKafka(FakeKafka):
         self.forgetful: int = 0
         """The number of metadata requests that know no topic."""
         self.groups: dict[str, dict[tuple[str, int], int]] = {}
+        self.too_late = False
+        """True: no record is at or after a time that is asked for."""
+        self.members: set[str] = set()
+        """The groups that have members."""
 
     async def _respond(self, broker: int, api: int, answer: Any, body: Any, code: int = 0) -> Any:
         if api in self.mute:
@@ -135,7 +140,8 @@ class AdminKafka(FakeKafka):
             for each in topic.partitions:
                 led = self.topics[str(topic.name)][each.partition_index].leader == broker
                 code = ErrorCode(first if led else NOT_LEADER)
-                said = {"partition_index": each.partition_index, "offset": 100, "timestamp": -1}
+                offset = -1 if self.too_late and each.timestamp >= 0 else 100
+                said = {"partition_index": each.partition_index, "offset": offset, "timestamp": -1}
                 kind = module.ListOffsetsPartitionResponse
                 results.append(sample(kind, {**said, "error_code": code, "leader_epoch": 1}))
             kind = module.ListOffsetsTopicResponse
@@ -216,6 +222,56 @@ class AdminKafka(FakeKafka):
             error_code=code,
         )
         return module.OffsetFetchResponse(**EMPTY, groups=(group,))
+
+    def _offset_commit(self, module: Any, broker: int, body: Any, first: int) -> Any:
+        """The first error is that of the first partition; no member is one of the group."""
+        group = str(body.group_id)
+        whole = self._of_group(broker, group, 0)
+        if whole in (0, NO_GROUP):
+            whole = ErrorCode(UNKNOWN_MEMBER if group in self.members else 0)
+        topics = []
+        for topic in body.topics:
+            results = []
+            for each in topic.partitions:
+                known = each.partition_index < len(self.topics.get(str(topic.name), ()))
+                code = whole or ErrorCode(first if known else UNKNOWN_TOPIC)
+                if not code:
+                    offsets = self.groups.setdefault(group, {})
+                    offsets[str(topic.name), each.partition_index] = each.committed_offset
+                said = {"partition_index": each.partition_index, "error_code": ErrorCode(code)}
+                results.append(sample(module.OffsetCommitResponsePartition, said))
+                first = 0
+            kind = module.OffsetCommitResponseTopic
+            topics.append(kind(name=topic.name, partitions=tuple(results)))
+        return module.OffsetCommitResponse(**EMPTY, topics=tuple(topics))
+
+    def _offset_delete(self, module: Any, broker: int, body: Any, first: int) -> Any:
+        group = str(body.group_id)
+        whole = self._of_group(broker, group, 0)
+        topics = []
+        for topic in () if whole else body.topics:
+            results = []
+            for each in topic.partitions:
+                if not first:
+                    self.groups[group].pop((str(topic.name), each.partition_index), None)
+                said = {"partition_index": each.partition_index, "error_code": ErrorCode(first)}
+                results.append(sample(module.OffsetDeleteResponsePartition, said))
+                first = 0
+            kind = module.OffsetDeleteResponseTopic
+            topics.append(kind(name=topic.name, partitions=tuple(results)))
+        return module.OffsetDeleteResponse(**EMPTY, error_code=whole, topics=tuple(topics))
+
+    def _delete_groups(self, module: Any, broker: int, body: Any, first: int) -> Any:
+        results = []
+        for group in map(str, body.groups_names):
+            code = self._of_group(broker, group, first)
+            if not code:
+                code = ErrorCode(NON_EMPTY if group in self.members else 0)
+            if not code:
+                del self.groups[group]
+            said = {"group_id": group, "error_code": code}
+            results.append(sample(module.DeletableGroupResult, said))
+        return module.DeleteGroupsResponse(**EMPTY, results=tuple(results))
 
 
 @asynccontextmanager

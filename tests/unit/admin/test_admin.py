@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from datetime import UTC, datetime
 from random import Random
 
 import pytest
@@ -17,16 +18,19 @@ from aioproducer.errors import (
     ClientClosedError,
     ConfigError,
     GroupIdNotFoundError,
+    GroupSubscribedToTopicError,
     IllegalStateError,
     InvalidTopicError,
     KafkaError,
+    NonEmptyGroupError,
     PolicyViolationError,
     ProducerTimeoutError,
     TopicAlreadyExistsError,
+    UnknownMemberIdError,
     UnknownTopicOrPartitionError,
     UnsupportedVersionError,
 )
-from aioproducer.model import TopicPartition
+from aioproducer.model import OffsetAndMetadata, TopicPartition
 from tests.support.fake_kafka.transactions import Fault
 from tests.unit.admin.scripted_kafka import (
     NOT_CONTROLLER,
@@ -38,7 +42,7 @@ from tests.unit.admin.scripted_kafka import (
     admin_of,
 )
 
-TIMED_OUT, LOADING, UNSUPPORTED_VERSION, POLICY = 7, 14, 35, 44
+TIMED_OUT, LOADING, UNSUPPORTED_VERSION, POLICY, SUBSCRIBED = 7, 14, 35, 44, 86
 ZERO, ONE, TWO = (TopicPartition("orders", number) for number in range(3))
 
 
@@ -377,6 +381,98 @@ async def test_a_group_that_is_not_there() -> None:
             await admin.group_lag("none")
 
 
+async def test_the_offsets_of_a_group_are_changed() -> None:
+    async with admin_kafka() as kafka, admin_of(kafka) as admin:
+        kafka.codes[Api.OFFSET_COMMIT].append(LOADING)
+        await admin.alter_group_offsets("readers", {TWO: OffsetAndMetadata(9), ZERO: 4})
+        assert len(kafka.requests(Api.OFFSET_COMMIT)) == 2, "the coordinator was loading"
+        found = await admin.group_offsets("readers")
+        assert {where: at.offset for where, at in found.items()} == {ZERO: 4, TWO: 9}
+        assert list(await admin.group_offsets("readers", topics="others")) == []
+        kafka.codes[Api.OFFSET_DELETE].append(SUBSCRIBED)
+        with pytest.raises(
+            GroupSubscribedToTopicError, match=r"'readers', orders-0: .* stop"
+        ) as no:
+            await admin.delete_group_offsets("readers", [ZERO, TWO])
+        assert no.value.__notes__ == ["succeeded: group 'readers', orders-2"]
+        assert kafka.groups["readers"] == {("orders", 0): 4}
+        with pytest.raises(GroupIdNotFoundError, match="group 'none': "):
+            await admin.delete_group_offsets("none", [ZERO, TWO])
+
+
+async def test_one_of_the_offsets_is_refused() -> None:
+    none = TopicPartition("none", 0)
+    async with admin_kafka() as kafka, admin_of(kafka) as admin:
+        with pytest.raises(UnknownTopicOrPartitionError, match="'readers', none-0: ") as caught:
+            await admin.alter_group_offsets("readers", {ZERO: 4, none: 7, ONE: 5})
+        assert caught.value.__notes__ == [
+            "succeeded: group 'readers', orders-0, group 'readers', orders-1"
+        ]
+        await admin.create_topic("none", 1, 1)
+        kafka.codes[Api.OFFSET_COMMIT].append(UNKNOWN_TOPIC)
+        await admin.alter_group_offsets("readers", {none: 7, ONE: 6})
+        assert kafka.groups["readers"] == {("orders", 0): 4, ("orders", 1): 6, ("none", 0): 7}
+        assert len(kafka.requests(Api.OFFSET_COMMIT)) == 3, "brokers learn of a new topic later"
+        with pytest.raises(UnknownTopicOrPartitionError, match="'readers', none-1: "):
+            await admin.alter_group_offsets("readers", {TopicPartition("none", 1): 7})
+        assert len(kafka.requests(Api.OFFSET_COMMIT)) == 4, "the new topic has one partition"
+
+
+async def test_a_group_with_members_is_left_alone() -> None:
+    """One error for all partitions: the group as a whole refuses."""
+    async with admin_kafka() as kafka, admin_of(kafka) as admin:
+        kafka.groups |= {"readers": {}, "idle": {}}
+        kafka.members.add("readers")
+        with pytest.raises(UnknownMemberIdError, match=r"group 'readers': .* stop them") as caught:
+            await admin.alter_group_offsets("readers", {ZERO: 1, ONE: 1, TWO: 1})
+        assert not hasattr(caught.value, "__notes__")
+        with pytest.raises(NonEmptyGroupError, match=r"group 'readers': .* stop them") as refused:
+            await admin.delete_groups(["idle", "readers"])
+        assert refused.value.__notes__ == ["succeeded: group 'idle'"]
+        assert list(kafka.groups) == ["readers"]
+
+
+async def test_groups_are_deleted_at_their_coordinator() -> None:
+    async with admin_kafka() as kafka, admin_of(kafka) as admin:
+        kafka.groups |= {"a": {}, "b": {}}
+        kafka.codes[Api.DELETE_GROUPS].append(NOT_COORDINATOR)
+        await admin.delete_groups(["a", "b"])
+        assert kafka.groups == {}
+        assert set(brokers_of(kafka, Api.DELETE_GROUPS)) == {kafka.group_coordinator}
+        kafka.groups["c"] = {}
+        kafka.transactions.faults[Api.DELETE_GROUPS] = _cut(done=True)
+        with pytest.raises(GroupIdNotFoundError, match=r"'c'.*got no answer") as caught:
+            await admin.delete_groups("c")
+        assert caught.value.may_have_been_written
+
+
+async def test_the_coordinator_of_a_group_is_named() -> None:
+    async with admin_kafka() as kafka, admin_of(kafka) as admin:
+        kafka.groups["readers"] = {}
+        coordinator = (await admin.describe_groups("readers"))["readers"].coordinator
+        assert coordinator is not None
+        assert coordinator.id == kafka.group_coordinator
+
+
+async def test_offsets_of_positions() -> None:
+    async with admin_kafka() as kafka, admin_of(kafka) as admin:
+        noon = datetime(2026, 1, 31, 12, tzinfo=UTC)
+        found = await admin.list_offsets({TWO: "end", ZERO: "beginning", ONE: noon})
+        assert found == {TWO: 100, ZERO: 100, ONE: 100}
+        kafka.too_late = True
+        assert await admin.list_offsets({ONE: noon}) == {ONE: 100}, "the end: no record is so late"
+        asked = [
+            (each.partition_index, each.timestamp)
+            for request in kafka.requests(Api.LIST_OFFSETS)
+            for topic in request.body.topics
+            for each in topic.partitions
+        ]
+        at_noon = (1, 1769860800000)
+        assert sorted(asked) == [(0, -2), (1, -1), at_noon, at_noon, (2, -1)]
+        with pytest.raises(UnknownTopicOrPartitionError, match="orders-7"):
+            await admin.list_offsets({TopicPartition("orders", 7): "end"})
+
+
 async def test_a_coordinator_that_does_without_the_newer_protocol_of_groups() -> None:
     async with admin_kafka() as kafka, admin_of(kafka) as admin:
         kafka.codes[Api.CONSUMER_GROUP_DESCRIBE].append(UNSUPPORTED_VERSION)
@@ -446,6 +542,10 @@ async def test_nothing_is_asked_about_nothing() -> None:
         assert await admin.describe_configs([]) == {}
         assert await admin.delete_records({}) == {}
         assert await admin.describe_groups([]) == {}
+        assert await admin.list_offsets({}) == {}
+        await admin.alter_group_offsets("readers", {})
+        await admin.delete_group_offsets("readers", [])
+        await admin.delete_groups([])
         await admin.delete_topics([])
         await admin.alter_configs({})
         assert kafka.received == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Callable
+from datetime import datetime
 from decimal import Decimal
 from enum import IntEnum
 from typing import Any
@@ -17,6 +18,8 @@ from aioproducer.admin.arguments import (
     checked_groups,
     checked_names,
     checked_offsets,
+    checked_partitions,
+    checked_positions,
     checked_resources,
     checked_topics,
 )
@@ -131,6 +134,11 @@ def test_values_of_a_configuration_that_no_setting_takes(value: Any) -> None:
         (lambda: checked_offsets({"a": 0}), InvalidOffsetError, "not 'a'"),
         (lambda: checked_offsets({("a", 0): -2}), InvalidOffsetError, "a-0: .*not -2"),
         (lambda: checked_offsets({("a", 0): None}), InvalidOffsetError, "not None"),
+        (lambda: checked_partitions("ab"), InvalidOffsetError, "not 'a'"),
+        (lambda: checked_partitions([("a", -1)]), InvalidPartitionError, "not -1"),
+        (lambda: checked_positions({("a", 0): 7}), InvalidOffsetError, "a-0: .*'end' .*not 7"),
+        (lambda: checked_positions({("a", 0): []}), InvalidOffsetError, r"not \[\]"),
+        (lambda: checked_positions({("a", 0): datetime.min}), InvalidOffsetError, "not datetime"),
     ],
 )
 def test_what_cannot_be(make: Callable[[], Any], error: type[ProducerError], said: str) -> None:
@@ -148,7 +156,10 @@ def test_one_or_several() -> None:
     assert checked_resources(["3", 3]) == ("3", 3)
     assert checked_names(None) is None
     assert checked_names("a") == ("a",)
-    assert checked_offsets({("a", 1): -1}) == {TopicPartition("a", 1): -1}
+    where = TopicPartition("a", 1)
+    assert checked_offsets({("a", 1): -1}) == {where: -1}
+    assert checked_partitions([("a", 1), where, ("a", 0)]) == (where, ("a", 0))
+    assert checked_positions({where: datetime(1969, 1, 1)}) == {where: 0}
 
 
 def test_the_assignment_of_added_partitions() -> None:

@@ -12,10 +12,13 @@ import pytest
 from aioproducer.admin import NewTopic
 from aioproducer.admin.requests import (
     AlterConfigsRequest,
+    AlterOffsetsRequest,
     ApiVersionsRequest,
     CommittedOffsetsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
+    DeleteGroupsRequest,
+    DeleteOffsetsRequest,
     DeleteRecordsRequest,
     DeleteTopicsRequest,
     DescribeConfigsRequest,
@@ -27,7 +30,7 @@ from aioproducer.admin.requests import (
 from aioproducer.engine.network import frames
 from aioproducer.engine.network.request import Request
 from aioproducer.errors import ProtocolError
-from aioproducer.model import TopicPartition
+from aioproducer.model import OffsetAndMetadata, TopicPartition
 from aioproducer.testing.fault_proxy.damage import damaged
 from tests.support.kio_messages import decode, judged, response_type
 from tests.support.samples import sample
@@ -37,10 +40,13 @@ from tests.unit.network.test_frames import body
 WHERE = TopicPartition("orders", 1)
 REQUESTS: tuple[Request, ...] = (
     AlterConfigsRequest({"orders": {"a": "1"}}),
+    AlterOffsetsRequest("orders", {WHERE: OffsetAndMetadata(7)}),
     ApiVersionsRequest(),
     CommittedOffsetsRequest("orders"),
     CreatePartitionsRequest("orders", 8, None, 1),
     CreateTopicsRequest((NewTopic("orders", 1, 1),), 1),
+    DeleteGroupsRequest(("orders",)),
+    DeleteOffsetsRequest("orders", (WHERE,)),
     DeleteRecordsRequest({WHERE: 7}, 1),
     DeleteTopicsRequest(("orders",), 1),
     DescribeConfigsRequest(("orders",)),

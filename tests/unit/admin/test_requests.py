@@ -24,11 +24,14 @@ from aioproducer.admin import (
 )
 from aioproducer.admin.requests import (
     AlterConfigsRequest,
+    AlterOffsetsRequest,
     Answer,
     ApiVersionsRequest,
     CommittedOffsetsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
+    DeleteGroupsRequest,
+    DeleteOffsetsRequest,
     DeleteRecordsRequest,
     DeleteTopicsRequest,
     DescribeConfigsRequest,
@@ -41,7 +44,7 @@ from aioproducer.engine.network.request import Request
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import ProtocolError, UnsupportedVersionError
 from aioproducer.errors.codes import ErrorCode
-from aioproducer.model import Node, TopicPartition
+from aioproducer.model import Node, OffsetAndMetadata, TopicPartition
 from tests.support.kio_messages import encode, response_type, theirs
 from tests.support.samples import sample
 from tests.unit.transactions.wire import each_version, over_the_wire, responses
@@ -418,7 +421,7 @@ def test_the_coordinator_of_a_group(version: int, code: ErrorCode) -> None:
 @pytest.mark.parametrize(("number", "host"), [(-1, "h"), (3, "")])
 def test_a_coordinator_that_cannot_be(number: int, host: str) -> None:
     said = response(Api.FIND_COORDINATOR, 3, node_id=number, host=host)
-    with pytest.raises(ProtocolError, match="can't be a coordinator"):
+    with pytest.raises(ProtocolError, match="can't be the coordinator of 'readers'"):
         FindCoordinatorRequest("readers").read(said)
 
 
@@ -571,13 +574,16 @@ def test_all_offsets_of_a_group(version: int) -> None:
             f"OffsetFetchResponsePartition{plural}",
             partition_index=number,
             committed_offset=offset,
+            committed_leader_epoch=epoch,
+            metadata=metadata,
         )
-        for number, offset in ((0, 7), (1, -1), (2, 0))
+        for number, offset, epoch, metadata in ((0, 7, 3, "note"), (1, -1, -1, ""), (2, 0, -1, ""))
     )
     said = response(
         Api.OFFSET_FETCH, version, group_id="readers", name="orders", partitions=partitions
     )
-    assert request.read(said) == {"readers": Answer(value={ONE: 7, TWO: 0})}
+    found = {ONE: OffsetAndMetadata(7, "note", 3), TWO: OffsetAndMetadata(0)}
+    assert request.read(said) == {"readers": Answer(value=found)}
 
 
 @each_version(Api.OFFSET_FETCH)
@@ -588,6 +594,100 @@ def test_refused_offsets(version: int) -> None:
     if version >= 8:
         with pytest.raises(ProtocolError, match="'readers'"):
             request.read(response(Api.OFFSET_FETCH, version, group_id="others"))
+
+
+def committed(version: int, *codes: tuple[TopicPartition, int]) -> Any:
+    kind = responses(Api.OFFSET_COMMIT, version)
+    topics = tuple(
+        kind.OffsetCommitResponseTopic(
+            name=where.topic,
+            partitions=(
+                kind.OffsetCommitResponsePartition(
+                    partition_index=where.partition, error_code=ErrorCode(code)
+                ),
+            ),
+        )
+        for where, code in codes
+    )
+    return response(Api.OFFSET_COMMIT, version, topics=topics)
+
+
+@each_version(Api.OFFSET_COMMIT)
+def test_offsets_that_no_member_commits(version: int) -> None:
+    offsets = {TWO: OffsetAndMetadata(2**62, "note", 8), EVENT: OffsetAndMetadata(0)}
+    request = AlterOffsetsRequest("readers", offsets)
+    read = built(request, version)
+    generation = getattr(read, "generation_id_or_member_epoch", -1)
+    assert (read.group_id, generation, read.member_id) == ("readers", -1, "")
+    assert getattr(read, "group_instance_id", None) is None
+    assert {
+        TopicPartition(topic.name, each.partition_index): (
+            each.committed_offset,
+            each.committed_metadata,
+            getattr(each, "committed_leader_epoch", -1),
+        )
+        for topic in read.topics
+        for each in topic.partitions
+    } == {TWO: (2**62, "note", 8 if version >= 6 else -1), EVENT: (0, "", -1)}
+    said = committed(version, (EVENT, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (TWO, 0))
+    assert request.read(said) == Answer(value={TWO: Answer(), EVENT: Answer(3)})
+    with pytest.raises(ProtocolError, match="does not mention"):
+        request.read(committed(version, (TWO, 0)))
+
+
+@pytest.mark.parametrize("code", [22, 25, 113])
+def test_a_group_with_members_takes_offsets_from_them_alone(code: int) -> None:
+    request = AlterOffsetsRequest("readers", {ONE: OffsetAndMetadata(7)})
+    answer = request.read(committed(9, (ONE, code)))
+    assert answer.error_code == code
+    assert answer.message is not None
+    assert "the group has members" in answer.message
+
+
+@each_version(Api.OFFSET_DELETE)
+def test_offsets_are_deleted(version: int) -> None:
+    request = DeleteOffsetsRequest("readers", (TWO, EVENT, ONE))
+    read = built(request, version)
+    asked = {
+        (topic.name, each.partition_index) for topic in read.topics for each in topic.partitions
+    }
+    assert (read.group_id, asked, len(read.topics)) == ("readers", {ONE, TWO, EVENT}, 2)
+    kind = responses(Api.OFFSET_DELETE, version)
+
+    def topic(name: str, *codes: tuple[int, int]) -> Any:
+        partitions = tuple(
+            kind.OffsetDeleteResponsePartition(partition_index=number, error_code=ErrorCode(code))
+            for number, code in codes
+        )
+        return kind.OffsetDeleteResponseTopic(name=name, partitions=partitions)
+
+    topics = (topic("events", (5, 86)), topic("orders", (0, 0), (2, 0)))
+    said = response(Api.OFFSET_DELETE, version, error_code=ErrorCode.NONE, topics=topics)
+    each = {TWO: Answer(), EVENT: Answer(86), ONE: Answer()}
+    assert request.read(said) == Answer(value=each)
+    whole = response(Api.OFFSET_DELETE, version, error_code=ErrorCode.NON_EMPTY_GROUP, topics=())
+    assert request.read(whole) == Answer(68)
+    with pytest.raises(ProtocolError, match="does not mention"):
+        request.read(response(Api.OFFSET_DELETE, version, error_code=ErrorCode.NONE, topics=()))
+
+
+@each_version(Api.DELETE_GROUPS)
+def test_groups_are_deleted(version: int) -> None:
+    request = DeleteGroupsRequest(("readers", "others"))
+    assert built(request, version).groups_names == ("readers", "others")
+    results = tuple(
+        part(
+            Api.DELETE_GROUPS,
+            version,
+            "DeletableGroupResult",
+            group_id=group,
+            error_code=ErrorCode(code),
+            error_message="no!" if code else None,
+        )
+        for group, code in (("others", 68), ("readers", 0))
+    )
+    answers = request.read(response(Api.DELETE_GROUPS, version, results=results))
+    assert answers == {"readers": Answer(), "others": Answer(68, "no!" if version >= 3 else None)}
 
 
 # --- ApiVersions ---------------------------------------------------------------------------------

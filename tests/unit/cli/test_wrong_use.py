@@ -91,6 +91,34 @@ def test_topics(
     assert message in wrong(capsys, "topics", *arguments, *BROKERS)
 
 
+ORDERS = ["--topic", "orders"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["describe"], "Missing argument 'GROUP'"),
+        (["delete", "g"], "give --yes to delete g with all offsets"),
+        (["reset-offsets", "g", "--to-end"], "give --topic or --all-topics"),
+        (["reset-offsets", "g", *ORDERS, "--all-topics"], "give --topic or --all-topics"),
+        (["reset-offsets", "g", *ORDERS], "give one of --to-beginning, --to-end"),
+        (["reset-offsets", "g", *ORDERS, "--to-end", "--shift-by", "0"], "give one of --to-b"),
+        (["reset-offsets", "g", *ORDERS, "--to-offset", "-1"], "Invalid value for '--to-offset'"),
+        (["reset-offsets", "g", *ORDERS, "--to-time", "end"], "--to-time 'end': write a time"),
+        (["reset-offsets", "g", "--topic", "a:x", "--to-latest"], "write a topic, or its part"),
+        (["reset-offsets", "g", "--topic", "a b", "--to-earliest"], BAD_TOPIC),
+    ],
+)
+def test_groups(
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.stdin", None)  # nobody is there to confirm a deletion
+    assert message in wrong(capsys, "groups", *arguments, *BROKERS)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -228,6 +228,8 @@ def test_the_versions_that_are_covered_here() -> None:
         Api.INCREMENTAL_ALTER_CONFIGS: (0, 1),
         Api.LIST_GROUPS: (0, 5),
         Api.DESCRIBE_GROUPS: (0, 6),
+        Api.DELETE_GROUPS: (0, 3),
+        Api.OFFSET_DELETE: (0, 0),
         Api.CONSUMER_GROUP_DESCRIBE: (0, 1),
         Api.GET_TELEMETRY_SUBSCRIPTIONS: (0, 0),
         Api.PUSH_TELEMETRY: (0, 0),

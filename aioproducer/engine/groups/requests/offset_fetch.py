@@ -40,7 +40,7 @@ class GroupOffsetFetch:
         if self.member.has_epochs:
             member = self.member.member_id, self.member.generation
         message = offset_fetch_message(
-            schema, version, self.member.group_id, self.partitions, member
+            schema, version, self.member.group_id, self.partitions, member=member
         )
         return encoded(Api.OFFSET_FETCH, version, message)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
+from aioproducer.engine.protocol import Schema
 from aioproducer.engine.transactions.requests.coordinator_request import (
     BuildContext,
     Coordinator,
@@ -43,23 +44,35 @@ class FindCoordinator(CoordinatorRequest):
 
     def build(self, context: BuildContext) -> Any:
         """The request as a message."""
-        key = self.coordinator.key
-        several = context.version >= _FIRST_VERSION_WITH_SEVERAL_KEYS
-        keys = {"coordinator_keys": (key,)} if several else {"key": key}
-        return context.schema.FindCoordinatorRequest(key_type=self.coordinator.type, **keys)
+        return find_coordinator_message(context.schema, context.version, self.coordinator)
 
     def read(self, response: Any) -> Response:
         """The coordinator's address."""
-        key = self.coordinator.key
-        found = response
-        if response.coordinators is not None:
-            found = next((each for each in response.coordinators if each.key == key), None)
-        if found is None:
-            raise ProtocolError(f"the response does not mention the coordinator of {key!r}")
-        code, message = found.error_code, found.error_message
-        if code:
-            return Response(code, message)
-        node = Node(found.node_id, found.host, found.port)
-        if node.id < 0 or not node.host:
-            raise ProtocolError(f"{node} with id {node.id} can't be the coordinator of {key!r}")
-        return Response(message=message, node=node)
+        return found_coordinator(response, self.coordinator.key)
+
+
+def find_coordinator_message(schema: Schema, version: int, coordinator: Coordinator) -> Any:
+    """The request for the address of a coordinator."""
+    key = coordinator.key
+    several = version >= _FIRST_VERSION_WITH_SEVERAL_KEYS
+    keys: dict[str, Any] = {"coordinator_keys": (key,)} if several else {"key": key}
+    return schema.FindCoordinatorRequest(key_type=coordinator.type, **keys)
+
+
+def found_coordinator(response: Any, key: str) -> Response:
+    """The coordinator's address, or an error code.
+
+    Raises :class:`ProtocolError` if it is about another key, or is no address.
+    """
+    found = response
+    if response.coordinators is not None:
+        found = next((each for each in response.coordinators if each.key == key), None)
+    if found is None:
+        raise ProtocolError(f"the response does not mention the coordinator of {key!r}")
+    code, message = found.error_code, found.error_message
+    if code:
+        return Response(code, message)
+    node = Node(found.node_id, found.host, found.port)
+    if node.id < 0 or not node.host:
+        raise ProtocolError(f"{node} with id {node.id} can't be the coordinator of {key!r}")
+    return Response(message=message, node=node)

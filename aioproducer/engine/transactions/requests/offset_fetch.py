@@ -55,33 +55,36 @@ def offset_fetch_message(
     schema: Schema,
     version: int,
     group_id: str,
-    partitions: Collection[TopicPartition],
+    partitions: Collection[TopicPartition] | None,
+    *,
+    stable: bool = True,
     member: tuple[str, int] | None = None,
 ) -> Any:
-    """The request for a group's offsets, once no open transaction would change them.
+    """The request for a group's offsets; ``partitions``: None for all that it has offsets of.
 
-    ``member``: the id and epoch of a member (KIP-848), which is refused if it has left.
+    ``stable``: only once no open transaction would change them. ``member``: the id and epoch of a
+    member (KIP-848), which is refused if it has left.
     """
     several = version >= _FIRST_VERSION_WITH_SEVERAL_GROUPS
     kind = schema.OffsetFetchRequestTopics if several else schema.OffsetFetchRequestTopic
-    group: dict[str, Any] = {
-        "group_id": group_id,
-        "topics": tuple(
+    topics = None
+    if partitions is not None:
+        topics = tuple(
             kind(name=topic, partition_indexes=tuple(numbers))
             for topic, numbers in by_topic(partitions).items()
-        ),
-    }
+        )
+    group: dict[str, Any] = {"group_id": group_id, "topics": topics}
     if version >= _FIRST_VERSION_WITH_MEMBER and member is not None:
         group["member_id"], group["member_epoch"] = member
     if several:
         group = {"groups": (schema.OffsetFetchRequestGroup(**group),)}
-    return schema.OffsetFetchRequest(**group, require_stable=True)
+    return schema.OffsetFetchRequest(**group, require_stable=stable)
 
 
 def fetched_offsets(
-    response: Any, group_id: str, requested: Collection[TopicPartition]
+    response: Any, group_id: str, requested: Collection[TopicPartition] | None
 ) -> Response:
-    """The offsets in a response, or the error code that decides.
+    """The offsets in a response, or the error code that decides; ``requested``: None for all.
 
     Raises :class:`ProtocolError` if it is about another group, or leaves out a partition.
     """
@@ -93,7 +96,7 @@ def fetched_offsets(
     raise ProtocolError(f"the response does not mention group {group_id!r}")
 
 
-def _offsets(requested: Collection[TopicPartition], group: Any) -> Response:
+def _offsets(requested: Collection[TopicPartition] | None, group: Any) -> Response:
     if group.error_code:
         return Response(group.error_code)
     found = {
@@ -101,6 +104,8 @@ def _offsets(requested: Collection[TopicPartition], group: Any) -> Response:
         for topic in group.topics
         for each in topic.partitions
     }
+    if requested is None:
+        requested = found.keys()
     codes = {partition: each.error_code for partition, each in found.items()}
     decided = deciding_error(requested, codes)
     if decided.error_code:
