@@ -11,6 +11,7 @@ from typing import Final
 
 from aioproducer.consumer.coordinator import CoordinatorLink
 from aioproducer.consumer.member import MemberSettings, Partitions, Topics
+from aioproducer.consumer.metrics import ConsumerStats
 from aioproducer.consumer.session import Session
 from aioproducer.engine.groups.assignors import (
     Assignment,
@@ -64,12 +65,14 @@ class ClassicMember:
         settings: MemberSettings,
         topics: Topics,
         partitions: Partitions,
+        stats: ConsumerStats,
     ) -> None:
         self.identity = identity
-        self.rebalances = 0
+        self._clock = link.client.clock
         self.session = Session(
-            partitions, settings.session_timeout / 1000, link.client.clock, link.group_id
+            partitions, settings.session_timeout / 1000, self._clock, link.group_id, stats
         )
+        self._stats = stats
         self._link = link
         self._settings = settings
         self._topics = topics
@@ -117,7 +120,7 @@ class ClassicMember:
     async def _join(self) -> None:
         """Join, again and again, until the member has its partitions."""
         backoff = self._link.client.backoff()
-        failures = 0
+        failures, began = 0, self._clock()
         while True:
             if not self.cooperative and self._partitions.owned:
                 self._had = tuple(self._partitions.owned)
@@ -126,6 +129,7 @@ class ClassicMember:
             self._gave_up = False
             try:
                 if await self._join_once():
+                    self._stats.rebalanced(began, self._clock())
                     return
             except ProducerError as error:
                 if not self._link.may_pass(error):
@@ -199,7 +203,6 @@ class ClassicMember:
 
     async def _take(self, partitions: frozenset[TopicPartition]) -> None:
         owned, identity = frozenset(self._partitions.owned), self.identity
-        self.rebalances += 1
         logger.info(
             "Group %r: generation %d has given this member %s",
             self._link.group_id,
@@ -286,7 +289,7 @@ class ClassicMember:
             await asyncio.sleep(interval)
             if not self._heartbeats.is_set():
                 continue
-            identity = self.identity
+            identity, asked = self.identity, self._clock()
             try:
                 code = await self._link.ask(Heartbeat(identity), timeout)
             except ProducerError as error:
@@ -295,11 +298,11 @@ class ClassicMember:
                 self.session.unanswered()
                 continue
             if self._heartbeats.is_set() and self.identity == identity:
-                self._take_heartbeat(code)
+                self._take_heartbeat(code, asked)
 
-    def _take_heartbeat(self, code: int) -> None:
+    def _take_heartbeat(self, code: int, asked: float) -> None:
         if code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
-            self.session.alive()
+            self.session.alive(asked)
         else:
             self.session.unanswered()
         self._take_refusal(code, "Heartbeat")

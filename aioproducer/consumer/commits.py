@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from itertools import count
 
 from aioproducer.consumer.coordinator import CoordinatorLink
+from aioproducer.consumer.metrics import ConsumerStats
 from aioproducer.consumer.progress import Progress
 from aioproducer.engine.groups.reactions import LOST, Reaction
 from aioproducer.engine.groups.requests import Membership
@@ -33,6 +34,7 @@ class Commits:
         progress: Progress,
         member: Callable[[], Membership],
         refused: Callable[[int], None],
+        stats: ConsumerStats,
     ) -> None:
         self._link = link
         self._progress = progress
@@ -40,9 +42,7 @@ class Commits:
         self._refused = refused
         self._turn = asyncio.Lock()
         """Commits overtake each other else, and the older offset would count."""
-        self.count = 0
-        """Commits that the group has taken."""
-        self.failures = 0
+        self._stats = stats
 
     async def commit(self, partitions: Iterable[TopicPartition], timeout: float) -> None:
         """Commit what is acknowledged of ``partitions``.
@@ -87,13 +87,13 @@ class Commits:
         except TimeoutError as error:
             if isinstance(error, ProducerError):
                 raise
-            self.failures += 1
+            self._stats.failed_commits += 1
             reason = attempts.last or self._link.client.why_no_answer()
             raise ProducerTimeoutError(
                 f"{attempts.doing} took longer than {duration(timeout)}: {reason}"
             ) from attempts.last
         except ProducerError:
-            self.failures += 1
+            self._stats.failed_commits += 1
             raise
 
     async def _settle(
@@ -112,6 +112,7 @@ class Commits:
                     del left[where]
             if not left:
                 break
+            began = self._link.client.clock()
             try:
                 codes = await self._link.commit(self._member(), left)
             except ProducerError as error:
@@ -121,7 +122,7 @@ class Commits:
             else:
                 attempts.last = self._take(codes, left, refusals)
                 if attempts.last is None:
-                    self.count += 1
+                    self._stats.commits.add(self._link.client.clock() - began)
             if left:
                 await asyncio.sleep(backoff.delay(failures))
         for where, code in refusals.items():

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextvars import copy_context
 from functools import partial
 from itertools import count
+from math import nan
 from typing import Any, Final, Self, Unpack, cast
 from uuid import UUID
 
@@ -17,8 +19,16 @@ from aioproducer.consumer.classic import ClassicMember
 from aioproducer.consumer.commits import Commits
 from aioproducer.consumer.consumer_member import ConsumerMember
 from aioproducer.consumer.coordinator import CoordinatorLink
+from aioproducer.consumer.health import ConsumerHealth
 from aioproducer.consumer.loops import Batches, Lists, Records
 from aioproducer.consumer.member import Member, MemberSettings
+from aioproducer.consumer.metrics import (
+    ConsumerMetricsSnapshot,
+    ConsumerStats,
+    coordinator_metrics,
+    lag_of,
+    partition_metrics,
+)
 from aioproducer.consumer.options import CONSUMER_OPTIONS, ConsumerKeywords, ConsumerOptions
 from aioproducer.consumer.progress import Progress
 from aioproducer.consumer.subscription import Subscription, TopicOrPattern, partition_counts
@@ -136,6 +146,8 @@ class Consumer:
         self._assignment: Assignment
         self._commits: Commits
         self._member: Member
+        self._stats = ConsumerStats()
+        self._process = os.getpid()
         self._state = "not started"
         self._transactional = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -183,7 +195,11 @@ class Consumer:
         progress = Progress(source.cursor, lambda: self._assignment.acknowledged.set())
         self._source, self._progress = source, progress
         self._commits = Commits(
-            self._link, progress, lambda: self._member.identity, lambda code: self._refused(code)
+            self._link,
+            progress,
+            lambda: self._member.identity,
+            lambda code: self._refused(code),
+            self._stats,
         )
         longest = options.max_poll_interval_ms / 1000
         # A heartbeat tells of a rebalance that the coordinator has begun already.
@@ -221,7 +237,7 @@ class Consumer:
             self.config.metadata_max_age_ms / 1000,
         )
         identity = Membership(self.group_id, instance_id=options.group_instance_id)
-        parts = _Topics(self), self._assignment
+        parts = _Topics(self), self._assignment, self._stats
         if options.group_protocol == "classic":
             return ClassicMember(self._link, identity, settings, *parts)
         return ConsumerMember(self._link, identity, settings, *parts)
@@ -563,6 +579,96 @@ class Consumer:
         self._check()
         group_id, member_id, generation, instance_id = self._member.identity[:4]
         return ConsumerGroupMetadata(group_id, generation, member_id, instance_id)
+
+    # --- what it does ----------------------------------------------------------------------
+
+    def health(self) -> ConsumerHealth:
+        """Whether the consumer can read now, and the reasons if not; for health checks.
+
+        The call never waits and never raises: it reads the known facts.
+        """
+        state = self._state
+        if os.getpid() != self._process:
+            state = "forked"
+        if state != "started":
+            return ConsumerHealth(self.client_id, self.group_id, state)
+        now = self._client.clock()
+        session, identity = self._member.session, self._member.identity
+        owned, states = self._assignment.owned, self._progress.partitions
+        last = session.last_heartbeat
+        oldest = self._progress.oldest(now)
+        lags = [lag_of(each.state, self._progress.position(at)) for at, each in states.items()]
+        return ConsumerHealth(
+            self.client_id,
+            self.group_id,
+            self._state_now(),
+            self._problems(now),
+            identity.member_id,
+            identity.generation,
+            len(owned),
+            len(owned) - len(states),
+            len(self._assignment.paused),
+            self._stats.rebalances.count,
+            None if last is None else now - last,
+            None if oldest is None else oldest[:2],
+            None if oldest is None else oldest[2],
+            None if None in lags else sum(each or 0 for each in lags),
+        )
+
+    def _state_now(self) -> str:
+        if self._source.fetcher.failure is not None or self._client.has_ended:
+            return "failed"
+        session = self._member.session
+        if session.last_heartbeat is None:
+            return "joining"
+        return "silent" if session.silent else "joined"
+
+    def _problems(self, now: float) -> tuple[str, ...]:
+        found = []
+        if (failure := self._source.fetcher.failure) is not None:
+            found.append(f"each read raises {failure}")
+        if self._member.session.silent:
+            found.append("the coordinator has not answered for longer than session_timeout_ms")
+        elif self._member.session.last_heartbeat is None:
+            found.append(f"the member is not in group {self.group_id!r}")
+        begun = self._progress.partitions
+        if waiting := [where for where in self._assignment.owned if where not in begun]:
+            found.append(f"the offset of {min(waiting)} is not known yet")
+        oldest = self._progress.oldest(now)
+        longest = self._options.max_poll_interval_ms / 1000
+        if oldest is not None and oldest[2] > longest / 2:
+            where, offset, age = oldest
+            found.append(f"the record of {where} at offset {offset} is in work for {age:.0f} s")
+        for where, progress in begun.items():
+            if progress.state.failures:
+                found.append(f"{where} can't be fetched: {self._client.why_no_answer()}")
+                break
+        return tuple(found)
+
+    def metrics(self) -> ConsumerMetricsSnapshot:
+        """Metrics of Java's consumer by group and name, as far as they are counted here."""
+        if self._state == "not started":
+            return {
+                "consumer-coordinator-metrics": {},
+                "consumer-fetch-manager-metrics": {},
+                "consumer-fetch-manager-partition-metrics": {},
+            }
+        now, fetcher = self._client.clock(), self._source.fetcher
+        states = {where: each.state for where, each in self._progress.partitions.items()}
+        partitions = partition_metrics(states, {at: self._progress.position(at) for at in states})
+        lags = [each["records-lag"] for each in partitions.values()]
+        return {
+            "consumer-coordinator-metrics": coordinator_metrics(
+                self._stats, len(self._assignment.owned), self._member.session.last_heartbeat, now
+            ),
+            "consumer-fetch-manager-metrics": {
+                "records-consumed-total": float(self._source.handed_out),
+                "bytes-consumed-total": float(fetcher.fetched_bytes),
+                "fetch-total": float(fetcher.fetches),
+                "records-lag-max": max((each for each in lags if each == each), default=nan),
+            },
+            "consumer-fetch-manager-partition-metrics": partitions,
+        }
 
 
 class _Topics:

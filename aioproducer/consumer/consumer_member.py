@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 
 from aioproducer.consumer.coordinator import CoordinatorLink
 from aioproducer.consumer.member import MemberSettings, Partitions, Topics
+from aioproducer.consumer.metrics import ConsumerStats
 from aioproducer.consumer.session import Session
 from aioproducer.engine.groups.reactions import LOST, Reaction
 from aioproducer.engine.groups.requests import ConsumerHeartbeat, Membership, MemberState
@@ -44,14 +45,16 @@ class ConsumerMember:
         settings: MemberSettings,
         topics: Topics,
         partitions: Partitions,
+        stats: ConsumerStats,
     ) -> None:
         self.identity = identity._replace(
             member_id=str(uuid4()), generation=JOINING, has_epochs=True
         )
-        self.rebalances = 0
+        self._clock = link.client.clock
         self.session = Session(
-            partitions, settings.session_timeout / 1000, link.client.clock, link.group_id
+            partitions, settings.session_timeout / 1000, self._clock, link.group_id, stats
         )
+        self._stats = stats
         self._link = link
         self._settings = settings
         self._topics = topics
@@ -133,7 +136,7 @@ class ConsumerMember:
                 await self._partitions.settled(idle=self._gave_up)
                 self._gave_up = False
             self._due.clear()
-            life, request = self._life, self._heartbeat()
+            life, request, asked = self._life, self._heartbeat(), self._clock()
             try:
                 answer: MemberState = await self._link.ask(request)
             except UnsupportedVersionError as error:
@@ -148,7 +151,7 @@ class ConsumerMember:
             else:
                 if self._life != life:
                     continue  # the group went on without the member meanwhile
-                reaction = self._take(answer)
+                reaction = self._take(answer, asked)
             if reaction is Reaction.DONE:
                 failures = 0
                 await self._pause(self._interval)
@@ -186,7 +189,7 @@ class ConsumerMember:
         except TimeoutError:
             return
 
-    def _take(self, answer: MemberState) -> Reaction:
+    def _take(self, answer: MemberState, asked: float) -> Reaction:
         """Take an answer; returns what is to do."""
         code = answer.error_code
         reaction = self._link.react(code)
@@ -197,7 +200,7 @@ class ConsumerMember:
                 member_id=answer.member_id or self.identity.member_id
             )
             self._interval = max(answer.interval_ms, 1) / 1000
-            self.session.alive()
+            self.session.alive(asked)
             if answer.assignment is not None:
                 self._target = answer.assignment
                 self._target_changed.set()
@@ -288,6 +291,7 @@ class ConsumerMember:
     async def _reconcile(self, target: frozenset[TopicPartition], life: int) -> None:
         owned = frozenset(self._partitions.owned)
         gone, new = owned - target, target - owned
+        began = self._clock()
         self._reconciles = True
         try:
             if gone:
@@ -298,7 +302,7 @@ class ConsumerMember:
         finally:
             self._reconciles = False
         if gone or new:
-            self.rebalances += 1
+            self._stats.rebalanced(began, self._clock())
             logger.info(
                 "Group %r: epoch %d has given this member %s",
                 self._link.group_id,

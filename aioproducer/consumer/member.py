@@ -69,8 +69,6 @@ class Member(Protocol):
 
     identity: Membership
     """The names by which the coordinator knows it."""
-    rebalances: int
-    """The number of assignments that it has got."""
     session: Session
     """The coordinator's answers."""
 

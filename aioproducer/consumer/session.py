@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from aioproducer.consumer.member import Partitions
+from aioproducer.consumer.metrics import ConsumerStats
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.wording import duration
 
@@ -15,8 +16,15 @@ class Session:
     """Has ``partitions`` hand out nothing while the session may be over. Times are seconds."""
 
     def __init__(
-        self, partitions: Partitions, timeout: float, clock: Callable[[], float], group_id: str
+        self,
+        partitions: Partitions,
+        timeout: float,
+        clock: Callable[[], float],
+        group_id: str,
+        stats: ConsumerStats,
     ) -> None:
+        self.silent = False
+        """True while the session may be over."""
         self.last_heartbeat: float | None = None
         """The clock's time of the coordinator's last answer; None: the member is not in the group.
         """
@@ -24,21 +32,26 @@ class Session:
         self._timeout = timeout
         self._clock = clock
         self._group_id = group_id
-        self._silent = False
+        self._stats = stats
 
-    def alive(self) -> None:
-        """The coordinator has answered: the member is in the group."""
-        self.last_heartbeat = self._clock()
-        if self._silent:
-            self._silent = False
+    def alive(self, asked: float | None = None) -> None:
+        """The coordinator has answered: the member is in the group.
+
+        ``asked``: the clock's time of the heartbeat, if it was one.
+        """
+        self.last_heartbeat = now = self._clock()
+        if asked is not None:
+            self._stats.heartbeats.add(now - asked)
+        if self.silent:
+            self.silent = False
             self._partitions.end_of_silence()
 
     def unanswered(self) -> None:
         """The coordinator has not answered, or not as it should."""
         last = self.last_heartbeat
-        if self._silent or last is None or self._clock() - last < self._timeout:
+        if self.silent or last is None or self._clock() - last < self._timeout:
             return
-        self._silent = True
+        self.silent = True
         logger.warning(
             "Group %r: the coordinator has not answered for %s (session_timeout_ms): the group may "
             "go on without this member, which hands out nothing until there is an answer",
@@ -50,4 +63,5 @@ class Session:
     def over(self) -> None:
         """The group goes on without the member."""
         self.last_heartbeat = None
-        self._silent = False
+        self.silent = False
+        self._stats.losses += 1

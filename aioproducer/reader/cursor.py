@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import length_hint
 
 from aioproducer.engine.records.decoder import RecordBatch
 from aioproducer.model import ConsumerRecord, TopicPartition
@@ -12,9 +13,11 @@ from aioproducer.reader.partition import Item, PartitionState
 class Cursor:
     """A place in a batch, or in none."""
 
-    __slots__ = ("_item", "_seeks", "_state", "last", "records")
+    __slots__ = ("_item", "_opened", "_seeks", "_state", "last", "records")
 
     def __init__(self) -> None:
+        self._opened = 0
+        """The number of records of all batches so far, without those that were not handed out."""
         self.records: Iterator[ConsumerRecord] = iter(())
         """The rest of the records."""
         self.last: ConsumerRecord | None = None
@@ -28,6 +31,7 @@ class Cursor:
         self._state, self._item, self._seeks = state, item, state.seeks
         self.records = iter(batch)
         self.last = None
+        self._opened += len(batch)
 
     def finish(self) -> None:
         """The application has all records of the batch."""
@@ -62,8 +66,14 @@ class Cursor:
             self._leave()
 
     def _leave(self) -> None:
+        self._opened -= length_hint(self.records)
         self._state = self._item = self.last = None
         self.records = iter(())
+
+    @property
+    def handed_out(self) -> int:
+        """The number of records that the application has got one by one."""
+        return self._opened - length_hint(self.records)
 
     @property
     def where(self) -> TopicPartition | None:

@@ -112,6 +112,9 @@ class Fetcher:
             settings.lookup_timeout,
         )
         self._failure: ProducerError | None = None
+        self.fetches = 0
+        """The number of answers."""
+        self.fetched_bytes = 0
         client.on_end = self._arrived.set
 
     # --- the application's side --------------------------------------------------------------
@@ -137,6 +140,11 @@ class Fetcher:
                 raise anew(self._failure)
             self._arrived.clear()
             await self._arrived.wait()
+
+    @property
+    def failure(self) -> ProducerError | None:
+        """The error that each read raises."""
+        return self._failure
 
     def fail(self, error: ProducerError) -> None:
         """Raise ``error`` in each read that would wait from now on."""
@@ -262,6 +270,7 @@ class Fetcher:
             self._failed(states, error_about(f"{leader} refused a fetch", fetched.error_code))
             return
         turn_began = self._client.clock()
+        self.fetches += 1
         for state, before in zip(states, restarts, strict=True):
             for _ in self._taking(state, before, fetched.partitions[state.where]):
                 if self._client.clock() - turn_began > _LONGEST_TURN:
@@ -286,6 +295,7 @@ class Fetcher:
         self, state: PartitionState, restarts: int, fetched: FetchedPartition
     ) -> Iterator[None]:
         before = state.fetch_offset
+        self.fetched_bytes += len(fetched.records)
         for _ in state.taking(
             fetched,
             committed_only=self._settings.isolation is IsolationLevel.READ_COMMITTED,

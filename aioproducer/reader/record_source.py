@@ -34,6 +34,8 @@ class RecordSource:
         self._name = name
         self._reading = False
         self._turn_began = 0.0
+        self._in_batches = 0
+        """The number of records that were handed out in batches."""
 
     def records(self) -> Records:
         """The records, one by one."""
@@ -68,6 +70,7 @@ class RecordSource:
             batch = self._decode(*found)
             found[0].advance(found[1].next_offset)
             if len(batch):
+                self._in_batches += len(batch)
                 return batch
 
     async def next_arrow_batch(self, max_rows: int) -> Any:
@@ -92,6 +95,7 @@ class RecordSource:
             return None
         state, item, batch = found
         state.advance(item.next_offset)
+        self._in_batches += len(batch)
         return batch
 
     def _decoded_now(self, topic: str | None) -> tuple[PartitionState, Item, RecordBatch] | None:
@@ -133,6 +137,11 @@ class RecordSource:
         except (CorruptRecordsError, MissingExtraError):
             state.restart(state.position)
             raise
+
+    @property
+    def handed_out(self) -> int:
+        """The number of records that the application has got, again with each repetition."""
+        return self._in_batches + self.cursor.handed_out
 
     @property
     def positions(self) -> dict[TopicPartition, int]:

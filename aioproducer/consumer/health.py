@@ -1,0 +1,72 @@
+"""The state of a consumer, for health checks: a stall has a name here. No I/O."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from aioproducer.model import TopicPartition
+
+__all__ = ["ConsumerHealth"]
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerHealth:
+    """The state of a consumer at one moment. Times are seconds before that moment."""
+
+    client_id: str
+    group_id: str
+    state: str
+    """``not started``, ``joining`` the group, ``joined``, ``silent``: the coordinator has not
+    answered for the session's time; ``failed``: each read raises an error; ``closed``, ``forked``:
+    it belongs to another process."""
+    problems: tuple[str, ...] = ()
+    """A line for each problem."""
+    member_id: str = ""
+    generation: int = -1
+    """The group's generation, or with KIP-848 the member's epoch."""
+    partitions: int = 0
+    """The partitions that the group has given to this member."""
+    partitions_without_position: int = 0
+    """Those whose offsets are being looked up."""
+    paused_partitions: int = 0
+    rebalances: int = 0
+    """The number of assignments so far."""
+    heartbeat_age: float | None = None
+    """Seconds since the coordinator's last answer; None: the member is not in the group."""
+    oldest_record: tuple[TopicPartition, int] | None = None
+    """The partition and offset of the record that is in work for the longest time."""
+    oldest_record_age: float | None = None
+    lag: int | None = None
+    """Records behind the positions, as of the last answer of each leader; None: not known."""
+
+    @property
+    def is_live(self) -> bool:
+        """False once only a new consumer could help: closed, failed, or a forked process."""
+        return self.state not in ("closed", "failed", "forked")
+
+    @property
+    def is_ready(self) -> bool:
+        """True if the member is in the group, and the group's coordinator answers."""
+        return self.state == "joined"
+
+    @property
+    def is_degraded(self) -> bool:
+        """True if there are problems, although records are read."""
+        return self.is_ready and bool(self.problems)
+
+    @property
+    def reason(self) -> str:
+        """The problems in one line; empty without any."""
+        return "; ".join(self.problems)
+
+    def as_dict(self) -> dict[str, Any]:
+        """All fields and properties, ready for JSON."""
+        properties = ("is_live", "is_ready", "is_degraded", "reason")
+        oldest = self.oldest_record
+        return {
+            **asdict(self),
+            "problems": list(self.problems),
+            "oldest_record": None if oldest is None else [*oldest[0], oldest[1]],
+            **{name: getattr(self, name) for name in properties},
+        }

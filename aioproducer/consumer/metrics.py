@@ -1,0 +1,106 @@
+"""What a consumer counts, by the names of Java's consumer. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import nan
+from typing import TypedDict
+
+from aioproducer.model import TopicPartition
+from aioproducer.reader.partition import PartitionState
+
+__all__ = ["ConsumerMetricsSnapshot", "ConsumerStats"]
+
+ConsumerMetricsSnapshot = TypedDict(
+    "ConsumerMetricsSnapshot",
+    {
+        "consumer-coordinator-metrics": dict[str, float],
+        "consumer-fetch-manager-metrics": dict[str, float],
+        "consumer-fetch-manager-partition-metrics": dict[str, dict[str, float]],
+    },
+)
+"""Metric values by Java group and name; the last group by ``<topic>-<partition>``.
+
+Totals count from the start. A value that is not known yet is NaN.
+"""
+
+
+@dataclass(slots=True)
+class Timed:
+    """How often something was done, and the seconds that it took."""
+
+    count: int = 0
+    seconds: float = 0.0
+    longest: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        """It was done once more."""
+        self.count += 1
+        self.seconds += seconds
+        self.longest = max(self.longest, seconds)
+
+
+class ConsumerStats:
+    """The counts of one member. Times are the clock's seconds."""
+
+    def __init__(self) -> None:
+        self.commits = Timed()
+        self.failed_commits = 0
+        self.heartbeats = Timed()
+        self.rebalances = Timed()
+        """From the moment that the member knows of one to its new assignment."""
+        self.losses = 0
+        """The times that the group has gone on without the member."""
+        self.last_rebalance: float | None = None
+
+    def rebalanced(self, began: float, now: float) -> None:
+        """The member has got an assignment."""
+        self.rebalances.add(now - began)
+        self.last_rebalance = now
+
+
+def coordinator_metrics(
+    stats: ConsumerStats, assigned: int, last_heartbeat: float | None, now: float
+) -> dict[str, float]:
+    """The group ``consumer-coordinator-metrics``. Times are milliseconds, ages seconds."""
+
+    def age(moment: float | None) -> float:
+        return nan if moment is None else now - moment
+
+    found = {
+        "assigned-partitions": float(assigned),
+        "failed-commit-total": float(stats.failed_commits),
+        "failed-rebalance-total": float(stats.losses),
+        "last-heartbeat-seconds-ago": age(last_heartbeat),
+        "last-rebalance-seconds-ago": age(stats.last_rebalance),
+    }
+    for name, timed in (
+        ("commit", stats.commits),
+        ("heartbeat", stats.heartbeats),
+        ("rebalance", stats.rebalances),
+    ):
+        mean = timed.seconds / timed.count * 1000 if timed.count else nan
+        longest = timed.longest * 1000 if timed.count else nan
+        kind = "response-time" if name == "heartbeat" else "latency"
+        found[f"{name}-total"] = float(timed.count)
+        found[f"{name}-{kind}-avg"] = mean
+        found[f"{name}-{kind}-max"] = longest
+    return found
+
+
+def partition_metrics(
+    states: Mapping[TopicPartition, PartitionState], positions: Mapping[TopicPartition, int]
+) -> dict[str, dict[str, float]]:
+    """The lag of each partition, as of the last answer of its leader."""
+    return {
+        str(where): {"records-lag": nan if lag is None else float(lag)}
+        for where, state in states.items()
+        for lag in [lag_of(state, positions[where])]
+    }
+
+
+def lag_of(state: PartitionState, position: int) -> int | None:
+    """Records behind ``position``; None: no leader has answered yet."""
+    end = state.high_watermark
+    return None if end is None else max(end - position, 0)
