@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from aioproducer.testing.simulation.kafka import ClusterOptions
 from tests.support.conversations.chat import Chat
+from tests.support.conversations.conversation import Conversation
 from tests.support.conversations.lines import KafkaLine, Line, ModelLine
-from tests.support.conversations.scripts import CONVERSATIONS, Conversation
+from tests.support.conversations.scripts import CONVERSATIONS
 
 pytestmark = [pytest.mark.kafka]
 
