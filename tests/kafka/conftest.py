@@ -18,6 +18,9 @@ JAVA = Path(__file__).parent / "java"
 KEPT_LOGS = pytest.StashKey[Path]()
 PATIENT = {"broker.session.timeout.ms": 18_000}
 """A broker that stands still with its machine for some seconds is not taken for dead."""
+LEAST_SESSION_MS = 500
+"""Of members of groups, so that tests need not wait for the ends of long ones."""
+QUICK = {"group.min.session.timeout.ms": LEAST_SESSION_MS}
 RACKS = {1: "north", 2: "south", 3: "north"}
 
 
@@ -68,7 +71,7 @@ def kafka(
     failed_before = request.session.testsfailed
     with KafkaCluster(
         brokers=3,
-        config=PATIENT,
+        config=PATIENT | QUICK,
         broker_config={broker: {"broker.rack": rack} for broker, rack in RACKS.items()},
     ) as cluster:
         yield cluster
@@ -96,6 +99,7 @@ def transactional(
     with KafkaCluster(
         brokers=3,
         config=PATIENT
+        | QUICK
         | {
             "num.partitions": 3,
             "default.replication.factor": 3,

@@ -57,6 +57,8 @@ class Cluster:
         """Those that the controller takes for alive."""
         self.topics: dict[str, Topic] = {}
         self.host: Callable[[int], tuple[str, int]] = advertised
+        self.on_leader: Callable[[Partition, float], None] = lambda partition, now: None
+        """Called when another broker leads a partition, or none does."""
         self._next_producer_id = options.first_producer_id
         self._next_replica = 0
         self._fetching: set[tuple[Partition, int]] = set()
@@ -243,4 +245,5 @@ class Cluster:
                     partition.learned_later(broker, until, shown)
             partition.elect(leader)
             partition.loaded_at = now + self.drawn(self.options.coordinator_load)
+            self.on_leader(partition, now)
             self.replicate(partition, now)

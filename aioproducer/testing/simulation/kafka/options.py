@@ -48,6 +48,10 @@ class ClusterOptions:
     transaction_max_timeout_ms: int = 900_000
     transaction_timeout_check: float = 0.5
     """The interval at which coordinators look for transactions beyond their time."""
+    group_initial_rebalance_delay_ms: int = 3_000
+    """Until an empty group completes its first rebalance: other members may join meanwhile."""
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
     credentials: Mapping[str, str] | None = None
     """Passwords by user; None: the listener takes no logins."""
     sasl_mechanisms: tuple[str, ...] = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")

@@ -18,12 +18,17 @@ _FIRST_THAT_ADDS_OFFSETS: Final = 5
 
 
 def offset_commit(call: Call) -> Fields:
-    """Offsets of a consumer that assigns its partitions itself."""
+    """Offsets of a member, or of a consumer that assigns its partitions itself."""
     group = str(call.body.group_id)
     code = call.groups_error(group)
-    offsets, codes = _offsets(call, code)
-    if not code:
-        call.coordinators.groups.commit(group, offsets)
+    offsets, codes = _offsets(call)
+    if offsets and not code:
+        groups = call.coordinators.groups
+        code = groups.refuses_commit(call.request, call.now, transactional=False)
+    if code:
+        codes |= dict.fromkeys(offsets, code)
+    elif offsets:
+        call.coordinators.groups.offsets.commit(group, offsets)
     return {"topics": _rows(call, codes)}
 
 
@@ -32,12 +37,14 @@ def txn_offset_commit(call: Call) -> Fields:
     group = str(call.body.group_id)
     code = call.groups_error(group)
     code = code or _verified(call)
-    offsets, codes = _offsets(call, code)
-    if not code and offsets:
-        code = _append(call)
-        codes = {each: known or code for each, known in codes.items()}
-    if not code:
-        call.coordinators.groups.commit_in_transaction(group, call.body.producer_id, offsets)
+    offsets, codes = _offsets(call)
+    groups = call.coordinators.groups
+    if offsets and not code:
+        code = groups.refuses_commit(call.request, call.now, transactional=True) or _append(call)
+    if code:
+        codes |= dict.fromkeys(offsets, code)
+    elif offsets:
+        groups.offsets.commit_in_transaction(group, call.body.producer_id, offsets)
     return {"topics": _rows(call, codes)}
 
 
@@ -82,7 +89,7 @@ def _append(call: Call) -> ErrorCode:
 
 
 def _offsets(
-    call: Call, code: ErrorCode
+    call: Call,
 ) -> tuple[dict[TopicPartition, OffsetAndMetadata], dict[TopicPartition, ErrorCode]]:
     """The offsets of partitions that exist, and the codes of all."""
     offsets, codes = {}, {}
@@ -91,7 +98,7 @@ def _offsets(
         name = _name(call, asked)
         for each in asked.partitions:
             where = TopicPartition(name, each.partition_index)
-            codes[where] = code
+            codes[where] = ErrorCode.NONE
             if topic is None or where.partition >= len(topic.partitions):
                 codes[where] = missing
                 continue
@@ -146,7 +153,7 @@ def _group(call: Call, asked: Any, *, stable: bool) -> Fields:
     group = str(asked.group_id)
     if code := call.groups_error(group):
         return {"group_id": group, "topics": [], "error_code": code}
-    known = groups.offsets.get(group, {})
+    known = groups.offsets.committed.get(group, {})
     if asked.topics is None:
         topics = _all_topics(call, known)
     else:
@@ -157,7 +164,7 @@ def _group(call: Call, asked: Any, *, stable: bool) -> Fields:
         for number in numbers:
             where = TopicPartition(name, number)
             found, code = known.get(where), ErrorCode.NONE
-            if stable and groups.unstable(group, where):
+            if stable and groups.offsets.unstable(group, where):
                 found, code = None, ErrorCode.UNSTABLE_OFFSET_COMMIT
             partitions.append(_fetched(number, found, code))
         rows.append({"name": name, "partitions": partitions})
