@@ -20,7 +20,14 @@ PATIENT = {"broker.session.timeout.ms": 18_000}
 """A broker that stands still with its machine for some seconds is not taken for dead."""
 LEAST_SESSION_MS = 500
 """Of members of groups, so that tests need not wait for the ends of long ones."""
-QUICK = {"group.min.session.timeout.ms": LEAST_SESSION_MS}
+QUICK = {
+    f"group.{name}.ms": LEAST_SESSION_MS
+    for name in (
+        "min.session.timeout",
+        "consumer.min.session.timeout",
+        "consumer.min.heartbeat.interval",
+    )
+}
 RACKS = {1: "north", 2: "south", 3: "north"}
 
 

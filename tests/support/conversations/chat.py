@@ -22,7 +22,7 @@ from tests.support.encoded_batches import NOW, batch, record
 PRODUCE, FETCH, LIST_OFFSETS, METADATA = 0, 1, 2, 3
 OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 8, 9, 10
 JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 11, 12, 13, 14
-LIST_GROUPS = 16
+LIST_GROUPS, GROUP_HEARTBEAT, GROUP_DESCRIBE = 16, 68, 69
 API_VERSIONS, INIT_PRODUCER_ID, EPOCH_ENDS = 18, 22, 23
 DESCRIBE_GROUPS, CREATE_TOPICS, DELETE_TOPICS, DELETE_RECORDS = 15, 19, 20, 21
 DESCRIBE_CONFIGS, CREATE_PARTITIONS, ALTER_CONFIGS = 32, 37, 44
@@ -53,6 +53,8 @@ _HIDDEN: Final = frozenset(
     )
 )
 """Fields that no two clusters have in common."""
+_SETS: Final = ("partitions", "subscribed_topic_names")
+"""Fields with numbers and names in any order."""
 _PATIENT: Final = frozenset(
     (
         ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -368,6 +370,10 @@ class Chat:
             return self._producers.setdefault(int(value), f"producer {len(self._producers)}")
         if name in ("member_id", "leader"):
             return self._members.setdefault(str(value), f"member {len(self._members)}")
+        if isinstance(value, str):
+            return value.replace(self.topic, "topic")
+        if name in _SETS and not any(hasattr(each, "_asdict") for each in value):
+            return sorted(self._plain(each) for each in value)  # type: ignore[type-var]
         if name == "records":
             return list(self._batches(bytes(value or b"")))
         if name in ("node_id", "leader_id"):
@@ -403,11 +409,11 @@ class Chat:
 
 
 def _place(row: object) -> str:
-    """Brokers answer rows of partitions and of brokers in any order."""
+    """Brokers answer rows of partitions, of topics and of brokers in any order."""
     if not isinstance(row, dict):
         return ""
     keys = ("partition_index", "index", "partition", "node_id", "member_id")
-    return next((str(row[key]) for key in keys if key in row), "")
+    return next((str(row[key]) for key in keys if key in row), repr(row))
 
 
 def _codes(value: Any) -> Iterator[ErrorCode]:

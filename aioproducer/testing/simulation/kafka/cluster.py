@@ -13,7 +13,12 @@ from uuid import UUID
 from zlib import crc32
 
 from aioproducer.model import TopicPartition
-from aioproducer.testing.simulation.kafka.options import TOPIC_DEFAULTS, ClusterOptions, Span
+from aioproducer.testing.simulation.kafka.options import (
+    GROUP_DEFAULTS,
+    TOPIC_DEFAULTS,
+    ClusterOptions,
+    Span,
+)
 from aioproducer.testing.simulation.kafka.partition import NO_LEADER, Partition
 from aioproducer.testing.simulation.kafka.schedule import Schedule
 
@@ -56,6 +61,8 @@ class Cluster:
         self.registered = set(self.brokers)
         """Those that the controller takes for alive."""
         self.topics: dict[str, Topic] = {}
+        self.altered_groups: dict[str, dict[str, str]] = {}
+        """The settings of groups that are not by default."""
         self.host: Callable[[int], tuple[str, int]] = advertised
         self.on_leader: Callable[[Partition, float], None] = lambda partition, now: None
         """Called when another broker leads a partition, or none does."""
@@ -141,6 +148,11 @@ class Cluster:
         """All partitions."""
         for topic in self.topics.values():
             yield from topic.partitions
+
+    def group_config(self, group: str) -> Mapping[str, str]:
+        """The settings of a group of KIP-848."""
+        altered = self.altered_groups.get(group, {})
+        return {**GROUP_DEFAULTS, **self.options.group_config, **altered}
 
     # --- replication -----------------------------------------------------------------------
 

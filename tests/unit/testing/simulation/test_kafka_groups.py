@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -16,7 +17,13 @@ from aioproducer.testing.simulation.kafka.groups.classic_group import (
 from tests.support.conversations.chat import Chat
 from tests.support.conversations.classic_groups import two_members
 from tests.support.conversations.lines import ModelLine
-from tests.support.conversations.members import LONG_MS, Group, Member
+from tests.support.conversations.members import (
+    LONG_MS,
+    EpochGroup,
+    EpochMember,
+    Group,
+    Member,
+)
 
 LOAD = 1.0
 
@@ -28,12 +35,12 @@ def held(*, delay_ms: int = 0, brokers: int = 3) -> Group:
     return Group(Chat(ModelLine.of(brokers, options), "topic"))
 
 
-def line_of(group: Group) -> ModelLine:
+def line_of(group: Group | EpochGroup) -> ModelLine:
     assert isinstance(group.chat.line, ModelLine)
     return group.chat.line
 
 
-def move(group: Group) -> None:
+def move(group: Group | EpochGroup) -> None:
     """Let another broker coordinate the group."""
     line = line_of(group)
     partition = line.model.coordinators.groups.partition_of(group.name)
@@ -233,3 +240,130 @@ def test_no_state_follows_an_illegal_one() -> None:
             if state not in PREVIOUS_STATES[following]:
                 with pytest.raises(AssertionError, match="can't go"):
                     group.transit(following)
+
+
+# --- the protocol of KIP-848 --------------------------------------------------------------------
+
+
+def epochs(**options: int) -> EpochGroup:
+    cluster = ClusterOptions(coordinator_load=(LOAD, LOAD))
+    return EpochGroup(Chat(ModelLine.of(3, cluster), "topic"), 4, **options)
+
+
+def states(group: EpochGroup) -> tuple[str, dict[str, int]]:
+    [found] = group.describe().groups
+    return found.group_state, {each.member_id: each.member_epoch for each in found.members}
+
+
+def partitions(member: EpochMember) -> list[int]:
+    return sorted(number for each in member.assigned for number in each["partitions"])
+
+
+def test_a_new_coordinator_knows_epochs_and_assignments() -> None:
+    group = epochs()
+    one, two = group.member(), group.member()
+    one.join()
+    one.own()
+    two.join()
+    assert one.beat() == ErrorCode.NONE, "it is told to give two partitions up"
+    move(group)
+    assert one.beat() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    line_of(group).wait(LOAD)
+    assert states(group) == ("Reconciling", {one.member_id: 2, two.member_id: 3})
+    one.own()
+    two.beat()
+    assert states(group) == ("Stable", {one.member_id: 3, two.member_id: 3})
+    assert (partitions(one), partitions(two)) == ([0, 1], [2, 3])
+
+
+def test_sessions_of_epochs_begin_anew_at_a_new_coordinator() -> None:
+    group = epochs()
+    member = group.member()
+    member.join()
+    line = line_of(group)
+    line.wait(40.0)
+    move(group)
+    line.wait(LOAD + 44.0)
+    assert states(group) == ("Stable", {member.member_id: 2})
+    line.wait(2.0)
+    assert states(group) == ("Empty", {})
+
+
+def test_the_time_to_give_partitions_up_begins_anew_at_a_new_coordinator() -> None:
+    group = epochs(session_timeout_ms=60_000)
+    one, two = group.member(rebalance_ms=10_000), group.member()
+    one.join()
+    two.join()
+    one.beat()
+    line = line_of(group)
+    line.wait(8.0)
+    move(group)
+    line.wait(LOAD + 9.0)
+    assert one.member_id in states(group)[1]
+    line.wait(2.0)
+    assert one.member_id not in states(group)[1]
+
+
+def test_no_partition_has_two_owners_while_members_come_and_go() -> None:
+    for seed in range(30):
+        random = Random(seed)
+        group = epochs()
+        members = [group.member(rebalance_ms=5_000) for _ in range(4)]
+        for _ in range(60):
+            member = random.choice(members)
+            match random.randrange(8):
+                case 0:
+                    member.assigned = [] if member.join() == ErrorCode.NONE else member.assigned
+                    member.own()
+                case 1 if member.epoch > 0:
+                    member.leave()
+                    member.assigned, member.epoch = [], 0
+                case 2:
+                    line_of(group).wait(random.uniform(0.0, 20.0))
+                case 3:
+                    move(group)
+                    line_of(group).wait(LOAD)
+                case _ if member.epoch > 0:
+                    if member.beat():
+                        member.assigned, member.epoch = [], 0
+                    elif random.random() < 0.7:
+                        member.own()
+            [found] = group.describe(heard=False).groups
+            owned = [
+                number
+                for each in found.members
+                for topic in each.assignment.topic_partitions
+                for number in topic.partitions
+            ]
+            assert len(owned) == len(set(owned)), (seed, found)
+
+
+def test_groups_come_to_rest() -> None:
+    group = epochs()
+    members = [group.member() for _ in range(3)]
+    for member in members:
+        member.join()
+    for _ in range(4):
+        for member in members:
+            member.beat()
+            member.own()
+    assert states(group)[0] == "Stable"
+    assert sorted(number for each in members for number in partitions(each)) == [0, 1, 2, 3]
+
+
+def test_new_partitions_and_a_deleted_topic_begin_a_new_epoch() -> None:
+    group = epochs()
+    member = group.member()
+    member.join()
+    member.own()
+    cluster = line_of(group).model.cluster
+    topic = cluster.topics[group.topics[0]]
+    cluster.add_partitions(topic, 6, 1)
+    member.beat()
+    assert (member.epoch, partitions(member)) == (3, [0, 1, 2, 3, 4, 5])
+    member.own()
+    cluster.delete_topic(topic)
+    member.beat()
+    assert partitions(member) == []
+    member.own()
+    assert (member.epoch, states(group)[0]) == (4, "Stable")

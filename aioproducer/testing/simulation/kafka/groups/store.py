@@ -8,25 +8,29 @@ last.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 from aioproducer.errors.codes import ErrorCode
 from aioproducer.testing.simulation.kafka.cluster import GROUPS_TOPIC, Cluster
 from aioproducer.testing.simulation.kafka.groups.classic_group import ClassicGroup
+from aioproducer.testing.simulation.kafka.groups.consumer_group import ConsumerGroup
 from aioproducer.testing.simulation.kafka.groups.timers import Key, Timers
 from aioproducer.testing.simulation.kafka.partition import Partition
 from aioproducer.testing.simulation.kafka.schedule import Action
+
+Group: TypeAlias = ClassicGroup | ConsumerGroup
 
 
 class GroupStore:
     """All groups. ``loaded`` is called for each one that a new coordinator has read."""
 
-    def __init__(self, cluster: Cluster, loaded: Callable[[ClassicGroup, float], None]) -> None:
+    def __init__(self, cluster: Cluster, loaded: Callable[[Group, float], None]) -> None:
         self._cluster = cluster
         self._loaded = loaded
         self._timers = Timers(cluster.schedule)
-        self.groups: dict[str, ClassicGroup] = {}
+        self.groups: dict[str, Group] = {}
         """The groups in the memory of their coordinators."""
-        self._log: dict[str, ClassicGroup] = {}
+        self._log: dict[str, Group] = {}
         """The last record of each group."""
         self._unread: set[Partition] = set()
         """The partitions whose new leaders have not read them yet."""
@@ -46,19 +50,19 @@ class GroupStore:
             self._read(partition, now)
         return code
 
-    def coordinated_by(self, broker: int, now: float) -> list[ClassicGroup]:
+    def coordinated_by(self, broker: int, now: float) -> list[Group]:
         """The groups that ``broker`` coordinates."""
         mine = [name for name in self._log if not self.refuses(broker, name, now)]
         return [self.groups[name] for name in mine]
 
     # --- the log ---------------------------------------------------------------------------
 
-    def add(self, group: ClassicGroup) -> None:
+    def add(self, group: Group) -> None:
         """Take a new group."""
         self.groups[group.group_id] = group
         self.write(group)
 
-    def write(self, group: ClassicGroup) -> None:
+    def write(self, group: Group) -> None:
         """Write a record of the group."""
         self._log[group.group_id] = group.stored()
 
@@ -88,15 +92,13 @@ class GroupStore:
                 group = self.groups[written.group_id] = written.stored()
                 self._loaded(group, now)
 
-    def _of(
-        self, groups: Mapping[str, ClassicGroup], partition: Partition
-    ) -> Sequence[ClassicGroup]:
+    def _of(self, groups: Mapping[str, Group], partition: Partition) -> Sequence[Group]:
         return [each for name, each in groups.items() if self.partition_of(name) is partition]
 
     # --- timers ----------------------------------------------------------------------------
 
     def start_timer(
-        self, group: ClassicGroup, kind: str, time: float, action: Action, member_id: str = ""
+        self, group: Group, kind: str, time: float, action: Action, member_id: str = ""
     ) -> None:
         """Let ``action`` happen at ``time``, unless the coordinator is down then.
 
@@ -110,6 +112,6 @@ class GroupStore:
 
         self._timers.start(Key(group.group_id, kind, member_id), time, expire)
 
-    def cancel_timer(self, group: ClassicGroup, kind: str, member_id: str = "") -> None:
+    def cancel_timer(self, group: Group, kind: str, member_id: str = "") -> None:
         """Stop a timer, if it runs."""
         self._timers.cancel(Key(group.group_id, kind, member_id))

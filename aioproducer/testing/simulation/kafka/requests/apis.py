@@ -22,6 +22,9 @@ from aioproducer.testing.simulation.kafka.requests import (
     transactions,
     versions,
 )
+from aioproducer.testing.simulation.kafka.requests.consumer_members import (
+    consumer_group_heartbeat,
+)
 from aioproducer.testing.simulation.kafka.requests.fetch import fetch
 from aioproducer.testing.simulation.kafka.requests.metadata import metadata
 from aioproducer.testing.simulation.kafka.requests.produce import produce
@@ -60,6 +63,7 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     Api.SASL_AUTHENTICATE: logins.sasl_authenticate,
     Api.CREATE_PARTITIONS: topics.create_partitions,
     Api.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
+    Api.CONSUMER_GROUP_HEARTBEAT: consumer_group_heartbeat,
     Api.CONSUMER_GROUP_DESCRIBE: groups.consumer_group_describe,
 }
 RANGES: Final[Mapping[int, tuple[int, int]]] = {api: SUPPORTED[Api(api)] for api in HANDLERS}

@@ -13,6 +13,7 @@ from aioproducer.testing.simulation.kafka.messages import Fields
 from aioproducer.testing.simulation.kafka.requests.leaders import topic_of
 
 _FIRST_FETCH_OF_MANY: Final = 8
+_FIRST_FETCH_OF_MEMBERS: Final = 9
 _FIRST_WITH_ABORTABLE: Final = 4
 _FIRST_THAT_ADDS_OFFSETS: Final = 5
 
@@ -22,13 +23,13 @@ def offset_commit(call: Call) -> Fields:
     group = str(call.body.group_id)
     code = call.groups_error(group)
     offsets, codes = _offsets(call)
+    groups = call.coordinators.groups
+    refused = dict.fromkeys(offsets, code)
     if offsets and not code:
-        groups = call.coordinators.groups
-        code = groups.refuses_commit(call.request, call.now, transactional=False)
-    if code:
-        codes |= dict.fromkeys(offsets, code)
-    elif offsets:
-        call.coordinators.groups.offsets.commit(group, offsets)
+        refused = groups.refused_offsets(call.request, offsets, call.now, transactional=False)
+    if offsets and not refused:
+        groups.offsets.commit(group, offsets)
+    codes |= refused
     return {"topics": _rows(call, codes)}
 
 
@@ -39,12 +40,14 @@ def txn_offset_commit(call: Call) -> Fields:
     code = code or _verified(call)
     offsets, codes = _offsets(call)
     groups = call.coordinators.groups
+    refused = dict.fromkeys(offsets, code)
     if offsets and not code:
-        code = groups.refuses_commit(call.request, call.now, transactional=True) or _append(call)
-    if code:
-        codes |= dict.fromkeys(offsets, code)
-    elif offsets:
+        refused = groups.refused_offsets(call.request, offsets, call.now, transactional=True)
+        if not refused and (code := _append(call)):
+            refused = dict.fromkeys(offsets, code)
+    if offsets and not refused:
         groups.offsets.commit_in_transaction(group, call.body.producer_id, offsets)
+    codes |= refused
     return {"topics": _rows(call, codes)}
 
 
@@ -151,7 +154,10 @@ def offset_fetch(call: Call) -> Fields:
 def _group(call: Call, asked: Any, *, stable: bool) -> Fields:
     groups = call.coordinators.groups
     group = str(asked.group_id)
-    if code := call.groups_error(group):
+    code = call.groups_error(group)
+    if not code and call.version >= _FIRST_FETCH_OF_MEMBERS:
+        code = groups.refuses_fetch(group, asked.member_id, asked.member_epoch)
+    if code:
         return {"group_id": group, "topics": [], "error_code": code}
     known = groups.offsets.committed.get(group, {})
     if asked.topics is None:
