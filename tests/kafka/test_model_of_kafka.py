@@ -11,9 +11,13 @@ from hypothesis import strategies as st
 
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from aioproducer.testing.simulation.kafka import ClusterOptions
+from tests.kafka.conftest import LEAST_SESSION_MS
 from tests.support.conversations.chat import Chat
+from tests.support.conversations.classic_groups import CLASSIC_GROUPS
+from tests.support.conversations.conversation import Conversation
+from tests.support.conversations.epoch_groups import EPOCH_GROUPS
 from tests.support.conversations.lines import KafkaLine, Line, ModelLine
-from tests.support.conversations.scripts import CONVERSATIONS, Conversation
+from tests.support.conversations.scripts import CONVERSATIONS
 
 pytestmark = [pytest.mark.kafka]
 
@@ -24,8 +28,9 @@ Kind: TypeAlias = Literal["next", "again", "gap", "overlap", "new epoch", "old e
 Step: TypeAlias = tuple[int, Kind, int, int]
 """Which of two producers, what it does, the number of records, and a number for ``anything``."""
 
-OF_EITHER_PROTOCOL = [each for each in CONVERSATIONS if each.protocols == (1, 2)]
-OF_THE_NEWER_ONE = [each for each in CONVERSATIONS if each.protocols == (2,)]
+ALL = [*CONVERSATIONS, *CLASSIC_GROUPS, *EPOCH_GROUPS]
+OF_EITHER_PROTOCOL = [each for each in ALL if each.protocols == (1, 2)]
+OF_THE_NEWER_ONE = [each for each in ALL if each.protocols == (2,)]
 STEPS = st.lists(
     st.tuples(
         st.integers(0, 1),
@@ -51,12 +56,17 @@ def test_the_model_answers_as_kafka_does(kafka: KafkaCluster, conversation: Conv
 
 def test_every_conversation_is_held() -> None:
     held = {each.name for each in OF_EITHER_PROTOCOL + OF_THE_NEWER_ONE}
-    assert held == {each.name for each in CONVERSATIONS}
-    assert len(held) == len(CONVERSATIONS) >= 40
+    assert held == {each.name for each in ALL}
+    assert len(held) == len(ALL) >= 60
 
 
 def same_answers(kafka: KafkaCluster, protocol: int, conversation: Conversation) -> None:
-    model = ModelLine.of(3, ClusterOptions(transaction_version=protocol))
+    options = ClusterOptions(
+        transaction_version=protocol,
+        group_initial_rebalance_delay_ms=0,
+        group_min_session_timeout_ms=LEAST_SESSION_MS,
+    )
+    model = ModelLine.of(3, options)
     said = held(KafkaLine(kafka), conversation)
     assert held(model, conversation) == said
 

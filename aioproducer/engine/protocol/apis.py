@@ -77,7 +77,7 @@ SUPPORTED: Final[Mapping[Api, tuple[int, int]]] = {
     Api.DESCRIBE_GROUPS: (0, 6),
     Api.DELETE_GROUPS: (0, 3),
     Api.OFFSET_DELETE: (0, 0),
-    Api.CONSUMER_GROUP_HEARTBEAT: (0, 1),
+    Api.CONSUMER_GROUP_HEARTBEAT: (0, 1),  # from 1 on the members make their ids (KIP-1082)
     Api.CONSUMER_GROUP_DESCRIBE: (0, 1),
     Api.GET_TELEMETRY_SUBSCRIPTIONS: (0, 0),
     Api.PUSH_TELEMETRY: (0, 0),

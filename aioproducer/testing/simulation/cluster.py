@@ -29,7 +29,7 @@ class SimulatedCluster:
     begin with 1.
 
     The model keeps Kafka's rules about leader epochs, replication, sequence numbers of idempotent
-    producers, transactions, and committed offsets of groups.
+    producers, transactions, and groups of consumers with their committed offsets.
     """
 
     def __init__(

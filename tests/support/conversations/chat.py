@@ -1,14 +1,15 @@
 """One side of a conversation: asks brokers, and writes down what they answer.
 
 Answers are written down in a form that does not depend on the cluster: producer ids by the order in
-which they came up, brokers by their part, no topic ids, no texts, no times of brokers.
+which they came up, members of groups as well, brokers by their part, no topic ids, no texts, no
+times of brokers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid4
 
 from aioproducer.engine.records.encoded_batch import batches_in
@@ -20,6 +21,8 @@ from tests.support.encoded_batches import NOW, batch, record
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA = 0, 1, 2, 3
 OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 8, 9, 10
+JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 11, 12, 13, 14
+LIST_GROUPS, GROUP_HEARTBEAT, GROUP_DESCRIBE = 16, 68, 69
 API_VERSIONS, INIT_PRODUCER_ID, EPOCH_ENDS = 18, 22, 23
 DESCRIBE_GROUPS, CREATE_TOPICS, DELETE_TOPICS, DELETE_RECORDS = 15, 19, 20, 21
 DESCRIBE_CONFIGS, CREATE_PARTITIONS, ALTER_CONFIGS = 32, 37, 44
@@ -38,6 +41,7 @@ _HIDDEN: Final = frozenset(
         "cluster_id",
         "controller_id",
         "host",
+        "client_host",
         "port",
         "rack",
         "name",
@@ -49,6 +53,8 @@ _HIDDEN: Final = frozenset(
     )
 )
 """Fields that no two clusters have in common."""
+_SETS: Final = ("partitions", "subscribed_topic_names")
+"""Fields with numbers and names in any order."""
 _PATIENT: Final = frozenset(
     (
         ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -64,6 +70,15 @@ _PAUSE: Final = 0.05
 _TRIES: Final = 400
 
 
+class Asked(NamedTuple):
+    """A request that waits for its response."""
+
+    api: int
+    version: int
+    broker: int
+    party: str
+
+
 class Chat:
     """A conversation with one cluster; its topic has one partition."""
 
@@ -74,6 +89,7 @@ class Chat:
         self.topic = f"{name}-{uuid4().hex}"
         self._correlation = count()
         self._producers: dict[int, str] = {-1: "-1"}
+        self._members: dict[str, str] = {"": ""}
         line.create_topic(self.topic, 1, {"segment.ms": _NEVER, **(config or {})})
         self.leader = line.brokers[0]
         shown = self.metadata({"topic_id": None, "name": self.topic}, heard=False)
@@ -95,20 +111,42 @@ class Chat:
         heard: bool = True,
         patient: bool = False,
         answered: bool = True,
+        party: str = "",
         **values: Any,
     ) -> Any:
-        """Ask the leader, or broker ``to``; ``patient``: until what keeps it busy is over."""
-        broker = self.leader if to is None else to
+        """Ask the leader, or broker ``to``; ``patient``: until what keeps it busy is over.
+
+        Each ``party`` has connections of its own.
+        """
         for _ in range(_TRIES):
-            frame = write_request(api, version, next(self._correlation), "conversation", values)
-            response = self.line.request(broker, frame, answered=answered)
-            if response is None:
-                self.said.append("closed" if answered else "unanswered")
+            asked = self.begin(api, version, to=to, party=party, **values)
+            if not answered:
+                self.said.append("unanswered")
                 return None
-            _, body = read_response(api, version, response)
-            if not patient or not _PATIENT & set(_codes(body)):
+            body = self.finish(asked, heard=False)
+            if not patient or body is None or not _PATIENT & set(_codes(body)):
                 break
             self.line.wait(_PAUSE)
+        if heard and body is not None:
+            self.said.append(self._plain(body))
+        return body
+
+    def begin(
+        self, api: int, version: int, *, to: int | None = None, party: str = "", **values: Any
+    ) -> Asked:
+        """Ask as :meth:`ask` does, and wait for no response."""
+        broker = self.leader if to is None else to
+        frame = write_request(api, version, next(self._correlation), "conversation", values)
+        self.line.send(broker, frame, party)
+        return Asked(api, version, broker, party)
+
+    def finish(self, asked: Asked, *, heard: bool = True) -> Any:
+        """The response of a request that was begun."""
+        response = self.line.response(asked.broker, asked.party)
+        if response is None:
+            self.said.append("closed")
+            return None
+        _, body = read_response(asked.api, asked.version, response)
         if heard:
             self.said.append(self._plain(body))
         return body
@@ -330,6 +368,12 @@ class Chat:
     def _plain(self, value: Any, name: str = "") -> object:
         if name == "producer_id":
             return self._producers.setdefault(int(value), f"producer {len(self._producers)}")
+        if name in ("member_id", "leader"):
+            return self._members.setdefault(str(value), f"member {len(self._members)}")
+        if isinstance(value, str):
+            return value.replace(self.topic, "topic")
+        if name in _SETS and not any(hasattr(each, "_asdict") for each in value):
+            return sorted(self._plain(each) for each in value)  # type: ignore[type-var]
         if name == "records":
             return list(self._batches(bytes(value or b"")))
         if name in ("node_id", "leader_id"):
@@ -365,11 +409,11 @@ class Chat:
 
 
 def _place(row: object) -> str:
-    """Brokers answer rows of partitions and of brokers in any order."""
+    """Brokers answer rows of partitions, of topics and of brokers in any order."""
     if not isinstance(row, dict):
         return ""
-    keys = ("partition_index", "index", "partition", "node_id")
-    return next((str(row[key]) for key in keys if key in row), "")
+    keys = ("partition_index", "index", "partition", "node_id", "member_id")
+    return next((str(row[key]) for key in keys if key in row), repr(row))
 
 
 def _codes(value: Any) -> Iterator[ErrorCode]:

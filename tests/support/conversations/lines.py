@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
+from collections import deque
 from collections.abc import Mapping
 from random import Random
 from typing import Protocol
@@ -17,21 +18,36 @@ PATIENCE = 30.0
 
 
 class Line(Protocol):
-    """Connections to the brokers of one cluster, one for each broker."""
+    """Connections to the brokers of one cluster: one for each broker and each party."""
 
     brokers: tuple[int, ...]
 
     def create_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> None:
         """A topic with all brokers as replicas."""
 
-    def request(self, broker: int, frame: bytes, *, answered: bool = True) -> bytes | None:
-        """The response without its size; None: the broker has ended the connection."""
+    def send(self, broker: int, frame: bytes, party: str = "") -> None:
+        """Send a request."""
+
+    def response(self, broker: int, party: str = "") -> bytes | None:
+        """The next response without its size; None: the broker has ended the connection."""
 
     def wait(self, seconds: float) -> None:
         """Let time pass."""
 
     def close(self) -> None:
         """End all connections."""
+
+
+class _Connection:
+    """A connection to a broker of the model."""
+
+    def __init__(self, model: KafkaModel, broker: int, now: float) -> None:
+        self.responses: deque[bytes] = deque()
+        self.closed = False
+        self.end: ModelConnection = model.connect(broker, self.responses.append, self._close, now)
+
+    def _close(self) -> None:
+        self.closed = True
 
 
 class ModelLine:
@@ -41,9 +57,7 @@ class ModelLine:
         self.model = model
         self.brokers = model.cluster.brokers
         self.now = NOW
-        self._connections: dict[int, ModelConnection] = {}
-        self._responses: list[bytes] = []
-        self._closed: set[int] = set()
+        self._connections: dict[tuple[int, str], _Connection] = {}
 
     @classmethod
     def of(cls, brokers: int, options: ClusterOptions, seed: int = 0) -> ModelLine:
@@ -54,32 +68,28 @@ class ModelLine:
         settings = {key.replace(".", "_"): value for key, value in config.items()}
         self.model.create_topic(name, partitions, len(self.brokers), **settings)
 
-    def request(self, broker: int, frame: bytes, *, answered: bool = True) -> bytes | None:
-        if broker in self._closed:
-            self._closed.discard(broker)
-            del self._connections[broker]
-            return None
-        if broker not in self._connections:
-            self._connections[broker] = self.model.connect(
-                broker, self._responses.append, lambda: self._closed.add(broker), self.now
-            )
-        self._responses.clear()
-        self._connections[broker].receive(frame, self.now)
-        while answered and not self._responses and broker not in self._closed:
+    def send(self, broker: int, frame: bytes, party: str = "") -> None:
+        place = broker, party
+        if place not in self._connections:
+            self._connections[place] = _Connection(self.model, broker, self.now)
+        self._connections[place].end.receive(frame, self.now)
+
+    def response(self, broker: int, party: str = "") -> bytes | None:
+        connection = self._connections[broker, party]
+        while not connection.responses and not connection.closed:
             coming = self.model.tick(self.now)
-            if not self._responses and broker not in self._closed:
+            if not connection.responses and not connection.closed:
                 assert coming is not None, "no response will ever come"
                 self.now = max(self.now, coming)
-        if answered and not self._responses:
-            self._closed.discard(broker)
-            del self._connections[broker]
-        return self._responses[0][4:] if self._responses else None
+        if connection.responses:
+            return connection.responses.popleft()[4:]
+        del self._connections[broker, party]
+        return None
 
     def hang_up(self) -> None:
         """Forget the connections that brokers have ended."""
-        for broker in self._closed:
-            del self._connections[broker]
-        self._closed.clear()
+        for place in [each for each, end in self._connections.items() if end.closed]:
+            del self._connections[place]
 
     def wait(self, seconds: float) -> None:
         end = self.now + seconds
@@ -90,7 +100,8 @@ class ModelLine:
 
     def close(self) -> None:
         for connection in self._connections.values():
-            connection.lost(self.now)
+            connection.end.lost(self.now)
+        self._connections.clear()
 
 
 class KafkaLine:
@@ -99,24 +110,23 @@ class KafkaLine:
     def __init__(self, kafka: KafkaCluster) -> None:
         self.kafka = kafka
         self.brokers = tuple(broker.node_id for broker in kafka.brokers)
-        self._sockets: dict[int, socket.socket] = {}
+        self._sockets: dict[tuple[int, str], socket.socket] = {}
 
     def create_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> None:
         asyncio.run(self.kafka.create_topic(name, partitions, len(self.brokers), config=config))
 
-    def request(self, broker: int, frame: bytes, *, answered: bool = True) -> bytes | None:
-        if broker not in self._sockets:
+    def send(self, broker: int, frame: bytes, party: str = "") -> None:
+        place = broker, party
+        if place not in self._sockets:
             at = self.kafka.brokers[broker - 1]
-            self._sockets[broker] = socket.create_connection(
-                (at.host, at.advertised_port), PATIENCE
-            )
-        connection = self._sockets[broker]
-        connection.sendall(frame)
-        if not answered:
-            return None
+            self._sockets[place] = socket.create_connection((at.host, at.advertised_port), PATIENCE)
+        self._sockets[place].sendall(frame)
+
+    def response(self, broker: int, party: str = "") -> bytes | None:
+        connection = self._sockets[broker, party]
         size = self._read(connection, 4)
         if size is None:
-            self._sockets.pop(broker).close()
+            self._sockets.pop((broker, party)).close()
             return None
         return self._read(connection, int.from_bytes(size, "big"))
 

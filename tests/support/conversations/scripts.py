@@ -5,45 +5,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from uuid import UUID
 
 from tests.support.conversations import chat as c
 from tests.support.conversations.chat import Chat
+from tests.support.conversations.conversation import Conversations
 from tests.support.encoded_batches import NOW, batch, record, with_right_checksum
 
-Script = Callable[[Chat], None]
 WRAP: Final = 2**31 - 1
 HOUR_MS: Final = 3_600_000
-
-
-class Conversation(NamedTuple):
-    """A script, the settings of its topic, and the protocols that it is about."""
-
-    script: Script
-    config: dict[str, str]
-    protocols: tuple[int, ...]
-
-    @property
-    def name(self) -> str:
-        return self.script.__name__
-
-
-CONVERSATIONS: Final[list[Conversation]] = []
-
-
-def conversation(*protocols: int, **config: str) -> Callable[[Script], Script]:
-    """Add a script; without ``protocols`` it is held with one cluster only."""
-
-    def add(script: Script) -> Script:
-        settings = {key.replace("_", "."): value for key, value in config.items()}
-        CONVERSATIONS.append(Conversation(script, settings, protocols))
-        return script
-
-    return add
-
-
+CONVERSATIONS: Final = Conversations()
+conversation = CONVERSATIONS.held
 any_protocol = conversation(2)
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from aioproducer.errors.codes import ErrorCode
 from aioproducer.testing.simulation.kafka.cluster import Cluster
-from aioproducer.testing.simulation.kafka.group_coordinator import GroupCoordinator
+from aioproducer.testing.simulation.kafka.groups import GroupCoordinator
 from aioproducer.testing.simulation.kafka.messages import Fields, Request
 from aioproducer.testing.simulation.kafka.transaction_coordinator import TransactionCoordinator
 
@@ -77,11 +77,11 @@ class Parked(NamedTuple):
     """A request in purgatory. Source: ``DelayedOperation``.
 
     ``complete`` is tried after every change, and returns None until it can answer. At ``deadline``
-    it must answer.
+    it must answer; None: other requests decide when.
     """
 
     complete: Callable[[float], Answer | None]
-    deadline: float
+    deadline: float | None = None
     retries_at: Sequence[float] = ()
     """Times at which something changes for it, without an event of the cluster."""
 

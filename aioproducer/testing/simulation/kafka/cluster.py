@@ -13,7 +13,12 @@ from uuid import UUID
 from zlib import crc32
 
 from aioproducer.model import TopicPartition
-from aioproducer.testing.simulation.kafka.options import TOPIC_DEFAULTS, ClusterOptions, Span
+from aioproducer.testing.simulation.kafka.options import (
+    GROUP_DEFAULTS,
+    TOPIC_DEFAULTS,
+    ClusterOptions,
+    Span,
+)
 from aioproducer.testing.simulation.kafka.partition import NO_LEADER, Partition
 from aioproducer.testing.simulation.kafka.schedule import Schedule
 
@@ -56,7 +61,11 @@ class Cluster:
         self.registered = set(self.brokers)
         """Those that the controller takes for alive."""
         self.topics: dict[str, Topic] = {}
+        self.altered_groups: dict[str, dict[str, str]] = {}
+        """The settings of groups that are not by default."""
         self.host: Callable[[int], tuple[str, int]] = advertised
+        self.on_leader: Callable[[Partition, float], None] = lambda partition, now: None
+        """Called when another broker leads a partition, or none does."""
         self._next_producer_id = options.first_producer_id
         self._next_replica = 0
         self._fetching: set[tuple[Partition, int]] = set()
@@ -139,6 +148,11 @@ class Cluster:
         """All partitions."""
         for topic in self.topics.values():
             yield from topic.partitions
+
+    def group_config(self, group: str) -> Mapping[str, str]:
+        """The settings of a group of KIP-848."""
+        altered = self.altered_groups.get(group, {})
+        return {**GROUP_DEFAULTS, **self.options.group_config, **altered}
 
     # --- replication -----------------------------------------------------------------------
 
@@ -243,4 +257,5 @@ class Cluster:
                     partition.learned_later(broker, until, shown)
             partition.elect(leader)
             partition.loaded_at = now + self.drawn(self.options.coordinator_load)
+            self.on_leader(partition, now)
             self.replicate(partition, now)

@@ -136,9 +136,8 @@ class ModelConnection:
     def next_time(self, now: float) -> float | None:
         """The time at which something happens here by itself."""
         if self._parked is not None:
-            return min(
-                each for each in (self._parked.deadline, *self._parked.retries_at) if each > now
-            )
+            times = (self._parked.deadline, *self._parked.retries_at)
+            return min((each for each in times if each is not None and each > now), default=None)
         return self._muted_until if self._frames else None
 
     def _begin(self, frame: bytes, now: float) -> None:

@@ -13,7 +13,7 @@ from aioproducer.testing.simulation.kafka.calls import Answer, Call, Coordinator
 from aioproducer.testing.simulation.kafka.cluster import Cluster, Topic
 from aioproducer.testing.simulation.kafka.connection import ModelConnection
 from aioproducer.testing.simulation.kafka.faults import RequestFaults
-from aioproducer.testing.simulation.kafka.group_coordinator import GroupCoordinator
+from aioproducer.testing.simulation.kafka.groups import GroupCoordinator
 from aioproducer.testing.simulation.kafka.messages import Request
 from aioproducer.testing.simulation.kafka.options import ClusterOptions
 from aioproducer.testing.simulation.kafka.partition import Partition
@@ -254,7 +254,7 @@ class KafkaModel:
 
     def committed_offsets(self, group: str) -> Mapping[TopicPartition, OffsetAndMetadata]:
         """The offsets that count, without those of open transactions."""
-        return dict(self.coordinators.groups.offsets.get(group, {}))
+        return dict(self.coordinators.groups.offsets.committed.get(group, {}))
 
     def transactions(self) -> Mapping[str, TransactionMetadata]:
         """What the coordinators know, by transactional id. Read it, and change nothing."""

@@ -23,6 +23,12 @@ TOPIC_DEFAULTS: Final[Mapping[str, str]] = {
     "unclean.leader.election.enable": "false",
 }
 """Kafka's own defaults of the settings of a topic that the model knows."""
+GROUP_DEFAULTS: Final[Mapping[str, str]] = {
+    "consumer.assignment.interval.ms": "1000",
+    "consumer.heartbeat.interval.ms": "5000",
+    "consumer.session.timeout.ms": "45000",
+}
+"""The settings of a group of KIP-848, by the broker's defaults of ``group.consumer…``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +54,12 @@ class ClusterOptions:
     transaction_max_timeout_ms: int = 900_000
     transaction_timeout_check: float = 0.5
     """The interval at which coordinators look for transactions beyond their time."""
+    group_initial_rebalance_delay_ms: int = 3_000
+    """Until an empty group completes its first rebalance: other members may join meanwhile."""
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_config: Mapping[str, str] = field(default_factory=dict)
+    """In place of Kafka's defaults, for all groups of KIP-848."""
     credentials: Mapping[str, str] | None = None
     """Passwords by user; None: the listener takes no logins."""
     sasl_mechanisms: tuple[str, ...] = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")

@@ -19,7 +19,7 @@ from aioproducer.testing.simulation.kafka.batch import (
     control_batch,
 )
 from aioproducer.testing.simulation.kafka.cluster import GROUPS_TOPIC, TRANSACTIONS_TOPIC, Cluster
-from aioproducer.testing.simulation.kafka.group_coordinator import GroupCoordinator
+from aioproducer.testing.simulation.kafka.groups import GroupCoordinator
 from aioproducer.testing.simulation.kafka.partition import NO_LEADER, Partition
 from aioproducer.testing.simulation.kafka.transaction_state import (
     TransactionMetadata,

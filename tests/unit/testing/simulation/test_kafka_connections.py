@@ -40,8 +40,10 @@ class Recording(ModelLine):
     def __init__(self, frames: list[bytes]) -> None:
         self.frames = frames
 
-    def request(self, broker: int, frame: bytes, *, answered: bool = True) -> bytes | None:
+    def send(self, broker: int, frame: bytes, party: str = "") -> None:
         self.frames.append(frame)
+
+    def response(self, broker: int, party: str = "") -> bytes | None:
         return None
 
 

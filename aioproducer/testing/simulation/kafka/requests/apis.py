@@ -16,10 +16,14 @@ from aioproducer.testing.simulation.kafka.requests import (
     group_offsets,
     groups,
     logins,
+    members,
     offsets,
     topics,
     transactions,
     versions,
+)
+from aioproducer.testing.simulation.kafka.requests.consumer_members import (
+    consumer_group_heartbeat,
 )
 from aioproducer.testing.simulation.kafka.requests.fetch import fetch
 from aioproducer.testing.simulation.kafka.requests.metadata import metadata
@@ -38,6 +42,10 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     Api.OFFSET_COMMIT: group_offsets.offset_commit,
     Api.OFFSET_FETCH: group_offsets.offset_fetch,
     Api.FIND_COORDINATOR: coordinators.find_coordinator,
+    Api.JOIN_GROUP: members.join_group,
+    Api.HEARTBEAT: members.heartbeat,
+    Api.LEAVE_GROUP: members.leave_group,
+    Api.SYNC_GROUP: members.sync_group,
     Api.DESCRIBE_GROUPS: groups.describe_groups,
     Api.LIST_GROUPS: groups.list_groups,
     Api.SASL_HANDSHAKE: logins.sasl_handshake,
@@ -55,6 +63,7 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     Api.SASL_AUTHENTICATE: logins.sasl_authenticate,
     Api.CREATE_PARTITIONS: topics.create_partitions,
     Api.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
+    Api.CONSUMER_GROUP_HEARTBEAT: consumer_group_heartbeat,
     Api.CONSUMER_GROUP_DESCRIBE: groups.consumer_group_describe,
 }
 RANGES: Final[Mapping[int, tuple[int, int]]] = {api: SUPPORTED[Api(api)] for api in HANDLERS}

@@ -1,4 +1,4 @@
-"""DescribeConfigs and IncrementalAlterConfigs, of topics.
+"""DescribeConfigs of topics, and IncrementalAlterConfigs of topics and groups.
 
 Sources: Kafka's ``ConfigHelper``, ``ConfigurationControlManager``.
 """
@@ -11,9 +11,10 @@ from aioproducer.errors.codes import ErrorCode
 from aioproducer.testing.simulation.kafka.calls import Call
 from aioproducer.testing.simulation.kafka.cluster import Topic
 from aioproducer.testing.simulation.kafka.messages import Fields
-from aioproducer.testing.simulation.kafka.options import TOPIC_DEFAULTS
+from aioproducer.testing.simulation.kafka.options import GROUP_DEFAULTS, TOPIC_DEFAULTS
 
 _TOPIC: Final = 2
+_GROUP: Final = 32
 _DYNAMIC_TOPIC: Final = 1
 _DEFAULT: Final = 5
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
@@ -50,9 +51,12 @@ def _entry(topic: Topic, name: str) -> Fields:
 
 
 def incremental_alter_configs(call: Call) -> Fields:
-    """Set, remove, or change lists of settings of topics."""
+    """Set, remove, or change lists of settings."""
     rows = []
     for asked in call.body.resources:
+        if asked.resource_type == _GROUP:
+            rows.append(_about(asked, call.injected or _alter_group(call, asked)))
+            continue
         topic = call.cluster.topics.get(str(asked.resource_name))
         code = call.injected
         if not code and (topic is None or asked.resource_type != _TOPIC):
@@ -64,6 +68,18 @@ def incremental_alter_configs(call: Call) -> Fields:
                 _alter(call, topic, each)
         rows.append(_about(asked, code))
     return {"responses": rows}
+
+
+def _alter_group(call: Call, asked: Any) -> ErrorCode:
+    if any(each.name not in GROUP_DEFAULTS for each in asked.configs):
+        return ErrorCode.INVALID_CONFIG
+    altered = call.cluster.altered_groups.setdefault(str(asked.resource_name), {})
+    for each in asked.configs:
+        if each.config_operation == _DELETE:
+            altered.pop(each.name, None)
+        else:
+            altered[each.name] = each.value
+    return ErrorCode.NONE
 
 
 def _alter(call: Call, topic: Topic, change: Any) -> None:

@@ -13,17 +13,23 @@ from aioproducer.testing.simulation.kafka.messages import Fields
 from aioproducer.testing.simulation.kafka.requests.leaders import topic_of
 
 _FIRST_FETCH_OF_MANY: Final = 8
+_FIRST_FETCH_OF_MEMBERS: Final = 9
 _FIRST_WITH_ABORTABLE: Final = 4
 _FIRST_THAT_ADDS_OFFSETS: Final = 5
 
 
 def offset_commit(call: Call) -> Fields:
-    """Offsets of a consumer that assigns its partitions itself."""
+    """Offsets of a member, or of a consumer that assigns its partitions itself."""
     group = str(call.body.group_id)
     code = call.groups_error(group)
-    offsets, codes = _offsets(call, code)
-    if not code:
-        call.coordinators.groups.commit(group, offsets)
+    offsets, codes = _offsets(call)
+    groups = call.coordinators.groups
+    refused = dict.fromkeys(offsets, code)
+    if offsets and not code:
+        refused = groups.refused_offsets(call.request, offsets, call.now, transactional=False)
+    if offsets and not refused:
+        groups.offsets.commit(group, offsets)
+    codes |= refused
     return {"topics": _rows(call, codes)}
 
 
@@ -32,12 +38,16 @@ def txn_offset_commit(call: Call) -> Fields:
     group = str(call.body.group_id)
     code = call.groups_error(group)
     code = code or _verified(call)
-    offsets, codes = _offsets(call, code)
-    if not code and offsets:
-        code = _append(call)
-        codes = {each: known or code for each, known in codes.items()}
-    if not code:
-        call.coordinators.groups.commit_in_transaction(group, call.body.producer_id, offsets)
+    offsets, codes = _offsets(call)
+    groups = call.coordinators.groups
+    refused = dict.fromkeys(offsets, code)
+    if offsets and not code:
+        refused = groups.refused_offsets(call.request, offsets, call.now, transactional=True)
+        if not refused and (code := _append(call)):
+            refused = dict.fromkeys(offsets, code)
+    if offsets and not refused:
+        groups.offsets.commit_in_transaction(group, call.body.producer_id, offsets)
+    codes |= refused
     return {"topics": _rows(call, codes)}
 
 
@@ -82,7 +92,7 @@ def _append(call: Call) -> ErrorCode:
 
 
 def _offsets(
-    call: Call, code: ErrorCode
+    call: Call,
 ) -> tuple[dict[TopicPartition, OffsetAndMetadata], dict[TopicPartition, ErrorCode]]:
     """The offsets of partitions that exist, and the codes of all."""
     offsets, codes = {}, {}
@@ -91,7 +101,7 @@ def _offsets(
         name = _name(call, asked)
         for each in asked.partitions:
             where = TopicPartition(name, each.partition_index)
-            codes[where] = code
+            codes[where] = ErrorCode.NONE
             if topic is None or where.partition >= len(topic.partitions):
                 codes[where] = missing
                 continue
@@ -144,9 +154,12 @@ def offset_fetch(call: Call) -> Fields:
 def _group(call: Call, asked: Any, *, stable: bool) -> Fields:
     groups = call.coordinators.groups
     group = str(asked.group_id)
-    if code := call.groups_error(group):
+    code = call.groups_error(group)
+    if not code and call.version >= _FIRST_FETCH_OF_MEMBERS:
+        code = groups.refuses_fetch(group, asked.member_id, asked.member_epoch)
+    if code:
         return {"group_id": group, "topics": [], "error_code": code}
-    known = groups.offsets.get(group, {})
+    known = groups.offsets.committed.get(group, {})
     if asked.topics is None:
         topics = _all_topics(call, known)
     else:
@@ -157,7 +170,7 @@ def _group(call: Call, asked: Any, *, stable: bool) -> Fields:
         for number in numbers:
             where = TopicPartition(name, number)
             found, code = known.get(where), ErrorCode.NONE
-            if stable and groups.unstable(group, where):
+            if stable and groups.offsets.unstable(group, where):
                 found, code = None, ErrorCode.UNSTABLE_OFFSET_COMMIT
             partitions.append(_fetched(number, found, code))
         rows.append({"name": name, "partitions": partitions})

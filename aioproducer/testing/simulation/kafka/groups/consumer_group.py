@@ -1,0 +1,278 @@
+"""A group of the protocol of KIP-848: member epochs, the target assignment, and the way to it.
+
+Sources: Kafka's ``ConsumerGroup``, ``ConsumerGroupMember`` and ``CurrentAssignmentBuilder``. All of
+it is in the replicated log.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Final
+
+from aioproducer.errors.codes import ErrorCode
+from aioproducer.testing.simulation.kafka.groups.assignors import (
+    UNIFORM,
+    Assignment,
+    TopicIdPartition,
+)
+
+NO_OWNER: Final = -1
+LEAVE_EPOCH: Final = -1
+LEAVE_STATIC_EPOCH: Final = -2
+"""The member comes back with the same instance id."""
+
+
+class MemberState(Enum):
+    """How far a member has come on its way to the target assignment."""
+
+    STABLE = "stable"
+    UNREVOKED_PARTITIONS = "it has to give partitions up"
+    UNRELEASED_PARTITIONS = "other members have to give partitions up"
+
+
+Epochs = Mapping[TopicIdPartition, int]
+"""Partitions, and the epoch in which the member got each one (KIP-1251)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsumerMember:
+    """A member. Changed members are new objects."""
+
+    member_id: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    rebalance_timeout_ms: int = -1
+    topics: frozenset[str] = frozenset()
+    """The names that it subscribes to."""
+    assignor: str | None = None
+    epoch: int = 0
+    previous_epoch: int = -1
+    state: MemberState = MemberState.STABLE
+    assigned: Epochs = field(default_factory=dict)
+    revoked: Epochs = field(default_factory=dict)
+    """The partitions that it has to give up."""
+
+    def reconciled_to(self, epoch: int) -> bool:
+        """True if it has the target assignment of ``epoch``."""
+        return self.state is MemberState.STABLE and self.epoch == epoch
+
+    def refuses_epoch(self, epoch: int, owned: Collection[TopicIdPartition] | None) -> ErrorCode:
+        """Why a heartbeat is not the present member's.
+
+        The previous epoch may be that of a member which missed the last response. Source:
+        ``throwIfConsumerGroupMemberEpochIsInvalid``.
+        """
+        if epoch in (0, self.epoch):
+            return ErrorCode.NONE
+        missed = epoch < self.epoch and epoch == self.previous_epoch
+        if missed and owned is not None and all(each in self.assigned for each in owned):
+            return ErrorCode.NONE
+        return ErrorCode.FENCED_MEMBER_EPOCH
+
+
+class ConsumerGroup:
+    """A group; ``members`` are in the order of their joins."""
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = 1
+        """Grows with each change of members, subscriptions and topics."""
+        self.assignment_epoch = 0
+        """The epoch of the group that the target assignment is made for."""
+        self.assigned_at: float | None = None
+        self.topics_seen: Mapping[str, object] = {}
+        """The subscribed topics as they were at the last epoch."""
+        self.members: dict[str, ConsumerMember] = {}
+        self.target: Assignment = {}
+
+    # --- what is known ---------------------------------------------------------------------
+
+    @property
+    def empty(self) -> bool:
+        """True if it has no members."""
+        return not self.members
+
+    @property
+    def state(self) -> str:
+        """The state by Kafka's name."""
+        if self.empty:
+            return "Empty"
+        if self.epoch > self.assignment_epoch:
+            return "Assigning"
+        if all(each.reconciled_to(self.assignment_epoch) for each in self.members.values()):
+            return "Stable"
+        return "Reconciling"
+
+    @property
+    def assignor(self) -> str:
+        """The assignor that most members want. Source: ``computePreferredServerAssignor``."""
+        wanted = Counter(each.assignor for each in self.members.values() if each.assignor)
+        return wanted.most_common(1)[0][0] if wanted else UNIFORM
+
+    def static_member(self, instance_id: str) -> ConsumerMember | None:
+        """The member with an instance id."""
+        return next(
+            (each for each in self.members.values() if each.instance_id == instance_id), None
+        )
+
+    def owner_epoch(self, partition: TopicIdPartition) -> int:
+        """The epoch of the member that has the partition, or has to give it up."""
+        for member in self.members.values():
+            if partition in member.assigned or partition in member.revoked:
+                return member.epoch
+        return NO_OWNER
+
+    def refuses_commit(
+        self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool
+    ) -> ErrorCode:
+        """Why offsets are not taken. Source: ``validateOffsetCommit``.
+
+        A member may commit in an older epoch what it has had since then; see
+        :meth:`refuses_partition`.
+        """
+        if epoch < 0 and self.empty:
+            return ErrorCode.NONE
+        if transactional and epoch == LEAVE_EPOCH and not member_id and instance_id is None:
+            return ErrorCode.NONE
+        member = self.members.get(member_id)
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.STALE_MEMBER_EPOCH if epoch > member.epoch else ErrorCode.NONE
+
+    def refuses_partition(
+        self, member_id: str, epoch: int, partition: TopicIdPartition
+    ) -> ErrorCode:
+        """Why an offset of a partition is not taken (KIP-1251)."""
+        member = self.members.get(member_id)
+        if member is None or epoch == member.epoch:
+            return ErrorCode.NONE
+        since = member.assigned.get(partition, member.revoked.get(partition))
+        return ErrorCode.STALE_MEMBER_EPOCH if since is None or epoch < since else ErrorCode.NONE
+
+    def refuses_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
+        """Why committed offsets are not told. Source: ``validateOffsetFetch``."""
+        if member_id is None and epoch < 0:
+            return ErrorCode.NONE
+        member = self.members.get(member_id or "")
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE if epoch == member.epoch else ErrorCode.STALE_MEMBER_EPOCH
+
+    # --- members ---------------------------------------------------------------------------
+
+    def update(self, member: ConsumerMember) -> None:
+        """Take a member, or the new state of one."""
+        self.members[member.member_id] = member
+
+    def remove(self, member_id: str) -> None:
+        """Forget a member."""
+        del self.members[member_id]
+        self.target.pop(member_id, None)
+
+    def replace_static(self, old: ConsumerMember, member_id: str) -> ConsumerMember:
+        """Let a static member that has left for a while go on with another id."""
+        target = self.target.get(old.member_id, frozenset())
+        self.remove(old.member_id)
+        member = replace(old, member_id=member_id, epoch=0, previous_epoch=0)
+        self.target[member_id] = target
+        self.update(member)
+        return member
+
+    # --- the way to the target assignment --------------------------------------------------
+
+    def reconciled(
+        self,
+        member: ConsumerMember,
+        subscribed: Collection[object],
+        owned: Collection[TopicIdPartition] | None,
+        *,
+        changed: bool,
+    ) -> ConsumerMember:
+        """The next state of a member, if it can go on. Source: ``CurrentAssignmentBuilder``.
+
+        ``subscribed``: ids of topics; ``owned``: the partitions that the member says it has;
+        ``changed``: what it subscribes to has changed.
+        """
+        if member.reconciled_to(self.assignment_epoch) and not changed:
+            return member
+        waits = member.state is MemberState.UNREVOKED_PARTITIONS and _owns(owned, member.revoked)
+        if waits or member.reconciled_to(self.assignment_epoch):
+            return _without_unsubscribed(member, subscribed, owned) if changed else member
+        return self._next(member, subscribed, owned)
+
+    def _next(
+        self,
+        member: ConsumerMember,
+        subscribed: Collection[object],
+        owned: Collection[TopicIdPartition] | None,
+    ) -> ConsumerMember:
+        target = sorted(
+            each for each in self.target.get(member.member_id, ()) if each.topic_id in subscribed
+        )
+        kept = {each: epoch for each, epoch in member.assigned.items() if each in target}
+        revoked = {each: epoch for each, epoch in member.assigned.items() if each not in target}
+        if revoked and _owns(owned, revoked):
+            return _moved(
+                member,
+                member.epoch,
+                state=MemberState.UNREVOKED_PARTITIONS,
+                assigned=kept,
+                revoked=revoked,
+            )
+        missing = [each for each in target if each not in kept]
+        free = [
+            each for each in missing if self.owner_epoch(each) == NO_OWNER or each in member.revoked
+        ]
+        all_free = len(free) == len(missing)
+        return _moved(
+            member,
+            self.assignment_epoch,
+            state=MemberState.STABLE if all_free else MemberState.UNRELEASED_PARTITIONS,
+            assigned={**kept, **dict.fromkeys(free, self.assignment_epoch)},
+            revoked={},
+        )
+
+    # --- another coordinator ---------------------------------------------------------------
+
+    def stored(self) -> ConsumerGroup:
+        """The group as its records are read back: nothing of it is in memory only."""
+        return self
+
+    def unload(self) -> None:
+        """Another broker coordinates the group: no request waits."""
+
+
+def _moved(member: ConsumerMember, epoch: int, **changes: object) -> ConsumerMember:
+    """Source: ``updateMemberEpoch``."""
+    return replace(member, epoch=epoch, previous_epoch=member.epoch, **changes)  # type: ignore[arg-type]
+
+
+def _owns(owned: Collection[TopicIdPartition] | None, revoked: Epochs) -> bool:
+    """True if a member has not said that it has given ``revoked`` up."""
+    return owned is None or any(each in revoked for each in owned)
+
+
+def _without_unsubscribed(
+    member: ConsumerMember,
+    subscribed: Collection[object],
+    owned: Collection[TopicIdPartition] | None,
+) -> ConsumerMember:
+    """Take the partitions of unsubscribed topics away. Source: ``updateCurrentAssignment``."""
+    gone = {each: epoch for each, epoch in member.assigned.items() if each[0] not in subscribed}
+    if not gone:
+        return member
+    kept = {each: epoch for each, epoch in member.assigned.items() if each not in gone}
+    revoked = {**member.revoked, **gone}
+    if _owns(owned, revoked):
+        return _moved(
+            member,
+            member.epoch,
+            state=MemberState.UNREVOKED_PARTITIONS,
+            assigned=kept,
+            revoked=revoked,
+        )
+    return _moved(member, member.epoch, assigned=kept)

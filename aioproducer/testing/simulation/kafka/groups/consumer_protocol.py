@@ -1,0 +1,254 @@
+"""The coordinator's side of the protocol of KIP-848: heartbeats, leaves, and timers.
+
+Source: the methods ``consumerGroup…`` of Kafka's ``GroupMetadataManager``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+from uuid import UUID
+
+from aioproducer.errors.codes import ErrorCode
+from aioproducer.testing.simulation.kafka.cluster import Cluster, Topic
+from aioproducer.testing.simulation.kafka.groups.assignors import (
+    ASSIGNORS,
+    Subscription,
+    TopicIdPartition,
+)
+from aioproducer.testing.simulation.kafka.groups.consumer_group import (
+    LEAVE_STATIC_EPOCH,
+    ConsumerGroup,
+    ConsumerMember,
+    MemberState,
+)
+from aioproducer.testing.simulation.kafka.groups.store import GroupStore
+from aioproducer.testing.simulation.kafka.messages import Fields, Request
+
+_SESSION: Final = "session"
+_REBALANCE: Final = "rebalance"
+
+
+class ConsumerProtocol:
+    """The work of all coordinators of the groups of KIP-848."""
+
+    def __init__(self, cluster: Cluster, store: GroupStore) -> None:
+        self._cluster = cluster
+        self._store = store
+
+    # --- heartbeats ------------------------------------------------------------------------
+
+    def heartbeat(self, group: ConsumerGroup, request: Request, now: float) -> Fields:
+        """Let a member join, live, and go on to its assignment."""
+        body = request.body
+        known, code = self._member(group, body)
+        if known is None:
+            return {"error_code": code}
+        owned = _owned(body)
+        member = _updated(known, request)
+        group.update(member)
+        changed = member.topics != known.topics
+        self._renew(group, now, changed=changed)
+        subscribed = {each.id for each in self._topics(member)}
+        reconciled = group.reconciled(member, subscribed, owned, changed=changed)
+        if reconciled != member:
+            group.update(reconciled)
+            self._await_revocation(group, reconciled, now)
+        self._store.write(group)
+        self._start_session(group, member.member_id, now)
+        full = (
+            body.rebalance_timeout_ms != -1
+            and body.subscribed_topic_names is not None
+            and owned is not None
+        )
+        shown = full or body.member_epoch == 0 or reconciled.assigned != known.assigned
+        return {
+            "error_code": ErrorCode.NONE,
+            "member_id": member.member_id,
+            "member_epoch": reconciled.epoch,
+            "heartbeat_interval_ms": self._config(group, "consumer.heartbeat.interval.ms"),
+            "assignment": {"topic_partitions": by_topic(reconciled.assigned)} if shown else None,
+        }
+
+    def _member(self, group: ConsumerGroup, body: Any) -> tuple[ConsumerMember | None, ErrorCode]:
+        """The member that sends a heartbeat, or why it is none.
+
+        Sources: ``getOrMaybeSubscribeDynamicConsumerGroupMember``,
+        ``getOrMaybeSubscribeStaticConsumerGroupMember``.
+        """
+        joins = body.member_epoch == 0
+        member_id = str(body.member_id) or self._new_id()
+        if body.instance_id is None:
+            known = group.members.get(member_id)
+        else:
+            known = group.static_member(body.instance_id)
+            if known is not None and joins:
+                if known.epoch != LEAVE_STATIC_EPOCH:
+                    return None, ErrorCode.UNRELEASED_INSTANCE_ID
+                return group.replace_static(known, member_id), ErrorCode.NONE
+            if known is not None and known.member_id != member_id:
+                return None, ErrorCode.FENCED_INSTANCE_ID
+        if known is None:
+            if joins:
+                return ConsumerMember(member_id=member_id), ErrorCode.NONE
+            return None, ErrorCode.UNKNOWN_MEMBER_ID
+        code = known.refuses_epoch(body.member_epoch, _owned(body))
+        return (None, code) if code else (known, code)
+
+    def _new_id(self) -> str:
+        return str(UUID(int=self._cluster.random.getrandbits(128), version=4))
+
+    # --- epochs and assignments ------------------------------------------------------------
+
+    def _renew(self, group: ConsumerGroup, now: float, *, changed: bool) -> None:
+        """Begin a new epoch if something has changed, and divide the partitions if it is time."""
+        if self._see_topics(group) or changed:
+            group.epoch += 1
+        if group.epoch <= group.assignment_epoch:
+            return
+        interval = self._config(group, "consumer.assignment.interval.ms") / 1000
+        if group.assigned_at is not None and now < group.assigned_at + interval:
+            return
+        subscriptions = {
+            each.member_id: Subscription(
+                each.instance_id,
+                [topic.id for topic in self._topics(each)],
+                group.target.get(each.member_id, frozenset()),
+            )
+            for each in group.members.values()
+        }
+        counts = {each.id: len(each.partitions) for each in self._cluster.topics.values()}
+        group.target = ASSIGNORS[group.assignor](subscriptions, counts)
+        group.assignment_epoch = group.epoch
+        group.assigned_at = now
+
+    def _see_topics(self, group: ConsumerGroup) -> bool:
+        """Look at the topics that members subscribe to; True: they have changed."""
+        found = {
+            topic.name: (topic.id, len(topic.partitions))
+            for member in group.members.values()
+            for topic in self._topics(member)
+        }
+        changed = found != group.topics_seen
+        group.topics_seen = found
+        return changed
+
+    def _topics(self, member: ConsumerMember) -> list[Topic]:
+        """The topics that exist of those that a member subscribes to."""
+        topics = self._cluster.topics
+        return [topics[name] for name in sorted(member.topics) if name in topics]
+
+    # --- leaves ----------------------------------------------------------------------------
+
+    def leave(self, group: ConsumerGroup, body: Any) -> Fields:
+        """Let a member go; with epoch -2 it keeps its place for its next self (KIP-345).
+
+        Source: ``consumerGroupLeave``.
+        """
+        member_id = str(body.member_id)
+        if body.instance_id is None:
+            member = group.members.get(member_id)
+        else:
+            member = group.static_member(body.instance_id)
+            if member is not None and member.member_id != member_id:
+                return {"error_code": ErrorCode.FENCED_INSTANCE_ID}
+        if member is None:
+            return {"error_code": ErrorCode.UNKNOWN_MEMBER_ID}
+        if body.instance_id is not None and body.member_epoch == LEAVE_STATIC_EPOCH:
+            group.update(
+                replace(
+                    member,
+                    epoch=LEAVE_STATIC_EPOCH,
+                    assigned=dict.fromkeys(member.assigned, 0),
+                    revoked={},
+                )
+            )
+            self._store.write(group)
+        else:
+            self._fence(group, member.member_id)
+        return {
+            "error_code": ErrorCode.NONE,
+            "member_id": member_id,
+            "member_epoch": body.member_epoch,
+        }
+
+    def _fence(self, group: ConsumerGroup, member_id: str) -> None:
+        """Go on without a member. Source: ``consumerGroupFenceMember``."""
+        group.remove(member_id)
+        self._see_topics(group)
+        group.epoch += 1
+        for kind in (_SESSION, _REBALANCE):
+            self._store.cancel_timer(group, kind, member_id)
+        self._store.write(group)
+
+    # --- timers ----------------------------------------------------------------------------
+
+    def _start_session(self, group: ConsumerGroup, member_id: str, now: float) -> None:
+        def expire(_: float) -> None:
+            if member_id in group.members:
+                self._fence(group, member_id)
+
+        end = now + self._config(group, "consumer.session.timeout.ms") / 1000
+        self._store.start_timer(group, _SESSION, end, expire, member_id)
+
+    def _await_revocation(self, group: ConsumerGroup, member: ConsumerMember, now: float) -> None:
+        """Fence a member that does not give its partitions up in time."""
+        if member.state is not MemberState.UNREVOKED_PARTITIONS:
+            self._store.cancel_timer(group, _REBALANCE, member.member_id)
+            return
+
+        def expire(epoch: int, _: float) -> None:
+            present = group.members.get(member.member_id)
+            if present is not None and present.epoch == epoch:
+                self._fence(group, member.member_id)
+
+        end = now + member.rebalance_timeout_ms / 1000
+        self._store.start_timer(
+            group, _REBALANCE, end, partial(expire, member.epoch), member.member_id
+        )
+
+    def loaded(self, group: ConsumerGroup, now: float) -> None:
+        """A new coordinator has read the group: the sessions begin anew."""
+        for member in group.members.values():
+            self._start_session(group, member.member_id, now)
+            if member.state is MemberState.UNREVOKED_PARTITIONS:
+                self._await_revocation(group, member, now)
+
+    def _config(self, group: ConsumerGroup, name: str) -> int:
+        return int(self._cluster.group_config(group.group_id)[name])
+
+
+def by_topic(partitions: Collection[TopicIdPartition]) -> list[Fields]:
+    """Rows of a response."""
+    numbers: dict[UUID, list[int]] = {}
+    for each in sorted(partitions):
+        numbers.setdefault(each.topic_id, []).append(each.partition)
+    return [{"topic_id": topic, "partitions": found} for topic, found in numbers.items()]
+
+
+def _owned(body: Any) -> list[TopicIdPartition] | None:
+    """The partitions that a member says it has."""
+    if body.topic_partitions is None:
+        return None
+    return [
+        TopicIdPartition(each.topic_id, number)
+        for each in body.topic_partitions
+        for number in each.partitions
+    ]
+
+
+def _updated(member: ConsumerMember, request: Request) -> ConsumerMember:
+    """The member with what a heartbeat says of it; what it leaves out stays."""
+    body = request.body
+    topics, timeout = body.subscribed_topic_names, body.rebalance_timeout_ms
+    return replace(
+        member,
+        client_id=request.client_id or "",
+        instance_id=member.instance_id if body.instance_id is None else body.instance_id,
+        rack_id=member.rack_id if body.rack_id is None else body.rack_id,
+        assignor=member.assignor if body.server_assignor is None else body.server_assignor,
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout == -1 else timeout,
+        topics=member.topics if topics is None else frozenset(topics),
+    )

@@ -1,0 +1,117 @@
+"""The groups of a cluster: in the memory of their coordinators, and in the replicated log.
+
+Source: Kafka's ``CoordinatorRuntime``. A group belongs to the broker that leads its partition of
+``__consumer_offsets``. Another leader reads the partition, and has the groups as they were written
+last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from aioproducer.errors.codes import ErrorCode
+from aioproducer.testing.simulation.kafka.cluster import GROUPS_TOPIC, Cluster
+from aioproducer.testing.simulation.kafka.groups.classic_group import ClassicGroup
+from aioproducer.testing.simulation.kafka.groups.consumer_group import ConsumerGroup
+from aioproducer.testing.simulation.kafka.groups.timers import Key, Timers
+from aioproducer.testing.simulation.kafka.partition import Partition
+from aioproducer.testing.simulation.kafka.schedule import Action
+
+Group: TypeAlias = ClassicGroup | ConsumerGroup
+
+
+class GroupStore:
+    """All groups. ``loaded`` is called for each one that a new coordinator has read."""
+
+    def __init__(self, cluster: Cluster, loaded: Callable[[Group, float], None]) -> None:
+        self._cluster = cluster
+        self._loaded = loaded
+        self._timers = Timers(cluster.schedule)
+        self.groups: dict[str, Group] = {}
+        """The groups in the memory of their coordinators."""
+        self._log: dict[str, Group] = {}
+        """The last record of each group."""
+        self._unread: set[Partition] = set()
+        """The partitions whose new leaders have not read them yet."""
+        cluster.on_leader = self._led
+
+    # --- who coordinates -------------------------------------------------------------------
+
+    def partition_of(self, group: str) -> Partition:
+        """The partition whose leader coordinates ``group``."""
+        return self._cluster.coordinator_partition(GROUPS_TOPIC, group)
+
+    def refuses(self, broker: int, group: str, now: float) -> ErrorCode:
+        """Why ``broker`` does not answer for ``group``; ``none``: it does."""
+        partition = self.partition_of(group)
+        code = partition.coordinates(broker, now)
+        if not code:
+            self._read(partition, now)
+        return code
+
+    def coordinated_by(self, broker: int, now: float) -> list[Group]:
+        """The groups that ``broker`` coordinates."""
+        mine = [name for name in self._log if not self.refuses(broker, name, now)]
+        return [self.groups[name] for name in mine]
+
+    # --- the log ---------------------------------------------------------------------------
+
+    def add(self, group: Group) -> None:
+        """Take a new group."""
+        self.groups[group.group_id] = group
+        self.write(group)
+
+    def write(self, group: Group) -> None:
+        """Write a record of the group."""
+        self._log[group.group_id] = group.stored()
+
+    def _led(self, partition: Partition, now: float) -> None:
+        """Another broker leads ``partition``, or none."""
+        if partition.where.topic != GROUPS_TOPIC:
+            return
+        for group in self._of(self.groups, partition):
+            del self.groups[group.group_id]
+            self._timers.cancel_all(group.group_id)
+            group.unload()
+        self._unread.add(partition)
+        if any(each.members for each in self._of(self._log, partition)):
+            self._cluster.schedule.at(
+                partition.loaded_at, lambda time: self._read_at_last(partition, time)
+            )
+
+    def _read_at_last(self, partition: Partition, now: float) -> None:
+        """Read it now, so that sessions begin; unless its leader has died or changed."""
+        if partition.leader in self._cluster.alive and now >= partition.loaded_at:
+            self._read(partition, now)
+
+    def _read(self, partition: Partition, now: float) -> None:
+        if partition in self._unread:
+            self._unread.discard(partition)
+            for written in self._of(self._log, partition):
+                group = self.groups[written.group_id] = written.stored()
+                self._loaded(group, now)
+
+    def _of(self, groups: Mapping[str, Group], partition: Partition) -> Sequence[Group]:
+        return [each for name, each in groups.items() if self.partition_of(name) is partition]
+
+    # --- timers ----------------------------------------------------------------------------
+
+    def start_timer(
+        self, group: Group, kind: str, time: float, action: Action, member_id: str = ""
+    ) -> None:
+        """Let ``action`` happen at ``time``, unless the coordinator is down then.
+
+        It replaces the earlier timer of this kind.
+        """
+        partition = self.partition_of(group.group_id)
+
+        def expire(now: float) -> None:
+            if partition.leader in self._cluster.alive:
+                action(now)
+
+        self._timers.start(Key(group.group_id, kind, member_id), time, expire)
+
+    def cancel_timer(self, group: Group, kind: str, member_id: str = "") -> None:
+        """Stop a timer, if it runs."""
+        self._timers.cancel(Key(group.group_id, kind, member_id))

@@ -1,0 +1,43 @@
+"""The timers of coordinators, by key. Source: Kafka's ``CoordinatorTimer``."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from aioproducer.testing.simulation.kafka.schedule import Action, Schedule
+
+
+class Key(NamedTuple):
+    """What a timer is about."""
+
+    group: str
+    kind: str
+    member_id: str = ""
+
+
+class Timers:
+    """Timers on the clock of a cluster."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+        self._running: dict[Key, Action] = {}
+
+    def start(self, key: Key, time: float, action: Action) -> None:
+        """Let ``action`` happen at ``time``, in place of the earlier one of the key."""
+
+        def expire(now: float) -> None:
+            if self._running.get(key) is expire:
+                del self._running[key]
+                action(now)
+
+        self._running[key] = expire
+        self._schedule.at(time, expire)
+
+    def cancel(self, key: Key) -> None:
+        """Stop the timer, if it runs."""
+        self._running.pop(key, None)
+
+    def cancel_all(self, group: str) -> None:
+        """Stop the timers of a group."""
+        for key in [each for each in self._running if each.group == group]:
+            del self._running[key]

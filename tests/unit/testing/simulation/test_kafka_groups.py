@@ -1,0 +1,369 @@
+"""Groups of the model: other coordinators, and times that no conversation waits for."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from aioproducer.errors.codes import ErrorCode
+from aioproducer.testing.simulation.kafka import ClusterOptions
+from aioproducer.testing.simulation.kafka.groups.classic_group import (
+    PREVIOUS_STATES,
+    ClassicGroup,
+    ClassicGroupState,
+)
+from tests.support.conversations.chat import Chat
+from tests.support.conversations.classic_groups import two_members
+from tests.support.conversations.lines import ModelLine
+from tests.support.conversations.members import (
+    LONG_MS,
+    EpochGroup,
+    EpochMember,
+    Group,
+    Member,
+)
+
+LOAD = 1.0
+
+
+def held(*, delay_ms: int = 0, brokers: int = 3) -> Group:
+    options = ClusterOptions(
+        group_initial_rebalance_delay_ms=delay_ms, coordinator_load=(LOAD, LOAD)
+    )
+    return Group(Chat(ModelLine.of(brokers, options), "topic"))
+
+
+def line_of(group: Group | EpochGroup) -> ModelLine:
+    assert isinstance(group.chat.line, ModelLine)
+    return group.chat.line
+
+
+def move(group: Group | EpochGroup) -> None:
+    """Let another broker coordinate the group."""
+    line = line_of(group)
+    partition = line.model.coordinators.groups.partition_of(group.name)
+    group.at = next(each for each in partition.replicas if each != group.at)
+    line.model.move_leader(*partition.where, group.at, line.now)
+
+
+def described(group: Group) -> tuple[str, list[str]]:
+    [found] = group.describe().groups
+    return found.group_state, [each.member_id for each in found.members]
+
+
+def alone(group: Group, **options: Any) -> Member:
+    member = group.member(**options)
+    member.join()
+    member.sync((member, b"all"))
+    return member
+
+
+# --- another coordinator ------------------------------------------------------------------------
+
+
+def test_a_new_coordinator_knows_the_members_once_it_has_read_the_log() -> None:
+    group = held()
+    member = alone(group)
+    member.commit(7)
+    old = group.at
+    move(group)
+    assert member.heartbeat() == ErrorCode.NONE, "it is loading, and says nothing"
+    assert member.join() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    new, group.at = group.at, old
+    assert member.heartbeat() == ErrorCode.NOT_COORDINATOR
+    group.at = new
+    line_of(group).wait(LOAD)
+    assert member.heartbeat() == ErrorCode.NONE
+    assert described(group) == ("Stable", [member.member_id])
+    member.sync()
+    assert group.chat.said[-1] == {
+        "error_code": "NONE",
+        "protocol_type": "consumer",
+        "protocol_name": "range",
+        "assignment": b"all",
+    }
+
+
+def test_sessions_begin_anew_at_a_new_coordinator() -> None:
+    group = held()
+    member = alone(group, session_ms=10_000)
+    line = line_of(group)
+    line.wait(8.0)
+    move(group)
+    line.wait(LOAD + 9.0)
+    assert described(group) == ("Stable", [member.member_id])
+    line.wait(2.0)
+    assert described(group) == ("Empty", [])
+
+
+def test_members_that_have_not_synced_are_forgotten_with_their_coordinator() -> None:
+    group = held()
+    leader, other = alone(group), group.member()
+    other.joined(other.begin_join())
+    asked = other.begin_join()
+    move(group)
+    assert other.joined(asked) == ErrorCode.NOT_COORDINATOR
+    line_of(group).wait(LOAD)
+    assert described(group) == ("Stable", [leader.member_id])
+    assert leader.heartbeat() == ErrorCode.NONE
+    assert other.join() == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_member_that_waits_for_its_assignment_is_told_of_the_move() -> None:
+    group = held()
+    leader, other = two_members(group)
+    asked = other.begin_join(protocols=[{"name": "range", "metadata": b"\0\0other"}])
+    leader.join()
+    other.joined(asked)
+    waits = other.begin_sync()
+    move(group)
+    group.chat.finish(waits)
+    assert group.chat.said[-1] == {
+        "error_code": "NOT_COORDINATOR",
+        "protocol_type": None,
+        "protocol_name": None,
+        "assignment": b"",
+    }
+    line_of(group).wait(LOAD)
+    assert leader.heartbeat() == ErrorCode.ILLEGAL_GENERATION
+    assert leader.heartbeat(generation_id=2) == ErrorCode.NONE
+
+
+def test_a_member_that_has_left_is_back_until_its_session_ends() -> None:
+    group = held()
+    leader, other = two_members(group)
+    other.leave()
+    move(group)
+    line_of(group).wait(LOAD)
+    assert set(described(group)[1]) == {leader.member_id, other.member_id}
+    line_of(group).wait(LONG_MS / 2000)
+    assert leader.heartbeat() == ErrorCode.NONE
+    line_of(group).wait(LONG_MS / 2000 + 1)
+    assert leader.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+    assert described(group) == ("PreparingRebalance", [leader.member_id])
+
+
+def test_no_session_ends_while_the_coordinator_is_down() -> None:
+    group = held(brokers=1)
+    member = alone(group, session_ms=10_000)
+    line = line_of(group)
+    line.model.crash(group.at, line.now)
+    line.wait(60.0)
+    line.hang_up()
+    line.model.restart(group.at, line.now)
+    line.wait(LOAD + 9.0)
+    assert member.heartbeat() == ErrorCode.NONE
+    line.wait(11.0)
+    assert described(group) == ("Empty", [])
+
+
+def test_the_coordinator_crashes_in_the_midst_of_a_rebalance() -> None:
+    group = held()
+    leader, other = two_members(group)
+    leader.begin_join()
+    line = line_of(group)
+    line.model.crash(group.at, line.now)
+    line.wait(5.0)
+    line.hang_up()
+    group.chat.leader = next(each for each in line.brokers if each != group.at)
+    group.at = group.chat.coordinator(group.name, 0)
+    assert other.heartbeat() == ErrorCode.NONE
+    asked = leader.begin_join()
+    assert other.join() == ErrorCode.NONE
+    assert leader.joined(asked) == ErrorCode.NONE
+    assert (leader.generation, other.generation) == (3, 3)
+
+
+# --- times --------------------------------------------------------------------------------------
+
+
+def test_the_first_rebalance_waits_for_more_members() -> None:
+    group = held(delay_ms=3_000)
+    line = line_of(group)
+    members = [group.member(instance_id=each) for each in "abc"]
+    began = line.now
+    asked = [members[0].begin_join()]
+    for member in members[1:]:
+        line.wait(2.0)
+        asked.append(member.begin_join())
+    for member, each in zip(members, asked, strict=True):
+        member.joined(each)
+    assert line.now - began == pytest.approx(9.0), "each new member gives the next ones time"
+    assert {member.generation for member in members} == {1}
+
+
+def test_the_first_rebalance_waits_no_longer_than_its_members_have_time() -> None:
+    group = held(delay_ms=3_000)
+    line = line_of(group)
+    members = [group.member(instance_id=each, rebalance_ms=5_000) for each in "abc"]
+    began = line.now
+    asked = [members[0].begin_join()]
+    for member in members[1:]:
+        line.wait(2.0)
+        asked.append(member.begin_join())
+    for member, each in zip(members, asked, strict=True):
+        member.joined(each)
+    assert line.now - began == pytest.approx(5.0)
+
+
+def test_a_new_member_waits_five_minutes_at_most() -> None:
+    group = held()
+    leader = alone(group, session_ms=1_000_000, rebalance_ms=1_000_000)
+    began = line_of(group).now
+    other = group.member()
+    assert other.joined(other.begin_join(3)) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert line_of(group).now - began == pytest.approx(300.0)
+    assert described(group) == ("PreparingRebalance", [leader.member_id])
+
+
+def test_a_lost_connection_does_not_end_a_session() -> None:
+    group = held()
+    member = alone(group)
+    other = group.member()
+    other.joined(other.begin_join())
+    other.begin_join()
+    line_of(group).close()
+    assert described(group)[0] == "PreparingRebalance"
+    again = group.member()
+    again.member_id, again.generation = member.member_id, member.generation
+    again.join()
+    assert len(described(group)[1]) == 2
+
+
+def test_no_state_follows_an_illegal_one() -> None:
+    group = ClassicGroup("group")
+    for state in ClassicGroupState:
+        group.state = state
+        for following in ClassicGroupState:
+            if state not in PREVIOUS_STATES[following]:
+                with pytest.raises(AssertionError, match="can't go"):
+                    group.transit(following)
+
+
+# --- the protocol of KIP-848 --------------------------------------------------------------------
+
+
+def epochs(**options: int) -> EpochGroup:
+    cluster = ClusterOptions(coordinator_load=(LOAD, LOAD))
+    return EpochGroup(Chat(ModelLine.of(3, cluster), "topic"), 4, **options)
+
+
+def states(group: EpochGroup) -> tuple[str, dict[str, int]]:
+    [found] = group.describe().groups
+    return found.group_state, {each.member_id: each.member_epoch for each in found.members}
+
+
+def partitions(member: EpochMember) -> list[int]:
+    return sorted(number for each in member.assigned for number in each["partitions"])
+
+
+def test_a_new_coordinator_knows_epochs_and_assignments() -> None:
+    group = epochs()
+    one, two = group.member(), group.member()
+    one.join()
+    one.own()
+    two.join()
+    assert one.beat() == ErrorCode.NONE, "it is told to give two partitions up"
+    move(group)
+    assert one.beat() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    line_of(group).wait(LOAD)
+    assert states(group) == ("Reconciling", {one.member_id: 2, two.member_id: 3})
+    one.own()
+    two.beat()
+    assert states(group) == ("Stable", {one.member_id: 3, two.member_id: 3})
+    assert (partitions(one), partitions(two)) == ([0, 1], [2, 3])
+
+
+def test_sessions_of_epochs_begin_anew_at_a_new_coordinator() -> None:
+    group = epochs()
+    member = group.member()
+    member.join()
+    line = line_of(group)
+    line.wait(40.0)
+    move(group)
+    line.wait(LOAD + 44.0)
+    assert states(group) == ("Stable", {member.member_id: 2})
+    line.wait(2.0)
+    assert states(group) == ("Empty", {})
+
+
+def test_the_time_to_give_partitions_up_begins_anew_at_a_new_coordinator() -> None:
+    group = epochs(session_timeout_ms=60_000)
+    one, two = group.member(rebalance_ms=10_000), group.member()
+    one.join()
+    two.join()
+    one.beat()
+    line = line_of(group)
+    line.wait(8.0)
+    move(group)
+    line.wait(LOAD + 9.0)
+    assert one.member_id in states(group)[1]
+    line.wait(2.0)
+    assert one.member_id not in states(group)[1]
+
+
+def test_no_partition_has_two_owners_while_members_come_and_go() -> None:
+    for seed in range(30):
+        random = Random(seed)
+        group = epochs()
+        members = [group.member(rebalance_ms=5_000) for _ in range(4)]
+        for _ in range(60):
+            member = random.choice(members)
+            match random.randrange(8):
+                case 0:
+                    member.assigned = [] if member.join() == ErrorCode.NONE else member.assigned
+                    member.own()
+                case 1 if member.epoch > 0:
+                    member.leave()
+                    member.assigned, member.epoch = [], 0
+                case 2:
+                    line_of(group).wait(random.uniform(0.0, 20.0))
+                case 3:
+                    move(group)
+                    line_of(group).wait(LOAD)
+                case _ if member.epoch > 0:
+                    if member.beat():
+                        member.assigned, member.epoch = [], 0
+                    elif random.random() < 0.7:
+                        member.own()
+            [found] = group.describe(heard=False).groups
+            owned = [
+                number
+                for each in found.members
+                for topic in each.assignment.topic_partitions
+                for number in topic.partitions
+            ]
+            assert len(owned) == len(set(owned)), (seed, found)
+
+
+def test_groups_come_to_rest() -> None:
+    group = epochs()
+    members = [group.member() for _ in range(3)]
+    for member in members:
+        member.join()
+    for _ in range(4):
+        for member in members:
+            member.beat()
+            member.own()
+    assert states(group)[0] == "Stable"
+    assert sorted(number for each in members for number in partitions(each)) == [0, 1, 2, 3]
+
+
+def test_new_partitions_and_a_deleted_topic_begin_a_new_epoch() -> None:
+    group = epochs()
+    member = group.member()
+    member.join()
+    member.own()
+    cluster = line_of(group).model.cluster
+    topic = cluster.topics[group.topics[0]]
+    cluster.add_partitions(topic, 6, 1)
+    member.beat()
+    assert (member.epoch, partitions(member)) == (3, [0, 1, 2, 3, 4, 5])
+    member.own()
+    cluster.delete_topic(topic)
+    member.beat()
+    assert partitions(member) == []
+    member.own()
+    assert (member.epoch, states(group)[0]) == (4, "Stable")
