@@ -20,12 +20,13 @@ JAVA = Path(__file__).parent / "java"
 KEPT_LOGS = pytest.StashKey[Path]()
 PATIENT = {"broker.session.timeout.ms": 18_000}
 """A broker that stands still with its machine for some seconds is not taken for dead."""
+LEAST_SESSION_MS = 500
 QUICK_GROUPS = {
-    "group.min.session.timeout.ms": 500,
+    "group.min.session.timeout.ms": LEAST_SESSION_MS,
     "group.consumer.heartbeat.interval.ms": 300,
     "group.consumer.min.heartbeat.interval.ms": 300,
     "group.consumer.session.timeout.ms": 6_000,
-    "group.consumer.min.session.timeout.ms": 500,
+    "group.consumer.min.session.timeout.ms": LEAST_SESSION_MS,
 }
 """Tests need not wait for the ends of long sessions; members of KIP-848 have the brokers' times."""
 RACKS = {1: "north", 2: "south", 3: "north"}
@@ -106,7 +107,7 @@ def transactional(
     with KafkaCluster(
         brokers=3,
         config=PATIENT
-        | QUICK
+        | QUICK_GROUPS
         | {
             "num.partitions": 3,
             "default.replication.factor": 3,
