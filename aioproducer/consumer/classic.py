@@ -30,6 +30,7 @@ from aioproducer.engine.groups.requests import (
     JoinGroup,
     LeaveGroup,
     Membership,
+    Synced,
     SyncGroup,
 )
 from aioproducer.engine.groups.subscription import subscription_bytes
@@ -79,6 +80,9 @@ class ClassicMember:
         self._partitions = partitions
         self._rebalance = asyncio.Event()
         """Set when the member has to join again."""
+        self._synced = asyncio.Event()
+        """Not set between a join and its assignment, when the group takes no commit."""
+        self._synced.set()
         self._heartbeats = asyncio.Event()
         """Set while the member has to send heartbeats."""
         self._had: tuple[TopicPartition, ...] = ()
@@ -149,11 +153,11 @@ class ClassicMember:
         self.identity = self.identity._replace(
             member_id=joined.member_id, generation=joined.generation
         )
-        self._divided = None
-        assignment: Assignment = {}
-        if joined.leader == joined.member_id and not joined.skip_assignment:
-            assignment = await self._divide(joined)
-        synced = await self._link.wait_for(SyncGroup(self.identity, joined.protocol, assignment))
+        self._synced.clear()
+        try:
+            synced = await self._sync(joined)
+        finally:
+            self._synced.set()
         if synced.error_code:
             self._take_refusal(synced.error_code, "SyncGroup")
             return False
@@ -161,6 +165,16 @@ class ClassicMember:
         self._heartbeats.set()
         await self._take(frozenset(synced.partitions))
         return True
+
+    async def _sync(self, joined: Joined) -> Synced:
+        """The coordinator's answer to SyncGroup, which gives the member its partitions."""
+        self._divided = None
+        assignment: Assignment = {}
+        if joined.leader == joined.member_id and not joined.skip_assignment:
+            assignment = await self._divide(joined)
+        request = SyncGroup(self.identity, joined.protocol, assignment)
+        synced: Synced = await self._link.wait_for(request)
+        return synced
 
     async def _ask_to_join(self) -> Joined | None:
         settings = self._settings
@@ -308,6 +322,10 @@ class ClassicMember:
         self._take_refusal(code, "Heartbeat")
 
     # --- the end -----------------------------------------------------------------------------
+
+    async def may_commit(self) -> None:
+        """Wait until the group takes commits, if it has a rebalance in its middle."""
+        await self._synced.wait()
 
     async def leave(self, timeout: float) -> None:
         """Tell the coordinator that the member is gone; a static one stays (KIP-345)."""

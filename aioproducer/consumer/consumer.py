@@ -138,7 +138,7 @@ class Consumer:
         self.group_id: str = group_id
         self._client = ClusterClient(self.config, self.client_id, "Consumer")
         self._link = CoordinatorLink(
-            self._client, self.client_id, group_id, self._options.max_poll_interval_ms
+            self.config, self.client_id, group_id, self._options.max_poll_interval_ms
         )
         self._callbacks = on_assigned, on_revoked, on_lost
         self._source: RecordSource
@@ -304,9 +304,11 @@ class Consumer:
     async def _close(self) -> None:
         self._assignment.hold(self._assignment.owned, "closed")
         self._assignment.end()
-        for task in self._tasks:
-            task.cancel()
         try:
+            if self._options.auto_commit and not self._transactional:
+                await self._at_the_end("finish its rebalance", self._member.may_commit)
+            for task in self._tasks:
+                task.cancel()
             if self._tasks:
                 await asyncio.wait(self._tasks)
             if self._options.auto_commit and not self._transactional:
@@ -675,8 +677,8 @@ class _Topics:
     """The topics of a consumer, for its member."""
 
     def __init__(self, consumer: Consumer) -> None:
-        self.subscribed = partial(consumer._subscription.topics, consumer._client)
-        self._client = consumer._client
+        self._client = consumer._link.client  # no fetch is in its way
+        self.subscribed = partial(consumer._subscription.topics, self._client)
         self._group_id = consumer.group_id
 
     async def counts(self, topics: Iterable[str]) -> Mapping[str, int]:

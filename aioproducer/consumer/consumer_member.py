@@ -314,6 +314,9 @@ class ConsumerMember:
 
     # --- the end -----------------------------------------------------------------------------
 
+    async def may_commit(self) -> None:
+        """The group takes commits at any time."""
+
     async def leave(self, timeout: float) -> None:
         """Tell the coordinator that the member is gone; a static one keeps its partitions."""
         if self.identity.generation == JOINING:

@@ -36,20 +36,16 @@ class CoordinatorLink:
     would hold heartbeats up, and so would a JoinGroup that waits for the slowest member: that one
     goes another way, and may take ``longest_wait_ms`` and a while more. Source: Kafka's
     ``ConsumerCoordinator``.
-
-    ``finder`` knows the brokers of the cluster, and so finds another coordinator when one dies.
     """
 
     def __init__(
-        self, finder: ClusterClient, client_id: str, group_id: str, longest_wait_ms: int
+        self, config: ProducerConfig, client_id: str, group_id: str, longest_wait_ms: int
     ) -> None:
-        config = finder.config
         self.group_id = group_id
         self.client = ClusterClient(config, client_id, "Consumer")
         self._patient = ClusterClient(
             _patient_config(config, longest_wait_ms), client_id, "Consumer"
         )
-        self._finder = finder
         self._longest_wait = (longest_wait_ms + JOIN_GRACE_MS) / 1000
         self._node: Node | None = None
 
@@ -84,8 +80,8 @@ class CoordinatorLink:
 
     async def _coordinator(self) -> Node:
         if self._node is None:
-            find = FindCoordinatorRequest(self.group_id)
-            answer = await self._finder.request(find)
+            await self.client.describe()  # the bootstrap servers may be down
+            answer = await self.client.request(FindCoordinatorRequest(self.group_id))
             if answer.error_code:
                 raise error_about(f"the coordinator of group {self.group_id!r}", answer.error_code)
             self._node = answer.value

@@ -81,5 +81,8 @@ class Member(Protocol):
     async def give_up(self, reason: str) -> None:
         """Leave the group, and join it again when the application is done with its records."""
 
+    async def may_commit(self) -> None:
+        """Wait until the group takes commits, if it has a rebalance in its middle."""
+
     async def leave(self, timeout: float) -> None:
         """Tell the coordinator that the member is gone. ``timeout``: seconds."""

@@ -7,7 +7,7 @@ unacknowledged record, so a commit never passes a gap.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from math import inf
 
 from aioproducer.model import ConsumerRecord, OffsetAndMetadata, TopicPartition
@@ -53,8 +53,10 @@ class Progress:
         """Partitions that went to other members before their records were committed."""
         self._batch: list[tuple[PartitionProgress, int]] = []
         """The first offsets of what a loop over batches works on."""
-        self._late = False
-        """True while the application works on a record of a partition that it has lost."""
+        self._late: ConsumerRecord | None = None
+        """A loop's record of a partition that is this member's no longer."""
+        self._left: list[PartitionProgress] = []
+        """Such partitions, on which the application still works."""
         self._seen: tuple[ConsumerRecord | None, float] = None, 0.0
         """The record of a loop that was looked at last, and when it was first seen."""
         self._cursor = cursor
@@ -74,12 +76,10 @@ class Progress:
         if progress.unacknowledged or done < self.position(where):
             self.lost.add(where)
         if (record := self.record) is not None and (record.topic, record.partition) == where:
-            self.record = None
-            self._late = True
+            self.record, self._late = None, record
             self.lost.add(where)
-        if any(each is progress for each, _ in self._batch):
-            self._batch = [mark for mark in self._batch if mark[0] is not progress]
-            self._late = True
+        if progress.running:
+            self._left.append(progress)
         del self.partitions[where]
         self._acknowledged()
 
@@ -107,8 +107,7 @@ class Progress:
 
     def finish(self) -> None:
         """The loop is done with its record, or its batch."""
-        self.record = None
-        self._late = False
+        self.record = self._late = None
         for progress, offset in self._batch:
             progress.running -= 1
             progress.unacknowledged.pop(offset, None)
@@ -132,11 +131,7 @@ class Progress:
             if offset != self.position(where):
                 found[where] = offset
             progress.unacknowledged.clear()
-            progress.running = 0
-        self._batch.clear()
-        self.record = None
-        self._late = False
-        self._acknowledged()
+        self.finish()
         return found
 
     # --- what is where -----------------------------------------------------------------------
@@ -160,13 +155,20 @@ class Progress:
     @property
     def loop_works(self) -> bool:
         """True while a loop works on something that is still this member's."""
-        return self.record is not None or bool(self._batch)
+        return self.record is not None or any(
+            self.partitions.get(progress.state.where) is progress for progress, _ in self._batch
+        )
 
     @property
     def is_idle(self) -> bool:
         """True if the application works on nothing, nor on what it has lost."""
-        running = any(each.running for each in self.partitions.values())
-        return not (self.loop_works or self._late or running)
+        return not (self.record or self._late or any(each.running for each in self._all()))
+
+    def _all(self) -> Iterator[PartitionProgress]:
+        """The partitions, and those of the past on which the application still works."""
+        self._left = [each for each in self._left if each.running]
+        yield from self.partitions.values()
+        yield from self._left
 
     def oldest(self, now: float) -> tuple[TopicPartition, int, float] | None:
         """The oldest unacknowledged record, and its age in seconds.
@@ -174,12 +176,12 @@ class Progress:
         A loop's record is as old as the first call that has seen it.
         """
         found = [
-            (began, where, offset)
-            for where, progress in self.partitions.items()
+            (began, progress.state.where, offset)
+            for progress in self._all()
             for offset, began in progress.unacknowledged.items()
             if began != inf
         ]
-        record = self.record
+        record = self.record or self._late
         if record is not self._seen[0]:
             self._seen = record, now
         if record is not None:

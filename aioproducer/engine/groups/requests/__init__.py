@@ -7,7 +7,7 @@ from aioproducer.engine.groups.requests.leave_group import LeaveGroup
 from aioproducer.engine.groups.requests.member import Membership
 from aioproducer.engine.groups.requests.offset_commit import OffsetCommit
 from aioproducer.engine.groups.requests.offset_fetch import FetchedOffsets, GroupOffsetFetch
-from aioproducer.engine.groups.requests.sync_group import SyncGroup
+from aioproducer.engine.groups.requests.sync_group import Synced, SyncGroup
 
 __all__ = [
     "ConsumerHeartbeat",
@@ -21,4 +21,5 @@ __all__ = [
     "Membership",
     "OffsetCommit",
     "SyncGroup",
+    "Synced",
 ]

@@ -1,0 +1,1 @@
+"""Lives of groups: members that come and go, brokers that fail, and a ledger of records."""

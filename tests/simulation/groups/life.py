@@ -1,0 +1,314 @@
+"""The life of a group: its members, its faults, and the oracles that watch."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final
+
+from aioproducer import AbortableTransactionError, Producer, ProducerTimeoutError
+from aioproducer.consumer import Consumer
+from aioproducer.model import ConsumerRecord, OffsetAndMetadata, TopicPartition
+from aioproducer.testing.simulation.kafka.cluster import GROUPS_TOPIC
+from aioproducer.testing.simulation.world import SimulatedWorld
+from tests.simulation.groups.plan import PLAYTIME, GroupPlan, MemberPlan
+from tests.support.simulated_world import loop_of, model_of, run_in
+
+TOPIC: Final = "ledger"
+RESULTS: Final = "results"
+GROUP: Final = "group"
+PATIENCE: Final = 400
+"""Seconds after the last fault in which everything has to be read."""
+LONGEST_CLOSE: Final = 16.0
+SESSION_MS: Final = 10_000
+
+
+class PlannedError(Exception):
+    """The error of a handler, as planned."""
+
+
+class GroupLife:
+    """Lives a plan once; :attr:`violations` says which promises were broken."""
+
+    def __init__(self, plan: GroupPlan) -> None:
+        self.plan = plan
+        self.violations: list[str] = []
+        self.world = SimulatedWorld(plan.seed, plan.brokers)
+        cluster = self.world.cluster
+        cluster.create_topic(TOPIC, plan.partitions)
+        cluster.create_topic(RESULTS, 2)
+        self.records: dict[tuple[int, int], int] = {}
+        """The numbers of the ledger by partition and offset."""
+        self.began: Counter[int] = Counter()
+        self.done: Counter[int] = Counter()
+        self.finished_places: set[tuple[int, int]] = set()
+        self.last: dict[tuple[str, int], int] = {}
+        """The last offset that a member got of a partition."""
+        self.failed: set[int] = set()
+        self.peace = asyncio.Event()
+        self._watch_commits()
+
+    # --- oracles ---------------------------------------------------------------------------
+
+    def broken(self, what: str) -> None:
+        self.violations.append(f"{self.world.now:.3f} {what}")
+
+    def _watch_commits(self) -> None:
+        """No commit passes a record that is not done."""
+        offsets = model_of(self.world).coordinators.groups.offsets
+        take = offsets.commit
+
+        def commit(group: str, found: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+            take(group, found)
+            for where, at in found.items():
+                self._check_commit(where, at.offset)
+
+        offsets.commit = commit  # type: ignore[method-assign, assignment]
+
+    def _check_commit(self, where: TopicPartition, offset: int) -> None:
+        if self.plan.transactional:
+            return  # the results are the oracle
+        for (partition, at), number in self.records.items():
+            passed = partition == where.partition and at < offset
+            if passed and (partition, at) not in self.finished_places:
+                self.broken(f"a commit of {where} at {offset} passes record {number} at {at}")
+                return
+
+    def _got(self, member: str, record: ConsumerRecord) -> int:
+        number = int(record.value or b"")
+        place = record.partition, record.offset
+        if self.records.setdefault(place, number) != number:
+            self.broken(f"{place} was another record before")
+        self.began[number] += 1
+        return number
+
+    def _finished(self, record: ConsumerRecord) -> None:
+        self.done[int(record.value or b"")] += 1
+        self.finished_places.add((record.partition, record.offset))
+
+    # --- members ---------------------------------------------------------------------------
+
+    def _options(self, member: MemberPlan) -> dict[str, Any]:
+        return {
+            "group_id": GROUP,
+            "bootstrap_servers": self.world.cluster.bootstrap_servers,
+            "group_protocol": self.plan.protocol,
+            "partition_assignment_strategy": self.plan.strategy,
+            "group_instance_id": member.instance,
+            "auto_offset_reset": "earliest",
+            "session_timeout_ms": SESSION_MS,
+            "heartbeat_interval_ms": 1_000,
+            "max_poll_interval_ms": 20_000,
+            "metadata_max_age_ms": 5_000,
+            "request_timeout_ms": 10_000,
+            "isolation_level": "read_committed" if self.plan.transactional else "read_uncommitted",
+        }
+
+    @asynccontextmanager
+    async def _consumer(self, member: MemberPlan) -> AsyncIterator[Consumer]:
+        consumer = Consumer(TOPIC, **self._options(member))
+        await consumer.start()
+        try:
+            yield consumer
+        finally:
+            began = self.world.now
+            if member.way == "vanish" and asyncio.current_task().cancelling():  # type: ignore[union-attr]
+                await vanish(consumer)
+            else:
+                await consumer.close()
+                if self.world.now - began > LONGEST_CLOSE and not self._froze:
+                    self.broken(f"{member.name}: close() took {self.world.now - began:.1f} s")
+
+    async def _work(self, member: MemberPlan, record: ConsumerRecord) -> None:
+        number = self._got(member.name, record)
+        if member.work:
+            await asyncio.sleep(member.work)
+        if number == member.fails_at and number not in self.failed:
+            self.failed.add(number)
+            raise PlannedError
+
+    async def _member(self, member: MemberPlan) -> None:
+        await asyncio.sleep(member.begins)
+        while True:
+            try:
+                async with self._consumer(member) as consumer:
+                    await self._read(member, consumer)
+            except (PlannedError, AbortableTransactionError, ProducerTimeoutError):
+                continue  # as a supervisor would
+            except Exception as error:
+                fenced = member.instance is not None and "FENCED_INSTANCE_ID" in str(error)
+                if not fenced:
+                    self.broken(f"{member.name} has ended: {error!r}")
+                    return
+
+    async def _read(self, member: MemberPlan, consumer: Consumer) -> None:
+        mode = member.mode
+        if mode == "transactions":
+            await self._read_transactions(member, consumer)
+        elif mode == "loop":
+            last: ConsumerRecord | None = None
+            records = aiter(consumer)
+            while True:
+                if last is not None:
+                    self._finished(last)
+                last = await anext(records)
+                await self._work(member, last)
+        elif mode in ("lists", "batches"):
+            batches: Any = consumer.lists(7) if mode == "lists" else consumer.batches()
+            given: list[ConsumerRecord] = []
+            while True:
+                for record in given:
+                    self._finished(record)
+                given = list(await anext(batches))
+                for record in given:
+                    await self._work(member, record)
+        else:
+            order: Any = {"run": "partition", "run by key": "key", "run freely": "none"}[mode]
+
+            async def handle(record: ConsumerRecord) -> None:
+                await self._work(member, record)
+                self._finished(record)
+
+            await consumer.run(handle, concurrency=5, order=order)
+
+    async def _read_transactions(self, member: MemberPlan, consumer: Consumer) -> None:
+        async with Producer(
+            bootstrap_servers=self.world.cluster.bootstrap_servers,
+            transactional_id=member.name,
+            transaction_timeout_ms=15_000,
+        ) as producer:
+            async for work in consumer.transactions(producer, max_records=20):
+                async with work:
+                    for record in work:
+                        await self._work(member, record)
+                        producer.send(RESULTS, record.value)
+                for record in work:
+                    self._finished(record)
+
+    # --- faults ----------------------------------------------------------------------------
+
+    _froze = False
+
+    def _fault(self, kind: str, arguments: tuple[Any, ...]) -> None:
+        cluster, later = self.world.cluster, loop_of(self.world).outside.call_later
+        match kind:
+            case "cut":
+                cluster.cut(*arguments)
+            case "stall":
+                cluster.stall(arguments[0])
+                later(arguments[1], lambda: cluster.release(arguments[0]))
+            case "crash":
+                cluster.crash(arguments[0])
+                later(arguments[1], lambda: cluster.restart(arguments[0]))
+            case "lose":
+                cluster.lose_next_response(arguments[0], times=arguments[1])
+            case "slow":
+                cluster.set_latency(arguments[0] / 2, arguments[0])
+                later(arguments[1], lambda: cluster.set_latency(0.001, 0.005))
+            case "move":
+                cluster.move_leader(TOPIC, *arguments)
+            case "coordinator":
+                where = model_of(self.world).coordinators.groups.partition_of(GROUP).where
+                cluster.move_leader(GROUPS_TOPIC, where.partition, arguments[0])
+
+    async def _freeze_at(self, seconds: float, length: float) -> None:
+        await asyncio.sleep(seconds)
+        self._froze = True
+        self.world.freeze(length)
+
+    # --- the life --------------------------------------------------------------------------
+
+    async def _write(self) -> None:
+        async with Producer(
+            bootstrap_servers=self.world.cluster.bootstrap_servers,
+            delivery_timeout_ms=600_000,
+            metadata_max_age_ms=5_000,
+            partitioner="round_robin",
+        ) as producer:
+            for number in range(self.plan.records):
+                key = b"%d" % (number % 11) if number % 3 else None
+                producer.send(TOPIC, b"%d" % number, key=key)
+                await asyncio.sleep(PLAYTIME / self.plan.records)
+            await producer.flush()
+
+    async def live(self) -> None:
+        plan = self.plan
+        freezes = [
+            asyncio.ensure_future(self._freeze_at(at, arguments[0]))
+            for at, kind, arguments in plan.faults
+            if kind == "freeze"
+        ]
+        for at, kind, arguments in plan.faults:
+            if kind != "freeze":
+                self.world.at(at, lambda kind=kind, args=arguments: self._fault(kind, args))  # type: ignore[misc]
+        members = {each: asyncio.ensure_future(self._member(each)) for each in plan.members}
+        enders = [
+            asyncio.ensure_future(self._end(members[each], each.ends))
+            for each in plan.members
+            if each.ends is not None
+        ]
+        await self._write()
+        await asyncio.gather(*freezes, *enders)
+        for _ in range(PATIENCE):
+            if self._complete() or self.violations:
+                break
+            await asyncio.sleep(1)
+        if not self._complete():
+            missing = sorted(set(range(plan.records)) - self._read_numbers())
+            self.broken(f"{len(missing)} records were never done: {missing[:5]}")
+        for task in members.values():
+            task.cancel()
+        await asyncio.gather(*members.values(), return_exceptions=True)
+        self._judge()
+
+    async def _end(self, task: asyncio.Task[None], seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    def _read_numbers(self) -> set[int]:
+        if not self.plan.transactional:
+            return set(self.done)
+        return {int(each.value or b"") for each in self.world.cluster.records(RESULTS)}
+
+    def _complete(self) -> bool:
+        return len(self._read_numbers()) == self.plan.records
+
+    def _judge(self) -> None:
+        if self.plan.transactional:
+            found = Counter(int(each.value or b"") for each in self.world.cluster.records(RESULTS))
+            twice = sorted(number for number, times in found.items() if times > 1)
+            if twice:
+                self.broken(f"{len(twice)} results are there twice: {twice[:5]}")
+        elif self.plan.is_calm:
+            twice = sorted(number for number, times in self.done.items() if times > 1)
+            if twice:
+                self.broken(f"{len(twice)} records were done twice in a calm life: {twice[:5]}")
+
+
+async def vanish(consumer: Consumer) -> None:
+    """End a member as a killed process does: without a commit, without a farewell."""
+    for task in consumer._tasks:
+        task.cancel()
+    await asyncio.wait(consumer._tasks)
+    consumer._assignment.end()
+    await consumer._link.close()
+    await consumer._client.close()
+
+
+def lived(plan: GroupPlan) -> list[str]:
+    """The promises that a life has broken."""
+    life = GroupLife(plan)
+
+    async def bounded() -> None:
+        async with asyncio.timeout(5_000):
+            await life.live()
+
+    try:
+        run_in(life.world, bounded())
+    except BaseException as error:
+        life.broken(f"the life ended with {error!r}")
+    return life.violations

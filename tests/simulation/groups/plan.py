@@ -1,0 +1,123 @@
+"""What happens in the life of a group, drawn from a seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final
+
+MODES: Final = ("loop", "lists", "batches", "run", "run by key", "run freely")
+STRATEGIES: Final = ("range", "roundrobin", "sticky", "cooperative-sticky")
+PLAYTIME: Final = 120.0
+"""Seconds in which members come and go, and things go wrong."""
+
+
+@dataclass(frozen=True)
+class MemberPlan:
+    """One member. Times are seconds from the beginning of the life."""
+
+    name: str
+    begins: float
+    ends: float | None
+    """None: it stays until everything is read."""
+    way: str
+    """How it ends: ``close`` and ``cancel`` say farewell, ``vanish`` does not."""
+    mode: str
+    work: float
+    """Seconds for a record."""
+    instance: str | None
+    fails_at: int | None
+    """Its handler raises at this record, the first time."""
+
+
+@dataclass(frozen=True)
+class GroupPlan:
+    """A life."""
+
+    seed: int
+    brokers: int
+    partitions: int
+    records: int
+    protocol: str
+    strategy: str
+    transactional: bool
+    members: tuple[MemberPlan, ...]
+    faults: tuple[tuple[float, str, tuple[Any, ...]], ...]
+
+    @property
+    def is_calm(self) -> bool:
+        """True if nothing happens after which records may come again."""
+        return not self.faults and all(
+            each.way == "close" and each.fails_at is None for each in self.members
+        )
+
+
+def make_plan(seed: int) -> GroupPlan:
+    """The plan of a seed."""
+    random = Random(f"{seed} group")
+    brokers = random.choice((1, 3, 3))
+    transactional = random.random() < 0.25
+    partitions = random.randint(1, 8)
+    calm = random.random() < 0.2
+    count = random.randint(1, 4)
+    members = tuple(
+        _member(random, f"m{number}", number == 0, transactional, calm) for number in range(count)
+    )
+    faults = () if calm else tuple(sorted(_faults(random, brokers, partitions)))
+    return GroupPlan(
+        seed,
+        brokers,
+        partitions,
+        random.choice((20, 200, 600)),
+        random.choice(("classic", "classic", "consumer")),
+        random.choice(STRATEGIES),
+        transactional,
+        members,
+        faults,
+    )
+
+
+def _member(random: Random, name: str, stays: bool, transactional: bool, calm: bool) -> MemberPlan:
+    begins = random.uniform(0, PLAYTIME / 2)
+    ends = None if stays else begins + random.uniform(0.1, PLAYTIME / 2)
+    return MemberPlan(
+        name,
+        0.0 if stays and random.random() < 0.7 else begins,
+        ends,
+        "close" if calm else random.choice(("close", "close", "cancel", "vanish")),
+        "transactions" if transactional else random.choice(MODES),
+        random.choice((0.0, 0.001, 0.01, 0.1)),
+        name if random.random() < 0.2 else None,
+        random.randrange(20) if not calm and random.random() < 0.2 else None,
+    )
+
+
+def _faults(
+    random: Random, brokers: int, partitions: int
+) -> list[tuple[float, str, tuple[Any, ...]]]:
+    kinds = ["cut", "stall", "freeze", "lose", "slow"]
+    if brokers > 1:
+        kinds += ["crash", "move", "coordinator", "coordinator"]
+    found = []
+    for _ in range(random.randint(1, 6)):
+        at = random.uniform(0, PLAYTIME)
+        kind = random.choice(kinds)
+        broker = random.randint(1, brokers)
+        arguments: tuple[Any, ...]
+        match kind:
+            case "cut":
+                arguments = (broker,)
+            case "stall" | "crash":
+                arguments = (broker, random.choice((1.0, 5.0, 20.0, 60.0)))
+            case "freeze":
+                arguments = (random.choice((0.5, 5.0, 15.0, 60.0)),)
+            case "lose":
+                arguments = (random.choice((1, 8, 9, 11, 12, 14, 68)), random.randint(1, 3))
+            case "slow":
+                arguments = (random.choice((0.05, 0.5, 2.0)), random.uniform(5, 30))
+            case "move":
+                arguments = (random.randrange(partitions), broker)
+            case _:
+                arguments = (broker,)
+        found.append((at, kind, arguments))
+    return found

@@ -1,0 +1,36 @@
+"""Lives of groups keep every promise; a failing one prints the command that lives it again."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.groups.life import lived
+from tests.simulation.groups.plan import make_plan
+from tests.simulation.seeds import new_seeds
+
+AT_ONCE = 20
+SOAK_AT_ONCE = 250
+
+
+def live(seeds: range | list[int]) -> None:
+    for seed in seeds:
+        plan = make_plan(seed)
+        if broken := lived(plan):
+            command = f"python -m tests.simulation.groups {seed}"
+            pytest.fail("\n".join([command, str(plan), *broken[:10]]), pytrace=False)
+
+
+@pytest.mark.parametrize("first", range(0, 60, AT_ONCE))
+def test_known_lives_of_groups_keep_every_promise(first: int) -> None:
+    live(range(first, first + AT_ONCE))
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_new_lives_of_groups_keep_every_promise(part: int) -> None:
+    live([*new_seeds(AT_ONCE)])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(10_000 // SOAK_AT_ONCE))
+def test_ten_thousand_new_lives_of_groups_keep_every_promise(part: int) -> None:
+    live([*new_seeds(SOAK_AT_ONCE)])
