@@ -464,9 +464,8 @@ def partitions_are_divided_every_now_and_then(chat: Chat) -> None:
 
 @conversation
 def a_group_that_changes_its_protocol_when_it_is_empty(chat: Chat) -> None:
-    group, classic = EpochGroup(chat, 2), Group(chat)
-    classic.name = group.name
-    classic.at = group.at
+    group = EpochGroup(chat, 2)
+    classic = Group(chat, group.name)
     member = group.member()
     member.join()
     classic.describe()

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 from aioproducer.errors.codes import ErrorCode
 from aioproducer.testing.simulation.kafka.groups.assignors import (
@@ -37,6 +37,15 @@ Epochs = Mapping[TopicIdPartition, int]
 """Partitions, and the epoch in which the member got each one (KIP-1251)."""
 
 
+class ClassicMetadata(NamedTuple):
+    """What a member has said by the classic protocol."""
+
+    session_timeout: float
+    """Seconds."""
+    protocols: tuple[tuple[str, bytes], ...]
+    """The assignors with the subscription for each."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ConsumerMember:
     """A member. Changed members are new objects."""
@@ -55,6 +64,15 @@ class ConsumerMember:
     assigned: Epochs = field(default_factory=dict)
     revoked: Epochs = field(default_factory=dict)
     """The partitions that it has to give up."""
+    classic: ClassicMetadata | None = None
+    """Of a member that speaks the classic protocol still."""
+
+    @property
+    def stale(self) -> ErrorCode:
+        """The error of a request in another epoch, which is a generation for older clients."""
+        if self.classic is not None:
+            return ErrorCode.ILLEGAL_GENERATION
+        return ErrorCode.STALE_MEMBER_EPOCH
 
     def reconciled_to(self, epoch: int) -> bool:
         """True if it has the target assignment of ``epoch``."""
@@ -126,6 +144,21 @@ class ConsumerGroup:
                 return member.epoch
         return NO_OWNER
 
+    def waits_for_others(self, member: ConsumerMember) -> bool:
+        """True if other members have partitions of a member's target assignment."""
+        target = self.target.get(member.member_id, ())
+        missing = (each for each in target if each not in member.assigned)
+        return any(self.owner_epoch(each) != NO_OWNER for each in missing)
+
+    def refuses_protocols(self, names: Collection[str]) -> bool:
+        """True if no assignor is known to all members of the classic protocol."""
+        known = [
+            {name for name, _ in each.classic.protocols}
+            for each in self.members.values()
+            if each.classic is not None
+        ]
+        return not set(names).intersection(*known)
+
     def refuses_commit(
         self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool
     ) -> ErrorCode:
@@ -141,7 +174,7 @@ class ConsumerGroup:
         member = self.members.get(member_id)
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        return ErrorCode.STALE_MEMBER_EPOCH if epoch > member.epoch else ErrorCode.NONE
+        return member.stale if epoch > member.epoch else ErrorCode.NONE
 
     def refuses_partition(
         self, member_id: str, epoch: int, partition: TopicIdPartition
@@ -151,7 +184,7 @@ class ConsumerGroup:
         if member is None or epoch == member.epoch:
             return ErrorCode.NONE
         since = member.assigned.get(partition, member.revoked.get(partition))
-        return ErrorCode.STALE_MEMBER_EPOCH if since is None or epoch < since else ErrorCode.NONE
+        return member.stale if since is None or epoch < since else ErrorCode.NONE
 
     def refuses_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
         """Why committed offsets are not told. Source: ``validateOffsetFetch``."""
@@ -160,7 +193,7 @@ class ConsumerGroup:
         member = self.members.get(member_id or "")
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        return ErrorCode.NONE if epoch == member.epoch else ErrorCode.STALE_MEMBER_EPOCH
+        return ErrorCode.NONE if epoch == member.epoch else member.stale
 
     # --- members ---------------------------------------------------------------------------
 
