@@ -375,6 +375,50 @@ def test_new_partitions_and_a_deleted_topic_begin_a_new_epoch() -> None:
     assert (member.epoch, states(group)[0]) == (4, "Stable")
 
 
+def by_regex(group: EpochGroup) -> EpochMember:
+    """A member that subscribes to all topics of the group by an expression."""
+    member = group.member()
+    joins = {"member_epoch": 0, "topic_partitions": (), "subscribed_topic_names": ()}
+    member.beat(**member.full(**joins), subscribed_topic_regex=f"{group.chat.topic}-.*")
+    line_of(group).wait(0.0)
+    member.beat()
+    member.own()
+    return member
+
+
+def test_a_new_topic_is_found_by_its_name_some_time_later() -> None:
+    group = epochs()
+    member = by_regex(group)
+    assert len(member.assigned) == 1
+    line = line_of(group)
+    line.create_topic(f"{group.chat.topic}-new", 2, {})
+    for seconds, topics in ((1.0, 1), (8.0, 1), (1.5, 2)):
+        line.wait(seconds)
+        member.beat()
+        line.wait(0.0)
+        member.beat()
+        assert len(member.assigned) == topics, "topics are looked for every ten seconds at most"
+
+
+def test_a_deleted_topic_of_an_expression_is_given_up_at_once() -> None:
+    group = epochs()
+    member = by_regex(group)
+    cluster = line_of(group).model.cluster
+    cluster.delete_topic(cluster.topics[group.topics[0]])
+    member.beat()
+    assert member.assigned == []
+
+
+def test_expressions_do_not_stand_for_internal_topics() -> None:
+    group = epochs()
+    member = group.member()
+    joins = {"member_epoch": 0, "topic_partitions": (), "subscribed_topic_names": ()}
+    member.beat(**member.full(**joins), subscribed_topic_regex="__.*")
+    line_of(group).wait(0.0)
+    member.beat()
+    assert member.assigned == []
+
+
 # --- both protocols -----------------------------------------------------------------------------
 
 

@@ -57,6 +57,8 @@ class ConsumerMember:
     rebalance_timeout_ms: int = -1
     topics: frozenset[str] = frozenset()
     """The names that it subscribes to."""
+    regex: str = ""
+    """The expression for the names that it subscribes to besides."""
     assignor: str | None = None
     epoch: int = 0
     previous_epoch: int = -1
@@ -106,6 +108,11 @@ class ConsumerGroup:
         """The subscribed topics as they were at the last epoch."""
         self.members: dict[str, ConsumerMember] = {}
         self.target: Assignment = {}
+        self.resolved: dict[str, frozenset[str]] = {}
+        """The topics of each regular expression."""
+        self.resolved_among: frozenset[str] = frozenset()
+        """The topics that there were then."""
+        self.resolved_at = 0.0
 
     # --- what is known ---------------------------------------------------------------------
 
@@ -130,6 +137,15 @@ class ConsumerGroup:
         """The assignor that most members want. Source: ``computePreferredServerAssignor``."""
         wanted = Counter(each.assignor for each in self.members.values() if each.assignor)
         return wanted.most_common(1)[0][0] if wanted else UNIFORM
+
+    @property
+    def regexes(self) -> set[str]:
+        """The regular expressions that members subscribe to."""
+        return {each.regex for each in self.members.values() if each.regex}
+
+    def topics_of(self, member: ConsumerMember) -> frozenset[str]:
+        """The names that a member subscribes to."""
+        return member.topics | self.resolved.get(member.regex, frozenset())
 
     def static_member(self, instance_id: str) -> ConsumerMember | None:
         """The member with an instance id."""
@@ -205,6 +221,11 @@ class ConsumerGroup:
         """Forget a member."""
         del self.members[member_id]
         self.target.pop(member_id, None)
+
+    def forget_unused_regexes(self) -> None:
+        """Forget the expressions that nobody subscribes to."""
+        for each in self.resolved.keys() - self.regexes:
+            del self.resolved[each]
 
     def replace_static(self, old: ConsumerMember, member_id: str) -> ConsumerMember:
         """Let a static member that has left for a while go on with another id."""

@@ -25,6 +25,10 @@ from aioproducer.testing.simulation.kafka.groups.consumer_group import (
     MemberState,
 )
 from aioproducer.testing.simulation.kafka.groups.migration import DOWNGRADES, downgraded
+from aioproducer.testing.simulation.kafka.groups.regular_expressions import (
+    RegularExpressions,
+    is_regular_expression,
+)
 from aioproducer.testing.simulation.kafka.groups.store import GroupStore
 from aioproducer.testing.simulation.kafka.messages import Fields, Request
 
@@ -39,6 +43,7 @@ class ConsumerProtocol:
         self._cluster = cluster
         self._store = store
         self._classic = classic
+        self._regexes = RegularExpressions(cluster, store, self._begin_epoch)
 
     # --- heartbeats ------------------------------------------------------------------------
 
@@ -49,11 +54,14 @@ class ConsumerProtocol:
         if known is None:
             return {"error_code": code}
         owned = _owned(body)
-        reconciled = self.go_on(group, known, _updated(known, request), owned, now)
+        member = _updated(known, request)
+        if member.regex not in group.regexes and not is_regular_expression(member.regex):
+            return {"error_code": ErrorCode.INVALID_REGULAR_EXPRESSION}
+        reconciled = self.go_on(group, known, member, owned, now)
         self.start_session(group, reconciled, now)
         full = (
             body.rebalance_timeout_ms != -1
-            and body.subscribed_topic_names is not None
+            and (body.subscribed_topic_names, body.subscribed_topic_regex) != (None, None)
             and owned is not None
         )
         shown = full or body.member_epoch == 0 or reconciled.assigned != known.assigned
@@ -104,10 +112,15 @@ class ConsumerProtocol:
         now: float,
     ) -> ConsumerMember:
         """Take a member that was ``known``, and let it go on to its assignment."""
+        new_regex = member.regex != known.regex
+        resolved = not member.regex or member.regex in group.resolved
+        unknown = new_regex and member.regex not in group.regexes
         group.update(member)
+        self._regexes.refresh(group, now, required=unknown)
         changed = member.topics != known.topics
-        self._renew(group, now, changed=changed)
-        reconciled = group.reconciled(member, self.topic_ids(member), owned, changed=changed)
+        self._renew(group, now, changed=changed or (new_regex and resolved))
+        subscribed = self.topic_ids(group, member)
+        reconciled = group.reconciled(member, subscribed, owned, changed=changed or new_regex)
         if reconciled != member:
             group.update(reconciled)
             self._await_revocation(group, reconciled, now)
@@ -126,7 +139,7 @@ class ConsumerProtocol:
         subscriptions = {
             each.member_id: Subscription(
                 each.instance_id,
-                [topic.id for topic in self._topics(each)],
+                [topic.id for topic in self._topics(group, each)],
                 group.target.get(each.member_id, frozenset()),
             )
             for each in group.members.values()
@@ -141,20 +154,25 @@ class ConsumerProtocol:
         found = {
             topic.name: (topic.id, len(topic.partitions))
             for member in group.members.values()
-            for topic in self._topics(member)
+            for topic in self._topics(group, member)
         }
         changed = found != group.topics_seen
         group.topics_seen = found
         return changed
 
-    def topic_ids(self, member: ConsumerMember) -> set[UUID]:
-        """The ids of the topics that exist of those that a member subscribes to."""
-        return {each.id for each in self._topics(member)}
+    def _begin_epoch(self, group: ConsumerGroup) -> None:
+        """The expressions of a group stand for other topics than before."""
+        self.see_topics(group)
+        group.epoch += 1
 
-    def _topics(self, member: ConsumerMember) -> list[Topic]:
+    def topic_ids(self, group: ConsumerGroup, member: ConsumerMember) -> set[UUID]:
+        """The ids of the topics that exist of those that a member subscribes to."""
+        return {each.id for each in self._topics(group, member)}
+
+    def _topics(self, group: ConsumerGroup, member: ConsumerMember) -> list[Topic]:
         """The topics that exist of those that a member subscribes to."""
         topics = self._cluster.topics
-        return [topics[name] for name in sorted(member.topics) if name in topics]
+        return [topics[name] for name in sorted(group.topics_of(member)) if name in topics]
 
     # --- leaves ----------------------------------------------------------------------------
 
@@ -199,8 +217,8 @@ class ConsumerProtocol:
         for member_id in gone:
             group.remove(member_id)
             self._store.cancel_timers(group, member_id)
-        self.see_topics(group)
-        group.epoch += 1
+        group.forget_unused_regexes()
+        self._begin_epoch(group)
         self._store.write(group)
 
     def may_downgrade(
@@ -281,6 +299,7 @@ def _updated(member: ConsumerMember, request: Request) -> ConsumerMember:
     """The member with what a heartbeat says of it; what it leaves out stays."""
     body = request.body
     topics, timeout = body.subscribed_topic_names, body.rebalance_timeout_ms
+    regex = body.subscribed_topic_regex
     return replace(
         member,
         client_id=request.client_id or "",
@@ -289,5 +308,6 @@ def _updated(member: ConsumerMember, request: Request) -> ConsumerMember:
         assignor=member.assignor if body.server_assignor is None else body.server_assignor,
         rebalance_timeout_ms=member.rebalance_timeout_ms if timeout == -1 else timeout,
         topics=member.topics if topics is None else frozenset(topics),
+        regex=member.regex if regex is None else regex,
         classic=None,
     )

@@ -32,6 +32,7 @@ from aioproducer.testing.simulation.kafka.groups.embedded_protocol import (
 from aioproducer.testing.simulation.kafka.groups.migration import UPGRADES, upgraded
 from aioproducer.testing.simulation.kafka.groups.mixed_members import MixedMembers
 from aioproducer.testing.simulation.kafka.groups.offsets import GroupOffsets
+from aioproducer.testing.simulation.kafka.groups.regular_expressions import is_regular_expression
 from aioproducer.testing.simulation.kafka.groups.reply import Reply
 from aioproducer.testing.simulation.kafka.groups.store import Group, GroupStore
 from aioproducer.testing.simulation.kafka.messages import Fields, Request
@@ -138,6 +139,8 @@ class GroupCoordinator:
         group = self.find(str(body.group_id))
         replaced = group is None or (isinstance(group, ClassicGroup) and group.empty)
         if body.member_epoch == 0 and replaced:
+            if not is_regular_expression(body.subscribed_topic_regex or ""):
+                return {"error_code": ErrorCode.INVALID_REGULAR_EXPRESSION}
             group = ConsumerGroup(str(body.group_id))
             self._store.add(group)
         if isinstance(group, ClassicGroup) and body.member_epoch == 0:

@@ -108,7 +108,7 @@ class MixedMembers:
         group.epoch += member.topics != replaced.topics
         rebalances = group.assignment_epoch < group.epoch
         if not rebalances:
-            subscribed = self._consumer.topic_ids(member)
+            subscribed = self._consumer.topic_ids(group, member)
             group.target[member.member_id] = group.target.get(replaced.member_id, frozenset())
             member = group.reconciled(member, subscribed, [], changed=False)
         made = downgraded(group, {replaced.member_id}, member, self._cluster)
@@ -232,5 +232,6 @@ def _updated(member: ConsumerMember, request: Request, topics: Sequence[str]) ->
         instance_id=body.group_instance_id or member.instance_id,
         rebalance_timeout_ms=body.rebalance_timeout_ms,
         topics=frozenset(topics),
+        regex="",
         classic=ClassicMetadata(body.session_timeout_ms / 1000, protocols),
     )

@@ -113,7 +113,7 @@ class GroupStore:
 
         self._timers.start(Key(group.group_id, kind, member_id), time, expire)
 
-    def has_timer(self, group: Group, kind: str, member_id: str) -> bool:
+    def has_timer(self, group: Group, kind: str, member_id: str = "") -> bool:
         """True if a timer runs."""
         return self._timers.runs(Key(group.group_id, kind, member_id))
 

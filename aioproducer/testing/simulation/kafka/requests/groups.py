@@ -137,7 +137,7 @@ def _member(call: Call, group: ConsumerGroup, member: ConsumerMember) -> Fields:
         "client_id": member.client_id,
         "client_host": CLIENT_HOST,
         "subscribed_topic_names": sorted(member.topics),
-        "subscribed_topic_regex": "",
+        "subscribed_topic_regex": member.regex,
         "assignment": _partitions(call, {**member.assigned, **member.revoked}),
         "target_assignment": _partitions(call, target),
         "member_type": _CLASSIC_MEMBER if member.classic else _CONSUMER_MEMBER,
