@@ -140,8 +140,8 @@ def simulate(
 
     The world has an event loop in virtual time, so that ``asyncio.sleep(60)`` takes no time, a
     network, and the cluster :attr:`SimulatedWorld.cluster`. Every :class:`~aioproducer.Producer`,
-    :class:`~aioproducer.reader.Reader` and :class:`~aioproducer.admin.Admin` that is made in the
-    life belongs to the world.
+    :class:`~aioproducer.reader.Reader`, :class:`~aioproducer.consumer.Consumer` and
+    :class:`~aioproducer.admin.Admin` that is made in the life belongs to the world.
 
     ``seed`` decides all random numbers, of the module :mod:`random` as well: the same seed gives
     the same run. ``topics``: names and numbers of partitions. ``timeout``: seconds of virtual time.

@@ -55,6 +55,8 @@ _HIDDEN: Final = frozenset(
 """Fields that no two clusters have in common."""
 _SETS: Final = ("partitions", "subscribed_topic_names")
 """Fields with numbers and names in any order."""
+_EMBEDDED: Final = ("assignment", "metadata", "member_assignment", "member_metadata")
+"""Fields with what members tell each other."""
 _PATIENT: Final = frozenset(
     (
         ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -372,6 +374,8 @@ class Chat:
             return self._members.setdefault(str(value), f"member {len(self._members)}")
         if isinstance(value, str):
             return value.replace(self.topic, "topic")
+        if name in _EMBEDDED and isinstance(value, bytes):
+            return value.replace(self.topic.encode(), b"topic")
         if name in _SETS and not any(hasattr(each, "_asdict") for each in value):
             return sorted(self._plain(each) for each in value)  # type: ignore[type-var]
         if name == "records":

@@ -333,6 +333,82 @@ def an_assignor_that_changes(chat: Chat) -> None:
     group.describe()
 
 
+def _by(group: EpochGroup, regex: str) -> EpochMember:
+    """A member that subscribes to the topics of a regular expression."""
+    member = group.member()
+    joins = {"member_epoch": 0, "topic_partitions": (), "subscribed_topic_names": None}
+    member.beat(**member.full(**joins), subscribed_topic_regex=regex)
+    chat = group.chat
+    for _ in range(100):
+        [found] = group.describe(heard=False).groups
+        if found.group_state == "Assigning":
+            break
+        chat.line.wait(0.05)
+    return member
+
+
+@conversation
+def topics_of_a_regular_expression(chat: Chat) -> None:
+    group = EpochGroup(chat, 2, 2)
+    member = _by(group, f"{chat.topic}-[0-9]")
+    group.describe()
+    member.beat()
+    member.own()
+    group.describe()
+    member.beat(**member.full(subscribed_topic_names=None), subscribed_topic_regex=None)
+    member.beat(subscribed_topic_regex="")
+    member.own()
+    group.describe()
+
+
+@conversation
+def names_and_a_regular_expression(chat: Chat) -> None:
+    group = EpochGroup(chat, 2, 2)
+    member = group.member(topics=group.topics[:1])
+    member.join()
+    member.own()
+    member.beat(subscribed_topic_regex=f"{chat.topic}-1")
+    group.until("Assigning")
+    member.beat()
+    member.own()
+    member.beat(subscribed_topic_names=())
+    member.own()
+    group.describe()
+
+
+@conversation
+def members_with_the_same_regular_expression(chat: Chat) -> None:
+    group = EpochGroup(chat, 4)
+    one = _by(group, f"{chat.topic}-.")
+    one.beat()
+    one.own()
+    two = group.member()
+    joins = {"member_epoch": 0, "topic_partitions": (), "subscribed_topic_names": ()}
+    two.beat(**two.full(**joins), subscribed_topic_regex=f"{chat.topic}-.")
+    one.beat()
+    one.own()
+    two.beat()
+    group.describe()
+    one.leave()
+    two.beat()
+    group.describe()
+
+
+@conversation
+def regular_expressions_that_are_none_or_stand_for_no_topic(chat: Chat) -> None:
+    group = EpochGroup(chat, 2)
+    member = group.member()
+    joins = {"member_epoch": 0, "topic_partitions": (), "subscribed_topic_names": None}
+    member.beat(**member.full(**joins), subscribed_topic_regex="(")
+    group.describe()
+    member.beat(**member.full(**joins), subscribed_topic_regex=f"{chat.topic}-no")
+    chat.line.wait(1.0)
+    member.beat()
+    group.describe()
+    member.beat(subscribed_topic_regex="[")
+    member.beat()
+
+
 # --- static members ----------------------------------------------------------------------------
 
 
@@ -464,9 +540,8 @@ def partitions_are_divided_every_now_and_then(chat: Chat) -> None:
 
 @conversation
 def a_group_that_changes_its_protocol_when_it_is_empty(chat: Chat) -> None:
-    group, classic = EpochGroup(chat, 2), Group(chat)
-    classic.name = group.name
-    classic.at = group.at
+    group = EpochGroup(chat, 2)
+    classic = Group(chat, group.name)
     member = group.member()
     member.join()
     classic.describe()

@@ -23,9 +23,9 @@ _PAUSE: Final = 0.05
 class Group:
     """A group of the classic protocol."""
 
-    def __init__(self, chat: Chat) -> None:
+    def __init__(self, chat: Chat, name: str | None = None) -> None:
         self.chat = chat
-        self.name = f"group-{uuid4().hex}"
+        self.name = name or f"group-{uuid4().hex}"
         self.at = chat.coordinator(self.name, 0)
         asked = {"group_id": self.name, "topics": []}
         chat.ask(
@@ -90,11 +90,13 @@ class Member:
         protocols: Iterable[str] = ("range",),
         session_ms: int = LONG_MS,
         rebalance_ms: int = LONG_MS,
+        subscription: bytes = SUBSCRIPTION,
     ) -> None:
         self.group = group
         self.chat = group.chat
         self.instance_id = instance_id
         self.protocols = tuple(protocols)
+        self.subscription = subscription
         self.session_ms = session_ms
         self.rebalance_ms = rebalance_ms
         self.party = uuid4().hex
@@ -118,7 +120,7 @@ class Member:
             "member_id": self.member_id,
             "group_instance_id": self.instance_id,
             "protocol_type": "consumer",
-            "protocols": [{"name": name, "metadata": SUBSCRIPTION} for name in self.protocols],
+            "protocols": [{"name": name, "metadata": self.subscription} for name in self.protocols],
             **changed,
         }
         return self.chat.begin(c.JOIN_GROUP, version, to=self.group.at, party=self.party, **values)

@@ -58,6 +58,8 @@ class ClusterOptions:
     """Until an empty group completes its first rebalance: other members may join meanwhile."""
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
+    group_consumer_migration_policy: str = "bidirectional"
+    """Whether groups with members go over to KIP-848 (upgrade), or back (downgrade)."""
     group_config: Mapping[str, str] = field(default_factory=dict)
     """In place of Kafka's defaults, for all groups of KIP-848."""
     credentials: Mapping[str, str] | None = None

@@ -24,6 +24,7 @@ from tests.support.conversations.members import (
     Group,
     Member,
 )
+from tests.support.conversations.migrated_groups import Mixed, OlderMember
 
 LOAD = 1.0
 
@@ -304,6 +305,17 @@ def test_the_time_to_give_partitions_up_begins_anew_at_a_new_coordinator() -> No
     assert one.member_id not in states(group)[1]
 
 
+def owners(group: EpochGroup) -> list[int]:
+    """The owned partitions, as often as they have owners."""
+    [found] = group.describe(heard=False).groups
+    return [
+        number
+        for each in found.members
+        for topic in each.assignment.topic_partitions
+        for number in topic.partitions
+    ]
+
+
 def test_no_partition_has_two_owners_while_members_come_and_go() -> None:
     for seed in range(30):
         random = Random(seed)
@@ -313,7 +325,7 @@ def test_no_partition_has_two_owners_while_members_come_and_go() -> None:
             member = random.choice(members)
             match random.randrange(8):
                 case 0:
-                    member.assigned = [] if member.join() == ErrorCode.NONE else member.assigned
+                    member.join()
                     member.own()
                 case 1 if member.epoch > 0:
                     member.leave()
@@ -328,14 +340,8 @@ def test_no_partition_has_two_owners_while_members_come_and_go() -> None:
                         member.assigned, member.epoch = [], 0
                     elif random.random() < 0.7:
                         member.own()
-            [found] = group.describe(heard=False).groups
-            owned = [
-                number
-                for each in found.members
-                for topic in each.assignment.topic_partitions
-                for number in topic.partitions
-            ]
-            assert len(owned) == len(set(owned)), (seed, found)
+            owned = owners(group)
+            assert len(owned) == len(set(owned)), f"seed {seed}"
 
 
 def test_groups_come_to_rest() -> None:
@@ -367,3 +373,161 @@ def test_new_partitions_and_a_deleted_topic_begin_a_new_epoch() -> None:
     assert partitions(member) == []
     member.own()
     assert (member.epoch, states(group)[0]) == (4, "Stable")
+
+
+def by_regex(group: EpochGroup) -> EpochMember:
+    """A member that subscribes to all topics of the group by an expression."""
+    member = group.member()
+    joins = {"member_epoch": 0, "topic_partitions": (), "subscribed_topic_names": ()}
+    member.beat(**member.full(**joins), subscribed_topic_regex=f"{group.chat.topic}-.*")
+    line_of(group).wait(0.0)
+    member.beat()
+    member.own()
+    return member
+
+
+def test_a_new_topic_is_found_by_its_name_some_time_later() -> None:
+    group = epochs()
+    member = by_regex(group)
+    assert len(member.assigned) == 1
+    line = line_of(group)
+    line.create_topic(f"{group.chat.topic}-new", 2, {})
+    for seconds, topics in ((1.0, 1), (8.0, 1), (1.5, 2)):
+        line.wait(seconds)
+        member.beat()
+        line.wait(0.0)
+        member.beat()
+        assert len(member.assigned) == topics, "topics are looked for every ten seconds at most"
+
+
+def test_a_deleted_topic_of_an_expression_is_given_up_at_once() -> None:
+    group = epochs()
+    member = by_regex(group)
+    cluster = line_of(group).model.cluster
+    cluster.delete_topic(cluster.topics[group.topics[0]])
+    member.beat()
+    assert member.assigned == []
+
+
+def test_expressions_do_not_stand_for_internal_topics() -> None:
+    group = epochs()
+    member = group.member()
+    joins = {"member_epoch": 0, "topic_partitions": (), "subscribed_topic_names": ()}
+    member.beat(**member.full(**joins), subscribed_topic_regex="__.*")
+    line_of(group).wait(0.0)
+    member.beat()
+    assert member.assigned == []
+
+
+# --- both protocols -----------------------------------------------------------------------------
+
+
+def mixed(policy: str = "bidirectional") -> Mixed:
+    options = ClusterOptions(
+        group_initial_rebalance_delay_ms=0,
+        coordinator_load=(LOAD, LOAD),
+        group_consumer_migration_policy=policy,
+    )
+    return Mixed(Chat(ModelLine.of(3, options), "topic"))
+
+
+def classic_alone(group: Mixed) -> OlderMember:
+    older = group.older()
+    older.join()
+    older.lead(divided=((0, 1, 2, 3),))
+    older.owns(0, 1, 2, 3)
+    return older
+
+
+@pytest.mark.parametrize("policy", ["disabled", "downgrade"])
+def test_a_classic_group_is_not_upgraded_unless_that_is_allowed(policy: str) -> None:
+    group = mixed(policy)
+    older = classic_alone(group)
+    newer = group.epochs.member()
+    assert newer.join() == ErrorCode.GROUP_ID_NOT_FOUND
+    assert older.heartbeat() == ErrorCode.NONE
+    older.leave()
+    assert newer.join() == ErrorCode.NONE
+
+
+def test_classic_members_do_not_join_the_newer_protocol_if_that_is_disabled() -> None:
+    group = mixed("disabled")
+    newer = group.epochs.member()
+    newer.join()
+    older = group.older()
+    assert older.join() == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    newer.leave()
+    assert older.join() == ErrorCode.NONE
+
+
+@pytest.mark.parametrize(("policy", "back"), [("upgrade", False), ("bidirectional", True)])
+def test_a_group_goes_back_if_that_is_allowed(policy: str, back: bool) -> None:
+    group = mixed(policy)
+    classic_alone(group)
+    newer = group.epochs.member()
+    newer.join()
+    newer.leave()
+    [described] = group.classic.describe().groups
+    assert described.group_state == ("PreparingRebalance" if back else "Dead")
+
+
+def test_a_new_coordinator_knows_members_of_both_protocols() -> None:
+    group = mixed()
+    older, newer = classic_alone(group), group.epochs.member()
+    newer.join()
+    older.step()
+    move(group.epochs)
+    group.classic.at = group.epochs.at
+    line_of(group.epochs).wait(LOAD)
+    assert older.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+    older.step()
+    newer.beat()
+    assert sorted(owners(group.epochs)) == [0, 1, 2, 3]
+    assert partitions(newer) == [2, 3]
+    line_of(group.epochs).wait(LONG_MS / 1000 + 1)
+    assert [each.member_id for each in group.epochs.describe().groups[0].members] == [
+        newer.member_id
+    ]
+
+
+def test_a_group_that_has_gone_over_is_of_its_new_protocol_at_a_new_coordinator() -> None:
+    group = mixed()
+    older, newer = classic_alone(group), group.epochs.member()
+    newer.join()
+    newer.leave()
+    move(group.epochs)
+    group.classic.at = group.epochs.at
+    line_of(group.epochs).wait(LOAD)
+    [described] = group.classic.describe().groups
+    assert (described.group_state, len(described.members)) == ("Stable", 1)
+    assert older.heartbeat(generation_id=2) == ErrorCode.NONE
+
+
+def test_no_partition_has_two_owners_while_a_group_migrates() -> None:
+    for seed in range(20):
+        random = Random(seed)
+        group = mixed()
+        older = [group.older(rebalance_ms=5_000) for _ in range(2)]
+        newer = [group.epochs.member(rebalance_ms=5_000) for _ in range(2)]
+        for _ in range(60):
+            match random.randrange(6):
+                case 0:
+                    newer[seed % 2].join()
+                    newer[seed % 2].own()
+                case 1:
+                    each = random.choice(newer)
+                    if each.epoch > 0:
+                        each.leave()
+                        each.assigned, each.epoch = [], 0
+                case 2:
+                    line_of(group.epochs).wait(random.uniform(0.0, 20.0))
+                case 3 if group.epochs.describe(heard=False).groups[0].members:
+                    random.choice(older).step()
+                case _:
+                    each = random.choice(newer)
+                    if each.epoch > 0 and each.beat():
+                        each.assigned, each.epoch = [], 0
+                    elif each.epoch > 0 and random.random() < 0.7:
+                        each.own()
+            owned = owners(group.epochs)
+            assert len(owned) == len(set(owned)), f"seed {seed}"

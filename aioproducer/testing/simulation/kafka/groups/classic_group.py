@@ -285,15 +285,15 @@ class ClassicGroup:
 
     def unload(self) -> None:
         """Another broker coordinates the group. Source: ``onUnloaded``."""
+        self.answer_all(ErrorCode.NOT_COORDINATOR)
+
+    def answer_all(self, code: ErrorCode) -> None:
+        """Answer all requests that wait with an error."""
         for member in self.members.values():
             member.answer_join(
-                {
-                    "error_code": ErrorCode.NOT_COORDINATOR,
-                    "member_id": member.member_id,
-                    "protocol_name": None,
-                }
+                {"error_code": code, "member_id": member.member_id, "protocol_name": None}
             )
-            member.answer_sync({"error_code": ErrorCode.NOT_COORDINATOR})
+            member.answer_sync({"error_code": code})
 
     def stored(self) -> ClassicGroup:
         """The group as a record of it is read back. Source: ``replay`` of ``GroupMetadataValue``.

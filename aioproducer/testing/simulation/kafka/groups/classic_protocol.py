@@ -22,7 +22,7 @@ from aioproducer.testing.simulation.kafka.groups.reply import Reply
 from aioproducer.testing.simulation.kafka.groups.store import GroupStore
 from aioproducer.testing.simulation.kafka.messages import Fields, Request
 
-_FIRST_THAT_REQUIRES_IDS: Final = 4
+FIRST_THAT_REQUIRES_IDS: Final = 4
 _FIRST_THAT_SKIPS_ASSIGNMENTS: Final = 9
 _NEW_MEMBER_JOIN_TIMEOUT: Final = 300.0
 """Seconds that a new member may wait for its first generation."""
@@ -60,7 +60,7 @@ class ClassicProtocol:
         member_id = f"{request.client_id if instance_id is None else instance_id}-{number}"
         if instance_id is not None and instance_id in group.static_members:
             self._replace_static(group, request, member_id, reply, now)
-        elif instance_id is None and request.version >= _FIRST_THAT_REQUIRES_IDS:
+        elif instance_id is None and request.version >= FIRST_THAT_REQUIRES_IDS:
             group.pending_joins.add(member_id)
             self._start_session(group, member_id, request.body.session_timeout_ms / 1000, now)
             reply.fields = not_joined(ErrorCode.MEMBER_ID_REQUIRED, member_id)
@@ -343,6 +343,13 @@ class ClassicProtocol:
         return ErrorCode.NONE
 
     # --- another coordinator ---------------------------------------------------------------
+
+    def take_over(self, group: ClassicGroup, now: float, *, rebalances: bool) -> None:
+        """Coordinate a group that was one of KIP-848. Source: ``convertToClassicGroup``."""
+        self._store.add(group)
+        self.loaded(group, now)
+        if rebalances:
+            self._prepare_rebalance(group, now)
 
     def loaded(self, group: ClassicGroup, now: float) -> None:
         """A new coordinator has read the group: the sessions begin anew."""

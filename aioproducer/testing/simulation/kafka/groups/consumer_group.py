@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 from aioproducer.errors.codes import ErrorCode
 from aioproducer.testing.simulation.kafka.groups.assignors import (
@@ -37,6 +37,15 @@ Epochs = Mapping[TopicIdPartition, int]
 """Partitions, and the epoch in which the member got each one (KIP-1251)."""
 
 
+class ClassicMetadata(NamedTuple):
+    """What a member has said by the classic protocol."""
+
+    session_timeout: float
+    """Seconds."""
+    protocols: tuple[tuple[str, bytes], ...]
+    """The assignors with the subscription for each."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ConsumerMember:
     """A member. Changed members are new objects."""
@@ -48,6 +57,8 @@ class ConsumerMember:
     rebalance_timeout_ms: int = -1
     topics: frozenset[str] = frozenset()
     """The names that it subscribes to."""
+    regex: str = ""
+    """The expression for the names that it subscribes to besides."""
     assignor: str | None = None
     epoch: int = 0
     previous_epoch: int = -1
@@ -55,6 +66,15 @@ class ConsumerMember:
     assigned: Epochs = field(default_factory=dict)
     revoked: Epochs = field(default_factory=dict)
     """The partitions that it has to give up."""
+    classic: ClassicMetadata | None = None
+    """Of a member that speaks the classic protocol still."""
+
+    @property
+    def stale(self) -> ErrorCode:
+        """The error of a request in another epoch, which is a generation for older clients."""
+        if self.classic is not None:
+            return ErrorCode.ILLEGAL_GENERATION
+        return ErrorCode.STALE_MEMBER_EPOCH
 
     def reconciled_to(self, epoch: int) -> bool:
         """True if it has the target assignment of ``epoch``."""
@@ -88,6 +108,11 @@ class ConsumerGroup:
         """The subscribed topics as they were at the last epoch."""
         self.members: dict[str, ConsumerMember] = {}
         self.target: Assignment = {}
+        self.resolved: dict[str, frozenset[str]] = {}
+        """The topics of each regular expression."""
+        self.resolved_among: frozenset[str] = frozenset()
+        """The topics that there were then."""
+        self.resolved_at = 0.0
 
     # --- what is known ---------------------------------------------------------------------
 
@@ -113,6 +138,15 @@ class ConsumerGroup:
         wanted = Counter(each.assignor for each in self.members.values() if each.assignor)
         return wanted.most_common(1)[0][0] if wanted else UNIFORM
 
+    @property
+    def regexes(self) -> set[str]:
+        """The regular expressions that members subscribe to."""
+        return {each.regex for each in self.members.values() if each.regex}
+
+    def topics_of(self, member: ConsumerMember) -> frozenset[str]:
+        """The names that a member subscribes to."""
+        return member.topics | self.resolved.get(member.regex, frozenset())
+
     def static_member(self, instance_id: str) -> ConsumerMember | None:
         """The member with an instance id."""
         return next(
@@ -125,6 +159,21 @@ class ConsumerGroup:
             if partition in member.assigned or partition in member.revoked:
                 return member.epoch
         return NO_OWNER
+
+    def waits_for_others(self, member: ConsumerMember) -> bool:
+        """True if other members have partitions of a member's target assignment."""
+        target = self.target.get(member.member_id, ())
+        missing = (each for each in target if each not in member.assigned)
+        return any(self.owner_epoch(each) != NO_OWNER for each in missing)
+
+    def refuses_protocols(self, names: Collection[str]) -> bool:
+        """True if no assignor is known to all members of the classic protocol."""
+        known = [
+            {name for name, _ in each.classic.protocols}
+            for each in self.members.values()
+            if each.classic is not None
+        ]
+        return not set(names).intersection(*known)
 
     def refuses_commit(
         self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool
@@ -141,7 +190,7 @@ class ConsumerGroup:
         member = self.members.get(member_id)
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        return ErrorCode.STALE_MEMBER_EPOCH if epoch > member.epoch else ErrorCode.NONE
+        return member.stale if epoch > member.epoch else ErrorCode.NONE
 
     def refuses_partition(
         self, member_id: str, epoch: int, partition: TopicIdPartition
@@ -151,7 +200,7 @@ class ConsumerGroup:
         if member is None or epoch == member.epoch:
             return ErrorCode.NONE
         since = member.assigned.get(partition, member.revoked.get(partition))
-        return ErrorCode.STALE_MEMBER_EPOCH if since is None or epoch < since else ErrorCode.NONE
+        return member.stale if since is None or epoch < since else ErrorCode.NONE
 
     def refuses_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
         """Why committed offsets are not told. Source: ``validateOffsetFetch``."""
@@ -160,7 +209,7 @@ class ConsumerGroup:
         member = self.members.get(member_id or "")
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        return ErrorCode.NONE if epoch == member.epoch else ErrorCode.STALE_MEMBER_EPOCH
+        return ErrorCode.NONE if epoch == member.epoch else member.stale
 
     # --- members ---------------------------------------------------------------------------
 
@@ -172,6 +221,11 @@ class ConsumerGroup:
         """Forget a member."""
         del self.members[member_id]
         self.target.pop(member_id, None)
+
+    def forget_unused_regexes(self) -> None:
+        """Forget the expressions that nobody subscribes to."""
+        for each in self.resolved.keys() - self.regexes:
+            del self.resolved[each]
 
     def replace_static(self, old: ConsumerMember, member_id: str) -> ConsumerMember:
         """Let a static member that has left for a while go on with another id."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -18,11 +17,17 @@ from aioproducer.testing.simulation.kafka.groups.assignors import (
     Subscription,
     TopicIdPartition,
 )
+from aioproducer.testing.simulation.kafka.groups.classic_protocol import ClassicProtocol
 from aioproducer.testing.simulation.kafka.groups.consumer_group import (
     LEAVE_STATIC_EPOCH,
     ConsumerGroup,
     ConsumerMember,
     MemberState,
+)
+from aioproducer.testing.simulation.kafka.groups.migration import DOWNGRADES, downgraded
+from aioproducer.testing.simulation.kafka.groups.regular_expressions import (
+    RegularExpressions,
+    is_regular_expression,
 )
 from aioproducer.testing.simulation.kafka.groups.store import GroupStore
 from aioproducer.testing.simulation.kafka.messages import Fields, Request
@@ -34,9 +39,11 @@ _REBALANCE: Final = "rebalance"
 class ConsumerProtocol:
     """The work of all coordinators of the groups of KIP-848."""
 
-    def __init__(self, cluster: Cluster, store: GroupStore) -> None:
+    def __init__(self, cluster: Cluster, store: GroupStore, classic: ClassicProtocol) -> None:
         self._cluster = cluster
         self._store = store
+        self._classic = classic
+        self._regexes = RegularExpressions(cluster, store, self._begin_epoch)
 
     # --- heartbeats ------------------------------------------------------------------------
 
@@ -48,25 +55,19 @@ class ConsumerProtocol:
             return {"error_code": code}
         owned = _owned(body)
         member = _updated(known, request)
-        group.update(member)
-        changed = member.topics != known.topics
-        self._renew(group, now, changed=changed)
-        subscribed = {each.id for each in self._topics(member)}
-        reconciled = group.reconciled(member, subscribed, owned, changed=changed)
-        if reconciled != member:
-            group.update(reconciled)
-            self._await_revocation(group, reconciled, now)
-        self._store.write(group)
-        self._start_session(group, member.member_id, now)
+        if member.regex not in group.regexes and not is_regular_expression(member.regex):
+            return {"error_code": ErrorCode.INVALID_REGULAR_EXPRESSION}
+        reconciled = self.go_on(group, known, member, owned, now)
+        self.start_session(group, reconciled, now)
         full = (
             body.rebalance_timeout_ms != -1
-            and body.subscribed_topic_names is not None
+            and (body.subscribed_topic_names, body.subscribed_topic_regex) != (None, None)
             and owned is not None
         )
         shown = full or body.member_epoch == 0 or reconciled.assigned != known.assigned
         return {
             "error_code": ErrorCode.NONE,
-            "member_id": member.member_id,
+            "member_id": reconciled.member_id,
             "member_epoch": reconciled.epoch,
             "heartbeat_interval_ms": self._config(group, "consumer.heartbeat.interval.ms"),
             "assignment": {"topic_partitions": by_topic(reconciled.assigned)} if shown else None,
@@ -85,7 +86,7 @@ class ConsumerProtocol:
         else:
             known = group.static_member(body.instance_id)
             if known is not None and joins:
-                if known.epoch != LEAVE_STATIC_EPOCH:
+                if known.epoch != LEAVE_STATIC_EPOCH and known.classic is None:
                     return None, ErrorCode.UNRELEASED_INSTANCE_ID
                 return group.replace_static(known, member_id), ErrorCode.NONE
             if known is not None and known.member_id != member_id:
@@ -102,9 +103,33 @@ class ConsumerProtocol:
 
     # --- epochs and assignments ------------------------------------------------------------
 
+    def go_on(
+        self,
+        group: ConsumerGroup,
+        known: ConsumerMember,
+        member: ConsumerMember,
+        owned: Collection[TopicIdPartition] | None,
+        now: float,
+    ) -> ConsumerMember:
+        """Take a member that was ``known``, and let it go on to its assignment."""
+        new_regex = member.regex != known.regex
+        resolved = not member.regex or member.regex in group.resolved
+        unknown = new_regex and member.regex not in group.regexes
+        group.update(member)
+        self._regexes.refresh(group, now, required=unknown)
+        changed = member.topics != known.topics
+        self._renew(group, now, changed=changed or (new_regex and resolved))
+        subscribed = self.topic_ids(group, member)
+        reconciled = group.reconciled(member, subscribed, owned, changed=changed or new_regex)
+        if reconciled != member:
+            group.update(reconciled)
+            self._await_revocation(group, reconciled, now)
+        self._store.write(group)
+        return reconciled
+
     def _renew(self, group: ConsumerGroup, now: float, *, changed: bool) -> None:
         """Begin a new epoch if something has changed, and divide the partitions if it is time."""
-        if self._see_topics(group) or changed:
+        if self.see_topics(group) or changed:
             group.epoch += 1
         if group.epoch <= group.assignment_epoch:
             return
@@ -114,7 +139,7 @@ class ConsumerProtocol:
         subscriptions = {
             each.member_id: Subscription(
                 each.instance_id,
-                [topic.id for topic in self._topics(each)],
+                [topic.id for topic in self._topics(group, each)],
                 group.target.get(each.member_id, frozenset()),
             )
             for each in group.members.values()
@@ -124,25 +149,34 @@ class ConsumerProtocol:
         group.assignment_epoch = group.epoch
         group.assigned_at = now
 
-    def _see_topics(self, group: ConsumerGroup) -> bool:
+    def see_topics(self, group: ConsumerGroup) -> bool:
         """Look at the topics that members subscribe to; True: they have changed."""
         found = {
             topic.name: (topic.id, len(topic.partitions))
             for member in group.members.values()
-            for topic in self._topics(member)
+            for topic in self._topics(group, member)
         }
         changed = found != group.topics_seen
         group.topics_seen = found
         return changed
 
-    def _topics(self, member: ConsumerMember) -> list[Topic]:
+    def _begin_epoch(self, group: ConsumerGroup) -> None:
+        """The expressions of a group stand for other topics than before."""
+        self.see_topics(group)
+        group.epoch += 1
+
+    def topic_ids(self, group: ConsumerGroup, member: ConsumerMember) -> set[UUID]:
+        """The ids of the topics that exist of those that a member subscribes to."""
+        return {each.id for each in self._topics(group, member)}
+
+    def _topics(self, group: ConsumerGroup, member: ConsumerMember) -> list[Topic]:
         """The topics that exist of those that a member subscribes to."""
         topics = self._cluster.topics
-        return [topics[name] for name in sorted(member.topics) if name in topics]
+        return [topics[name] for name in sorted(group.topics_of(member)) if name in topics]
 
     # --- leaves ----------------------------------------------------------------------------
 
-    def leave(self, group: ConsumerGroup, body: Any) -> Fields:
+    def leave(self, group: ConsumerGroup, body: Any, now: float) -> Fields:
         """Let a member go; with epoch -2 it keeps its place for its next self (KIP-345).
 
         Source: ``consumerGroupLeave``.
@@ -167,52 +201,74 @@ class ConsumerProtocol:
             )
             self._store.write(group)
         else:
-            self._fence(group, member.member_id)
+            self.fence(group, [member.member_id], now)
         return {
             "error_code": ErrorCode.NONE,
             "member_id": member_id,
             "member_epoch": body.member_epoch,
         }
 
-    def _fence(self, group: ConsumerGroup, member_id: str) -> None:
-        """Go on without a member. Source: ``consumerGroupFenceMember``."""
-        group.remove(member_id)
-        self._see_topics(group)
-        group.epoch += 1
-        for kind in (_SESSION, _REBALANCE):
-            self._store.cancel_timer(group, kind, member_id)
+    def fence(self, group: ConsumerGroup, gone: Collection[str], now: float) -> None:
+        """Go on without members. Source: ``consumerGroupFenceMembers``."""
+        if self.may_downgrade(group, gone):
+            made = downgraded(group, gone, None, self._cluster)
+            self._classic.take_over(made, now, rebalances=True)
+            return
+        for member_id in gone:
+            group.remove(member_id)
+            self._store.cancel_timers(group, member_id)
+        group.forget_unused_regexes()
+        self._begin_epoch(group)
         self._store.write(group)
+
+    def may_downgrade(
+        self, group: ConsumerGroup, gone: Collection[str], *, all_gone: bool = False
+    ) -> bool:
+        """True if all members speak the classic protocol, but for those that are ``gone``.
+
+        ``all_gone``: nobody else need be left. Source: ``validateOnlineDowngrade…``.
+        """
+        newer = {name for name, each in group.members.items() if each.classic is None}
+        return (
+            newer == set(gone)
+            and (all_gone or len(group.members) > len(gone))
+            and self._cluster.options.group_consumer_migration_policy in DOWNGRADES
+        )
 
     # --- timers ----------------------------------------------------------------------------
 
-    def _start_session(self, group: ConsumerGroup, member_id: str, now: float) -> None:
-        def expire(_: float) -> None:
-            if member_id in group.members:
-                self._fence(group, member_id)
+    def start_session(self, group: ConsumerGroup, member: ConsumerMember, now: float) -> None:
+        """Let the session of a member begin anew."""
 
-        end = now + self._config(group, "consumer.session.timeout.ms") / 1000
-        self._store.start_timer(group, _SESSION, end, expire, member_id)
+        def expire(time: float) -> None:
+            if member.member_id in group.members:
+                self.fence(group, [member.member_id], time)
+
+        seconds = self._config(group, "consumer.session.timeout.ms") / 1000
+        if member.classic is not None:
+            seconds = member.classic.session_timeout
+        self._store.start_timer(group, _SESSION, now + seconds, expire, member.member_id)
 
     def _await_revocation(self, group: ConsumerGroup, member: ConsumerMember, now: float) -> None:
         """Fence a member that does not give its partitions up in time."""
+        if member.classic is not None:
+            return  # its time to join again is watched
         if member.state is not MemberState.UNREVOKED_PARTITIONS:
             self._store.cancel_timer(group, _REBALANCE, member.member_id)
             return
 
-        def expire(epoch: int, _: float) -> None:
+        def expire(time: float) -> None:
             present = group.members.get(member.member_id)
-            if present is not None and present.epoch == epoch:
-                self._fence(group, member.member_id)
+            if present is not None and present.epoch == member.epoch:
+                self.fence(group, [member.member_id], time)
 
         end = now + member.rebalance_timeout_ms / 1000
-        self._store.start_timer(
-            group, _REBALANCE, end, partial(expire, member.epoch), member.member_id
-        )
+        self._store.start_timer(group, _REBALANCE, end, expire, member.member_id)
 
     def loaded(self, group: ConsumerGroup, now: float) -> None:
         """A new coordinator has read the group: the sessions begin anew."""
         for member in group.members.values():
-            self._start_session(group, member.member_id, now)
+            self.start_session(group, member, now)
             if member.state is MemberState.UNREVOKED_PARTITIONS:
                 self._await_revocation(group, member, now)
 
@@ -243,6 +299,7 @@ def _updated(member: ConsumerMember, request: Request) -> ConsumerMember:
     """The member with what a heartbeat says of it; what it leaves out stays."""
     body = request.body
     topics, timeout = body.subscribed_topic_names, body.rebalance_timeout_ms
+    regex = body.subscribed_topic_regex
     return replace(
         member,
         client_id=request.client_id or "",
@@ -251,4 +308,6 @@ def _updated(member: ConsumerMember, request: Request) -> ConsumerMember:
         assignor=member.assignor if body.server_assignor is None else body.server_assignor,
         rebalance_timeout_ms=member.rebalance_timeout_ms if timeout == -1 else timeout,
         topics=member.topics if topics is None else frozenset(topics),
+        regex=member.regex if regex is None else regex,
+        classic=None,
     )

@@ -25,7 +25,14 @@ from aioproducer.testing.simulation.kafka.groups.classic_protocol import (
 )
 from aioproducer.testing.simulation.kafka.groups.consumer_group import LEAVE_EPOCH, ConsumerGroup
 from aioproducer.testing.simulation.kafka.groups.consumer_protocol import ConsumerProtocol
+from aioproducer.testing.simulation.kafka.groups.embedded_protocol import (
+    PROTOCOL_TYPE,
+    MalformedError,
+)
+from aioproducer.testing.simulation.kafka.groups.migration import UPGRADES, upgraded
+from aioproducer.testing.simulation.kafka.groups.mixed_members import MixedMembers
 from aioproducer.testing.simulation.kafka.groups.offsets import GroupOffsets
+from aioproducer.testing.simulation.kafka.groups.regular_expressions import is_regular_expression
 from aioproducer.testing.simulation.kafka.groups.reply import Reply
 from aioproducer.testing.simulation.kafka.groups.store import Group, GroupStore
 from aioproducer.testing.simulation.kafka.messages import Fields, Request
@@ -38,15 +45,16 @@ _PROLONGED_BY_COMMITS: Final = (ClassicGroupState.STABLE, ClassicGroupState.PREP
 class GroupCoordinator:
     """All groups of a cluster.
 
-    A group is of the protocol of its first member. Members of the other one can join once it is
-    empty, as with ``group.consumer.migration.policy=disabled``.
+    A group is of the protocol of its first member. It goes over to the other one when it is empty,
+    and otherwise as ``group.consumer.migration.policy`` allows.
     """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._store = GroupStore(cluster, self._loaded)
         self._classic = ClassicProtocol(cluster, self._store)
-        self._consumer = ConsumerProtocol(cluster, self._store)
+        self._consumer = ConsumerProtocol(cluster, self._store, self._classic)
+        self._mixed = MixedMembers(cluster, self._store, self._classic, self._consumer)
         self.offsets = GroupOffsets()
         """The committed offsets."""
 
@@ -87,7 +95,9 @@ class GroupCoordinator:
         name, member_id = str(body.group_id), str(body.member_id)
         group = self.find(name)
         if isinstance(group, ConsumerGroup) and not group.empty:
-            return Reply(not_joined(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, NO_MEMBER_ID))
+            if self._policy == "disabled":
+                return Reply(not_joined(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, NO_MEMBER_ID))
+            return Reply(self._mixed.join(group, request, now))
         if not isinstance(group, ClassicGroup):
             if member_id != NO_MEMBER_ID:
                 return Reply(not_joined(ErrorCode.UNKNOWN_MEMBER_ID, member_id))
@@ -97,22 +107,28 @@ class GroupCoordinator:
     def sync(self, request: Request, now: float) -> Reply:
         """SyncGroup."""
         group = self.find(str(request.body.group_id))
-        if not isinstance(group, ClassicGroup) or group.empty:
+        if group is None or group.empty:
             return Reply(not_synced(ErrorCode.UNKNOWN_MEMBER_ID))
+        if isinstance(group, ConsumerGroup):
+            return Reply(self._mixed.sync(group, request.body, now))
         return self._classic.sync(group, request, now)
 
     def heartbeat(self, body: Any, now: float) -> ErrorCode:
         """Heartbeat."""
         group = self.find(str(body.group_id))
-        if not isinstance(group, ClassicGroup):
+        if group is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
+        if isinstance(group, ConsumerGroup):
+            return self._mixed.heartbeat(group, body, now)
         return self._classic.heartbeat(group, body, now)
 
     def leave(self, name: str, members: Sequence[Any], now: float) -> list[ErrorCode]:
         """LeaveGroup: the code of each member."""
         group = self.find(name)
-        if not isinstance(group, ClassicGroup):
+        if group is None:
             return [ErrorCode.UNKNOWN_MEMBER_ID] * len(members)
+        if isinstance(group, ConsumerGroup):
+            return self._mixed.leave(group, members, now)
         return self._classic.leave(group, members, now)
 
     # --- members of the protocol of KIP-848 ------------------------------------------------
@@ -123,13 +139,40 @@ class GroupCoordinator:
         group = self.find(str(body.group_id))
         replaced = group is None or (isinstance(group, ClassicGroup) and group.empty)
         if body.member_epoch == 0 and replaced:
+            if not is_regular_expression(body.subscribed_topic_regex or ""):
+                return {"error_code": ErrorCode.INVALID_REGULAR_EXPRESSION}
             group = ConsumerGroup(str(body.group_id))
             self._store.add(group)
+        if isinstance(group, ClassicGroup) and body.member_epoch == 0:
+            group = self._upgraded(group, now)
         if not isinstance(group, ConsumerGroup):
             return {"error_code": ErrorCode.GROUP_ID_NOT_FOUND}
         if body.member_epoch <= LEAVE_EPOCH:
-            return self._consumer.leave(group, body)
+            return self._consumer.leave(group, body, now)
         return self._consumer.heartbeat(group, request, now)
+
+    def _upgraded(self, group: ClassicGroup, now: float) -> ConsumerGroup | None:
+        """The group by the newer protocol, if it can be. Source: ``convertToConsumerGroup``."""
+        if (
+            self._policy not in UPGRADES
+            or group.protocol_type != PROTOCOL_TYPE
+            or group.protocol is None
+        ):
+            return None
+        try:
+            made = upgraded(group, self._cluster)
+        except MalformedError:
+            return None
+        self._consumer.see_topics(made)
+        group.answer_all(ErrorCode.REBALANCE_IN_PROGRESS)
+        self._store.add(made)
+        for member in made.members.values():
+            self._consumer.start_session(made, member, now)
+        return made
+
+    @property
+    def _policy(self) -> str:
+        return self._cluster.options.group_consumer_migration_policy
 
     # --- offsets ---------------------------------------------------------------------------
 
@@ -170,8 +213,11 @@ class GroupCoordinator:
             member_id, body.group_instance_id, epoch, transactional=transactional
         )
         if isinstance(group, ConsumerGroup):
-            old = not transactional and not newer and member_id in group.members
-            return ErrorCode.UNSUPPORTED_VERSION if old else code
+            member = group.members.get(member_id)
+            speaks_epochs = member is not None and member.classic is None
+            if speaks_epochs and not transactional and not newer:
+                return ErrorCode.UNSUPPORTED_VERSION
+            return code
         if not code and not transactional and group.state in _PROLONGED_BY_COMMITS:
             self._classic.prolong(group, member_id, now)
         return code

@@ -58,7 +58,8 @@ class GroupStore:
     # --- the log ---------------------------------------------------------------------------
 
     def add(self, group: Group) -> None:
-        """Take a new group."""
+        """Take a new group, in place of one of the other protocol."""
+        self._timers.cancel_all(group.group_id)
         self.groups[group.group_id] = group
         self.write(group)
 
@@ -111,6 +112,14 @@ class GroupStore:
                 action(now)
 
         self._timers.start(Key(group.group_id, kind, member_id), time, expire)
+
+    def has_timer(self, group: Group, kind: str, member_id: str = "") -> bool:
+        """True if a timer runs."""
+        return self._timers.runs(Key(group.group_id, kind, member_id))
+
+    def cancel_timers(self, group: Group, member_id: str) -> None:
+        """Stop the timers of a member."""
+        self._timers.cancel_all(group.group_id, member_id)
 
     def cancel_timer(self, group: Group, kind: str, member_id: str = "") -> None:
         """Stop a timer, if it runs."""

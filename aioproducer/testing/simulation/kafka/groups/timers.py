@@ -33,11 +33,16 @@ class Timers:
         self._running[key] = expire
         self._schedule.at(time, expire)
 
+    def runs(self, key: Key) -> bool:
+        """True if the timer runs."""
+        return key in self._running
+
     def cancel(self, key: Key) -> None:
         """Stop the timer, if it runs."""
         self._running.pop(key, None)
 
-    def cancel_all(self, group: str) -> None:
-        """Stop the timers of a group."""
-        for key in [each for each in self._running if each.group == group]:
-            del self._running[key]
+    def cancel_all(self, group: str, member_id: str | None = None) -> None:
+        """Stop the timers of a group, or of one of its members."""
+        for key in list(self._running):
+            if key.group == group and member_id in (None, key.member_id):
+                del self._running[key]

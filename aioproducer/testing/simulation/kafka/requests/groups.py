@@ -23,7 +23,8 @@ from aioproducer.testing.simulation.kafka.requests.metadata import NO_AUTHORIZED
 
 _FIRST_THAT_MISSES: Final = 6
 _CONSUMER: Final = "consumer"
-_MEMBER_OF_KIP_848: Final = 1
+_CLASSIC_MEMBER: Final = 0
+_CONSUMER_MEMBER: Final = 1
 
 
 def list_groups(call: Call) -> Fields:
@@ -136,10 +137,10 @@ def _member(call: Call, group: ConsumerGroup, member: ConsumerMember) -> Fields:
         "client_id": member.client_id,
         "client_host": CLIENT_HOST,
         "subscribed_topic_names": sorted(member.topics),
-        "subscribed_topic_regex": "",
+        "subscribed_topic_regex": member.regex,
         "assignment": _partitions(call, {**member.assigned, **member.revoked}),
         "target_assignment": _partitions(call, target),
-        "member_type": _MEMBER_OF_KIP_848,
+        "member_type": _CLASSIC_MEMBER if member.classic else _CONSUMER_MEMBER,
     }
 
 
