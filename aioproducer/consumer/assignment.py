@@ -41,6 +41,12 @@ _SILENT: Final = "silent"
 class Handlers(Protocol):
     """The handlers that work on records side by side, if there are some."""
 
+    def stop(self, partitions: Collection[TopicPartition]) -> None:
+        """Begin with no further record of ``partitions``, but for those that fill gaps."""
+
+    def works_on(self, partitions: Collection[TopicPartition]) -> bool:
+        """True while records of ``partitions`` wait for their turn."""
+
     def drop(self, partitions: Collection[TopicPartition]) -> None:
         """Begin with no further record of ``partitions``."""
 
@@ -209,7 +215,7 @@ class Assignment:
         """Hand out nothing more of ``partitions``, wait for what is in work, and commit."""
         self.hold(partitions, _REVOKED)
         if self.handlers is not None:
-            self.handlers.drop(partitions)
+            self.handlers.stop(partitions)
         bound = PatientTimeout(self._settings.rebalance_timeout)
         try:
             async with bound:
@@ -227,10 +233,14 @@ class Assignment:
                 self._link.group_id,
                 duration(self._settings.rebalance_timeout),
             )
+            if self.handlers is not None:
+                self.handlers.drop(partitions)
         self._release(partitions)
 
     async def _finished(self, partitions: Collection[TopicPartition]) -> None:
-        while self._progress.works_on(partitions):
+        while self._progress.works_on(partitions) or (
+            self.handlers is not None and self.handlers.works_on(partitions)
+        ):
             self.acknowledged.clear()
             await self.acknowledged.wait()
 

@@ -18,7 +18,7 @@ from aioproducer.reader.partition import NO_EPOCH, PartitionState
 class PartitionProgress:
     """A partition of the member, from its assignment to its loss."""
 
-    __slots__ = ("committed", "running", "start", "state", "unacknowledged")
+    __slots__ = ("begun", "committed", "running", "start", "state", "unacknowledged")
 
     def __init__(self, state: PartitionState, committed: int | None) -> None:
         self.state = state
@@ -30,6 +30,8 @@ class PartitionProgress:
         with them; infinite: they wait for their turn."""
         self.running = 0
         """The number of them that the application works on now."""
+        self.begun = -1
+        """The highest offset that the application has begun to work on."""
 
     def take(self, offset: int) -> None:
         """The record at ``offset`` waits for a handler."""
@@ -39,6 +41,7 @@ class PartitionProgress:
         """The application works on the record at ``offset`` from now on."""
         self.unacknowledged[offset] = now
         self.running += 1
+        self.begun = max(self.begun, offset)
 
 
 class Progress:

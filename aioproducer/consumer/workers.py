@@ -184,15 +184,37 @@ class Workers:
 
     # --- partitions that go ------------------------------------------------------------------
 
+    def stop(self, partitions: Collection[TopicPartition]) -> None:
+        """Begin with no further record of ``partitions``, but for those behind which others are
+        done: they would be done again. The others stay unacknowledged."""
+        self._drop(partitions, lambda task: task.record.offset > task.progress.begun)
+
+    def works_on(self, partitions: Collection[TopicPartition]) -> bool:
+        """True while records of ``partitions`` wait for their turn."""
+        return any(
+            task.progress.state.where in partitions
+            for lane in self._lanes.values()
+            for task in lane
+        )
+
     def drop(self, partitions: Collection[TopicPartition]) -> None:
-        """Begin with no further record of ``partitions``. They stay unacknowledged."""
+        """Begin with no further record of ``partitions``."""
+        self._drop(partitions, lambda task: True)
+
+    def _drop(
+        self, partitions: Collection[TopicPartition], is_one: Callable[[_Task], bool]
+    ) -> None:
         for lane in self._lanes.values():
-            if lane and lane[0].progress.state.where in partitions:
-                self._waiting_bytes -= sum(task.size for task in lane)
-                lane.clear()
-        idle = [(key, lane) for key, lane in self._ready if not lane]
+            tasks = [*lane]
+            lane.clear()
+            for task in tasks:
+                if task.progress.state.where in partitions and is_one(task):
+                    self._waiting_bytes -= task.size
+                else:
+                    lane.append(task)
+        idle = [key for key, lane in self._ready if not lane]
         self._ready = deque(each for each in self._ready if each[1])
-        for key, _ in idle:
+        for key in idle:
             del self._lanes[key]
         self._moved.set()
 

@@ -253,6 +253,9 @@ class Fetcher:
             self._start(leader.id, partial(self._fetch, leader, states, room))
 
     async def _fetch(self, leader: Node, states: Sequence[PartitionState], room: int) -> None:
+        states = [each for each in states if self.partitions.get(each.where) is each]
+        if not states:  # they were released in the turn in which the task began
+            return
         limits = self._settings.limits
         request = FetchRequest(
             [FetchPartition(each.where, each.fetch_offset, each.leader_epoch) for each in states],

@@ -117,7 +117,7 @@ class TelemetryRequester(Requester):
             due = self._look_for_connection(now)
         else:
             due = states.due
-        if self._end is None:
+        if self._end is None or self.idle:
             return due
         return self._end if due is None else min(due, self._end)
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
-from aioproducer import AbortableTransactionError, Producer, ProducerTimeoutError
+from aioproducer import Producer, ProducerTimeoutError, TransactionError
 from aioproducer.consumer import Consumer
 from aioproducer.model import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from aioproducer.testing.simulation.kafka.cluster import GROUPS_TOPIC
@@ -135,7 +135,7 @@ class GroupLife:
             try:
                 async with self._consumer(member) as consumer:
                     await self._read(member, consumer)
-            except (PlannedError, AbortableTransactionError, ProducerTimeoutError):
+            except (PlannedError, TransactionError, ProducerTimeoutError):
                 continue  # as a supervisor would
             except Exception as error:
                 fenced = member.instance is not None and "FENCED_INSTANCE_ID" in str(error)

@@ -9,6 +9,7 @@ from tests.simulation.groups.plan import make_plan
 from tests.simulation.seeds import new_seeds
 
 AT_ONCE = 20
+FOUND_ONCE = 321, 1_108, 1_174
 SOAK_AT_ONCE = 250
 
 
@@ -23,6 +24,11 @@ def live(seeds: range | list[int]) -> None:
 @pytest.mark.parametrize("first", range(0, 60, AT_ONCE))
 def test_known_lives_of_groups_keep_every_promise(first: int) -> None:
     live(range(first, first + AT_ONCE))
+
+
+@pytest.mark.parametrize("seed", FOUND_ONCE)
+def test_what_was_found_once_is_mended(seed: int) -> None:
+    live([seed])
 
 
 @pytest.mark.parametrize("part", range(3))

@@ -1,0 +1,118 @@
+"""Faults that are put into the consumer on purpose break promises in the lives that are named."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+
+from aioproducer.consumer.assignment import Assignment
+from aioproducer.consumer.classic import ClassicMember
+from aioproducer.consumer.commits import Commits
+from aioproducer.consumer.progress import Progress
+from aioproducer.consumer.transactions import Transactions
+from aioproducer.consumer.workers import Workers
+from tests.simulation.groups.life import lived
+from tests.simulation.groups.plan import make_plan
+
+Patch = pytest.MonkeyPatch
+
+
+def work_is_acknowledged_at_once(patch: Patch) -> None:
+    patch.setattr(Progress, "_offset", Progress.position)
+
+
+def a_failed_record_is_acknowledged(patch: Patch) -> None:
+    patch.setattr(Progress, "leave", Progress.acknowledge)
+
+
+def a_revocation_waits_for_nothing(patch: Patch) -> None:
+    async def finished(self: Assignment, partitions: Any) -> None: ...
+
+    patch.setattr(Assignment, "_finished", finished)
+
+
+def a_revocation_commits_nothing(patch: Patch) -> None:
+    revoked = Assignment.revoked
+
+    async def without(self: Assignment, partitions: Any) -> None:
+        with Patch.context() as inner:
+            inner.setattr(Commits, "commit_if_possible", _nothing)
+            await revoked(self, partitions)
+
+    patch.setattr(Assignment, "revoked", without)
+
+
+async def _nothing(*_: Any) -> None: ...
+
+
+def lost_partitions_are_read_on(patch: Patch) -> None:
+    patch.setattr(Assignment, "lost", lambda self: None)
+
+
+def an_aborted_work_does_not_come_again(patch: Patch) -> None:
+    patch.setattr(Assignment, "rewind", lambda self: self._progress.finish())
+
+
+def an_unknown_commit_counts_as_none(patch: Patch) -> None:
+    patch.setattr(Assignment, "start_over", lambda self, offsets: self.rewind())
+
+
+def offsets_go_without_the_ownership(patch: Patch) -> None:
+    patch.setattr(Transactions, "_check_owned", lambda self, partitions: None)
+
+
+def dropped_records_are_forgotten(patch: Patch) -> None:
+    drop = Workers.drop
+
+    def forget(self: Workers, partitions: Any) -> None:
+        for lane in self._lanes.values():
+            for task in lane:
+                task.progress.unacknowledged.pop(task.record.offset, None)
+        drop(self, partitions)
+
+    patch.setattr(Workers, "drop", forget)
+
+
+def a_lost_member_does_not_join_again(patch: Patch) -> None:
+    patch.setattr(ClassicMember, "_lose", lambda self, why, new: self._partitions.lost())
+
+
+MUTATIONS: Final[dict[Callable[[Patch], None], int]] = {
+    work_is_acknowledged_at_once: 1,
+    a_failed_record_is_acknowledged: 1,
+    a_revocation_waits_for_nothing: 130,
+    a_revocation_commits_nothing: 4,
+    lost_partitions_are_read_on: 41,
+    an_aborted_work_does_not_come_again: 47,
+    an_unknown_commit_counts_as_none: -1,
+    offsets_go_without_the_ownership: -1,
+    dropped_records_are_forgotten: -1,
+    a_lost_member_does_not_join_again: -1,
+}
+"""Each with the seed of the first life that finds it."""
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: each.__name__)
+def test_a_life_finds(mutation: Callable[[Patch], None], monkeypatch: Patch) -> None:
+    mutation(monkeypatch)
+    assert lived(make_plan(MUTATIONS[mutation]))
+
+
+def first_seed(mutation: Callable[[Patch], None], end: int) -> int | None:
+    """The first life that breaks a promise with ``mutation``."""
+    with Patch.context() as patch:
+        mutation(patch)
+        return next((seed for seed in range(end) if lived(make_plan(seed))), None)
+
+
+if __name__ == "__main__":
+    import logging
+
+    logging.disable(logging.CRITICAL)
+    for each in MUTATIONS:
+        if MUTATIONS[each] >= 0:
+            continue
+        print(each.__name__, first_seed(each, int(sys.argv[1])), flush=True)
