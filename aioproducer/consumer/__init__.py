@@ -1,10 +1,18 @@
 """A member of a consumer group, in an event loop.
 
-Provisional: names and behaviour may change in any version. The classic protocol alone is spoken, a
-subscription is a list of topics, and partitions that are added to a topic are found with the next
-rebalance.
+Provisional: names and behaviour may change in any version until it has run for a release.
 """
 
 from aioproducer.consumer.consumer import Consumer
+from aioproducer.consumer.health import ConsumerHealth
+from aioproducer.consumer.metrics import ConsumerMetricsSnapshot
+from aioproducer.consumer.options import ConsumerOptions
+from aioproducer.consumer.transactions import TransactionalWork
 
-__all__ = ["Consumer"]
+__all__ = [
+    "Consumer",
+    "ConsumerHealth",
+    "ConsumerMetricsSnapshot",
+    "ConsumerOptions",
+    "TransactionalWork",
+]

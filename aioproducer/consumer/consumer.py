@@ -6,11 +6,8 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextvars import copy_context
-from functools import partial
 from itertools import count
-from math import nan
 from typing import Any, Final, Self, Unpack, cast
-from uuid import UUID
 
 from aioproducer.config import ProducerConfig, ProducerOptions, hidden_mapping, hide_secrets
 from aioproducer.config.reader_options import READER_OPTIONS, ReaderKeywords, ReaderOptions
@@ -22,16 +19,11 @@ from aioproducer.consumer.coordinator import CoordinatorLink
 from aioproducer.consumer.health import ConsumerHealth
 from aioproducer.consumer.loops import Batches, Lists, Records
 from aioproducer.consumer.member import Member, MemberSettings
-from aioproducer.consumer.metrics import (
-    ConsumerMetricsSnapshot,
-    ConsumerStats,
-    coordinator_metrics,
-    lag_of,
-    partition_metrics,
-)
+from aioproducer.consumer.metrics import ConsumerMetricsSnapshot, ConsumerStats, no_metrics
+from aioproducer.consumer.observation import Observation
 from aioproducer.consumer.options import CONSUMER_OPTIONS, ConsumerKeywords, ConsumerOptions
 from aioproducer.consumer.progress import Progress
-from aioproducer.consumer.subscription import Subscription, TopicOrPattern, partition_counts
+from aioproducer.consumer.subscription import GroupTopics, Subscription, TopicOrPattern
 from aioproducer.consumer.transactions import (
     TransactionalProducer,
     TransactionalWork,
@@ -225,6 +217,16 @@ class Consumer:
             self._fail,
         )
         self._member = self._make_member()
+        self._observation = Observation(
+            self.group_id,
+            longest,
+            self._client.clock,
+            self._member,
+            self._assignment,
+            progress,
+            source,
+            self._stats,
+        )
 
     def _make_member(self) -> Member:
         options = self._options
@@ -237,7 +239,8 @@ class Consumer:
             self.config.metadata_max_age_ms / 1000,
         )
         identity = Membership(self.group_id, instance_id=options.group_instance_id)
-        parts = _Topics(self), self._assignment, self._stats
+        topics = GroupTopics(self._subscription, self._link.client, self.group_id)
+        parts = topics, self._assignment, self._stats
         if options.group_protocol == "classic":
             return ClassicMember(self._link, identity, settings, *parts)
         return ConsumerMember(self._link, identity, settings, *parts)
@@ -594,101 +597,16 @@ class Consumer:
             state = "forked"
         if state != "started":
             return ConsumerHealth(self.client_id, self.group_id, state)
-        now = self._client.clock()
-        session, identity = self._member.session, self._member.identity
-        owned, states = self._assignment.owned, self._progress.partitions
-        last = session.last_heartbeat
-        oldest = self._progress.oldest(now)
-        lags = [lag_of(each.state, self._progress.position(at)) for at, each in states.items()]
-        return ConsumerHealth(
-            self.client_id,
-            self.group_id,
-            self._state_now(),
-            self._problems(now),
-            identity.member_id,
-            identity.generation,
-            len(owned),
-            len(owned) - len(states),
-            len(self._assignment.paused),
-            self._stats.rebalances.count,
-            None if last is None else now - last,
-            None if oldest is None else oldest[:2],
-            None if oldest is None else oldest[2],
-            None if None in lags else sum(each or 0 for each in lags),
-        )
-
-    def _state_now(self) -> str:
-        if self._source.fetcher.failure is not None or self._client.has_ended:
-            return "failed"
-        session = self._member.session
-        if session.last_heartbeat is None:
-            return "joining"
-        return "silent" if session.silent else "joined"
-
-    def _problems(self, now: float) -> tuple[str, ...]:
-        found = []
-        if (failure := self._source.fetcher.failure) is not None:
-            found.append(f"each read raises {failure}")
-        if self._member.session.silent:
-            found.append("the coordinator has not answered for longer than session_timeout_ms")
-        elif self._member.session.last_heartbeat is None:
-            found.append(f"the member is not in group {self.group_id!r}")
-        begun = self._progress.partitions
-        if waiting := [where for where in self._assignment.owned if where not in begun]:
-            found.append(f"the offset of {min(waiting)} is not known yet")
-        oldest = self._progress.oldest(now)
-        longest = self._options.max_poll_interval_ms / 1000
-        if oldest is not None and oldest[2] > longest / 2:
-            where, offset, age = oldest
-            found.append(f"the record of {where} at offset {offset} is in work for {age:.0f} s")
-        for where, progress in begun.items():
-            if progress.state.failures:
-                found.append(f"{where} can't be fetched: {self._client.why_no_answer()}")
-                break
-        return tuple(found)
+        failed = self._source.fetcher.failure
+        if failed is None and self._client.has_ended:
+            failed = ClientBrokenError(f"a part of {self!r} has died")
+        return self._observation.health(self.client_id, failed, self._client.why_no_answer)
 
     def metrics(self) -> ConsumerMetricsSnapshot:
         """Metrics of Java's consumer by group and name, as far as they are counted here."""
         if self._state == "not started":
-            return {
-                "consumer-coordinator-metrics": {},
-                "consumer-fetch-manager-metrics": {},
-                "consumer-fetch-manager-partition-metrics": {},
-            }
-        now, fetcher = self._client.clock(), self._source.fetcher
-        states = {where: each.state for where, each in self._progress.partitions.items()}
-        partitions = partition_metrics(states, {at: self._progress.position(at) for at in states})
-        lags = [each["records-lag"] for each in partitions.values()]
-        return {
-            "consumer-coordinator-metrics": coordinator_metrics(
-                self._stats, len(self._assignment.owned), self._member.session.last_heartbeat, now
-            ),
-            "consumer-fetch-manager-metrics": {
-                "records-consumed-total": float(self._source.handed_out),
-                "bytes-consumed-total": float(fetcher.fetched_bytes),
-                "fetch-total": float(fetcher.fetches),
-                "records-lag-max": max((each for each in lags if each == each), default=nan),
-            },
-            "consumer-fetch-manager-partition-metrics": partitions,
-        }
-
-
-class _Topics:
-    """The topics of a consumer, for its member."""
-
-    def __init__(self, consumer: Consumer) -> None:
-        self._client = consumer._link.client  # no fetch is in its way
-        self.subscribed = partial(consumer._subscription.topics, self._client)
-        self._group_id = consumer.group_id
-
-    async def counts(self, topics: Iterable[str]) -> Mapping[str, int]:
-        """The number of partitions of each topic that exists."""
-        return await partition_counts(self._client, tuple(topics), self._group_id)
-
-    async def ids(self, topics: Iterable[str]) -> Mapping[str, UUID]:
-        """The id of each topic that exists."""
-        found = await self._client.describe(tuple(topics))
-        return {name: each.topic_id for name, each in found.topics.items() if each.topic_id}
+            return no_metrics()
+        return self._observation.metrics()
 
 
 def _check(group_id: Any, options: ConsumerOptions) -> None:

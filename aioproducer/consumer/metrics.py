@@ -26,6 +26,15 @@ Totals count from the start. A value that is not known yet is NaN.
 """
 
 
+def no_metrics() -> ConsumerMetricsSnapshot:
+    """The metrics of a consumer that was not started."""
+    return {
+        "consumer-coordinator-metrics": {},
+        "consumer-fetch-manager-metrics": {},
+        "consumer-fetch-manager-partition-metrics": {},
+    }
+
+
 @dataclass(slots=True)
 class Timed:
     """How often something was done, and the seconds that it took."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
+from uuid import UUID
 
 from aioproducer.engine.client.arguments import checked_topic
 from aioproducer.engine.client.cluster_client import ClusterClient
@@ -49,16 +50,33 @@ class Subscription:
         return tuple(dict.fromkeys([*self._names, *matching]))
 
 
-async def partition_counts(
-    client: ClusterClient, topics: tuple[str, ...], group_id: str
-) -> Mapping[str, int]:
-    """The number of partitions of each topic that exists. Raises the error of a topic."""
-    found = await client.describe(topics)
-    for name, topic in found.topics.items():
-        if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            logger.warning("Group %r: there is no topic %r yet", group_id, name)
-        elif topic.error_code:
-            raise error_about(f"topic {name!r}", topic.error_code)
-    return {
-        name: len(topic.partitions) for name, topic in found.topics.items() if not topic.error_code
-    }
+class GroupTopics:
+    """What ``client`` finds out about the topics of a member."""
+
+    def __init__(self, subscription: Subscription, client: ClusterClient, group_id: str) -> None:
+        self._subscription = subscription
+        self._client = client
+        self._group_id = group_id
+
+    async def subscribed(self) -> tuple[str, ...]:
+        """The topics that the consumer wants now."""
+        return await self._subscription.topics(self._client)
+
+    async def counts(self, topics: Iterable[str]) -> Mapping[str, int]:
+        """The number of partitions of each topic that exists. Raises the error of a topic."""
+        found = await self._client.describe(tuple(topics))
+        for name, topic in found.topics.items():
+            if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                logger.warning("Group %r: there is no topic %r yet", self._group_id, name)
+            elif topic.error_code:
+                raise error_about(f"topic {name!r}", topic.error_code)
+        return {
+            name: len(topic.partitions)
+            for name, topic in found.topics.items()
+            if not topic.error_code
+        }
+
+    async def ids(self, topics: Iterable[str]) -> Mapping[str, UUID]:
+        """The id of each topic that exists."""
+        found = await self._client.describe(tuple(topics))
+        return {name: each.topic_id for name, each in found.topics.items() if each.topic_id}

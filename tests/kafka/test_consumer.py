@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import time
 from collections import defaultdict
@@ -314,6 +315,34 @@ async def test_a_deleted_topic_fails_no_other_commit(topic: Topic) -> None:
         with pytest.raises(KafkaError, match=f"{other}-0 .*UNKNOWN_TOPIC_OR_PARTITION"):
             await consumer.commit()
     assert [row[3] for row in await topic.described()] == ["1"] * PARTITIONS
+
+
+async def test_health_and_metrics_say_what_a_consumer_does(topic: Topic) -> None:
+    consumer = topic.consumer()
+    assert consumer.health().state == "not started"
+    await topic.send(60)
+    async with consumer:
+        assert consumer.health().state == "joining"
+        assert consumer.health().reason.startswith("the member is not in group")
+        await take(consumer, 50)
+        health = consumer.health()
+        assert (health.state, health.is_ready, health.problems) == ("joined", True, ())
+        assert (health.partitions, health.lag, health.rebalances) == (6, 10, 1)
+        assert health.oldest_record is not None
+        assert health.oldest_record_age is not None
+        assert json.loads(json.dumps(health.as_dict()))["member_id"] == health.member_id
+        await consumer.commit()
+        metrics = consumer.metrics()
+        coordinator = metrics["consumer-coordinator-metrics"]
+        assert coordinator["assigned-partitions"] == 6
+        assert coordinator["commit-total"] >= 1
+        assert coordinator["rebalance-total"] == 1
+        fetched = metrics["consumer-fetch-manager-metrics"]
+        assert fetched["records-consumed-total"] == 50
+        assert fetched["bytes-consumed-total"] > 0
+        lags = metrics["consumer-fetch-manager-partition-metrics"].values()
+        assert sum(each["records-lag"] for each in lags) == 10
+    assert not consumer.health().is_live
 
 
 # --- exactly once ------------------------------------------------------------------------------

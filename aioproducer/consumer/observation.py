@@ -1,0 +1,118 @@
+"""What can be seen of a running consumer: its health, and its metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import isnan, nan
+
+from aioproducer.consumer.assignment import Assignment
+from aioproducer.consumer.health import ConsumerHealth
+from aioproducer.consumer.member import Member
+from aioproducer.consumer.metrics import (
+    ConsumerMetricsSnapshot,
+    ConsumerStats,
+    coordinator_metrics,
+    lag_of,
+    partition_metrics,
+)
+from aioproducer.consumer.progress import Progress
+from aioproducer.errors import ProducerError
+from aioproducer.reader.record_source import RecordSource
+
+
+class Observation:
+    """Reads the known facts of the parts. ``longest_work``: seconds, ``max_poll_interval_ms``."""
+
+    def __init__(
+        self,
+        group_id: str,
+        longest_work: float,
+        clock: Callable[[], float],
+        member: Member,
+        assignment: Assignment,
+        progress: Progress,
+        source: RecordSource,
+        stats: ConsumerStats,
+    ) -> None:
+        self._group_id = group_id
+        self._longest_work = longest_work
+        self._clock = clock
+        self._member = member
+        self._assignment = assignment
+        self._progress = progress
+        self._source = source
+        self._stats = stats
+
+    def health(
+        self, client_id: str, failure: ProducerError | None, why_no_answer: Callable[[], str]
+    ) -> ConsumerHealth:
+        """The state now. ``failure``: the error that each read raises."""
+        now = self._clock()
+        session, identity = self._member.session, self._member.identity
+        owned, states = self._assignment.owned, self._progress.partitions
+        last, oldest = session.last_heartbeat, self._progress.oldest(now)
+        lags = [lag_of(each.state, self._progress.position(at)) for at, each in states.items()]
+        return ConsumerHealth(
+            client_id,
+            self._group_id,
+            "failed" if failure is not None else self._state,
+            self._problems(now, failure, why_no_answer),
+            identity.member_id,
+            identity.generation,
+            len(owned),
+            len(owned) - len(states),
+            len(self._assignment.paused),
+            self._stats.rebalances.count,
+            None if last is None else now - last,
+            None if oldest is None else oldest[:2],
+            None if oldest is None else oldest[2],
+            None if None in lags else sum(each or 0 for each in lags),
+        )
+
+    @property
+    def _state(self) -> str:
+        session = self._member.session
+        if session.last_heartbeat is None:
+            return "joining"
+        return "silent" if session.silent else "joined"
+
+    def _problems(
+        self, now: float, failure: ProducerError | None, why_no_answer: Callable[[], str]
+    ) -> tuple[str, ...]:
+        found = [] if failure is None else [f"each read raises {failure}"]
+        if self._state == "silent":
+            found.append("the coordinator has not answered for longer than session_timeout_ms")
+        elif self._state == "joining":
+            found.append(f"the member is not in group {self._group_id!r}")
+        begun = self._progress.partitions
+        if waiting := [where for where in self._assignment.owned if where not in begun]:
+            found.append(f"the offset of {min(waiting)} is not known yet")
+        oldest = self._progress.oldest(now)
+        if oldest is not None and oldest[2] > self._longest_work / 2:
+            where, offset, age = oldest
+            found.append(f"the record of {where} at offset {offset} is in work for {age:.0f} s")
+        failing = [where for where, each in begun.items() if each.state.failures]
+        if failing:
+            found.append(f"{min(failing)} can't be fetched: {why_no_answer()}")
+        return tuple(found)
+
+    def metrics(self) -> ConsumerMetricsSnapshot:
+        """The metrics now."""
+        now, fetcher = self._clock(), self._source.fetcher
+        states = {where: each.state for where, each in self._progress.partitions.items()}
+        positions = {where: self._progress.position(where) for where in states}
+        partitions = partition_metrics(states, positions)
+        lags = [each["records-lag"] for each in partitions.values()]
+        known = [lag for lag in lags if not isnan(lag)]
+        return {
+            "consumer-coordinator-metrics": coordinator_metrics(
+                self._stats, len(self._assignment.owned), self._member.session.last_heartbeat, now
+            ),
+            "consumer-fetch-manager-metrics": {
+                "records-consumed-total": float(self._source.handed_out),
+                "bytes-consumed-total": float(fetcher.fetched_bytes),
+                "fetch-total": float(fetcher.fetches),
+                "records-lag-max": max(known, default=nan),
+            },
+            "consumer-fetch-manager-partition-metrics": partitions,
+        }
