@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer as ConfluentConsumer
 
-from aioproducer.errors import ClientClosedError, IllegalStateError, KafkaError
+from aioproducer.admin import GroupMember
+from aioproducer.errors import (
+    ClientClosedError,
+    GroupIdNotFoundError,
+    IllegalStateError,
+    KafkaError,
+)
 from aioproducer.model import ConsumerRecord, TopicPartition
 from tests.support.group_topic import PARTITIONS, Topic, running
 from tests.support.waiting import until
@@ -115,6 +123,77 @@ async def test_librdkafkas_members_are_in_the_same_group(
         await topic.send(60)
         if ours_first:
             await until(lambda: topic.complete, "ours has all partitions again")
+
+
+@pytest.mark.parametrize("ours_first", [True, False])
+@each_protocol
+async def test_javas_members_are_in_the_same_group(
+    topic: Topic, protocol: str, ours_first: bool
+) -> None:
+    """Java's member ends when it has got nothing for some seconds."""
+
+    async def theirs() -> list[int]:
+        tool = await topic.kafka.tool(
+            "org.apache.kafka.tools.consumer.ConsoleConsumer",
+            *("--bootstrap-server", topic.kafka.bootstrap_servers, "--topic", topic.name),
+            *("--group", topic.group, "--timeout-ms", "6000"),
+            *("--command-property", f"group.protocol={protocol}"),
+            *("--command-property", "auto.offset.reset=earliest"),
+        )
+        return sorted(map(int, tool.stdout.split()))
+
+    async def described() -> Sequence[GroupMember]:
+        with suppress(GroupIdNotFoundError):
+            return (await admin.describe_groups(topic.group))[topic.group].members
+        return ()
+
+    async def members_are(count: int) -> bool:
+        return len(await described()) == count
+
+    async def is_balanced() -> bool:
+        return [len(each.partitions or ()) for each in await described()] == [3, 3]
+
+    async with topic.admin() as admin:
+        java = asyncio.ensure_future(theirs())
+        if not ours_first:
+            await until(lambda: members_are(1), "Java's member has joined")
+        async with running(topic.consume("ours", group_protocol=protocol)):
+            if ours_first:
+                await until(lambda: members_are(1), "one of them has joined")
+            await until(lambda: members_are(2), "both have joined")
+            await until(is_balanced, "each has three partitions")
+            await topic.send(60)
+            await until(lambda: len(topic.read) == 30, "ours has read its part")
+            found = await java
+            assert sorted([*found, *topic.read]) == list(range(60))
+            await topic.send(60)
+            await until(lambda: len(topic.read) == 90, "ours has all partitions")
+
+
+@pytest.mark.parametrize("order", [("classic", "consumer"), ("consumer", "classic")])
+async def test_a_group_changes_its_protocol_while_it_reads(
+    topic: Topic, order: tuple[str, str]
+) -> None:
+    """Online migration (KIP-848): members of both protocols are in one group for a while."""
+    await topic.send(60)
+    old, new = order
+    async with topic.consumer(group_protocol=new) as second:
+        async with running(topic.consume("old", group_protocol=old)):
+            await until(lambda: "old" in topic.readers or len(second.assignment) < PARTITIONS)
+            async with running(second.run(lambda record: topic.handle("new", record))):
+                await until(lambda: topic.complete)
+                for _ in range(40):
+                    await topic.send(60)
+                    await until(lambda: topic.complete, "both read on")
+                    if len(second.assignment) == PARTITIONS // 2:
+                        break
+                    await asyncio.sleep(0.2)
+                assert len(second.assignment) == PARTITIONS // 2
+        await until(lambda: len(second.assignment) == PARTITIONS, "the new one goes on alone")
+        async with running(second.run(lambda record: topic.handle("new", record))):
+            await topic.send(60)
+            await until(lambda: topic.complete)
+    assert all(times == 1 for times in topic.read.values())
 
 
 async def test_a_record_in_work_is_read_again_by_whoever_goes_on(topic: Topic) -> None:

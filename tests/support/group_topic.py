@@ -44,6 +44,9 @@ class Topic:
         self.read[int(value)] += 1
         self.readers.setdefault(name, set()).add(partition)
 
+    async def handle(self, name: str, record: ConsumerRecord) -> None:
+        self.took(name, record.value or b"", record.partition)
+
     @property
     def complete(self) -> bool:
         return len(self.read) == self.sent
