@@ -47,7 +47,7 @@ class Surroundings:
 
     async def records_of(self, topic: str) -> int:
         places = [TopicPartition(topic, number) for number in range(TOPICS[topic])]
-        found = await self._admin.list_offsets({where: "end" for where in places})
+        found = await self._admin.list_offsets(dict.fromkeys(places, "end"))
         return sum(found.values())
 
     async def is_a_member(self, group: str) -> bool:
