@@ -216,6 +216,37 @@ async def test_handlers_of_revoked_partitions_finish_and_those_of_lost_ones_are_
         await until(lambda: len(events) == 2 * PARTITIONS, "they come again")
 
 
+# --- how it does -------------------------------------------------------------------------------
+
+
+async def test_health_and_metrics_tell_what_a_member_does(topic: Topic) -> None:
+    await topic.send(60)
+    consumer = topic.consumer(auto_commit=False, max_poll_interval_ms=4_000)
+    assert consumer.health().state == "not started"
+    async with consumer:
+        assert not consumer.health().is_ready
+        await take(consumer, 60)
+        await consumer.commit()
+        health = consumer.health()
+        assert (health.state, health.is_ready, health.is_live) == ("joined", True, True)
+        assert (health.partitions, health.partitions_without_position, health.lag) == (6, 0, 0)
+        await topic.send(1)
+        [record] = await take(consumer, 1)
+        await until(lambda: consumer.health().is_degraded, "the record is in work for too long")
+        health = consumer.health()
+        assert health.oldest_record == (record.topic_partition, record.offset)
+        assert "at offset 10 is in work" in health.reason
+        metrics = consumer.metrics()
+        counted = metrics["consumer-coordinator-metrics"]
+        assert counted["assigned-partitions"] == PARTITIONS
+        assert counted["commit-total"] == 1
+        assert counted["rebalance-total"] == 1
+        assert counted["last-heartbeat-seconds-ago"] < 4
+        assert metrics["consumer-fetch-manager-metrics"]["records-consumed-total"] == 61
+        assert metrics["consumer-fetch-manager-metrics"]["records-lag-max"] == 0
+    assert (consumer.health().state, consumer.health().is_live) == ("closed", False)
+
+
 # --- partitions --------------------------------------------------------------------------------
 
 
