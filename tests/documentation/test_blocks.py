@@ -34,6 +34,7 @@ ELSEWHERE: Final = {
     "docs/how-to/security.md": "tests/architecture/test_security_page.py",
     "docs/how-to/testing.md": "tests/mock_cluster/test_testing_page.py",
     "docs/how-to/topics.md": "tests/kafka/test_topics_page.py",
+    "docs/tutorial/consumer-group.md": "tests/kafka/test_tutorial_of_groups.py",
 }
 """The pages that have a test of their own."""
 SPARK: Final = {

@@ -13,6 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from aioproducer import Producer, TopicPartition
@@ -81,6 +82,22 @@ async def run_until_all_is_read(around: Surroundings, group: str, block: Awaitab
             await task
 
 
+async def serve(app: Any) -> None:
+    """A web application, which is healthy as soon as its consumer is in the group."""
+    transport = httpx.ASGITransport(app)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(base_url="http://app", transport=transport) as client,
+    ):
+
+        async def is_healthy() -> bool:
+            return (await client.get("/health")).is_success
+
+        await until(is_healthy, "the application is healthy")
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+
+
 async def _either(task: asyncio.Future[None], condition: Coroutine[Any, Any, bool]) -> bool:
     return await condition or task.done()
 
@@ -114,6 +131,9 @@ async def test_the_blocks_run(
                 [group] = set(re.findall(r'group_id="([\w-]+)"', block.text))
                 text = block.text.replace("localhost:9092", servers)
                 running = run(PAGE, block._replace(text=text), names)
+                if "lifespan(" in text:
+                    await running
+                    running = serve(names.pop("app"))
                 await run_until_all_is_read(around, group, running)
             assert "orders-0" in capsys.readouterr().out
             assert await around.records_of("invoices") > 0
