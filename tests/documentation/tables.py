@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from aioproducer import errors
 from aioproducer.config import document as options
 from aioproducer.config.librdkafka import document as librdkafka
-from aioproducer.consumer.options import ConsumerOptions
+from aioproducer.consumer import ConsumerOptions
 from aioproducer.engine.metrics import names as metric_names
 from aioproducer.engine.transactions.states import diagram
 from aioproducer.errors import document as codes

@@ -149,7 +149,7 @@ async def test_members_share_a_topic_and_an_interrupt_commits_and_leaves(
 
         async def members() -> int:
             found = await admin.describe_groups(f"of-{topic}")
-            return sum(len(each.partitions) > 0 for each in found[f"of-{topic}"].members)
+            return sum(bool(each.partitions) for each in found[f"of-{topic}"].members)
 
         with member(kafka, topic, *quick) as (first, output):
 
