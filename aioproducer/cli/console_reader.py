@@ -1,22 +1,20 @@
-"""The console reader: from a Reader to standard output, and to an exit code."""
+"""The console reader: records to standard output, and an exit code."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from itertools import islice
+from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Any, Final
 
 from aioproducer.cli.byte_sink import ByteSink
+from aioproducer.cli.record_chunks import RecordChunks
 from aioproducer.cli.record_template import Render
 from aioproducer.cli.signals import EndSignals
 from aioproducer.cli.terminal import Terminal
-from aioproducer.config import ProducerConfig
 from aioproducer.errors import ProducerError
 from aioproducer.foundation.wording import counted
-from aioproducer.reader import Assignment, Position, Reader
 
 __all__ = ["ConsoleReader", "ReadingJob"]
 
@@ -28,15 +26,10 @@ _LOOK: Final = 0.5
 class ReadingJob:
     """The records to read, and their form."""
 
-    assignment: Assignment
-    config: ProducerConfig
+    source: RecordChunks
     render: Render
-    start: Position
-    end: Position | None
     count: int | None
     """The number of records after which the reading ends."""
-    options: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the Reader."""
 
 
 class ConsoleReader:
@@ -46,9 +39,6 @@ class ConsoleReader:
         self._job = job
         self._terminal = terminal
         self._sink = ByteSink(descriptor)
-        self._reader = Reader(
-            job.assignment, job.config, start=job.start, end=job.end, **job.options
-        )
         self._shown = 0
         self._ended = False
         self._gave_up: signal.Signals | None = None
@@ -71,7 +61,7 @@ class ConsoleReader:
         with EndSignals(end, give_up):
             self._look_for_readers(task)
             try:
-                async with self._reader:
+                async with self._job.source:
                     await self._show_all()
             except asyncio.CancelledError:
                 if not self._ended:
@@ -88,15 +78,11 @@ class ConsoleReader:
         return 0 if self._gave_up is None else 128 + self._gave_up
 
     async def _show_all(self) -> None:
-        left = self._job.count
-        async for batch in self._reader.batches():
-            lines = list(map(self._job.render, islice(batch, left)))
-            await self._sink.write(b"".join(lines))
-            self._shown += len(lines)
-            if left is not None:
-                left -= len(lines)
-                if not left:
-                    return
+        async with aclosing(self._job.source.chunks(self._job.count)) as chunks:
+            async for records in chunks:
+                lines = list(map(self._job.render, records))
+                await self._sink.write(b"".join(lines))
+                self._shown += len(lines)
 
     def _look_for_readers(self, task: asyncio.Task[Any]) -> None:
         """A closed pipe is noticed while no record comes, too."""

@@ -12,6 +12,7 @@ from typing import Any, Final
 from aioproducer.cli.lines import RecordFormat
 from aioproducer.config import ProducerConfig
 from aioproducer.config.names import BY_JAVA_NAME, unknown_keyword, unknown_property
+from aioproducer.config.option import Option
 from aioproducer.config.options import OPTIONS
 from aioproducer.config.placeholders import BUILT_IN, Reference
 from aioproducer.config.producer_config import read_properties
@@ -100,18 +101,23 @@ def split_properties(properties: Iterable[str]) -> tuple[dict[str, Any], dict[st
     return options, reader
 
 
-def split_reader_options(properties: Iterable[str]) -> tuple[list[str], dict[str, Any]]:
+def split_reader_options(
+    properties: Iterable[str], further: Mapping[str, Option] | None = None
+) -> tuple[list[str], dict[str, Any]]:
     """Properties of connections, and a Reader's own options, by Python name.
+
+    ``further``: options that count as a Reader's own.
 
     Raises:
         ConfigError: a value that the option does not take.
     """
-    by_java_name = {option.java_name: option for option in READER_OPTIONS.values()}
+    own = {**READER_OPTIONS, **(further or {})}
+    by_java_name = {option.java_name: option for option in own.values()}
     others: list[str] = []
     options: dict[str, Any] = {}
     for text in properties:
         name, _, value = text.partition("=")
-        option = READER_OPTIONS.get(name) or by_java_name.get(name)
+        option = own.get(name) or by_java_name.get(name)
         if option is None:
             others.append(text)
         else:

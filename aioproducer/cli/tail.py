@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -19,6 +19,7 @@ from aioproducer.cli.options import (
     Verbose,
 )
 from aioproducer.cli.positions import position
+from aioproducer.cli.record_chunks import PartitionRecords, RecordChunks
 from aioproducer.cli.record_template import Render, as_json, template
 from aioproducer.cli.results import require_output
 from aioproducer.cli.settings import client_config, one_topic, split_reader_options
@@ -31,6 +32,9 @@ __all__ = ["tail"]
 
 HELP = """\
 Show the records of a topic, from its end on, as they come.
+
+With --group it is a member of a consumer group, which shows the records of its share of the \
+partitions, goes on where the group has stopped, and commits what it has shown.
 
 A position is beginning, end, an offset, -N for the last N records of each partition, or a time: \
 2026-01-31T12:00:00 (local, if it has no zone), @ and the seconds since 1970, or a duration such \
@@ -50,6 +54,7 @@ Exit codes:
 Examples:
   aioproducer tail orders -b localhost:9092
   aioproducer tail orders -b localhost:9092 --from -10 --until end --json
+  aioproducer tail orders -b localhost:9092 --group billing
 """
 
 _CLIENT_ID: Final = "console-consumer"
@@ -62,8 +67,15 @@ def tail(
     topic_option: TopicOption = None,
     bootstrap_servers: BootstrapServers = None,
     start: Annotated[
-        str, typer.Option("--from", "-o", metavar="POSITION", help="The first record to show.")
-    ] = "end",
+        str | None,
+        typer.Option(
+            "--from",
+            "-o",
+            metavar="POSITION",
+            help="The first record to show.",
+            show_default="end",
+        ),
+    ] = None,
     from_beginning: Annotated[bool, typer.Option("--from-beginning", hidden=True)] = False,
     until: Annotated[
         str | None,
@@ -82,6 +94,15 @@ def tail(
     ] = None,
     count: Annotated[
         int | None, typer.Option("--count", "-c", metavar="N", min=1, help="End after N records.")
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "--group",
+            "-G",
+            metavar="GROUP",
+            help="Read as a member of this consumer group, and commit what was shown.",
+        ),
     ] = None,
     form: Annotated[
         str | None,
@@ -108,18 +129,31 @@ def tail(
         start = "beginning"
     if exit_at_end:
         until = until or "end"
-    of_connections, of_reader = split_reader_options(properties or ())
-    if read_committed:
-        of_reader["isolation_level"] = "read_committed"
-    now = datetime.now(UTC)
+    name = one_topic("tail", topic, topic_option)
+    source: RecordChunks
+    if group is not None:
+        _refuse_positions(start, until, partition)
+        from aioproducer.cli.group_records import OPTIONS, GroupRecords  # only if it is wanted
+
+        of_connections, own = split_reader_options(properties or (), OPTIONS)
+        config = client_config(_CLIENT_ID, bootstrap_servers, of_connections, command_config)
+        own |= _isolation(read_committed)
+        source = GroupRecords(name, group_id=group, config=config, **own)
+    else:
+        of_connections, own = split_reader_options(properties or ())
+        config = client_config(_CLIENT_ID, bootstrap_servers, of_connections, command_config)
+        now = datetime.now(UTC)
+        source = PartitionRecords(
+            _assignment(name, partition),
+            config,
+            start=position("--from", start or "end", now),
+            end=None if until is None else position("--until", until, now),
+            **own | _isolation(read_committed),
+        )
     job = ReadingJob(
-        assignment=_assignment(one_topic("tail", topic, topic_option), partition),
-        config=client_config(_CLIENT_ID, bootstrap_servers, of_connections, command_config),
-        render=_render(form, headers, null_marker, json_lines),
-        start=position("--from", start, now),
-        end=None if until is None else position("--until", until, now),
+        source,
+        _render(form, headers, null_marker, json_lines),
         count=None if count is None else min(count, sys.maxsize),
-        options=of_reader,
     )
     return loops.run(_run(job, sys.stdout.fileno(), terminal))
 
@@ -129,6 +163,30 @@ tail.__doc__ = HELP
 
 async def _run(job: ReadingJob, descriptor: int, terminal: Terminal) -> int:
     return await ConsoleReader(job, descriptor, terminal).run()
+
+
+def _refuse_positions(start: str | None, until: str | None, partitions: list[int] | None) -> None:
+    """Raise :class:`ConfigError`: the group says where its members read."""
+    if start is not None:
+        raise ConfigError(
+            "--from and --group: leave one out. The group goes on at its offsets: "
+            "`aioproducer groups reset-offsets` changes them. A group without offsets begins at "
+            "the end, or at the beginning with -X auto.offset.reset=earliest"
+        )
+    if until is not None:
+        raise ConfigError(
+            "--until, or --exit, and --group: leave one out. A member waits for new records; "
+            "--count N ends it"
+        )
+    if partitions:
+        raise ConfigError(
+            "--partition and --group: leave one out. The group divides the partitions among its "
+            "members"
+        )
+
+
+def _isolation(read_committed: bool) -> dict[str, Any]:
+    return {"isolation_level": "read_committed"} if read_committed else {}
 
 
 def _assignment(topic: str, partitions: list[int] | None) -> Assignment:

@@ -8,19 +8,29 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
 from aioproducer.config.names import WITHOUT_EFFECT
-from aioproducer.config.option import Group, Option
+from aioproducer.config.option import Group, Option, options_of
 from aioproducer.config.options import OPTIONS, OptionTable
 from aioproducer.config.reader_options import READER_OPTIONS, ReaderOptions
 from aioproducer.errors import ConfigError
 
-__all__ = ["BEGIN", "END", "REFRESH_COMMAND", "insert", "markdown", "meanings", "section", "write"]
+__all__ = [
+    "BEGIN",
+    "END",
+    "REFRESH_COMMAND",
+    "insert",
+    "markdown",
+    "meanings",
+    "option_table",
+    "section",
+    "write",
+]
 
 BEGIN: Final = "<!-- config:begin -->"
 END: Final = "<!-- config:end -->"
@@ -60,11 +70,22 @@ def write(path: Path) -> None:
     path.write_text(insert(path.read_text("utf-8")), "utf-8")
 
 
+def option_table(table: type) -> str:
+    """The table of options of a dataclass that belongs to a part above this one."""
+    said = _meanings_of((table,))
+    lines = _table("Option", "Values", "Default", "Importance", "Meaning")
+    return "\n".join((*lines, *(_row(each, said) for each in options_of(table).values())))
+
+
 @cache
 def meanings() -> dict[str, str]:
     """The docstring under each field of the tables and of their bases, on one line."""
+    return _meanings_of((*OptionTable.__mro__[:-1], ReaderOptions))
+
+
+def _meanings_of(tables: tuple[type, ...]) -> dict[str, str]:
     found: dict[str, str] = {}
-    for table in (*OptionTable.__mro__[:-1], ReaderOptions):
+    for table in tables:
         for node in ast.parse(inspect.getsource(table)).body:
             body = node.body if isinstance(node, ast.ClassDef) else []
             for row, text in pairwise(body):
@@ -91,7 +112,7 @@ def _lines() -> Iterator[str]:
         rows = [option for option in options if option.group is group]
         yield from (f"### {group.value}", "")
         yield from _table("Option", "Values", "Default", "Importance", "Meaning")
-        yield from map(_row, rows)
+        yield from (_row(row, meanings()) for row in rows)
         yield ""
     yield from ("### Java options without effect", "")
     yield "In a properties file these are named in one warning; as keywords they are errors."
@@ -106,14 +127,14 @@ def _table(*titles: str) -> Iterator[str]:
     yield f"|{'---|' * len(titles)}"
 
 
-def _row(option: Option) -> str:
+def _row(option: Option, said: Mapping[str, str]) -> str:
     name = f"`{option.name}`"
     if option.java_name != option.name.replace("_", "."):
         name += f" (Java: `{option.java_name}`)"
     default = "required" if option.required else f"`{option.default!r}`"
     if option.kafka_default is not None:
         default += f" (Kafka: {option.kafka_default})"
-    cells = (name, option.kind.wording, default, option.importance.value, meanings()[option.name])
+    cells = (name, option.kind.wording, default, option.importance.value, said[option.name])
     return f"| {' | '.join(map(_cell, cells))} |"
 
 

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from aioproducer import errors
 from aioproducer.config import document as options
 from aioproducer.config.librdkafka import document as librdkafka
+from aioproducer.consumer import ConsumerOptions
 from aioproducer.engine.metrics import names as metric_names
 from aioproducer.engine.transactions.states import diagram
 from aioproducer.errors import document as codes
@@ -52,6 +53,11 @@ def _tree() -> str:
 PARTS: Final = (
     Part(DOCS / "reference" / "configuration.md", "config", options.markdown),
     Part(DOCS / "how-to" / "from-confluent-kafka.md", "librdkafka", librdkafka.markdown),
+    Part(
+        DOCS / "how-to" / "consuming.md",
+        "consumer-options",
+        lambda: options.option_table(ConsumerOptions),
+    ),
     Part(DOCS / "reference" / "metrics.md", "metrics", metric_names.markdown),
     Part(DOCS / "reference" / "metrics.md", "series", series.markdown),
     Part(DOCS / "reference" / "errors.md", "errors", codes.markdown),

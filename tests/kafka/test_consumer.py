@@ -8,6 +8,7 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Collection
+from contextlib import suppress
 from itertools import chain
 from typing import Any
 
@@ -54,6 +55,38 @@ async def test_batches_and_lists_are_acknowledged_when_more_is_asked_for(topic: 
         assert sorted(seen) == sorted([*range(600), *again]), "the last batch came again"
         await consumer.commit()
     assert [row[5] for row in await topic.described()] == ["0"] * PARTITIONS, "no lag"
+
+
+async def test_cancelled_reads_lose_nothing(topic: Topic) -> None:
+    seen: list[int] = []
+    async with topic.consumer() as consumer:
+        loop = aiter(consumer)
+        sending = asyncio.create_task(send_slowly(topic, 60))
+        while len(seen) < 60:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.005):
+                    seen += numbers([await anext(loop)])
+        await sending
+    assert sorted(seen) == list(range(60))
+
+
+async def send_slowly(topic: Topic, records: int) -> None:
+    for _ in range(records):
+        await topic.send(1)
+        await asyncio.sleep(0.01)
+
+
+async def test_what_is_acknowledged_is_committed_while_the_loop_waits(topic: Topic) -> None:
+    await topic.send(PARTITIONS)
+    async with topic.consumer(auto_commit_interval_ms=100) as consumer:
+
+        async def are_committed() -> bool:
+            found = await consumer.committed()
+            return sum(each.offset for each in found.values() if each) == PARTITIONS
+
+        async with running(take(consumer, PARTITIONS + 1)):
+            await until(are_committed)
+            await topic.send(1)
 
 
 # --- handlers side by side ---------------------------------------------------------------------
@@ -183,6 +216,37 @@ async def test_handlers_of_revoked_partitions_finish_and_those_of_lost_ones_are_
         await until(lambda: len(events) == 2 * PARTITIONS, "they come again")
 
 
+# --- how it does -------------------------------------------------------------------------------
+
+
+async def test_health_and_metrics_tell_what_a_member_does(topic: Topic) -> None:
+    await topic.send(60)
+    consumer = topic.consumer(auto_commit=False, max_poll_interval_ms=4_000)
+    assert consumer.health().state == "not started"
+    async with consumer:
+        assert not consumer.health().is_ready
+        await take(consumer, 60)
+        await consumer.commit()
+        health = consumer.health()
+        assert (health.state, health.is_ready, health.is_live) == ("joined", True, True)
+        assert (health.partitions, health.partitions_without_position, health.lag) == (6, 0, 0)
+        await topic.send(1)
+        [record] = await take(consumer, 1)
+        await until(lambda: consumer.health().is_degraded, "the record is in work for too long")
+        health = consumer.health()
+        assert health.oldest_record == (record.topic_partition, record.offset)
+        assert "at offset 10 is in work" in health.reason
+        metrics = consumer.metrics()
+        counted = metrics["consumer-coordinator-metrics"]
+        assert counted["assigned-partitions"] == PARTITIONS
+        assert counted["commit-total"] == 1
+        assert counted["rebalance-total"] == 1
+        assert counted["last-heartbeat-seconds-ago"] < 4
+        assert metrics["consumer-fetch-manager-metrics"]["records-consumed-total"] == 61
+        assert metrics["consumer-fetch-manager-metrics"]["records-lag-max"] == 0
+    assert (consumer.health().state, consumer.health().is_live) == ("closed", False)
+
+
 # --- partitions --------------------------------------------------------------------------------
 
 
@@ -267,6 +331,24 @@ async def test_a_pattern_and_partitions_that_appear_later(topic: Topic) -> None:
         await topic.producer.send(f"{topic.name}-more", b"0", partition=4)
         [record] = await take(consumer, 1)
         assert record.partition == 4
+
+
+async def test_internal_topics_match_no_pattern(topic: Topic) -> None:
+    await topic.send(1)
+    async with topic.consumer(re.compile(f"__consumer_offsets|{topic.name}")) as consumer:
+        await take(consumer, 1)
+        assert {where.topic for where in consumer.assignment} == {topic.name}
+
+
+async def test_the_leader_divides_topics_that_only_others_want(topic: Topic) -> None:
+    other = f"{topic.name}-other"
+    await topic.kafka.create_topic(other, 2)
+    async with topic.consumer() as leader:
+        await until(lambda: len(leader.assignment) == PARTITIONS)
+        async with topic.consumer(topic.name, other) as member:
+            await until(lambda: len(leader.assignment) == PARTITIONS // 2)
+            await until(lambda: len(member.assignment) == PARTITIONS // 2 + 2)
+            assert {where.topic for where in leader.assignment} == {topic.name}
 
 
 async def test_a_group_without_offsets_may_begin_at_a_time(topic: Topic) -> None:

@@ -44,6 +44,9 @@ SERVERS: Final[Mapping[str, Sequence[str]]] = {
     ],
 }
 """Python's arguments by server; the port, or the address to bind, is the last one."""
+CONSUMING: Final = "consuming"
+"""The application that consumes; it has other paths than those of :data:`SERVERS`."""
+_ALL: Final = {**SERVERS, CONSUMING: _uvicorn("consuming_app")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +73,13 @@ class WebServer:
 async def serve(
     name: str, bootstrap_servers: str, log: Path, **environment: str
 ) -> AsyncIterator[WebServer]:
-    """The application ``name`` of :data:`SERVERS`, ready for requests.
+    """The application ``name`` of :data:`SERVERS`, or :data:`CONSUMING`, ready for requests.
 
     Its log has no traceback at the end.
     """
     [port] = free_ports(1)
     last = f"127.0.0.1:{port}" if name == "aiohttp-gunicorn" else str(port)
-    arguments = [*SERVERS[name]] if name == "aiohttp" else [*SERVERS[name], last]
+    arguments = [*_ALL[name]] if name == "aiohttp" else [*_ALL[name], last]
     with ProcessSupervisor() as supervisor, log.open("wb") as output:
         process = supervisor.start(
             [sys.executable, *arguments],

@@ -129,6 +129,17 @@ def test_groups(
         (["--count", "0"], "Invalid value for '--count'"),
         (["-X", "isolation.level=read_everything"], "isolation.level"),
         (["--topic", "other"], "exactly one topic is needed: aioproducer tail TOPIC"),
+        (["--group", "g", "--from", "end"], "--from and --group: leave one out"),
+        (["--group", "g", "--from-beginning"], "-X auto.offset.reset=earliest"),
+        (["-G", "g", "--until", "5"], "--until, or --exit, and --group: leave one out"),
+        (["-G", "g", "-e"], "--count N ends it"),
+        (["-G", "g", "-p", "0"], "--partition and --group: leave one out"),
+        (["-G", ""], "group_id is the name of the group"),
+        (["-G", "g", "-X", "group.protocol=share"], "group.protocol='share'"),
+        (["-G", "g", "-X", "heartbeat.interval.ms=20000"], "a third of session_timeout_ms"),
+        (["-G", "g", "-X", "enable.auto.commit=false"], "enable.auto.commit"),
+        (["-G", "g", "-X", "auto_commit=false"], "auto_commit"),
+        (["-X", "group_instance_id=one"], "group_instance_id"),
     ],
 )
 def test_tail(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

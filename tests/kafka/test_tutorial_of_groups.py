@@ -1,0 +1,122 @@
+"""The tutorial about a group is a transcript: its programs run in terminals of their own.
+
+A line of a member begins with its name. The lines of a block may come in any order.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from aioproducer.testing.kafka_distribution import KafkaDistribution
+from tests.documentation.pages import DOCS, blocks
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+PAGE: Final = DOCS / "tutorial" / "consumer-group.md"
+FIRST_PAGE: Final = DOCS / "tutorial" / "getting-started.md"
+NAMED: Final = re.compile(r"`(\w+\.py)`")
+EVENT: Final = re.compile(
+    r"^```(?P<language>console|text)\n(?P<text>.*?)^```$"
+    r"|Press Ctrl-C in the terminal of (?P<interrupted>\w+)",
+    re.M | re.S,
+)
+PATIENCE: Final = 60.0
+
+
+class Terminal:
+    """A program that goes on, and the lines that it has printed and nobody has looked at."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self._lines: list[str] = []
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.append(line.rstrip("\n"))
+
+    def expect(self, lines: list[str]) -> None:
+        wait_until(lambda: len(self._lines) >= len(lines), f"{lines} after {self._lines}")
+        printed, self._lines = self._lines[: len(lines)], self._lines[len(lines) :]
+        assert sorted(printed) == sorted(lines)
+
+    def interrupt(self) -> None:
+        self._process.send_signal(signal.SIGINT)
+        assert self._process.wait(PATIENCE) == 0
+
+    def expect_no_more(self) -> None:
+        assert self._lines == []
+
+
+@contextmanager
+def started(command: str, cwd: Path) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [sys.executable, *shlex.split(command)[1:]],
+        cwd=cwd,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+            process.wait(PATIENCE)
+
+
+def programs() -> dict[str, str]:
+    """The Python blocks of both pages by the file's name, which is the last one before a block."""
+    found = {}
+    for page in (FIRST_PAGE, PAGE):
+        lines = page.read_text("utf-8").splitlines()
+        for block in blocks(page, "python"):
+            found[NAMED.findall("\n".join(lines[: block.line - 1]))[-1]] = block.text
+    return found
+
+
+def test_the_page_is_what_its_programs_print(
+    kafka_distribution: KafkaDistribution, tmp_path: Path
+) -> None:
+    [cluster] = blocks(PAGE, "sh")
+    terminals: dict[str, Terminal] = {}
+    with ExitStack() as stack:
+        kafka = stack.enter_context(started(cluster.text, tmp_path))
+        assert kafka.stdout is not None
+        address = kafka.stdout.readline().strip()
+        for name, text in programs().items():
+            (tmp_path / name).write_text(text.replace("localhost:9092", address), "utf-8")
+        for event in EVENT.finditer(PAGE.read_text("utf-8")):
+            if event["interrupted"]:
+                terminals[event["interrupted"]].interrupt()
+            elif event["language"] == "text":
+                lines = event["text"].splitlines()
+                terminals[lines[0].split()[0]].expect(lines)
+            else:
+                for step in re.split(r"^\$ ", event["text"], flags=re.M)[1:]:
+                    command, *lines = step.splitlines()
+                    if command.startswith("python bill.py "):
+                        process = stack.enter_context(started(command, tmp_path))
+                        terminal = terminals[command.split()[-1]] = Terminal(process)
+                        terminal.expect(lines)
+                        continue
+                    with started(command, tmp_path) as process:
+                        printed, _ = process.communicate(timeout=PATIENCE)
+                    assert printed.splitlines() == lines
+        terminals["anna"].interrupt()
+        for terminal in terminals.values():
+            terminal.expect_no_more()
