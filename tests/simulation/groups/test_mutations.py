@@ -9,11 +9,8 @@ from typing import Any, Final
 import pytest
 
 from aioproducer.consumer.assignment import Assignment
-from aioproducer.consumer.classic import ClassicMember
 from aioproducer.consumer.commits import Commits
 from aioproducer.consumer.progress import Progress
-from aioproducer.consumer.transactions import Transactions
-from aioproducer.consumer.workers import Workers
 from tests.simulation.groups.life import lived
 from tests.simulation.groups.plan import make_plan
 
@@ -56,30 +53,6 @@ def an_aborted_work_does_not_come_again(patch: Patch) -> None:
     patch.setattr(Assignment, "rewind", lambda self: self._progress.finish())
 
 
-def an_unknown_commit_counts_as_none(patch: Patch) -> None:
-    patch.setattr(Assignment, "start_over", lambda self, offsets: self.rewind())
-
-
-def offsets_go_without_the_ownership(patch: Patch) -> None:
-    patch.setattr(Transactions, "_check_owned", lambda self, partitions: None)
-
-
-def dropped_records_are_forgotten(patch: Patch) -> None:
-    drop = Workers.drop
-
-    def forget(self: Workers, partitions: Any) -> None:
-        for lane in self._lanes.values():
-            for task in lane:
-                task.progress.unacknowledged.pop(task.record.offset, None)
-        drop(self, partitions)
-
-    patch.setattr(Workers, "drop", forget)
-
-
-def a_lost_member_does_not_join_again(patch: Patch) -> None:
-    patch.setattr(ClassicMember, "_lose", lambda self, why, new: self._partitions.lost())
-
-
 MUTATIONS: Final[dict[Callable[[Patch], None], int]] = {
     work_is_acknowledged_at_once: 1,
     a_failed_record_is_acknowledged: 1,
@@ -87,10 +60,6 @@ MUTATIONS: Final[dict[Callable[[Patch], None], int]] = {
     a_revocation_commits_nothing: 4,
     lost_partitions_are_read_on: 41,
     an_aborted_work_does_not_come_again: 47,
-    an_unknown_commit_counts_as_none: -1,
-    offsets_go_without_the_ownership: -1,
-    dropped_records_are_forgotten: -1,
-    a_lost_member_does_not_join_again: -1,
 }
 """Each with the seed of the first life that finds it."""
 
@@ -113,6 +82,4 @@ if __name__ == "__main__":
 
     logging.disable(logging.CRITICAL)
     for each in MUTATIONS:
-        if MUTATIONS[each] >= 0:
-            continue
         print(each.__name__, first_seed(each, int(sys.argv[1])), flush=True)
