@@ -140,9 +140,7 @@ class ConsumerMember:
             try:
                 answer: MemberState = await self._link.ask(request)
             except UnsupportedVersionError as error:
-                raise UnsupportedVersionError(
-                    f"{error}. group_protocol='consumer' needs Kafka 4.0: use 'classic'"
-                ) from error
+                raise _too_old(str(error)) from error
             except ProducerError as error:
                 if not self._link.may_pass(error):
                     raise
@@ -214,6 +212,8 @@ class ConsumerMember:
         reaction = self._link.react(code)
         if reaction is Reaction.FAIL:
             text = f"{what} of group {self._link.group_id!r}: {explain(code, message or None)}"
+            if code == ErrorCode.UNSUPPORTED_VERSION:
+                raise _too_old(text)
             raise kafka_error(code, text)
         if reaction in LOST:
             self._lose(ErrorCode(code).name, new=reaction is Reaction.JOIN_AS_NEW)
@@ -327,3 +327,9 @@ class ConsumerMember:
         if answer.error_code:
             what = f"leaving group {self._link.group_id!r}"
             raise kafka_error(answer.error_code, f"{what}: {explain(answer.error_code)}")
+
+
+def _too_old(why: str) -> UnsupportedVersionError:
+    return UnsupportedVersionError(
+        f"{why}. group_protocol='consumer' needs Kafka 4.0: use 'classic'"
+    )

@@ -16,9 +16,10 @@ from aioproducer.engine.transactions.requests.coordinator_request import (
 )
 from aioproducer.engine.transactions.requests.reaction import Reaction
 from aioproducer.engine.transactions.requests.response import Response, deciding_error
-from aioproducer.errors import ProtocolError
+from aioproducer.errors import ProtocolError, UnsupportedVersionError
 from aioproducer.model import OffsetAndMetadata, TopicPartition
 
+FIRST_STABLE_VERSION: Final = 7
 _FIRST_VERSION_WITH_SEVERAL_GROUPS: Final = 8
 _FIRST_VERSION_WITH_MEMBER: Final = 9
 
@@ -44,6 +45,11 @@ class OffsetFetch(CoordinatorRequest):
 
     def build(self, context: BuildContext) -> Any:
         """The request as a message."""
+        if context.version < FIRST_STABLE_VERSION:
+            raise UnsupportedVersionError(
+                "the broker is too old to leave out offsets of open transactions (KIP-447, "
+                "Kafka 2.5)"
+            )
         return offset_fetch_message(context.schema, context.version, self.group_id, self.partitions)
 
     def read(self, response: Any) -> Response:
@@ -62,8 +68,9 @@ def offset_fetch_message(
 ) -> Any:
     """The request for a group's offsets; ``partitions``: None for all that it has offsets of.
 
-    ``stable``: only once no open transaction would change them. ``member``: the id and epoch of a
-    member (KIP-848), which is refused if it has left.
+    ``stable``: only once no open transaction would change them, where the broker knows of these
+    (Kafka 2.5). ``member``: the id and epoch of a member (KIP-848), which is refused if it has
+    left.
     """
     several = version >= _FIRST_VERSION_WITH_SEVERAL_GROUPS
     kind = schema.OffsetFetchRequestTopics if several else schema.OffsetFetchRequestTopic
@@ -78,7 +85,9 @@ def offset_fetch_message(
         group["member_id"], group["member_epoch"] = member
     if several:
         group = {"groups": (schema.OffsetFetchRequestGroup(**group),)}
-    return schema.OffsetFetchRequest(**group, require_stable=stable)
+    if version >= FIRST_STABLE_VERSION:
+        group["require_stable"] = stable
+    return schema.OffsetFetchRequest(**group)
 
 
 def fetched_offsets(
