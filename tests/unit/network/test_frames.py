@@ -40,6 +40,7 @@ from aioproducer.engine.transactions.requests import (
     OffsetFetch,
     TxnOffsetCommit,
 )
+from aioproducer.engine.transactions.requests.offset_fetch import FIRST_STABLE_VERSION
 from aioproducer.errors import ProtocolError
 from aioproducer.errors.codes import ErrorCode
 from aioproducer.model import (
@@ -61,7 +62,13 @@ from tests.unit.cluster.test_metadata_response import made
 from tests.unit.network.as_kio_reads import expected, kios_reading, our_request, plain, varied
 
 RECORDS = bytes(range(256)) * 3
-EACH = [(api, version) for api in SUPPORTED for version in judged(api)]
+EACH = [
+    (api, version)
+    for api in SUPPORTED
+    for version in judged(api)
+    # a producer asks for no offsets that an open transaction would change
+    if api is not Api.OFFSET_FETCH or version >= FIRST_STABLE_VERSION
+]
 TOPIC_ID = UUID(int=5)
 HOUR = i64Timedelta.parse(datetime.timedelta(hours=1))
 
@@ -212,7 +219,7 @@ def test_the_versions_that_are_covered_here() -> None:
         Api.END_TXN: (0, 5),
         Api.TXN_OFFSET_COMMIT: (0, 6),
         Api.OFFSET_COMMIT: (2, 9),
-        Api.OFFSET_FETCH: (7, 9),
+        Api.OFFSET_FETCH: (2, 9),
         Api.JOIN_GROUP: (2, 9),
         Api.SYNC_GROUP: (1, 5),
         Api.HEARTBEAT: (1, 4),
@@ -230,6 +237,7 @@ def test_the_versions_that_are_covered_here() -> None:
         Api.DESCRIBE_GROUPS: (0, 6),
         Api.DELETE_GROUPS: (0, 3),
         Api.OFFSET_DELETE: (0, 0),
+        Api.CONSUMER_GROUP_HEARTBEAT: (0, 1),
         Api.CONSUMER_GROUP_DESCRIBE: (0, 1),
         Api.GET_TELEMETRY_SUBSCRIPTIONS: (0, 0),
         Api.PUSH_TELEMETRY: (0, 0),

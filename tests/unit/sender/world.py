@@ -23,6 +23,7 @@ from aioproducer.engine.transactions.requests import (
     OffsetFetch,
     TxnOffsetCommit,
 )
+from aioproducer.engine.transactions.requests.offset_fetch import FIRST_STABLE_VERSION
 from aioproducer.engine.transactions.states import TransactionState
 from aioproducer.errors import ProducerError
 from aioproducer.model import Node, NodeId, RecordMetadata, TopicPartition
@@ -170,7 +171,9 @@ def coordinator_answer(
     if "error_code" in schema.root.kind._fields:
         said["error_code"] = code
     lowest, highest = SUPPORTED[Api(request.api_key)]
-    version = lowest if isinstance(request, FindCoordinator | OffsetFetch) else highest
+    version = lowest if isinstance(request, FindCoordinator) else highest
+    if isinstance(request, OffsetFetch):
+        version = FIRST_STABLE_VERSION
     version = min(version, request.highest_version(protocol=2) or version)
     message = schema.encode(schema.of(said, version), version)
     return schema.decode(message, 0, version)[0]
