@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from inspect import isawaitable
 from itertools import count
@@ -17,10 +18,16 @@ from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.list_offsets import IsolationLevel
 from aioproducer.engine.groups.reactions import Reaction
 from aioproducer.engine.groups.requests import Membership
-from aioproducer.errors import OffsetOutOfRangeError, ProducerError, error_about
+from aioproducer.errors import (
+    IllegalStateError,
+    OffsetOutOfRangeError,
+    ProducerError,
+    ProducerTimeoutError,
+    error_about,
+)
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.runtime.patience import PatientTimeout
-from aioproducer.foundation.runtime.tasks import new_task
+from aioproducer.foundation.runtime.tasks import is_being_cancelled, new_task
 from aioproducer.foundation.wording import counted, duration
 from aioproducer.model import OffsetAndMetadata, TopicPartition
 from aioproducer.reader.partition import PartitionState
@@ -33,9 +40,14 @@ logger = RoomLogger(__name__)
 Callback: TypeAlias = Callable[[Collection[TopicPartition]], Awaitable[None] | None]
 """A function or coroutine function that is told of partitions."""
 
+in_callback: Final[ContextVar[bool]] = ContextVar("aioproducer_in_callback", default=False)
+"""True in a callback, and in the tasks that it starts."""
+
 _REVOKED: Final = "revoked"
 _PAUSED: Final = "paused"
 _SILENT: Final = "silent"
+_QUICK_LOOKUP_SECONDS: Final = 5.0
+"""Seconds after which the offsets of partitions are looked up one by one."""
 
 
 class Handlers(Protocol):
@@ -176,30 +188,44 @@ class Assignment:
                 reset.add(where)
             else:
                 self._add(where, start, None if committed is None else committed.offset, token)
-        for where, offset in (await self._reset_offsets(reset)).items():
-            self._add(where, OffsetAndMetadata(offset), None, token)
+        if reset:
+            await self._reset(reset, token)
 
-    async def _reset_offsets(self, partitions: set[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offsets of partitions for which the group has none."""
+    async def _reset(self, partitions: set[TopicPartition], token: object) -> None:
+        """Begin partitions for which the group has no offset, each as soon as it can be."""
+        try:
+            await self._reset_some(partitions, token, _QUICK_LOOKUP_SECONDS)
+        except ProducerTimeoutError:  # one of the leaders must not keep the others waiting
+            outcomes = await asyncio.gather(
+                *(self._reset_some({where}, token, None) for where in partitions),
+                return_exceptions=True,
+            )
+            for outcome in outcomes:
+                if isinstance(outcome, BaseException):
+                    raise outcome from None
+
+    async def _reset_some(
+        self, partitions: set[TopicPartition], token: object, timeout: float | None
+    ) -> None:
         place = reset_position(self._settings.offset_reset)
-        if not partitions:
-            return {}
         if place is None:
             raise OffsetOutOfRangeError(
                 f"group {self._link.group_id!r} has no offset for {min(partitions)}: set "
                 "auto_offset_reset to 'earliest' or 'latest'"
             )
-        return await find_offsets(
+        found = await find_offsets(
             self._client,
             dict.fromkeys(partitions, place),
             self._settings.isolation,
-            self._settings.request_timeout,
+            self._settings.request_timeout if timeout is None else timeout,
         )
+        for where, offset in found.items():
+            self._add(where, OffsetAndMetadata(offset), None, token)
 
     def _add(
         self, where: TopicPartition, start: OffsetAndMetadata, committed: int | None, token: object
     ) -> None:
-        if self._owned.get(where) is not token:
+        if self._owned.get(where) is not token or where in self._progress.partitions:
             return  # it was lost meanwhile
         state = PartitionState(where, self._starts.pop(where, start.offset), None)
         if start.leader_epoch is not None:
@@ -279,10 +305,19 @@ class Assignment:
     async def _tell(
         self, callback: Callback | None, partitions: Collection[TopicPartition]
     ) -> None:
-        if callback is not None and partitions:
+        if callback is None or not partitions:
+            return
+        token = in_callback.set(True)
+        try:
             result = callback(frozenset(partitions))
             if isawaitable(result):
                 await result
+        except asyncio.CancelledError as error:
+            if is_being_cancelled():
+                raise
+            raise IllegalStateError(f"the callback {callback!r} was cancelled") from error
+        finally:
+            in_callback.reset(token)
 
     # --- held --------------------------------------------------------------------------------
 
@@ -355,6 +390,11 @@ class Assignment:
             self._fallbacks[where] = offsets[where]
         self.rewind()
         self._start(again, token)
+
+    def handlers_ended(self) -> None:
+        """No handler works any more."""
+        self.handlers = None
+        self.acknowledged.set()
 
     def end(self) -> None:
         """Begin with no further partition."""

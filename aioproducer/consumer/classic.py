@@ -138,6 +138,7 @@ class ClassicMember:
             except ProducerError as error:
                 if not self._link.may_pass(error):
                     raise
+                self.session.unanswered()
                 logger.debug("Joining group %r: %s", self._link.group_id, error, error=error)
             failures += 1
             await asyncio.sleep(backoff.delay(failures))
@@ -332,5 +333,5 @@ class ClassicMember:
         if not self.identity.member_id or self.identity.instance_id is not None:
             return
         code = await self._link.ask(LeaveGroup(self.identity, "the consumer was closed"), timeout)
-        if code:
+        if code not in (0, ErrorCode.UNKNOWN_MEMBER_ID):
             raise error_about(f"LeaveGroup of group {self._link.group_id!r}", code)

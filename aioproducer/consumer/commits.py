@@ -114,13 +114,14 @@ class Commits:
                 break
             began = self._link.client.clock()
             try:
-                codes = await self._link.commit(self._member(), left)
+                member = self._member()
+                codes = await self._link.commit(member, left)
             except ProducerError as error:
                 if not self._link.may_pass(error):
                     raise
                 attempts.last = error
             else:
-                attempts.last = self._take(codes, left, refusals)
+                attempts.last = self._take(codes, left, refusals, member)
                 if attempts.last is None:
                     self._stats.commits.add(self._link.client.clock() - began)
             if left:
@@ -133,13 +134,14 @@ class Commits:
         codes: dict[TopicPartition, int],
         left: dict[TopicPartition, OffsetAndMetadata],
         refusals: dict[TopicPartition, int],
+        member: Membership,
     ) -> ProducerError | None:
         """Take the answer to a commit of ``left``; returns an error that may pass."""
         passes = None
         for where, offset in list(left.items()):
             code = codes[where]
             reaction = self._link.react(code)
-            if reaction in LOST:
+            if reaction in LOST and member == self._member():
                 self._refused(code)
                 raise self._error(where, code)
             if reaction is Reaction.DONE:

@@ -11,7 +11,12 @@ from typing import Any, Final, Self, Unpack, cast
 
 from aioproducer.config import ProducerConfig, ProducerOptions, hidden_mapping, hide_secrets
 from aioproducer.config.reader_options import READER_OPTIONS, ReaderKeywords, ReaderOptions
-from aioproducer.consumer.assignment import Assignment, AssignmentSettings, Callback
+from aioproducer.consumer.assignment import (
+    Assignment,
+    AssignmentSettings,
+    Callback,
+    in_callback,
+)
 from aioproducer.consumer.classic import ClassicMember
 from aioproducer.consumer.commits import Commits
 from aioproducer.consumer.consumer_member import ConsumerMember
@@ -31,7 +36,7 @@ from aioproducer.consumer.transactions import (
 )
 from aioproducer.consumer.work_watch import WorkWatch
 from aioproducer.consumer.workers import ORDERS, Handle, Order, Workers
-from aioproducer.engine.client.arguments import check_partition
+from aioproducer.engine.client.arguments import check_partition, checked_topic
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.list_offsets import IsolationLevel
 from aioproducer.engine.client.options import client_config
@@ -66,6 +71,8 @@ from aioproducer.reader.start import find_offsets
 logger = RoomLogger(__name__)
 
 _NUMBERS: Final = count(1)
+_HIGHEST_PARTITION: Final = 2**31 - 1
+_HIGHEST_OFFSET: Final = 2**63 - 1
 _CLOSE_SECONDS: Final = 5.0
 """Seconds for the last commit and the farewell, each."""
 
@@ -144,6 +151,8 @@ class Consumer:
         self._transactional = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing: asyncio.Task[None] | None = None
+        self._until = 0.0
+        """The clock's time at which the end has to be over."""
 
     def __repr__(self) -> str:
         return f"<Consumer {getattr(self, 'client_id', 'that is being made')!r}>"
@@ -161,6 +170,7 @@ class Consumer:
         try:
             await self._link.start()
         except BaseException:
+            await self._link.close()
             await self._client.close()
             raise
         self._make_parts()
@@ -250,6 +260,16 @@ class Consumer:
         context.run(logs.enter, self._client.log)
         task: asyncio.Task[None] = new_task(coroutine, context=context)
         self._tasks.add(task)
+        task.add_done_callback(self._look_at_end)
+
+    def _look_at_end(self, task: asyncio.Task[None]) -> None:
+        """No part of a consumer ends before its close."""
+        if self._state == "closed":
+            return
+        if task.cancelled():
+            self._source.fetcher.fail(ClientBrokenError("a task of the Consumer was cancelled"))
+        elif isinstance(error := task.exception(), Exception):
+            self._fail(error)
 
     @property
     def _timeout(self) -> float:
@@ -297,7 +317,7 @@ class Consumer:
             return
         if not self._client.has_ended:
             self._client.check_usable()  # not in another process, or on another loop
-        if asyncio.current_task() in self._tasks:
+        if in_callback.get():
             raise IllegalStateError("a callback can't close its Consumer; end the loop instead")
         if self._closing is None:
             self._state = "closed"
@@ -305,15 +325,19 @@ class Consumer:
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
+        self._until = self._client.clock() + 2 * _CLOSE_SECONDS
         self._assignment.hold(self._assignment.owned, "closed")
+        if (handlers := self._assignment.handlers) is not None:
+            handlers.drop(self._assignment.owned)
         self._assignment.end()
         try:
             if self._options.auto_commit and not self._transactional:
                 await self._at_the_end("finish its rebalance", self._member.may_commit)
             for task in self._tasks:
                 task.cancel()
-            if self._tasks:
-                await asyncio.wait(self._tasks)
+            _, late = await asyncio.wait(self._tasks, timeout=_CLOSE_SECONDS)
+            if late:
+                logger.warning("%r: a callback ignores its cancellation", self)
             if self._options.auto_commit and not self._transactional:
                 owned = self._assignment.owned
                 await self._at_the_end(
@@ -329,8 +353,9 @@ class Consumer:
     async def _at_the_end(self, doing: str, step: Callable[[], Awaitable[None]]) -> None:
         if self._link.client.has_ended:
             return
+        left = max(self._until - self._client.clock(), 0.5)
         try:
-            async with PatientTimeout(_CLOSE_SECONDS):
+            async with PatientTimeout(min(left, _CLOSE_SECONDS)):
                 await step()
         except (ProducerError, TimeoutError) as error:
             why = str(error) or f"no answer within {duration(_CLOSE_SECONDS)}"
@@ -423,7 +448,7 @@ class Consumer:
         try:
             await workers.run()
         finally:
-            self._assignment.handlers = None
+            self._assignment.handlers_ended()
 
     def transactions(
         self, producer: TransactionalProducer, *, max_records: int = 500
@@ -498,9 +523,8 @@ class Consumer:
 
     def _owned(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         self._check()
-        found = [TopicPartition(*each) for each in partitions]
+        found = [*map(_partition, partitions)]
         for where in found:
-            check_partition(where.partition, where.topic)
             if where not in self._assignment.owned:
                 raise ConfigError(f"{where} is not assigned to this Consumer now")
         return found
@@ -522,13 +546,11 @@ class Consumer:
         """
         self._check()
         if offsets is not None:
-            wanted = {
-                TopicPartition(*where): OffsetAndMetadata(at) if isinstance(at, int) else at
-                for where, at in offsets.items()
-            }
+            wanted = {_partition(where): _offset(at) for where, at in offsets.items()}
             await self._commits.commit_offsets(wanted, self._timeout)
             return
-        self._progress.finish()
+        if not in_callback.get():  # there the loop's record is in work
+            self._progress.finish()
         await self._commits.commit(self._assignment.owned, self._timeout)
         if lost := self._progress.lost:
             where = min(lost)
@@ -554,7 +576,7 @@ class Consumer:
         Raises :class:`ProducerTimeoutError` if they are not known within ``max_block_ms``.
         """
         self._check()
-        wanted = frozenset(TopicPartition(*each) for each in partitions or self._assignment.owned)
+        wanted = frozenset(map(_partition, partitions or self._assignment.owned))
         if not wanted:
             return {}
 
@@ -618,6 +640,28 @@ def _check(group_id: Any, options: ConsumerOptions) -> None:
             "heartbeat_interval_ms has to be a third of session_timeout_ms at most: one lost "
             "heartbeat must not end the session"
         )
+
+
+def _partition(given: Any) -> TopicPartition:
+    """A partition that a request can name. Raises :class:`ConfigError`."""
+    if not isinstance(given, tuple) or len(given) != 2:
+        raise ConfigError(f"a partition is a TopicPartition, not {given!r:.80}")
+    topic, number = given
+    check_partition(number, checked_topic(topic))
+    if number > _HIGHEST_PARTITION:
+        raise ConfigError(f"a partition is a number below 2**31, not {number}")
+    return TopicPartition(topic, number)
+
+
+def _offset(given: Any) -> OffsetAndMetadata:
+    """An offset that a group can take. Raises :class:`ConfigError`."""
+    at = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)
+    for number, highest in ((at.offset, _HIGHEST_OFFSET), (at.leader_epoch or 0, 2**31 - 1)):
+        if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= highest:
+            raise ConfigError(f"an offset is an int, at least 0, not {given!r:.80}")
+    if not isinstance(at.metadata, str):
+        raise ConfigError(f"the metadata of an offset is a str, not {at.metadata!r:.80}")
+    return at
 
 
 def _check_count(name: str, number: Any) -> None:

@@ -6,6 +6,7 @@ Source: Kafka's ``ConsumerMembershipManager`` and ``ConsumerHeartbeatRequestMana
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Final
 from uuid import UUID, uuid4
 
@@ -31,6 +32,8 @@ from aioproducer.model import TopicPartition
 
 logger = RoomLogger(__name__)
 
+_SHORTEST_INTERVAL_MS: Final = 100.0
+"""Milliseconds between heartbeats, whatever the coordinator says."""
 _UNKNOWN_TOPIC_SECONDS: Final = 0.5
 """Seconds from one look for the name of a topic to the next."""
 
@@ -75,6 +78,8 @@ class ConsumerMember:
         """True: the next heartbeat tells everything, not what has changed alone."""
         self._tells_owned = False
         """True: the next heartbeat tells which partitions the member has."""
+        self._asked = False
+        """True once the coordinator may know the member."""
         self._life = 0
         """The number of times that the group has gone on without the member."""
         self._gave_up = False
@@ -137,6 +142,7 @@ class ConsumerMember:
                 self._gave_up = False
             self._due.clear()
             life, request, asked = self._life, self._heartbeat(), self._clock()
+            self._asked = True
             try:
                 answer: MemberState = await self._link.ask(request)
             except UnsupportedVersionError as error:
@@ -197,7 +203,8 @@ class ConsumerMember:
             self.identity = self.identity._replace(
                 member_id=answer.member_id or self.identity.member_id
             )
-            self._interval = max(answer.interval_ms, 1) / 1000
+            longest = self._settings.session_timeout / 3
+            self._interval = max(min(answer.interval_ms, longest), _SHORTEST_INTERVAL_MS) / 1000
             self.session.alive(asked)
             if answer.assignment is not None:
                 self._target = answer.assignment
@@ -218,7 +225,9 @@ class ConsumerMember:
         if reaction in LOST:
             self._lose(ErrorCode(code).name, new=reaction is Reaction.JOIN_AS_NEW)
         elif code == ErrorCode.UNRELEASED_INSTANCE_ID:
-            logger.warning(
+            logger.repeated(
+                logging.WARNING,
+                "instance",
                 "Group %r: another member has the group_instance_id %r; this one waits until that "
                 "one leaves, or its session ends",
                 self._link.group_id,
@@ -319,12 +328,12 @@ class ConsumerMember:
 
     async def leave(self, timeout: float) -> None:
         """Tell the coordinator that the member is gone; a static one keeps its partitions."""
-        if self.identity.generation == JOINING:
+        if not self._asked:
             return
         epoch = LEAVING if self.identity.instance_id is None else LEAVING_FOR_A_WHILE
         request = ConsumerHeartbeat(self.identity._replace(generation=epoch))
         answer: MemberState = await self._link.ask(request, timeout)
-        if answer.error_code:
+        if answer.error_code not in (0, ErrorCode.UNKNOWN_MEMBER_ID):
             what = f"leaving group {self._link.group_id!r}"
             raise kafka_error(answer.error_code, f"{what}: {explain(answer.error_code)}")
 

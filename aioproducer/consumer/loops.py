@@ -64,7 +64,6 @@ class Batches:
         self._progress = progress
         self._check = check
         self._clock = clock
-        self._works = False
 
     def __aiter__(self) -> Self:
         return self
@@ -74,16 +73,14 @@ class Batches:
         batch = await self._source.next_batch()
         if batch is None:
             raise StopAsyncIteration
-        self._works = True
         first = (batch.topic_partition, batch.first_offset)
-        self._progress.began_batch([first], self._clock())
+        self._progress.began_batch(self, [first], self._clock())
         return batch
 
     def _begin_step(self) -> None:
         self._check()
-        if not self._works and self._progress.loop_works:
+        if self._progress.loop_works and self._progress.batch_of is not self:
             raise _another_loop("batch")
-        self._works = False
         self._progress.finish()
 
 
@@ -119,8 +116,7 @@ class Lists(Batches):
         firsts: dict[TopicPartition, int] = {}
         for record in found:
             firsts.setdefault(TopicPartition(record.topic, record.partition), record.offset)
-        self._works = True
-        self._progress.began_batch(firsts.items(), self._clock())
+        self._progress.began_batch(self, firsts.items(), self._clock())
         return found
 
 

@@ -54,6 +54,8 @@ class Progress:
         """The record that a loop over records works on."""
         self.lost: set[TopicPartition] = set()
         """Partitions that went to other members before their records were committed."""
+        self.batch_of: object = None
+        """The loop that has got the last batch."""
         self._batch: list[tuple[PartitionProgress, int]] = []
         """The first offsets of what a loop over batches works on."""
         self._late: ConsumerRecord | None = None
@@ -101,8 +103,11 @@ class Progress:
             progress.unacknowledged[offset] = inf
         self._acknowledged()
 
-    def began_batch(self, firsts: Iterable[tuple[TopicPartition, int]], now: float) -> None:
-        """A loop works on records from these offsets on."""
+    def began_batch(
+        self, loop: object, firsts: Iterable[tuple[TopicPartition, int]], now: float
+    ) -> None:
+        """``loop`` works on records from these offsets on."""
+        self.batch_of = loop
         for where, offset in firsts:
             progress = self.partitions[where]
             progress.begin(offset, now)
@@ -119,23 +124,29 @@ class Progress:
 
     def sought(self, where: TopicPartition) -> None:
         """The application has moved the position: nothing before it is in work any more."""
-        progress = self.partitions[where]
-        progress.unacknowledged.clear()
-        progress.running -= sum(each is progress for each, _ in self._batch)
-        self._batch = [mark for mark in self._batch if mark[0] is not progress]
+        self._renew(where)
         if (record := self.record) is not None and (record.topic, record.partition) == where:
             self.record = None
 
     def rewind(self) -> dict[TopicPartition, int]:
         """Forget that anything is unacknowledged; returns where to begin again."""
         found = {}
-        for where, progress in self.partitions.items():
+        for where in self.partitions:
             offset = self._offset(where)
             if offset != self.position(where):
                 found[where] = offset
-            progress.unacknowledged.clear()
+        for where in found:
+            self._renew(where)
         self.finish()
         return found
+
+    def _renew(self, where: TopicPartition) -> None:
+        """Begin a partition anew: what is in work of it counts no longer."""
+        old = self.partitions[where]
+        new = self.partitions[where] = PartitionProgress(old.state, old.committed)
+        new.start = old.start
+        if old.running:
+            self._left.append(old)
 
     # --- what is where -----------------------------------------------------------------------
 

@@ -37,6 +37,10 @@ class Subscription:
     def __repr__(self) -> str:
         return ", ".join([*self._names, *(each.pattern for each in self._patterns)])
 
+    def names_it(self, topic: str) -> bool:
+        """True if ``topic`` is subscribed to by its name."""
+        return topic in self._names
+
     async def topics(self, client: ClusterClient) -> tuple[str, ...]:
         """The names that are subscribed to now. Kafka's internal topics match no pattern."""
         if not self._patterns:
@@ -69,7 +73,10 @@ class GroupTopics:
             if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 logger.warning("Group %r: there is no topic %r yet", self._group_id, name)
             elif topic.error_code:
-                raise error_about(f"topic {name!r}", topic.error_code)
+                error = error_about(f"topic {name!r}", topic.error_code)
+                if self._subscription.names_it(name):
+                    raise error
+                logger.warning("Group %r: another member wants %s", self._group_id, error)
         return {
             name: len(topic.partitions)
             for name, topic in found.topics.items()

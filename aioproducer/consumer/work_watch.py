@@ -42,6 +42,7 @@ class WorkWatch:
         self._clock = clock
         self._group_id = group_id
         self._warned: tuple[TopicPartition, int] | None = None
+        self._given_up: tuple[TopicPartition, int] | None = None
 
     async def run(self) -> None:
         """Look until the task is cancelled."""
@@ -51,6 +52,8 @@ class WorkWatch:
             if oldest is None:
                 continue
             where, offset, age = oldest
+            if self._given_up == (where, offset):
+                continue
             if age >= self._longest:
                 await self._give_up(where, offset)
             elif age >= self._longest * _WARNING and self._warned != (where, offset):
@@ -66,6 +69,7 @@ class WorkWatch:
                 )
 
     async def _give_up(self, where: TopicPartition, offset: int) -> None:
+        self._given_up = where, offset
         reason = (
             f"the record of {where} at offset {offset} is in work for longer than "
             f"{duration(self._longest)} (max_poll_interval_ms)"

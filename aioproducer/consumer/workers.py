@@ -87,11 +87,11 @@ class Workers:
         try:
             await self._failure
         finally:
+            self._assignment.let_go(self._assignment.owned, _FULL)
             tasks = [taking, *self._working]
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
-            self._assignment.let_go(self._assignment.owned, _FULL)
 
     def _note_failure(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) and not self._failure.done():
@@ -204,6 +204,7 @@ class Workers:
     def _drop(
         self, partitions: Collection[TopicPartition], is_one: Callable[[_Task], bool]
     ) -> None:
+        self._assignment.let_go(partitions, _FULL)
         for lane in self._lanes.values():
             tasks = [*lane]
             lane.clear()

@@ -84,7 +84,8 @@ def _partitions(
 ) -> Iterator[TopicPartition]:
     for topic, numbers in topics:
         for number in numbers:
-            yield TopicPartition(topic, number)
+            if number >= 0:
+                yield TopicPartition(topic, number)
 
 
 def _version(data: bytes) -> int:

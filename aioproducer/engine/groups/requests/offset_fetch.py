@@ -37,7 +37,7 @@ class GroupOffsetFetch:
         """The request in ``version``."""
         schema = request_schema(Api.OFFSET_FETCH)
         member = None
-        if self.member.has_epochs:
+        if self.member.has_epochs and self.member.generation > 0:
             member = self.member.member_id, self.member.generation
         message = offset_fetch_message(
             schema, version, self.member.group_id, self.partitions, member=member
