@@ -49,9 +49,8 @@ async def test_batches_and_lists_are_acknowledged_when_more_is_asked_for(topic: 
         async for records in consumer.lists(max_records=70):
             assert len(records) <= 70
             seen += numbers(records)
-            if set(seen) == set(range(600)):
+            if len(seen) >= 600 + len(again):
                 break
-        assert sorted(set(seen)) == list(range(600))
         assert sorted(seen) == sorted([*range(600), *again]), "the last batch came again"
         await consumer.commit()
     assert [row[5] for row in await topic.described()] == ["0"] * PARTITIONS, "no lag"
