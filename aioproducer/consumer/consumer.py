@@ -11,24 +11,27 @@ from typing import Any, Final, Self, Unpack, cast
 
 from aioproducer.config import ProducerConfig, ProducerOptions, hidden_mapping, hide_secrets
 from aioproducer.config.reader_options import READER_OPTIONS, ReaderKeywords, ReaderOptions
+from aioproducer.consumer.arguments import (
+    check_count,
+    check_group,
+    checked_offset,
+    checked_partition,
+)
 from aioproducer.consumer.assignment import (
     Assignment,
-    AssignmentSettings,
     Callback,
     in_callback,
 )
-from aioproducer.consumer.classic import ClassicMember
 from aioproducer.consumer.commits import Commits
-from aioproducer.consumer.consumer_member import ConsumerMember
 from aioproducer.consumer.coordinator import CoordinatorLink
 from aioproducer.consumer.health import ConsumerHealth
 from aioproducer.consumer.loops import Batches, Lists, Records
-from aioproducer.consumer.member import Member, MemberSettings
-from aioproducer.consumer.metrics import ConsumerMetricsSnapshot, ConsumerStats, no_metrics
-from aioproducer.consumer.observation import Observation
+from aioproducer.consumer.member import Member
+from aioproducer.consumer.metrics import ConsumerMetricsSnapshot, no_metrics
 from aioproducer.consumer.options import CONSUMER_OPTIONS, ConsumerKeywords, ConsumerOptions
+from aioproducer.consumer.parts import ConsumerParts, ConsumerSetup
 from aioproducer.consumer.progress import Progress
-from aioproducer.consumer.subscription import GroupTopics, Subscription, TopicOrPattern
+from aioproducer.consumer.subscription import Subscription, TopicOrPattern
 from aioproducer.consumer.transactions import (
     TransactionalProducer,
     TransactionalWork,
@@ -36,11 +39,9 @@ from aioproducer.consumer.transactions import (
 )
 from aioproducer.consumer.work_watch import WorkWatch
 from aioproducer.consumer.workers import ORDERS, Handle, Order, Workers
-from aioproducer.engine.client.arguments import check_partition, checked_topic
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.list_offsets import IsolationLevel
 from aioproducer.engine.client.options import client_config
-from aioproducer.engine.groups.requests import Membership
 from aioproducer.engine.records.decoder import RecordBatch
 from aioproducer.errors import (
     ClientBrokenError,
@@ -62,8 +63,6 @@ from aioproducer.model import (
     OffsetAndMetadata,
     TopicPartition,
 )
-from aioproducer.reader.fetcher import Fetcher, FetchSettings
-from aioproducer.reader.leaders import Leaders
 from aioproducer.reader.positions import Position, checked_position
 from aioproducer.reader.record_source import RecordSource
 from aioproducer.reader.start import find_offsets
@@ -71,8 +70,6 @@ from aioproducer.reader.start import find_offsets
 logger = RoomLogger(__name__)
 
 _NUMBERS: Final = count(1)
-_HIGHEST_PARTITION: Final = 2**31 - 1
-_HIGHEST_OFFSET: Final = 2**63 - 1
 _CLOSE_SECONDS: Final = 5.0
 """Seconds for the last commit and the farewell, each."""
 
@@ -130,7 +127,7 @@ class Consumer:
         self._options = ConsumerOptions(**own)
         self._reading = ReaderOptions(**{"auto_offset_reset": "latest", **reading})
         self._subscription = Subscription(topics)
-        _check(group_id, self._options)
+        check_group(group_id, self._options)
         config = hidden_mapping(config)
         self.config: ProducerConfig = client_config(config, given, "Consumer")
         self.client_id: str = self.config.client_id or f"consumer-{next(_NUMBERS)}"
@@ -139,13 +136,20 @@ class Consumer:
         self._link = CoordinatorLink(
             self.config, self.client_id, group_id, self._options.max_poll_interval_ms
         )
-        self._callbacks = on_assigned, on_revoked, on_lost
+        self._setup = ConsumerSetup(
+            group_id,
+            self.config,
+            self._options,
+            self._reading,
+            self._subscription,
+            lambda: self._commits_itself,
+            (on_assigned, on_revoked, on_lost),
+        )
         self._source: RecordSource
         self._progress: Progress
         self._assignment: Assignment
         self._commits: Commits
         self._member: Member
-        self._stats = ConsumerStats()
         self._process = os.getpid()
         self._state = "not started"
         self._transactional = False
@@ -173,7 +177,10 @@ class Consumer:
             await self._link.close()
             await self._client.close()
             raise
-        self._make_parts()
+        parts = ConsumerParts(self._setup, self._client, self._link, self._refused, self._fail)
+        self._source, self._progress, self._commits = parts.source, parts.progress, parts.commits
+        self._assignment, self._member = parts.assignment, parts.member
+        self._observation = parts.observation
         self._state = "started"
         self._client.start_task(self._source.fetcher.run(), "aioproducer-consumer")
         self._start_task(self._run_member())
@@ -187,73 +194,6 @@ class Consumer:
         self._start_task(watch.run())
         if self._options.auto_commit:
             self._start_task(self._commit_regularly())
-
-    def _make_parts(self) -> None:
-        options = self._options
-        fetcher = Fetcher(
-            self._client, (), Leaders(()), FetchSettings.of(self._reading, self.config)
-        )
-        source = RecordSource(self._client, fetcher, self._reading.max_batch_bytes, "Consumer")
-        progress = Progress(source.cursor, lambda: self._assignment.acknowledged.set())
-        self._source, self._progress = source, progress
-        self._commits = Commits(
-            self._link,
-            progress,
-            lambda: self._member.identity,
-            lambda code: self._refused(code),
-            self._stats,
-        )
-        longest = options.max_poll_interval_ms / 1000
-        # A heartbeat tells of a rebalance that the coordinator has begun already.
-        margin = min(2 * options.heartbeat_interval_ms / 1000 + 1, longest / 2)
-        on_assigned, on_revoked, on_lost = self._callbacks
-        self._assignment = Assignment(
-            self._client,
-            self._link,
-            source,
-            progress,
-            self._commits,
-            lambda: self._member.identity,
-            AssignmentSettings(
-                self._reading.auto_offset_reset,
-                self._isolation,
-                longest - margin,
-                self._timeout,
-                lambda: options.auto_commit and not self._transactional,
-                on_assigned,
-                on_revoked,
-                on_lost,
-            ),
-            self._fail,
-        )
-        self._member = self._make_member()
-        self._observation = Observation(
-            self.group_id,
-            longest,
-            self._client.clock,
-            self._member,
-            self._assignment,
-            progress,
-            source,
-            self._stats,
-        )
-
-    def _make_member(self) -> Member:
-        options = self._options
-        settings = MemberSettings(
-            options.partition_assignment_strategy,
-            options.group_remote_assignor,
-            options.session_timeout_ms,
-            options.heartbeat_interval_ms,
-            options.max_poll_interval_ms,
-            self.config.metadata_max_age_ms / 1000,
-        )
-        identity = Membership(self.group_id, instance_id=options.group_instance_id)
-        topics = GroupTopics(self._subscription, self._link.client, self.group_id)
-        parts = topics, self._assignment, self._stats
-        if options.group_protocol == "classic":
-            return ClassicMember(self._link, identity, settings, *parts)
-        return ConsumerMember(self._link, identity, settings, *parts)
 
     def _start_task(self, coroutine: Any) -> None:
         context = copy_context()
@@ -270,6 +210,10 @@ class Consumer:
             self._source.fetcher.fail(ClientBrokenError("a task of the Consumer was cancelled"))
         elif isinstance(error := task.exception(), Exception):
             self._fail(error)
+
+    @property
+    def _commits_itself(self) -> bool:
+        return self._options.auto_commit and not self._transactional
 
     @property
     def _timeout(self) -> float:
@@ -331,14 +275,14 @@ class Consumer:
             handlers.drop(self._assignment.owned)
         self._assignment.end()
         try:
-            if self._options.auto_commit and not self._transactional:
+            if self._commits_itself:
                 await self._at_the_end("finish its rebalance", self._member.may_commit)
             for task in self._tasks:
                 task.cancel()
             _, late = await asyncio.wait(self._tasks, timeout=_CLOSE_SECONDS)
             if late:
                 logger.warning("%r: a callback ignores its cancellation", self)
-            if self._options.auto_commit and not self._transactional:
+            if self._commits_itself:
                 owned = self._assignment.owned
                 await self._at_the_end(
                     "commit", lambda: self._commits.commit(owned, _CLOSE_SECONDS)
@@ -410,7 +354,7 @@ class Consumer:
         return self._lists(max_records)
 
     def _lists(self, max_records: int) -> Lists:
-        _check_count("max_records", max_records)
+        check_count("max_records", max_records)
         self._enter_loop()
         return Lists(self._source, self._progress, self._check, self._client.clock, max_records)
 
@@ -430,7 +374,7 @@ class Consumer:
             ConfigError: an argument is out of range.
             IllegalStateError: another loop reads from the consumer.
         """
-        _check_count("concurrency", concurrency)
+        check_count("concurrency", concurrency)
         if order not in ORDERS:
             raise ConfigError(f"order is {', '.join(map(repr, ORDERS))}, not {order!r:.80}")
         self._enter_loop()
@@ -523,7 +467,7 @@ class Consumer:
 
     def _owned(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         self._check()
-        found = [*map(_partition, partitions)]
+        found = [*map(checked_partition, partitions)]
         for where in found:
             if where not in self._assignment.owned:
                 raise ConfigError(f"{where} is not assigned to this Consumer now")
@@ -546,7 +490,7 @@ class Consumer:
         """
         self._check()
         if offsets is not None:
-            wanted = {_partition(where): _offset(at) for where, at in offsets.items()}
+            wanted = {checked_partition(where): checked_offset(at) for where, at in offsets.items()}
             await self._commits.commit_offsets(wanted, self._timeout)
             return
         if not in_callback.get():  # there the loop's record is in work
@@ -564,7 +508,7 @@ class Consumer:
     async def _commit_regularly(self) -> None:
         while True:
             await asyncio.sleep(self._options.auto_commit_interval_ms / 1000)
-            if not self._transactional:
+            if self._commits_itself:
                 owned = self._assignment.owned
                 await self._commits.commit_if_possible(owned, self._timeout)
 
@@ -576,7 +520,7 @@ class Consumer:
         Raises :class:`ProducerTimeoutError` if they are not known within ``max_block_ms``.
         """
         self._check()
-        wanted = frozenset(map(_partition, partitions or self._assignment.owned))
+        wanted = frozenset(map(checked_partition, partitions or self._assignment.owned))
         if not wanted:
             return {}
 
@@ -629,41 +573,3 @@ class Consumer:
         if self._state == "not started":
             return no_metrics()
         return self._observation.metrics()
-
-
-def _check(group_id: Any, options: ConsumerOptions) -> None:
-    """Raise :class:`ConfigError` for what no group takes."""
-    if not isinstance(group_id, str) or not group_id.strip():
-        raise ConfigError("group_id is the name of the group, a text that is not empty")
-    if options.heartbeat_interval_ms * 3 > options.session_timeout_ms:
-        raise ConfigError(
-            "heartbeat_interval_ms has to be a third of session_timeout_ms at most: one lost "
-            "heartbeat must not end the session"
-        )
-
-
-def _partition(given: Any) -> TopicPartition:
-    """A partition that a request can name. Raises :class:`ConfigError`."""
-    if not isinstance(given, tuple) or len(given) != 2:
-        raise ConfigError(f"a partition is a TopicPartition, not {given!r:.80}")
-    topic, number = given
-    check_partition(number, checked_topic(topic))
-    if number > _HIGHEST_PARTITION:
-        raise ConfigError(f"a partition is a number below 2**31, not {number}")
-    return TopicPartition(topic, number)
-
-
-def _offset(given: Any) -> OffsetAndMetadata:
-    """An offset that a group can take. Raises :class:`ConfigError`."""
-    at = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)
-    for number, highest in ((at.offset, _HIGHEST_OFFSET), (at.leader_epoch or 0, 2**31 - 1)):
-        if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= highest:
-            raise ConfigError(f"an offset is an int, at least 0, not {given!r:.80}")
-    if not isinstance(at.metadata, str):
-        raise ConfigError(f"the metadata of an offset is a str, not {at.metadata!r:.80}")
-    return at
-
-
-def _check_count(name: str, number: Any) -> None:
-    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-        raise ConfigError(f"{name} is an int, at least 1, not {number!r:.80}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import MISSING, field, fields, is_dataclass, make_dataclass
 from types import GenericAlias
-from typing import Any, get_args, get_origin
+from typing import Any, get_args
 
 import pytest
 from kio.static.primitive import i32, i64
@@ -31,7 +31,7 @@ def structs(kind: Any) -> list[Any]:
     """``kind`` and every struct in it."""
     found = [kind]
     for each in fields(kind):
-        declared = get_args(each.type)[0] if get_origin(each.type) is tuple else each.type
+        declared = get_args(each.type)[0] if get_args(each.type) else each.type
         if is_dataclass(declared):
             found += structs(declared)
     return found
@@ -50,7 +50,8 @@ def of_tomorrow(entity: Any, levels: list[Any]) -> Any:
         default = {} if each.default is MISSING else {"default": each.default}
         if is_dataclass(value):
             value = of_tomorrow(value, levels)
-            its, default = type(value), {}
+            its = type(value) | None if get_args(its) else type(value)
+            default = {}
         elif isinstance(value, tuple) and value and is_dataclass(value[0]):
             value = tuple(of_tomorrow(inner, levels) for inner in value)
             its = GenericAlias(tuple, (type(value[0]), ...))

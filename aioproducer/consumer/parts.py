@@ -1,0 +1,119 @@
+"""The parts of a consumer, and how they are connected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from aioproducer.config import ProducerConfig, ReaderOptions
+from aioproducer.consumer.assignment import Assignment, AssignmentSettings, Callback
+from aioproducer.consumer.classic import ClassicMember
+from aioproducer.consumer.commits import Commits
+from aioproducer.consumer.consumer_member import ConsumerMember
+from aioproducer.consumer.coordinator import CoordinatorLink
+from aioproducer.consumer.member import Member, MemberSettings
+from aioproducer.consumer.metrics import ConsumerStats
+from aioproducer.consumer.observation import Observation
+from aioproducer.consumer.options import ConsumerOptions
+from aioproducer.consumer.progress import Progress
+from aioproducer.consumer.subscription import GroupTopics, Subscription
+from aioproducer.engine.client.cluster_client import ClusterClient
+from aioproducer.engine.client.list_offsets import IsolationLevel
+from aioproducer.engine.groups.requests import Membership
+from aioproducer.reader.fetcher import Fetcher, FetchSettings
+from aioproducer.reader.leaders import Leaders
+from aioproducer.reader.record_source import RecordSource
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerSetup:
+    """What a user has asked for."""
+
+    group_id: str
+    config: ProducerConfig
+    options: ConsumerOptions
+    reading: ReaderOptions
+    subscription: Subscription
+    commits_itself: Callable[[], bool]
+    """False once transactions commit the offsets."""
+    callbacks: tuple[Callback | None, Callback | None, Callback | None]
+    """For partitions that are assigned, revoked, lost."""
+
+
+class ConsumerParts:
+    """The parts of one consumer.
+
+    ``refused`` gets the error code of a commit when the group goes on without the member. ``fail``
+    gets an error that the application has to see.
+    """
+
+    def __init__(
+        self,
+        setup: ConsumerSetup,
+        client: ClusterClient,
+        link: CoordinatorLink,
+        refused: Callable[[int], None],
+        fail: Callable[[Exception], None],
+    ) -> None:
+        reading, config = setup.reading, setup.config
+        fetcher = Fetcher(client, (), Leaders(()), FetchSettings.of(reading, config))
+        stats = ConsumerStats()
+        self.source = RecordSource(client, fetcher, reading.max_batch_bytes, "Consumer")
+        self.progress = Progress(self.source.cursor, lambda: self.assignment.acknowledged.set())
+        self.commits = Commits(link, self.progress, self._identity, refused, stats)
+        self.assignment = Assignment(
+            client,
+            link,
+            self.source,
+            self.progress,
+            self.commits,
+            self._identity,
+            _assignment_settings(setup),
+            fail,
+        )
+        self.member = _member(setup, link, self.assignment, stats)
+        self.observation = Observation(
+            setup.group_id,
+            setup.options.max_poll_interval_ms / 1000,
+            client.clock,
+            self.member,
+            self.assignment,
+            self.progress,
+            self.source,
+            stats,
+        )
+
+    def _identity(self) -> Membership:
+        return self.member.identity
+
+
+def _assignment_settings(setup: ConsumerSetup) -> AssignmentSettings:
+    longest = setup.options.max_poll_interval_ms / 1000
+    # A heartbeat tells of a rebalance that the coordinator has begun already.
+    margin = min(2 * setup.options.heartbeat_interval_ms / 1000 + 1, longest / 2)
+    return AssignmentSettings(
+        setup.reading.auto_offset_reset,
+        IsolationLevel[setup.reading.isolation_level.upper()],
+        longest - margin,
+        setup.config.max_block_ms / 1000,
+        setup.commits_itself,
+        *setup.callbacks,
+    )
+
+
+def _member(
+    setup: ConsumerSetup, link: CoordinatorLink, assignment: Assignment, stats: ConsumerStats
+) -> Member:
+    options = setup.options
+    settings = MemberSettings(
+        options.partition_assignment_strategy,
+        options.group_remote_assignor,
+        options.session_timeout_ms,
+        options.heartbeat_interval_ms,
+        options.max_poll_interval_ms,
+        setup.config.metadata_max_age_ms / 1000,
+    )
+    identity = Membership(setup.group_id, instance_id=options.group_instance_id)
+    topics = GroupTopics(setup.subscription, link.client, setup.group_id)
+    kind = ClassicMember if options.group_protocol == "classic" else ConsumerMember
+    return kind(link, identity, settings, topics, assignment, stats)
