@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 from uuid import UUID
 
@@ -71,10 +71,10 @@ class Leaders:
             return None
         return Leader(node, self._cluster.topics[where.topic].partitions[where.partition][2])
 
-    @property
-    def topic_ids(self) -> Mapping[str, UUID | None]:
-        """The ids of the known topics."""
-        return {name: info.topic_id for name, info in self._cluster.topics.items()}
+    def topic_id(self, topic: str) -> UUID | None:
+        """The id of a topic; None: it is not known, or has none."""
+        info = self._cluster.topics.get(topic)
+        return None if info is None else info.topic_id
 
 
 def _info(topic: TopicDescription) -> TopicInfo:

@@ -24,10 +24,10 @@ async def fetch(bootstrap_servers: str, where: TopicPartition, offset: int = 0) 
         leader = described.partitions[where.partition].leader
         assert leader is not None
         request = FetchRequest(
-            [Wanted(where, offset, -1)],
-            {where.topic: described.topic_id},
+            [Wanted(where, offset, -1, described.topic_id)],
             IsolationLevel.READ_UNCOMMITTED,
             _LIMITS,
+            {} if described.topic_id is None else {described.topic_id: where.topic},
         )
         node = client.node(leader)
         fetched = await client.request(request, node, timeout=PATIENCE)

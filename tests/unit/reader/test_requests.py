@@ -40,9 +40,10 @@ def versions(api: Api) -> range:
 
 
 def fetch(*places: TopicPartition) -> FetchRequest:
-    partitions = [FetchPartition(each, 100 + each.partition, 7) for each in places]
     ids = {"orders": ID, "bills": OTHER_ID}
-    return FetchRequest(partitions, ids, IsolationLevel.READ_COMMITTED, LIMITS)
+    partitions = [FetchPartition(each, 100 + each.partition, 7, ids[each.topic]) for each in places]
+    topics = {topic_id: topic for topic, topic_id in ids.items()}
+    return FetchRequest(partitions, IsolationLevel.READ_COMMITTED, LIMITS, topics)
 
 
 @pytest.mark.parametrize("version", versions(Api.FETCH))
@@ -69,7 +70,7 @@ def test_a_fetch_asks_by_topic(version: int) -> None:
 
 
 def test_a_topic_without_an_id_can_t_be_asked_for_by_id() -> None:
-    request = FetchRequest(fetch(ONE).partitions, {}, IsolationLevel.READ_COMMITTED, LIMITS)
+    request = FetchRequest([FetchPartition(ONE, 0, 7)], IsolationLevel.READ_COMMITTED, LIMITS, {})
     with pytest.raises(UnsupportedVersionError, match="topic 'orders'"):
         request.build(13)
 
