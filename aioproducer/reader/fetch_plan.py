@@ -16,6 +16,7 @@ from aioproducer.reader.fetch_session import FetchSession
 from aioproducer.reader.leaders import Leader, Leaders
 from aioproducer.reader.partition import PartitionState
 from aioproducer.reader.read_ahead import ReadAhead
+from aioproducer.reader.read_replicas import ReadReplicas
 
 
 class Doubt(NamedTuple):
@@ -26,11 +27,15 @@ class Doubt(NamedTuple):
 
 
 class FetchPlan:
-    """Divides the partitions of ``read_ahead`` among the sessions with their brokers."""
+    """Divides the partitions of ``read_ahead`` among the sessions with their brokers.
 
-    def __init__(self, read_ahead: ReadAhead, leaders: Leaders) -> None:
+    ``lease``: the seconds for which a follower is fetched from that a leader has named.
+    """
+
+    def __init__(self, read_ahead: ReadAhead, leaders: Leaders, lease: float) -> None:
         self._read_ahead = read_ahead
         self._leaders = leaders
+        self._replicas = ReadReplicas(lease)
         self._nodes: dict[int, Node] = {}
         self._sessions: dict[int, FetchSession] = {}
         self._sources: dict[TopicPartition, int] = {}
@@ -41,7 +46,8 @@ class FetchPlan:
         self._doubts: dict[TopicPartition, Doubt] = {}
         self._held: set[TopicPartition] = set()
         self.lacks_leaders = False
-        """True if a partition has had no known leader when it was looked at last."""
+        """True if a partition has had no known leader when it was looked at last, or a follower
+        that is down."""
 
     # --- changes ---------------------------------------------------------------------------
 
@@ -55,6 +61,19 @@ class FetchPlan:
         self._held.discard(where)
         self._read_ahead.changes[where] = None
 
+    def prefer(self, state: PartitionState, broker: int, now: float) -> bool:
+        """Fetch a partition from the follower that its leader has named; False: it is not there."""
+        if self._leaders.replica(state.where, broker) is None:
+            return False
+        self._replicas.prefer(state.where, broker, state.leader_epoch, now)
+        self._read_ahead.changes[state.where] = None
+        return True
+
+    def prefer_leader(self, where: TopicPartition) -> bool:
+        """Fetch a partition from its leader again; True if it was fetched from a follower."""
+        self._read_ahead.changes[where] = None
+        return self._replicas.forget(where)
+
     def look_again(self) -> None:
         """The leaders may have changed: look at every partition."""
         self._read_ahead.changes.update(dict.fromkeys(self._read_ahead.partitions))
@@ -65,6 +84,7 @@ class FetchPlan:
         for where, until in self._waiting.items():
             if until <= now:
                 changes[where] = None
+        changes.update(dict.fromkeys(self._replicas.expire(now)))
         if changes:
             self.lacks_leaders = False
             looked_at = list(changes)
@@ -76,7 +96,10 @@ class FetchPlan:
         self._waiting.pop(where, None)
         self._doubts.pop(where, None)
         state = self._read_ahead.partitions.get(where)
-        if state is None or where in self._held or not state.wants_records:
+        if state is None:
+            self._replicas.forget(where)
+            self._leave(where)
+        elif where in self._held or not state.wants_records:
             self._leave(where)
         elif (leader := self._leaders.leader(where)) is None:
             self._leave(where)
@@ -88,7 +111,19 @@ class FetchPlan:
             self._leave(where)
             self._doubts[where] = Doubt(state, leader)
         else:
-            self._fetch_from(leader.node, state)
+            self._fetch_from(self._replica(where, leader), state)
+
+    def _replica(self, where: TopicPartition, leader: Leader) -> Node:
+        """The broker to fetch a partition from."""
+        broker = self._replicas.broker(where, leader.epoch)
+        if broker is None:
+            return leader.node
+        node = self._leaders.replica(where, broker)
+        if node is None:
+            self._replicas.forget(where)
+            self.lacks_leaders = True
+            return leader.node
+        return node
 
     def _leave(self, where: TopicPartition) -> None:
         source = self._sources.pop(where, None)
@@ -133,4 +168,5 @@ class FetchPlan:
     @property
     def next_look(self) -> float | None:
         """The time at which a partition changes by itself."""
-        return min(self._waiting.values(), default=None)
+        moments = (min(self._waiting.values(), default=None), self._replicas.next_end)
+        return min((moment for moment in moments if moment is not None), default=None)

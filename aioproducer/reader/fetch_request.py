@@ -16,6 +16,7 @@ from aioproducer.engine.protocol import Api, request_schema
 from aioproducer.errors import ProtocolError, UnsupportedVersionError
 from aioproducer.model import TopicPartition
 
+_FIRST_WITH_SESSIONS: Final = 7
 _FIRST_WITH_TOPIC_IDS: Final = 13
 
 
@@ -109,6 +110,8 @@ class FetchRequest:
     topics: Mapping[UUID, str]
     session: SessionPlace = NO_SESSION
     forgotten: Sequence[FetchPartition] = ()
+    rack: str = ""
+    """The rack of the client (KIP-392); empty: unknown."""
     api: Api = Api.FETCH
     answered: bool = True
 
@@ -116,6 +119,7 @@ class FetchRequest:
         """The request in ``version``. Raises :class:`UnsupportedVersionError` without topic ids."""
         schema = request_schema(Api.FETCH)
         most = self.limits.partition_max_bytes
+        forgotten = self.forgotten if version >= _FIRST_WITH_SESSIONS else ()
         request = schema.FetchRequest(
             max_wait_ms=self.limits.max_wait_ms,
             min_bytes=self.limits.min_bytes,
@@ -142,8 +146,9 @@ class FetchRequest:
                 schema.ForgottenTopic(
                     **name, partitions=tuple(each.where.partition for each in partitions)
                 )
-                for name, partitions in _by_topic(self.forgotten, version)
+                for name, partitions in _by_topic(forgotten, version)
             ),
+            rack_id=self.rack,
         )
         return encoded(Api.FETCH, version, request)
 

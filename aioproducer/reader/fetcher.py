@@ -15,6 +15,7 @@ from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.list_offsets import IsolationLevel
 from aioproducer.engine.network.frames import MAX_RESPONSE_BYTES
 from aioproducer.errors import ProducerError, anew, error_about
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.model import Node, TopicPartition
 from aioproducer.reader.fetch_plan import Doubt, FetchPlan
 from aioproducer.reader.fetch_request import (
@@ -31,7 +32,6 @@ from aioproducer.reader.partition import Item, PartitionState
 from aioproducer.reader.position_check import PositionCheck
 from aioproducer.reader.read_ahead import ReadAhead
 
-_OUT_OF_RANGE: Final = 1
 _LARGEST_RESPONSE: Final = MAX_RESPONSE_BYTES // 2
 """Bytes of records: a connection ends at a response of more than ``MAX_RESPONSE_BYTES``."""
 _LONGEST_TURN: Final = 0.002
@@ -50,6 +50,8 @@ class FetchSettings(NamedTuple):
     """``none``, ``earliest`` or ``latest``."""
     lookup_timeout: float
     metadata_max_age: float
+    rack: str = ""
+    """The rack of the client; empty: leaders are fetched from."""
 
     @classmethod
     def of(cls, options: ReaderOptions, config: ProducerConfig) -> FetchSettings:
@@ -67,6 +69,7 @@ class FetchSettings(NamedTuple):
             options.auto_offset_reset,
             config.max_block_ms / 1000,
             config.metadata_max_age_ms / 1000,
+            options.client_rack or config.client_rack,
         )
 
 
@@ -92,7 +95,7 @@ class Fetcher:
         self.read_ahead = ReadAhead(
             partitions, settings.read_ahead, self._arrived.set, self._wake.set
         )
-        self._plan = FetchPlan(self.read_ahead, leaders)
+        self._plan = FetchPlan(self.read_ahead, leaders, settings.metadata_max_age)
         self._busy: set[int] = set()
         """The ids of brokers with a request on its way."""
         self._backoff = client.backoff()
@@ -262,22 +265,27 @@ class Fetcher:
             session.topics,
             turn.place,
             turn.forgotten,
+            self._settings.rack,
         )
         try:
             fetched: Fetched = await self._client.request(request, node)
         except ProducerError as error:
             session.fail()
-            self._failed(self._states(session), error)
+            self._failed_all(session, error)
             return
         goes_on = session.take(turn, fetched)
         if fetched.error_code and goes_on:
             refused = error_about(f"{node} refused a fetch", fetched.error_code)
-            self._failed(self._states(session), refused)
+            self._failed_all(session, refused)
         elif not fetched.error_code:
             await self._take(session, turn, fetched)
 
-    def _states(self, session: FetchSession) -> list[PartitionState]:
-        return [self.partitions[where] for where in session if where in self.partitions]
+    def _failed_all(self, session: FetchSession, error: ProducerError) -> None:
+        """A whole request failed: leaders are asked for what was fetched from followers."""
+        for where in session:
+            self._plan.prefer_leader(where)
+        states = [self.partitions[where] for where in session if where in self.partitions]
+        self._failed(states, error)
 
     async def _take(self, session: FetchSession, turn: Turn, fetched: Fetched) -> None:
         """Take a response, with pauses for other tasks."""
@@ -310,12 +318,30 @@ class Fetcher:
         if not _still(state, said):
             if not fetched.error_code:  # a session does not repeat them
                 state.see_ends(fetched)
-        elif fetched.error_code == _OUT_OF_RANGE:
-            self._start_lookup(state)
         elif fetched.error_code:
-            self._failed([state], error_about(state.where, fetched.error_code))
+            self._take_error(state, fetched.error_code)
+        elif fetched.preferred_read_replica not in (-1, self._plan.sources.get(state.where)):
+            self._take_preference(state, fetched)
         else:
             yield from self._taking_batches(state, fetched)
+
+    def _take_error(self, state: PartitionState, code: int) -> None:
+        follower = self._plan.prefer_leader(state.where)
+        if code != ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._failed([state], error_about(state.where, code))
+        elif follower:  # its log may begin and end elsewhere than the leader's
+            state.failed(self._client.clock(), self._backoff)
+        else:
+            self._start_lookup(state)
+
+    def _take_preference(self, state: PartitionState, fetched: FetchedPartition) -> None:
+        """The leader gives no records, and names the follower that does (KIP-392)."""
+        state.see_ends(fetched)
+        if self._plan.prefer(state, fetched.preferred_read_replica, self._client.clock()):
+            state.succeeded()
+        else:
+            error = error_about(state.where, ErrorCode.REPLICA_NOT_AVAILABLE)
+            self._failed([state], error)
 
     def _taking_batches(self, state: PartitionState, fetched: FetchedPartition) -> Iterator[None]:
         before, restarts = state.fetch_offset, state.restarts

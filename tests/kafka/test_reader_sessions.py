@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncIterator
-from typing import Any, NamedTuple
 
 import pytest
 
@@ -17,6 +16,7 @@ from aioproducer.model import Node, TopicPartition
 from aioproducer.reader import Reader
 from aioproducer.reader.fetch_request import Fetched, FetchLimits, FetchRequest, SessionPlace
 from aioproducer.testing.kafka_cluster import KafkaCluster
+from tests.support.fetching import Round
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.kafka
@@ -24,14 +24,6 @@ pytestmark = pytest.mark.kafka
 TIMEOUT = 60.0
 PARTITIONS = 30
 FULL, FINAL = 0, -1
-
-
-class Round(NamedTuple):
-    """A request of a reader, and the response."""
-
-    node: Node
-    request: FetchRequest
-    fetched: Fetched
 
 
 @pytest.fixture(autouse=True)
@@ -45,22 +37,6 @@ async def topic(kafka: KafkaCluster) -> str:
     name = f"sessions-{uuid.uuid4().hex[:8]}"
     await kafka.create_topic(name, PARTITIONS, replication_factor=1)
     return name
-
-
-@pytest.fixture
-def rounds(monkeypatch: pytest.MonkeyPatch) -> list[Round]:
-    """The fetches that have ended."""
-    found: list[Round] = []
-    original = ClusterClient.request
-
-    async def request(self: ClusterClient, asked: Any, node: Any = None, *more: Any) -> Any:
-        result = await original(self, asked, node, *more)
-        if isinstance(asked, FetchRequest):
-            found.append(Round(node, asked, result))
-        return result
-
-    monkeypatch.setattr(ClusterClient, "request", request)
-    return found
 
 
 def reader(kafka: KafkaCluster, topic: str) -> Reader:

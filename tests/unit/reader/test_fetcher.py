@@ -76,6 +76,11 @@ class ScriptedClient:
         self.first = {0: 0, 1: 0}
         """The first offset that each log still has."""
         self.silent: set[int] = set()
+        self.followers: dict[int, int] = {}
+        """The broker that the leader of a partition names (KIP-392)."""
+        self.errors: dict[tuple[int, int], int] = {}
+        """By broker and partition."""
+        self.offline: dict[int, tuple[int, ...]] = {}
         self.ends: list[EpochEnd | ProducerError] = []
         self.fetches: list[tuple[int, FetchRequest]] = []
         """With all partitions that a request is about, also those that it does not name."""
@@ -106,7 +111,7 @@ class ScriptedClient:
 
     def description(self) -> ClusterDescription:
         partitions = tuple(
-            PartitionDescription(number, leader, epoch, (), ())
+            PartitionDescription(number, leader, epoch, (), (), self.offline.get(number, ()))
             for number, (leader, epoch) in self.leaders.items()
         )
         topic = TopicDescription("orders", self.topic_id, False, self.topic_error, partitions)
@@ -146,7 +151,10 @@ class ScriptedClient:
         while node.id in self.silent:
             await self._change()
         found = self._answers(request, node)
-        if not any(each.records or each.error_code for each in found.values()):
+        if not any(
+            each.records or each.error_code or each.preferred_read_replica >= 0
+            for each in found.values()
+        ):
             await self._change()
         return self._answers(request, node)
 
@@ -161,8 +169,14 @@ class ScriptedClient:
                 await self.changed.wait()
 
     def _answer(self, asked: Any, node: Node) -> FetchedPartition:
-        leader, epoch = self.leaders[asked.where.partition]
-        if leader != node.id or asked.leader_epoch != epoch:
+        number = asked.where.partition
+        leader, epoch = self.leaders[number]
+        if error := self.errors.get((node.id, number)):
+            return FetchedPartition(error, b"", -1, -1, -1, ())
+        follower = self.followers.get(number, -1)
+        if follower >= 0 and node.id == leader:
+            return FetchedPartition(0, b"", len(self.logs[number]), 0, 0, (), follower)
+        if node.id not in (leader, follower) or asked.leader_epoch != epoch:
             return FetchedPartition(FENCED, b"", -1, -1, -1, ())
         log, first = self.logs[asked.where.partition], self.first[asked.where.partition]
         if asked.offset < first:
@@ -182,6 +196,7 @@ async def fetching(
     end: int | None = None,
     read_ahead: int = 100_000,
     reset: str = "none",
+    max_age: float = 3600,
 ) -> AsyncIterator[Fetcher]:
     leaders = Leaders(["orders"])
     leaders.take(client.description())
@@ -192,7 +207,8 @@ async def fetching(
         check_crcs=True,
         offset_reset=reset,
         lookup_timeout=0.05,
-        metadata_max_age=3600,
+        metadata_max_age=max_age,
+        rack="south",
     )
     states = [PartitionState(place, 0, end) for place in PLACES]
     fetcher = Fetcher(cast("ClusterClient", client), states, leaders, settings)
