@@ -108,8 +108,8 @@ def _split(document: str) -> tuple[str, str, str]:
 
 def _lines() -> Iterator[str]:
     for group in Group:
-        options = (*OPTIONS.values(), *READER_OPTIONS.values())
-        rows = [option for option in options if option.group is group]
+        of_readers = [each for name, each in READER_OPTIONS.items() if name not in OPTIONS]
+        rows = [each for each in (*OPTIONS.values(), *of_readers) if each.group is group]
         yield from (f"### {group.value}", "")
         yield from _table("Option", "Values", "Default", "Importance", "Meaning")
         yield from (_row(row, meanings()) for row in rows)

@@ -258,8 +258,9 @@ class OptionTable(TokenOptions):
     (KIP-1123). No effect with a `partitioner` of your own."""
 
     client_rack: str = option(Text(), "", Group.HOOKS)
-    """The rack of this client, as `broker.rack` names those of brokers: for
-    `partitioner_rack_aware`."""
+    """The rack of this client, as `broker.rack` names those of brokers. A producer needs
+    `partitioner_rack_aware` as well. A reader gets records from a replica in this rack, if the
+    brokers have a rack-aware `replica.selector.class` (KIP-392)."""
 
     interceptor_classes: tuple[InterceptorOption, ...] = option(Interceptors(), (), Group.HOOKS)
     """See every record before it is serialized, and every outcome, that of a failed record with its

@@ -1,11 +1,11 @@
-"""The request that fetches record batches from a leader. No I/O.
+"""The request that fetches record batches. No I/O.
 
-Source: Kafka's ``FetchRequest``, without incremental sessions (KIP-227).
+Source: Kafka's ``FetchRequest``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -16,6 +16,7 @@ from aioproducer.engine.protocol import Api, request_schema
 from aioproducer.errors import ProtocolError, UnsupportedVersionError
 from aioproducer.model import TopicPartition
 
+_FIRST_WITH_SESSIONS: Final = 7
 _FIRST_WITH_TOPIC_IDS: Final = 13
 
 
@@ -27,6 +28,29 @@ class FetchPartition(NamedTuple):
     """The first offset to fetch."""
     leader_epoch: int
     """The leader's epoch as far as it is known here; -1: unknown."""
+    topic_id: UUID | None = None
+    """None: the cluster gives the topic none."""
+    reader: int = 0
+    """The number of the :class:`PartitionState` that reads it."""
+    restarts: int = 0
+    """The number of times that its fetching began anew."""
+
+    @property
+    def owner(self) -> tuple[UUID | None, int]:
+        """Equal in two requests about the same log for the same reader."""
+        return self.topic_id, self.reader
+
+
+class SessionPlace(NamedTuple):
+    """The place of a request in a session (KIP-227)."""
+
+    id: int
+    """0: none."""
+    epoch: int
+    """0: a new session is asked for; -1: none is."""
+
+
+NO_SESSION: Final = SessionPlace(0, -1)
 
 
 class AbortedTransaction(NamedTuple):
@@ -46,6 +70,8 @@ class FetchedPartition(NamedTuple):
     last_stable_offset: int
     log_start_offset: int
     aborted: tuple[AbortedTransaction, ...]
+    preferred_read_replica: int = -1
+    """The broker to fetch from instead (KIP-392); -1: this one."""
 
 
 class Fetched(NamedTuple):
@@ -53,6 +79,10 @@ class Fetched(NamedTuple):
 
     error_code: int
     partitions: Mapping[TopicPartition, FetchedPartition]
+    session_id: int = 0
+    """0: the broker keeps no session."""
+    is_withheld: bool = False
+    """True if the broker throttles the client, and may have left out everything (KIP-219)."""
 
 
 class FetchLimits(NamedTuple):
@@ -68,67 +98,97 @@ class FetchLimits(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FetchRequest:
-    """Ask a leader for batches of ``partitions``, in their order while ``max_bytes`` last."""
+    """Ask a broker for batches of ``partitions``, in their order while ``max_bytes`` last.
+
+    In a session, also for batches of the partitions of earlier requests, without those
+    ``forgotten``. ``topics``: the names of the session's topics by their ids.
+    """
 
     partitions: Sequence[FetchPartition]
-    topic_ids: Mapping[str, UUID | None]
     isolation: IsolationLevel
     limits: FetchLimits
+    topics: Mapping[UUID, str]
+    session: SessionPlace = NO_SESSION
+    forgotten: Sequence[FetchPartition] = ()
+    rack: str = ""
+    """The rack of the client (KIP-392); empty: unknown."""
     api: Api = Api.FETCH
     answered: bool = True
 
     def build(self, version: int) -> EncodedPayload:
         """The request in ``version``. Raises :class:`UnsupportedVersionError` without topic ids."""
         schema = request_schema(Api.FETCH)
-        topics: dict[str, list[Any]] = {}
-        for where, offset, epoch in self.partitions:
-            topics.setdefault(where.topic, []).append(
-                schema.FetchPartition(
-                    partition=where.partition,
-                    fetch_offset=offset,
-                    partition_max_bytes=self.limits.partition_max_bytes,
-                    current_leader_epoch=epoch,
-                )
-            )
+        most = self.limits.partition_max_bytes
+        forgotten = self.forgotten if version >= _FIRST_WITH_SESSIONS else ()
         request = schema.FetchRequest(
             max_wait_ms=self.limits.max_wait_ms,
             min_bytes=self.limits.min_bytes,
             max_bytes=self.limits.max_bytes,
             isolation_level=int(self.isolation),
+            session_id=self.session.id,
+            session_epoch=self.session.epoch,
             topics=tuple(
-                schema.FetchTopic(**self._named(topic, version), partitions=tuple(partitions))
-                for topic, partitions in topics.items()
+                schema.FetchTopic(
+                    **name,
+                    partitions=tuple(
+                        schema.FetchPartition(
+                            partition=each.where.partition,
+                            fetch_offset=each.offset,
+                            partition_max_bytes=most,
+                            current_leader_epoch=each.leader_epoch,
+                        )
+                        for each in partitions
+                    ),
+                )
+                for name, partitions in _by_topic(self.partitions, version)
             ),
+            forgotten_topics_data=tuple(
+                schema.ForgottenTopic(
+                    **name, partitions=tuple(each.where.partition for each in partitions)
+                )
+                for name, partitions in _by_topic(forgotten, version)
+            ),
+            rack_id=self.rack,
         )
         return encoded(Api.FETCH, version, request)
 
-    def _named(self, topic: str, version: int) -> dict[str, Any]:
-        if version < _FIRST_WITH_TOPIC_IDS:
-            return {"topic": topic}
-        topic_id = self.topic_ids.get(topic)
-        if topic_id is None:
-            raise UnsupportedVersionError(
-                f"the broker fetches by topic ids, and the cluster gives topic {topic!r} none: "
-                "upgrade every broker of the cluster"
-            )
-        return {"topic_id": topic_id}
-
     def read(self, response: Any) -> Fetched:
-        """The content of the response. Raises :class:`ProtocolError` if a partition lacks."""
-        error_code = response.error_code
-        names = {topic_id: topic for topic, topic_id in self.topic_ids.items() if topic_id}
+        """The content of the response.
+
+        Raises :class:`ProtocolError` if it lacks a partition, and is not one of a session.
+        """
         found: dict[TopicPartition, FetchedPartition] = {}
         for topic in response.responses:
-            name = topic.topic or names.get(topic.topic_id)
+            name = topic.topic or self.topics.get(topic.topic_id)
             if not name:
                 continue
             for each in topic.partitions:
                 found[TopicPartition(name, each.partition_index)] = _partition(each)
-        asked = [each.where for each in self.partitions]
-        missing = [where for where in asked if where not in found]
-        if missing and not error_code:
-            raise ProtocolError(f"the response does not mention {', '.join(map(str, missing))}")
-        return Fetched(error_code, {where: found[where] for where in asked if where in found})
+        withheld = not response.responses and response.throttle_time_ms > 0
+        if self.session.epoch <= 0 and not response.error_code and not withheld:
+            missing = [each.where for each in self.partitions if each.where not in found]
+            if missing:
+                raise ProtocolError(f"the response does not mention {', '.join(map(str, missing))}")
+        return Fetched(response.error_code, found, response.session_id, withheld)
+
+
+def _by_topic(
+    partitions: Iterable[FetchPartition], version: int
+) -> Iterator[tuple[dict[str, Any], list[FetchPartition]]]:
+    """The partitions of each topic, and how ``version`` names it."""
+    topics: dict[tuple[str, UUID | None], list[FetchPartition]] = {}
+    for each in partitions:
+        topics.setdefault((each.where.topic, each.topic_id), []).append(each)
+    for (topic, topic_id), found in topics.items():
+        if version < _FIRST_WITH_TOPIC_IDS:
+            yield {"topic": topic}, found
+        elif topic_id is not None:
+            yield {"topic_id": topic_id}, found
+        else:
+            raise UnsupportedVersionError(
+                f"the broker fetches by topic ids, and the cluster gives topic {topic!r} none: "
+                "upgrade every broker of the cluster"
+            )
 
 
 def _partition(said: Any) -> FetchedPartition:
@@ -143,4 +203,5 @@ def _partition(said: Any) -> FetchedPartition:
         said.last_stable_offset,
         said.log_start_offset,
         tuple(aborted),
+        said.preferred_read_replica,
     )

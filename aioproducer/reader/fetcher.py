@@ -1,4 +1,4 @@
-"""The requests of a reader: records are fetched ahead from each leader, within a bound of bytes.
+"""The requests of a reader: records are fetched ahead from each broker, within a bound of bytes.
 
 Source: Kafka's ``Fetcher``, with a task in place of the calls of ``poll()``.
 """
@@ -15,7 +15,9 @@ from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.list_offsets import IsolationLevel
 from aioproducer.engine.network.frames import MAX_RESPONSE_BYTES
 from aioproducer.errors import ProducerError, anew, error_about
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.model import Node, TopicPartition
+from aioproducer.reader.fetch_plan import Doubt, FetchPlan
 from aioproducer.reader.fetch_request import (
     Fetched,
     FetchedPartition,
@@ -23,13 +25,13 @@ from aioproducer.reader.fetch_request import (
     FetchPartition,
     FetchRequest,
 )
+from aioproducer.reader.fetch_session import FetchSession, Turn
 from aioproducer.reader.leader_refresh import LeaderRefresh
 from aioproducer.reader.leaders import Leaders
 from aioproducer.reader.partition import Item, PartitionState
 from aioproducer.reader.position_check import PositionCheck
 from aioproducer.reader.read_ahead import ReadAhead
 
-_OUT_OF_RANGE: Final = 1
 _LARGEST_RESPONSE: Final = MAX_RESPONSE_BYTES // 2
 """Bytes of records: a connection ends at a response of more than ``MAX_RESPONSE_BYTES``."""
 _LONGEST_TURN: Final = 0.002
@@ -48,6 +50,8 @@ class FetchSettings(NamedTuple):
     """``none``, ``earliest`` or ``latest``."""
     lookup_timeout: float
     metadata_max_age: float
+    rack: str = ""
+    """The rack of the client; empty: leaders are fetched from."""
 
     @classmethod
     def of(cls, options: ReaderOptions, config: ProducerConfig) -> FetchSettings:
@@ -65,14 +69,15 @@ class FetchSettings(NamedTuple):
             options.auto_offset_reset,
             config.max_block_ms / 1000,
             config.metadata_max_age_ms / 1000,
+            options.client_rack or config.client_rack,
         )
 
 
 class Fetcher:
     """Fetches for all partitions of a reader.
 
-    One request at a time is on its way to each leader, for all of its partitions. A leader gets the
-    next one when half of its share of the read-ahead is free again.
+    One request at a time is on its way to each broker, for all partitions that are fetched there. A
+    broker gets the next one when half of its share of the read-ahead is free again.
     """
 
     def __init__(
@@ -90,10 +95,9 @@ class Fetcher:
         self.read_ahead = ReadAhead(
             partitions, settings.read_ahead, self._arrived.set, self._wake.set
         )
-        self._turns = dict(self.read_ahead.partitions)
-        """The partitions in the order in which the next requests name them."""
-        self._busy: set[int | TopicPartition] = set()
-        """The ids of leaders with a request on its way, and partitions whose range is looked up."""
+        self._plan = FetchPlan(self.read_ahead, leaders, settings.metadata_max_age)
+        self._busy: set[int] = set()
+        """The ids of brokers with a request on its way."""
         self._backoff = client.backoff()
         self._refresh = LeaderRefresh(
             client,
@@ -101,7 +105,7 @@ class Fetcher:
             self.read_ahead,
             settings.metadata_max_age,
             settings.lookup_timeout,
-            self._wake.set,
+            self._look_again,
         )
         self._check = PositionCheck(
             client,
@@ -163,15 +167,13 @@ class Fetcher:
         """Read more partitions from now on."""
         for state in states:
             self.read_ahead.add(state)
-            self._turns[state.where] = state
             self._leaders.add(state.where.topic)
         self._wake.set()
 
     def release(self, where: TopicPartition) -> None:
         """Read a partition no longer. What was read ahead of it is dropped."""
         self.read_ahead.release(where)
-        del self._turns[where]
-        if all(each.topic != where.topic for each in self._turns):
+        if all(each.topic != where.topic for each in self.partitions):
             self._leaders.forget(where.topic)
 
     def pause(self, where: TopicPartition) -> None:
@@ -197,107 +199,152 @@ class Fetcher:
 
     def _round(self, now: float) -> float | None:
         """Send the requests that are due. Returns the time of the next round by the clock."""
-        led, moments = self._by_leader(now)
-        self.read_ahead.share(len(led))
-        for leader, states in led.items():
-            if leader.id in self._busy:
-                continue
-            unsure = [(state, epoch) for state, epoch in states if state.moved_to(epoch)]
-            if unsure:
-                doubted, epochs = zip(*unsure, strict=True)
-                self._start(leader.id, partial(self._check.validate, leader, doubted, epochs))
-            else:
-                self._fetch_if_free(leader, [state for state, _ in states])
-        moments.append(self._refresh.step(now))
+        plan = self._plan
+        plan.update(now)
+        if plan.lacks_leaders:
+            self._refresh.request()
+        doubts = plan.doubts
+        for leader, doubted in doubts.items():
+            if leader.id not in self._busy:
+                self._start(leader.id, partial(self._validate, leader, doubted))
+        sessions = list(plan.sessions)
+        self.read_ahead.share(len({node.id for node, _ in sessions} | {each.id for each in doubts}))
+        buffered = self.read_ahead.buffered_by(plan.sources)
+        for node, session in sessions:
+            if node.id not in self._busy:
+                room = self.read_ahead.room_beside(buffered.get(node.id, 0))
+                if room > 0:
+                    self._start(node.id, partial(self._fetch, node, session, room))
+        moments = (plan.next_look, self._refresh.step(now))
         return min((moment for moment in moments if moment is not None), default=None)
 
-    def _by_leader(
-        self, now: float
-    ) -> tuple[dict[Node, list[tuple[PartitionState, int]]], list[float | None]]:
-        """The partitions that can be fetched now, with the epochs of their leaders.
+    def _look_again(self) -> None:
+        """The leaders were refreshed."""
+        self._plan.look_again()
+        self._wake.set()
 
-        And the times at which others can be.
-        """
-        led: dict[Node, list[tuple[PartitionState, int]]] = {}
-        moments: list[float | None] = []
-        for state in self._turns.values():
-            if not state.wants_records or state.where in self._busy:
-                continue
-            leader = self._leaders.leader(state.where)
-            if leader is None:
-                self._refresh.request()
-            elif state.not_before > now:
-                moments.append(state.not_before)
-            else:
-                led.setdefault(leader.node, []).append((state, leader.epoch))
-        return led, moments
-
-    def _start(self, key: int | TopicPartition, job: Callable[[], Awaitable[None]]) -> None:
-        """Do ``job`` in a task; nothing else is done for ``key`` meanwhile."""
-        self._busy.add(key)
+    def _start(self, broker: int, job: Callable[[], Awaitable[None]]) -> None:
+        """Do ``job`` in a task; no other request goes to ``broker`` meanwhile."""
+        self._busy.add(broker)
 
         async def run() -> None:
             try:
                 await job()
             finally:
-                self._busy.discard(key)
+                self._busy.discard(broker)
                 self._wake.set()
 
-        self._client.start_task(run(), f"aioproducer-fetch-{key}")
+        self._client.start_task(run(), f"aioproducer-fetch-{broker}")
+
+    async def _validate(self, leader: Node, doubted: Sequence[Doubt]) -> None:
+        states = [each.state for each in doubted]
+        await self._check.validate(leader, states, [each.leader.epoch for each in doubted])
+
+    def _start_lookup(self, state: PartitionState) -> None:
+        """Look for the range of a partition's offsets in a task; it is not fetched meanwhile."""
+        self._plan.hold(state.where)
+
+        async def run() -> None:
+            try:
+                await self._check.find_range(state)
+            finally:
+                self._plan.let_go(state.where)
+                self._wake.set()
+
+        self._client.start_task(run(), f"aioproducer-fetch-{state.where}")
 
     # --- fetching ----------------------------------------------------------------------------
 
-    def _fetch_if_free(self, leader: Node, states: Sequence[PartitionState]) -> None:
-        room = self.read_ahead.room_for(states)
-        if room > 0:
-            self._start(leader.id, partial(self._fetch, leader, states, room))
-
-    async def _fetch(self, leader: Node, states: Sequence[PartitionState], room: int) -> None:
-        states = [each for each in states if self.partitions.get(each.where) is each]
-        if not states:  # they were released in the turn in which the task began
-            return
+    async def _fetch(self, node: Node, session: FetchSession, room: int) -> None:
         limits = self._settings.limits
+        turn = session.next_turn()
         request = FetchRequest(
-            [FetchPartition(each.where, each.fetch_offset, each.leader_epoch) for each in states],
-            self._leaders.topic_ids,
+            turn.named,
             self._settings.isolation,
             limits._replace(max_bytes=min(limits.max_bytes, room, _LARGEST_RESPONSE)),
+            session.topics,
+            turn.place,
+            turn.forgotten,
+            self._settings.rack,
         )
-        restarts = [each.restarts for each in states]
         try:
-            fetched: Fetched = await self._client.request(request, leader)
+            fetched: Fetched = await self._client.request(request, node)
         except ProducerError as error:
-            self._failed(states, error)
+            session.fail()
+            self._failed_all(session, error)
             return
-        if fetched.error_code:
-            self._failed(states, error_about(f"{leader} refused a fetch", fetched.error_code))
-            return
-        turn_began = self._client.clock()
+        goes_on = session.take(turn, fetched)
+        if fetched.error_code and goes_on:
+            refused = error_about(f"{node} refused a fetch", fetched.error_code)
+            self._failed_all(session, refused)
+        elif not fetched.error_code:
+            await self._take(session, turn, fetched)
+
+    def _failed_all(self, session: FetchSession, error: ProducerError) -> None:
+        """A whole request failed: leaders are asked for what was fetched from followers."""
+        for where in session:
+            self._plan.prefer_leader(where)
+        states = [self.partitions[where] for where in session if where in self.partitions]
+        self._failed(states, error)
+
+    async def _take(self, session: FetchSession, turn: Turn, fetched: Fetched) -> None:
+        """Take a response, with pauses for other tasks."""
         self.fetches += 1
-        for state, before in zip(states, restarts, strict=True):
-            for _ in self._taking(state, before, fetched.partitions[state.where]):
+        if not turn.is_full and not fetched.is_withheld:
+            self._take_silence(turn, fetched)
+        turn_began = self._client.clock()
+        for where, found in fetched.partitions.items():
+            state, said = self.partitions.get(where), session.said(where)
+            if state is None or said is None:
+                continue
+            for _ in self._taking(state, said, found):
                 if self._client.clock() - turn_began > _LONGEST_TURN:
                     await asyncio.sleep(0)
                     turn_began = self._client.clock()
 
+    def _take_silence(self, turn: Turn, fetched: Fetched) -> None:
+        """The partitions that were named, and left out by the response, have nothing to fetch."""
+        for said in turn.named:
+            state = self.partitions.get(said.where)
+            if said.where not in fetched.partitions and state is not None and _still(state, said):
+                state.found_nothing()
+                self.read_ahead.announce(state)
+
     def _taking(
-        self, state: PartitionState, restarts: int, fetched: FetchedPartition
+        self, state: PartitionState, said: FetchPartition, fetched: FetchedPartition
     ) -> Iterator[None]:
         """Take a partition's response in steps, until fetching begins anew at another place."""
         yield
-        if state.restarts != restarts:
-            return
-        if fetched.error_code == _OUT_OF_RANGE:
-            self._start(state.where, partial(self._check.find_range, state))
+        if not _still(state, said):
+            if not fetched.error_code:  # a session does not repeat them
+                state.see_ends(fetched)
         elif fetched.error_code:
-            self._failed([state], error_about(state.where, fetched.error_code))
+            self._take_error(state, fetched.error_code)
+        elif fetched.preferred_read_replica not in (-1, self._plan.sources.get(state.where)):
+            self._take_preference(state, fetched)
         else:
-            yield from self._taking_batches(state, restarts, fetched)
+            yield from self._taking_batches(state, fetched)
 
-    def _taking_batches(
-        self, state: PartitionState, restarts: int, fetched: FetchedPartition
-    ) -> Iterator[None]:
-        before = state.fetch_offset
+    def _take_error(self, state: PartitionState, code: int) -> None:
+        follower = self._plan.prefer_leader(state.where)
+        if code != ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._failed([state], error_about(state.where, code))
+        elif follower:  # its log may begin and end elsewhere than the leader's
+            state.failed(self._client.clock(), self._backoff)
+        else:
+            self._start_lookup(state)
+
+    def _take_preference(self, state: PartitionState, fetched: FetchedPartition) -> None:
+        """The leader gives no records, and names the follower that does (KIP-392)."""
+        state.see_ends(fetched)
+        if self._plan.prefer(state, fetched.preferred_read_replica, self._client.clock()):
+            state.succeeded()
+        else:
+            error = error_about(state.where, ErrorCode.REPLICA_NOT_AVAILABLE)
+            self._failed([state], error)
+
+    def _taking_batches(self, state: PartitionState, fetched: FetchedPartition) -> Iterator[None]:
+        before, restarts = state.fetch_offset, state.restarts
         self.fetched_bytes += len(fetched.records)
         for _ in state.taking(
             fetched,
@@ -307,8 +354,6 @@ class Fetcher:
             yield
             if state.restarts != restarts:
                 return
-        if state.fetch_offset > before:
-            self._turns[state.where] = self._turns.pop(state.where)
         if fetched.records and state.fetch_offset == before:  # more such batches would come
             state.failed(self._client.clock(), self._backoff)
         else:
@@ -327,3 +372,12 @@ class Fetcher:
                 self.read_ahead.fail(state, error)
         if passes and error.refresh_metadata:
             self._refresh.request()
+
+
+def _still(state: PartitionState, said: FetchPartition) -> bool:
+    """True if the partition is still to be fetched as a request said."""
+    return (said.reader, said.restarts, said.offset) == (
+        state.number,
+        state.restarts,
+        state.fetch_offset,
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 from uuid import UUID
 
@@ -29,6 +29,8 @@ class Leaders:
     def __init__(self, topics: Iterable[str]) -> None:
         self._topics = dict.fromkeys(topics)
         self._cluster = Cluster({})
+        self._offline: dict[str, dict[int, tuple[int, ...]]] = {}
+        """The replicas that are down, of the partitions that have such, by topic."""
 
     @property
     def topics(self) -> Collection[str]:
@@ -43,6 +45,7 @@ class Leaders:
         """Want the leaders of a topic no longer; it may come back as another one."""
         self._topics.pop(topic, None)
         self._cluster.forget([topic])
+        self._offline.pop(topic, None)
 
     def take(self, description: ClusterDescription) -> dict[str, ProducerError]:
         """Take what a broker says; returns the errors of topics."""
@@ -62,6 +65,11 @@ class Leaders:
                 )
             else:
                 self._cluster.take_topic(_info(topic))
+                self._offline[name] = {
+                    each.partition: each.offline_replicas
+                    for each in topic.partitions
+                    if each.offline_replicas
+                }
         return errors
 
     def leader(self, where: TopicPartition) -> Leader | None:
@@ -71,10 +79,16 @@ class Leaders:
             return None
         return Leader(node, self._cluster.topics[where.topic].partitions[where.partition][2])
 
-    @property
-    def topic_ids(self) -> Mapping[str, UUID | None]:
-        """The ids of the known topics."""
-        return {name: info.topic_id for name, info in self._cluster.topics.items()}
+    def replica(self, where: TopicPartition, broker: int) -> Node | None:
+        """The broker, unless it is unknown, or its copy of the partition is known to be down."""
+        if broker in self._offline.get(where.topic, {}).get(where.partition, ()):
+            return None
+        return self._cluster.brokers.get(broker)
+
+    def topic_id(self, topic: str) -> UUID | None:
+        """The id of a topic; None: it is not known, or has none."""
+        info = self._cluster.topics.get(topic)
+        return None if info is None else info.topic_id
 
 
 def _info(topic: TopicDescription) -> TopicInfo:

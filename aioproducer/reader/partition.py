@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import count
 from typing import Final, NamedTuple
 
 from aioproducer.engine.records.encoded_batch import EncodedBatch, batches_in
@@ -16,6 +17,7 @@ from aioproducer.reader.fetch_request import FetchedPartition
 NO_EPOCH = -1
 BATCH_OBJECTS: Final = 600
 """Bytes of the objects of a batch that is read ahead, as measured."""
+_NUMBERS: Final = count(1)
 
 
 class Item(NamedTuple):
@@ -41,6 +43,10 @@ class PartitionState:
 
     def __init__(self, where: TopicPartition, position: int, end: int | None) -> None:
         self.where = where
+        self.number = next(_NUMBERS)
+        """Tells it from others of the same partition."""
+        self.changes: dict[TopicPartition, None] = {}
+        """Gets the partition whenever it may have to be fetched in another way."""
         self.position = position
         """The offset of the next record for the application."""
         self.end = end
@@ -63,8 +69,7 @@ class PartitionState:
         """Bytes of memory of the batches that were read ahead."""
         self.from_beginning = False
         """True until a first record comes, if reading began at the beginning of the log."""
-        self.paused = False
-        """True: nothing is fetched, and nothing is handed out."""
+        self._paused = False
         self.failures = 0
         """Failed requests in a row."""
         self.not_before = 0.0
@@ -80,6 +85,19 @@ class PartitionState:
     def __repr__(self) -> str:
         return f"<PartitionState of {self.where} at offset {self.position}>"
 
+    def _changed(self) -> None:
+        self.changes[self.where] = None
+
+    @property
+    def paused(self) -> bool:
+        """True: nothing is fetched, and nothing is handed out."""
+        return self._paused
+
+    @paused.setter
+    def paused(self, paused: bool) -> None:
+        self._paused = paused
+        self._changed()
+
     @property
     def read_to(self) -> int:
         """The offset behind the records that the application has or can read already."""
@@ -94,7 +112,7 @@ class PartitionState:
     def wants_records(self) -> bool:
         """True if there may be more to fetch."""
         ended = self.end is not None and self.fetch_offset >= self.end and self.in_log
-        return not ended and not self._failed and not self.paused
+        return not (ended or self._paused or self._failed)
 
     @property
     def _failed(self) -> bool:
@@ -120,11 +138,13 @@ class PartitionState:
     def validated(self, leader_epoch: int) -> None:
         """The log of the leader with ``leader_epoch`` has what was fetched."""
         self.leader_epoch = leader_epoch
+        self._changed()
 
     def failed(self, now: float, backoff: ExponentialBackoff) -> None:
         """A request failed: the next one waits."""
         self.failures += 1
         self.not_before = now + backoff.delay(self.failures)
+        self._changed()
 
     def succeeded(self) -> None:
         """A request was answered: the next failure is the first one again."""
@@ -139,8 +159,7 @@ class PartitionState:
         A corrupt one is an error behind those before it. The steps may not go on after a restart.
         """
         self.in_log = True
-        self.high_watermark = fetched.high_watermark
-        self.last_stable_offset = fetched.last_stable_offset
+        self.see_ends(fetched)
         aborted = AbortedTransactions(fetched.aborted if committed_only else ())
         try:
             for batch in batches_in(fetched.records, self.where, check_crcs=check_crcs):
@@ -148,6 +167,18 @@ class PartitionState:
                 yield
         except (CorruptRecordsError, MissingExtraError) as error:
             self.fail(error)
+        self._changed()
+
+    def see_ends(self, fetched: FetchedPartition) -> None:
+        """Note the ends of the log as of a response, wherever it was fetched from."""
+        self.high_watermark = fetched.high_watermark
+        self.last_stable_offset = fetched.last_stable_offset
+
+    def found_nothing(self) -> None:
+        """A response of a session left the partition out: the log has nothing to fetch."""
+        self.in_log = True
+        self.succeeded()
+        self._changed()
 
     def _take_batch(
         self, batch: EncodedBatch, aborted: AbortedTransactions, *, committed_only: bool
@@ -179,6 +210,7 @@ class PartitionState:
         if self._failed:
             return
         self._items.append(Item(self.fetch_offset, None, error))
+        self._changed()
 
     def pop(self) -> Item:
         """The next item. Behind an error, fetching begins anew at the position."""
@@ -211,6 +243,7 @@ class PartitionState:
         self._taken = min(self._taken, offset)
         self.restarts += 1
         self.succeeded()
+        self._changed()
 
     def keep(self, limit: int) -> None:
         """Drop what was read ahead beyond ``limit`` bytes; it is fetched again."""
@@ -248,6 +281,7 @@ class PartitionState:
         self.read_epoch = NO_EPOCH
         self.succeeded()
         self._skip(offset)
+        self._changed()
 
     def truncate(self, offset: int, epoch: int) -> None:
         """The log has other records from ``offset`` on than those that were read ahead."""

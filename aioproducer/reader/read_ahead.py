@@ -27,7 +27,7 @@ class ReadAhead:
         arrived: Callable[[], None],
         freed: Callable[[], None],
     ) -> None:
-        self._partitions = {state.where: state for state in partitions}
+        self._partitions: dict[TopicPartition, PartitionState] = {}
         self.partitions: Mapping[TopicPartition, PartitionState] = MappingProxyType(
             self._partitions
         )
@@ -38,19 +38,30 @@ class ReadAhead:
         self._freed = freed
         self._ready: dict[TopicPartition, PartitionState] = {}
         """The partitions with items, in the order of their turns."""
+        self._paused: dict[TopicPartition, PartitionState] = {}
         self._taken = 0
         """Bytes that were taken since ``freed`` was called last."""
+        self.changes: dict[TopicPartition, None] = {}
+        """The partitions that came, went, or may have to be fetched in another way. A fetcher takes
+        them out."""
+        for state in partitions:
+            self.add(state)
 
     # --- the partitions ----------------------------------------------------------------------
 
     def add(self, state: PartitionState) -> None:
         """Hand out the batches of one more partition."""
         self._partitions[state.where] = state
+        if state.paused:
+            self._paused[state.where] = state
+        state.changes = self.changes
+        self.changes[state.where] = None
 
     def release(self, where: TopicPartition) -> None:
         """Drop a partition, and what was read ahead of it."""
         state = self._partitions.pop(where)
         self._ready.pop(where, None)
+        self._paused.pop(where, None)
         state.restart(state.position)  # a response that is on its way is ignored
         self._freed()
 
@@ -58,6 +69,7 @@ class ReadAhead:
         """Hand out nothing of a partition; it keeps its part of half of the room at most."""
         state = self._partitions[where]
         state.paused = True
+        self._paused[where] = state
         self._ready.pop(where, None)
         self.announce(state)
         self._freed()
@@ -66,19 +78,28 @@ class ReadAhead:
         """Go on with a partition that was paused."""
         state = self._partitions[where]
         state.paused = False
+        self._paused.pop(where, None)
         self.announce(state)
         self._freed()
 
     # --- the room ----------------------------------------------------------------------------
 
-    def share(self, leaders: int) -> None:
-        """Give each of so many leaders an equal part of the room that paused partitions leave."""
-        held = sum(state.buffered for state in self._partitions.values() if state.paused)
-        self._share = max((self._limit - held) // max(leaders, 1), 1)
+    def share(self, sources: int) -> None:
+        """Give each of so many brokers an equal part of the room that paused partitions leave."""
+        held = sum(state.buffered for state in self._paused.values())
+        self._share = max((self._limit - held) // max(sources, 1), 1)
 
-    def room_for(self, states: Iterable[PartitionState]) -> int:
-        """The bytes that may be fetched from a leader of ``states``; 0 while half is not free."""
-        buffered = sum(state.buffered for state in states)
+    def buffered_by(self, sources: Mapping[TopicPartition, int]) -> dict[int, int]:
+        """The bytes that were read ahead, by the source of their partition."""
+        found: dict[int, int] = {}
+        for where, state in self._ready.items():
+            if (source := sources.get(where)) is not None:
+                found[source] = found.get(source, 0) + state.buffered
+        return found
+
+    def room_beside(self, buffered: int) -> int:
+        """The bytes that may be fetched from a broker with ``buffered`` ones; 0 while half is not
+        free."""
         return self._share - buffered if buffered <= self._share // 2 else 0
 
     @property

@@ -6,14 +6,17 @@ import os
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
 from aioproducer import Producer
+from aioproducer.engine.client.cluster_client import ClusterClient
+from aioproducer.reader.fetch_request import FetchRequest
 from aioproducer.testing.kafka_cluster import KafkaCluster, KafkaUnavailableError
 from aioproducer.testing.kafka_distribution import KafkaDistribution
 from tests.protocol import tables
+from tests.support.fetching import Round
 from tests.support.group_topic import PARTITIONS, Topic
 
 JAVA = Path(__file__).parent / "java"
@@ -30,6 +33,7 @@ QUICK_GROUPS = {
 }
 """Tests need not wait for the ends of long sessions; members of KIP-848 have the brokers' times."""
 RACKS = {1: "north", 2: "south", 3: "north"}
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 @pytest.fixture(scope="session")
@@ -80,7 +84,10 @@ def kafka(
     with KafkaCluster(
         brokers=3,
         config=PATIENT | QUICK_GROUPS,
-        broker_config={broker: {"broker.rack": rack} for broker, rack in RACKS.items()},
+        broker_config={
+            broker: {"broker.rack": rack, "replica.selector.class": RACK_AWARE}
+            for broker, rack in RACKS.items()
+        },
     ) as cluster:
         yield cluster
         if request.session.testsfailed > failed_before:
@@ -126,6 +133,22 @@ def pytest_terminal_summary(
 ) -> None:
     if directory := config.stash.get(KEPT_LOGS, None):
         terminalreporter.write_line(f"Tests failed; the logs of the Kafka brokers: {directory}")
+
+
+@pytest.fixture
+def rounds(monkeypatch: pytest.MonkeyPatch) -> list[Round]:
+    """The fetches of readers that have ended."""
+    found: list[Round] = []
+    original = ClusterClient.request
+
+    async def request(self: ClusterClient, asked: Any, node: Any = None, *more: Any) -> Any:
+        result = await original(self, asked, node, *more)
+        if isinstance(asked, FetchRequest):
+            found.append(Round(node, asked, result))
+        return result
+
+    monkeypatch.setattr(ClusterClient, "request", request)
+    return found
 
 
 @pytest.fixture

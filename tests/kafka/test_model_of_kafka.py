@@ -16,6 +16,7 @@ from tests.support.conversations.chat import Chat
 from tests.support.conversations.classic_groups import CLASSIC_GROUPS
 from tests.support.conversations.conversation import Conversation
 from tests.support.conversations.epoch_groups import EPOCH_GROUPS
+from tests.support.conversations.fetch_sessions import FETCH_SESSIONS
 from tests.support.conversations.lines import KafkaLine, Line, ModelLine
 from tests.support.conversations.migrated_groups import MIGRATED_GROUPS
 from tests.support.conversations.scripts import CONVERSATIONS
@@ -29,7 +30,7 @@ Kind: TypeAlias = Literal["next", "again", "gap", "overlap", "new epoch", "old e
 Step: TypeAlias = tuple[int, Kind, int, int]
 """Which of two producers, what it does, the number of records, and a number for ``anything``."""
 
-ALL = [*CONVERSATIONS, *CLASSIC_GROUPS, *EPOCH_GROUPS, *MIGRATED_GROUPS]
+ALL = [*CONVERSATIONS, *CLASSIC_GROUPS, *EPOCH_GROUPS, *MIGRATED_GROUPS, *FETCH_SESSIONS]
 OF_EITHER_PROTOCOL = [each for each in ALL if each.protocols == (1, 2)]
 OF_THE_NEWER_ONE = [each for each in ALL if each.protocols == (2,)]
 STEPS = st.lists(

@@ -18,6 +18,7 @@ from aioproducer.model import TopicPartition
 from aioproducer.reader import ConsumerRecord, Reader
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from aioproducer.testing.kafka_distribution import KafkaDistribution
+from tests.kafka.conftest import RACK_AWARE
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -34,7 +35,12 @@ PATIENCE: Final = 240.0
 def cluster(kafka_distribution: KafkaDistribution) -> Iterator[KafkaCluster]:
     """Three brokers for this module, which kills them."""
     with KafkaCluster(
-        brokers=3, config={"offsets.topic.num.partitions": 1, "min.insync.replicas": 2}
+        brokers=3,
+        config={"offsets.topic.num.partitions": 1, "min.insync.replicas": 2},
+        broker_config={
+            broker: {"broker.rack": f"rack-{broker}", "replica.selector.class": RACK_AWARE}
+            for broker in (1, 2, 3)
+        },
     ) as cluster:
         yield cluster
 
@@ -170,6 +176,7 @@ async def read(cluster: KafkaCluster, topic: str, seed: int, level: str) -> list
             request_timeout_ms=3_000,
             max_partition_fetch_bytes=random.choice([1_000, 10_000, 1_000_000]),
             read_ahead_bytes=random.choice([20_000, 1_000_000]),
+            client_rack=f"rack-{1 + len(found) % 4}",  # the last one has no broker
         ) as reading:
             async for records in steps(reading, random):
                 found += records

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from aioproducer.config import ProducerConfig
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.list_offsets import IsolationLevel
 from aioproducer.engine.records.decoder import RecordBatch, decode
 from aioproducer.engine.records.encoded_batch import EncodedBatch, batches_in
-from aioproducer.model import TopicPartition
-from aioproducer.reader.fetch_request import FetchedPartition, FetchLimits, FetchRequest
+from aioproducer.model import Node, TopicPartition
+from aioproducer.reader.fetch_request import (
+    Fetched,
+    FetchedPartition,
+    FetchLimits,
+    FetchRequest,
+)
 from aioproducer.reader.fetch_request import FetchPartition as Wanted
 
 PATIENCE = 30.0
 _LIMITS = FetchLimits(500, 1, 2**26, 2**26)
+
+
+class Round(NamedTuple):
+    """A request of a reader, and the response."""
+
+    node: Node
+    request: FetchRequest
+    fetched: Fetched
 
 
 async def fetch(bootstrap_servers: str, where: TopicPartition, offset: int = 0) -> FetchedPartition:
@@ -24,10 +39,10 @@ async def fetch(bootstrap_servers: str, where: TopicPartition, offset: int = 0) 
         leader = described.partitions[where.partition].leader
         assert leader is not None
         request = FetchRequest(
-            [Wanted(where, offset, -1)],
-            {where.topic: described.topic_id},
+            [Wanted(where, offset, -1, described.topic_id)],
             IsolationLevel.READ_UNCOMMITTED,
             _LIMITS,
+            {} if described.topic_id is None else {described.topic_id: where.topic},
         )
         node = client.node(leader)
         fetched = await client.request(request, node, timeout=PATIENCE)

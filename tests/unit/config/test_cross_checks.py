@@ -150,7 +150,7 @@ def test_reconnect_backoff(
         ),
         (
             {"client_rack": "a"},
-            "client_rack has no effect: partitioner_rack_aware is not set",
+            "client_rack has no effect on a producer: partitioner_rack_aware is not set",
         ),
     ],
 )

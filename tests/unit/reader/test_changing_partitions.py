@@ -21,6 +21,7 @@ from tests.unit.reader.test_fetcher import (
 from tests.unit.reader.test_partition import take, visible
 
 FIRST, SECOND = PLACES
+pytestmark = pytest.mark.usefixtures("with_and_without_sessions")
 
 
 def append(client: ScriptedClient, partition: int, *more: bytes) -> None:

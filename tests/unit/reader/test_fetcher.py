@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from random import Random
 from time import sleep as time_sleep
 from typing import Any, cast
@@ -42,6 +44,7 @@ from aioproducer.reader.fetcher import Fetcher, FetchSettings
 from aioproducer.reader.leaders import Leaders
 from aioproducer.reader.partition import PartitionState
 from tests.support.waiting import until
+from tests.unit.reader.broker_sessions import BrokerSessions, Found
 from tests.unit.reader.written import batch
 
 NODES = {number: Node(number, f"host{number}", 9092) for number in (1, 2)}
@@ -50,6 +53,7 @@ OUT_OF_RANGE = 1
 FENCED = 74
 UNKNOWN_TOPIC = 3
 MAX_WAIT = 0.01
+pytestmark = pytest.mark.usefixtures("with_and_without_sessions")
 
 Fetch = Callable[[FetchRequest, Node], Awaitable[Fetched]]
 
@@ -60,6 +64,7 @@ class ScriptedClient:
     clock = staticmethod(lambda: asyncio.get_running_loop().time())
     may_pass = staticmethod(ClusterClient.may_pass)
     has_ended = False
+    grants_sessions = True
     on_end: Callable[[], None] = staticmethod(lambda: None)
 
     def __init__(self) -> None:
@@ -71,8 +76,20 @@ class ScriptedClient:
         self.first = {0: 0, 1: 0}
         """The first offset that each log still has."""
         self.silent: set[int] = set()
+        self.followers: dict[int, int] = {}
+        """The broker that the leader of a partition names (KIP-392)."""
+        self.errors: dict[tuple[int, int], int] = {}
+        """By broker and partition."""
+        self.offline: dict[int, tuple[int, ...]] = {}
         self.ends: list[EpochEnd | ProducerError] = []
         self.fetches: list[tuple[int, FetchRequest]] = []
+        """With all partitions that a request is about, also those that it does not name."""
+        self.sent: list[tuple[int, FetchRequest]] = []
+        """As they were sent."""
+        self.sessions: defaultdict[int, BrokerSessions] = defaultdict(
+            lambda: BrokerSessions(grants=self.grants_sessions)
+        )
+        """By broker."""
         self.changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -94,7 +111,7 @@ class ScriptedClient:
 
     def description(self) -> ClusterDescription:
         partitions = tuple(
-            PartitionDescription(number, leader, epoch, (), ())
+            PartitionDescription(number, leader, epoch, (), (), self.offline.get(number, ()))
             for number, (leader, epoch) in self.leaders.items()
         )
         topic = TopicDescription("orders", self.topic_id, False, self.topic_error, partitions)
@@ -121,16 +138,28 @@ class ScriptedClient:
                 for where, at in request.partitions.items()
             }
         assert isinstance(request, FetchRequest)
-        self.fetches.append((node.id, request))
-        return await self.fetch(request, node)
+        self.sent.append((node.id, request))
+        sessions = self.sessions[node.id]
+        asked = sessions.begin(request)
+        if not isinstance(asked, Sequence):
+            return Fetched(asked, {})
+        whole = replace(request, partitions=asked)
+        self.fetches.append((node.id, whole))
+        return sessions.end(request, await self.fetch(whole, node))
 
-    async def fetch(self, request: FetchRequest, node: Node) -> Fetched:
+    async def fetch(self, request: FetchRequest, node: Node) -> Found:
         while node.id in self.silent:
             await self._change()
-        found = {each.where: self._answer(each, node) for each in request.partitions}
-        if not any(each.records or each.error_code for each in found.values()):
+        found = self._answers(request, node)
+        if not any(
+            each.records or each.error_code or each.preferred_read_replica >= 0
+            for each in found.values()
+        ):
             await self._change()
-        return Fetched(0, {each.where: self._answer(each, node) for each in request.partitions})
+        return self._answers(request, node)
+
+    def _answers(self, request: FetchRequest, node: Node) -> Found:
+        return {each.where: self._answer(each, node) for each in request.partitions}
 
     async def _change(self) -> None:
         """Wait as a leader does: for records, and no longer than it may."""
@@ -140,8 +169,14 @@ class ScriptedClient:
                 await self.changed.wait()
 
     def _answer(self, asked: Any, node: Node) -> FetchedPartition:
-        leader, epoch = self.leaders[asked.where.partition]
-        if leader != node.id or asked.leader_epoch != epoch:
+        number = asked.where.partition
+        leader, epoch = self.leaders[number]
+        if error := self.errors.get((node.id, number)):
+            return FetchedPartition(error, b"", -1, -1, -1, ())
+        follower = self.followers.get(number, -1)
+        if follower >= 0 and node.id == leader:
+            return FetchedPartition(0, b"", len(self.logs[number]), 0, 0, (), follower)
+        if node.id not in (leader, follower) or asked.leader_epoch != epoch:
             return FetchedPartition(FENCED, b"", -1, -1, -1, ())
         log, first = self.logs[asked.where.partition], self.first[asked.where.partition]
         if asked.offset < first:
@@ -161,6 +196,7 @@ async def fetching(
     end: int | None = None,
     read_ahead: int = 100_000,
     reset: str = "none",
+    max_age: float = 3600,
 ) -> AsyncIterator[Fetcher]:
     leaders = Leaders(["orders"])
     leaders.take(client.description())
@@ -171,7 +207,8 @@ async def fetching(
         check_crcs=True,
         offset_reset=reset,
         lookup_timeout=0.05,
-        metadata_max_age=3600,
+        metadata_max_age=max_age,
+        rack="south",
     )
     states = [PartitionState(place, 0, end) for place in PLACES]
     fetcher = Fetcher(cast("ClusterClient", client), states, leaders, settings)
@@ -326,6 +363,8 @@ async def test_partitions_take_turns() -> None:
     client.leaders[1] = (1, 5)
     client.logs = {0: written(*[b"a"] * 4), 1: written(*[b"b"] * 4)}
     async with fetching(client) as fetcher:
+        for state in fetcher.partitions.values():
+            await until(lambda state=state: state.fetch_offset == 4, "all is read ahead")
         found = [partition for partition, _ in await values(fetcher, 8)]
         assert found in ([0, 1] * 4, [1, 0] * 4)
 
@@ -427,9 +466,9 @@ async def test_a_leader_that_repeats_old_batches_is_asked_with_pauses() -> None:
     async with fetching(client) as fetcher:
         await until(lambda: fetcher.partitions[PLACES[0]].fetch_offset == 2, "all is read ahead")
 
-        async def repeat(request: FetchRequest, node: Node) -> Fetched:
+        async def repeat(request: FetchRequest, node: Node) -> Found:
             old = FetchedPartition(0, b"".join(client.logs[0]), 2, 2, 0, ())
-            return Fetched(0, {each.where: old for each in request.partitions})
+            return {each.where: old for each in request.partitions}
 
         client.fetch = repeat  # type: ignore[method-assign]
         await until(lambda: fetcher.partitions[PLACES[0]].failures >= 3, "pauses grow")

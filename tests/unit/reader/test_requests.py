@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from random import Random
 from uuid import UUID
 
@@ -19,6 +21,7 @@ from aioproducer.reader.fetch_request import (
     FetchLimits,
     FetchPartition,
     FetchRequest,
+    SessionPlace,
 )
 from aioproducer.testing.fault_proxy.damage import damaged
 from tests.support.kio_messages import decode, ours, response_type, theirs
@@ -40,9 +43,10 @@ def versions(api: Api) -> range:
 
 
 def fetch(*places: TopicPartition) -> FetchRequest:
-    partitions = [FetchPartition(each, 100 + each.partition, 7) for each in places]
     ids = {"orders": ID, "bills": OTHER_ID}
-    return FetchRequest(partitions, ids, IsolationLevel.READ_COMMITTED, LIMITS)
+    partitions = [FetchPartition(each, 100 + each.partition, 7, ids[each.topic]) for each in places]
+    topics = {topic_id: topic for topic, topic_id in ids.items()}
+    return FetchRequest(partitions, IsolationLevel.READ_COMMITTED, LIMITS, topics)
 
 
 @pytest.mark.parametrize("version", versions(Api.FETCH))
@@ -68,8 +72,43 @@ def test_a_fetch_asks_by_topic(version: int) -> None:
         assert epochs == {7}
 
 
+@pytest.mark.parametrize("version", versions(Api.FETCH))
+def test_a_fetch_in_a_session(version: int) -> None:
+    request = replace(
+        fetch(ONE),
+        session=SessionPlace(7, 3),
+        forgotten=fetch(TWO, OTHER).partitions,
+        rack="south",
+    )
+    built = theirs(request.build(version))
+    if version >= 7:
+        assert (built.session_id, built.session_epoch) == (7, 3)
+        forgotten = [
+            (getattr(each, "topic", None) or each.topic_id, each.partitions)
+            for each in built.forgotten_topics_data
+        ]
+        orders, bills = (ID, OTHER_ID) if version >= 13 else ("orders", "bills")
+        assert forgotten == [(orders, (2,)), (bills, (0,))]
+    if version >= 11:
+        assert built.rack_id == "south"
+
+
+def test_a_response_of_a_session_leaves_out_what_has_nothing_new() -> None:
+    response = ours(sample(response_type(Api.FETCH, 13), {"throttle_time": timedelta()}))
+    fetched = replace(fetch(ONE, TWO), session=SessionPlace(7, 3)).read(response)
+    assert list(fetched.partitions) == [ONE]
+    assert not fetched.is_withheld
+
+
+def test_an_empty_response_of_a_throttled_broker_is_withheld() -> None:
+    throttled = {"responses": (), "throttle_time": timedelta(seconds=1)}
+    response = ours(sample(response_type(Api.FETCH, 13), throttled))
+    fetched = fetch(ONE).read(response)
+    assert (fetched.partitions, fetched.is_withheld) == ({}, True)
+
+
 def test_a_topic_without_an_id_can_t_be_asked_for_by_id() -> None:
-    request = FetchRequest(fetch(ONE).partitions, {}, IsolationLevel.READ_COMMITTED, LIMITS)
+    request = FetchRequest([FetchPartition(ONE, 0, 7)], IsolationLevel.READ_COMMITTED, LIMITS, {})
     with pytest.raises(UnsupportedVersionError, match="topic 'orders'"):
         request.build(13)
 

@@ -13,6 +13,7 @@ from uuid import UUID
 from zlib import crc32
 
 from aioproducer.model import TopicPartition
+from aioproducer.testing.simulation.kafka.fetch_sessions import FetchSessions
 from aioproducer.testing.simulation.kafka.options import (
     GROUP_DEFAULTS,
     TOPIC_DEFAULTS,
@@ -61,6 +62,9 @@ class Cluster:
         self.registered = set(self.brokers)
         """Those that the controller takes for alive."""
         self.topics: dict[str, Topic] = {}
+        self.fetch_sessions = {
+            broker: FetchSessions(options.fetch_session_slots) for broker in self.brokers
+        }
         self.altered_groups: dict[str, dict[str, str]] = {}
         """The settings of groups that are not by default."""
         self.host: Callable[[int], tuple[str, int]] = advertised
@@ -197,6 +201,7 @@ class Cluster:
     def crashed(self, broker: int, now: float, *, lose_unreplicated: bool) -> None:
         """``broker`` has died, which the controller notices later."""
         self.alive.discard(broker)
+        self.fetch_sessions[broker].clear()
         for partition in self.partitions():
             if partition.leader == broker and not lose_unreplicated:
                 for follower in sorted(partition.isr & self.alive):

@@ -62,6 +62,8 @@ class ClusterOptions:
     """Whether groups with members go over to KIP-848 (upgrade), or back (downgrade)."""
     group_config: Mapping[str, str] = field(default_factory=dict)
     """In place of Kafka's defaults, for all groups of KIP-848."""
+    fetch_session_slots: int = 1_000
+    """The sessions of incremental fetches (KIP-227) that a broker keeps."""
     credentials: Mapping[str, str] | None = None
     """Passwords by user; None: the listener takes no logins."""
     sasl_mechanisms: tuple[str, ...] = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")

@@ -1,16 +1,18 @@
-"""Fetch. Sources: Kafka's ``ReplicaManager.readFromLog``, ``Partition`` and ``DelayedFetch``.
-
-Every fetch is answered without a session, as a broker does whose cache of sessions is full.
-"""
+"""Fetch. Sources: Kafka's ``ReplicaManager.readFromLog``, ``Partition`` and ``DelayedFetch``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from aioproducer.errors.codes import ErrorCode
 from aioproducer.testing.simulation.kafka.calls import Answer, Call, Parked
 from aioproducer.testing.simulation.kafka.cluster import Topic
+from aioproducer.testing.simulation.kafka.fetch_sessions import (
+    Answered,
+    FetchContext,
+    FetchedRow,
+)
 from aioproducer.testing.simulation.kafka.log import UNDEFINED_EPOCH, EpochEnd
 from aioproducer.testing.simulation.kafka.messages import Fields
 from aioproducer.testing.simulation.kafka.partition import Partition
@@ -31,14 +33,12 @@ _MOST_BYTES: Final = 55 * 1024 * 1024
 
 def fetch(call: Call) -> Answer:
     """Records, at once or when there are enough of them."""
-    if call.body.session_id:
-        return {
-            "error_code": ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
-            "session_id": 0,
-            "responses": [],
-        }
+    sessions = call.cluster.fetch_sessions[call.broker]
+    context = sessions.begin(call.body, call.version, list(_named(call)), call.now)
+    if not isinstance(context, FetchContext):
+        return context
     deadline = call.now + call.body.max_wait_ms / 1000
-    watched = _watched(call)
+    watched = list(_watched(call, context.rows))
     seen: list[tuple[int, ...]] | None = None
 
     def complete(now: float) -> Answer | None:
@@ -47,63 +47,83 @@ def fetch(call: Call) -> Answer:
         if now < deadline and state == seen:
             return None
         seen = state
-        read = _read(call)
+        read = _read(call, context.rows)
         if now >= deadline or read.urgent or read.size >= call.body.min_bytes:
-            return read.response
+            return read.response(context, now)
         return None
 
-    if not call.body.topics:
-        return _read(call).response
+    if not context.rows:
+        return _read(call, ()).response(context, call.now)
     return complete(call.now) or Parked(complete, deadline)
 
 
-def _watched(call: Call) -> list[Partition]:
-    """The partitions that the fetch is about; without one it is answered at once."""
-    found = []
+def _named(call: Call) -> Iterator[FetchedRow]:
     for asked in call.body.topics:
         topic, _ = topic_of(call, asked)
-        numbers = [each.partition for each in asked.partitions]
+        name = asked.topic or (None if topic is None else topic.name)
+        topic_id = None if asked.topic else asked.topic_id
+        for each in asked.partitions:
+            yield FetchedRow(name, topic_id, each)
+
+
+def _topic(call: Call, row: FetchedRow) -> tuple[Topic | None, ErrorCode]:
+    """The topic of a row, and the error without it.
+
+    A session that has known the name of an id keeps it. Source: ``KafkaApis.handleFetchRequest``.
+    """
+    if row.topic_id is not None:
+        topic = call.cluster.topic_by_id(row.topic_id)
         if topic is not None:
-            found += [each for each in topic.partitions if each.where.partition in numbers]
-    return found
+            row.topic = topic.name
+        elif row.topic is None:
+            return None, ErrorCode.UNKNOWN_TOPIC_ID
+        elif row.topic in call.cluster.topics:
+            return None, ErrorCode.INCONSISTENT_TOPIC_ID
+        return topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return call.cluster.topics.get(row.topic or ""), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _watched(call: Call, rows: Sequence[FetchedRow]) -> Iterator[Partition]:
+    """The partitions that the fetch is about; without one it is answered at once."""
+    for row in rows:
+        topic, _ = _topic(call, row)
+        if topic is not None and 0 <= row.asked.partition < len(topic.partitions):
+            yield topic.partitions[row.asked.partition]
 
 
 class _Read(NamedTuple):
     """What a fetch finds now."""
 
-    response: Fields
+    answered: Sequence[Answered]
     size: int
     urgent: bool
     """An error or a diverging epoch, which is answered at once."""
+    endpoints: Sequence[Fields]
+
+    def response(self, context: FetchContext, now: float) -> Fields:
+        """The response in a session, or without one."""
+        return {**context.response(self.answered, now), "node_endpoints": self.endpoints}
 
 
-def _read(call: Call) -> _Read:
+def _read(call: Call, rows: Sequence[FetchedRow]) -> _Read:
     left = min(call.body.max_bytes, _MOST_BYTES)
     size = 0
     urgent = False
     moved: set[int] = set()
-    topics = []
-    for asked in call.body.topics:
-        topic, missing = topic_of(call, asked)
-        rows = []
-        for each in asked.partitions:
-            row = _unknown(missing)
-            if topic is not None:
-                row = _led(call, topic, each, left, moved, first=not size)
-            row["partition_index"] = each.partition
-            found = len(row["records"] or b"")
-            size += found
-            left = max(0, left - found)
-            urgent = urgent or bool(row["error_code"]) or "diverging_epoch" in row
-            rows.append(row)
-        topics.append({"topic": asked.topic, "topic_id": asked.topic_id, "partitions": rows})
-    response = {
-        "error_code": ErrorCode.NONE,
-        "session_id": 0,
-        "responses": topics,
-        "node_endpoints": endpoints(call, moved),
-    }
-    return _Read(response, size, urgent)
+    answered = []
+    for row in rows:
+        topic, missing = _topic(call, row)
+        unread = missing != ErrorCode.INCONSISTENT_TOPIC_ID
+        answer = _unknown(missing) if unread else _failed(missing)
+        if topic is not None:
+            answer = _led(call, topic, row.asked, left, moved, first=not size)
+        answer["partition_index"] = row.asked.partition
+        found = len(answer["records"] or b"")
+        size += found
+        left = max(0, left - found)
+        urgent = urgent or bool(answer["error_code"]) or "diverging_epoch" in answer
+        answered.append(Answered(row, answer))
+    return _Read(answered, size, urgent, endpoints(call, moved))
 
 
 def _led(

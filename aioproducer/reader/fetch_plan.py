@@ -1,0 +1,172 @@
+"""The broker that each partition is fetched from, and how. No I/O.
+
+A partition is looked at again only if something has changed for it, so that idle partitions cost
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from aioproducer.model import Node, TopicPartition
+from aioproducer.reader.fetch_request import FetchPartition
+from aioproducer.reader.fetch_session import FetchSession
+from aioproducer.reader.leaders import Leader, Leaders
+from aioproducer.reader.partition import PartitionState
+from aioproducer.reader.read_ahead import ReadAhead
+from aioproducer.reader.read_replicas import ReadReplicas
+
+
+class Doubt(NamedTuple):
+    """A partition whose new leader may lack what was read (KIP-320)."""
+
+    state: PartitionState
+    leader: Leader
+
+
+class FetchPlan:
+    """Divides the partitions of ``read_ahead`` among the sessions with their brokers.
+
+    ``lease``: the seconds for which a follower is fetched from that a leader has named.
+    """
+
+    def __init__(self, read_ahead: ReadAhead, leaders: Leaders, lease: float) -> None:
+        self._read_ahead = read_ahead
+        self._leaders = leaders
+        self._replicas = ReadReplicas(lease)
+        self._nodes: dict[int, Node] = {}
+        self._sessions: dict[int, FetchSession] = {}
+        self._sources: dict[TopicPartition, int] = {}
+        self.sources: Mapping[TopicPartition, int] = MappingProxyType(self._sources)
+        """The broker of each partition that can be fetched now."""
+        self._waiting: dict[TopicPartition, float] = {}
+        """The end of the backoff of partitions."""
+        self._doubts: dict[TopicPartition, Doubt] = {}
+        self._held: set[TopicPartition] = set()
+        self.lacks_leaders = False
+        """True if a partition has had no known leader when it was looked at last, or a follower
+        that is down."""
+
+    # --- changes ---------------------------------------------------------------------------
+
+    def hold(self, where: TopicPartition) -> None:
+        """Fetch a partition from nowhere until :meth:`let_go`."""
+        self._held.add(where)
+        self._read_ahead.changes[where] = None
+
+    def let_go(self, where: TopicPartition) -> None:
+        """Fetch a partition again."""
+        self._held.discard(where)
+        self._read_ahead.changes[where] = None
+
+    def prefer(self, state: PartitionState, broker: int, now: float) -> bool:
+        """Fetch a partition from the follower that its leader has named; False: it is not there."""
+        if self._leaders.replica(state.where, broker) is None:
+            return False
+        self._replicas.prefer(state.where, broker, state.leader_epoch, now)
+        self._read_ahead.changes[state.where] = None
+        return True
+
+    def prefer_leader(self, where: TopicPartition) -> bool:
+        """Fetch a partition from its leader again; True if it was fetched from a follower."""
+        self._read_ahead.changes[where] = None
+        return self._replicas.forget(where)
+
+    def look_again(self) -> None:
+        """The leaders may have changed: look at every partition."""
+        self._read_ahead.changes.update(dict.fromkeys(self._read_ahead.partitions))
+
+    def update(self, now: float) -> None:
+        """Look at what has changed."""
+        changes = self._read_ahead.changes
+        for where, until in self._waiting.items():
+            if until <= now:
+                changes[where] = None
+        changes.update(dict.fromkeys(self._replicas.expire(now)))
+        if changes:
+            self.lacks_leaders = False
+            looked_at = list(changes)
+            changes.clear()
+            for where in looked_at:
+                self._look_at(where, now)
+
+    def _look_at(self, where: TopicPartition, now: float) -> None:
+        self._waiting.pop(where, None)
+        self._doubts.pop(where, None)
+        state = self._read_ahead.partitions.get(where)
+        if state is None:
+            self._replicas.forget(where)
+            self._leave(where)
+        elif where in self._held or not state.wants_records:
+            self._leave(where)
+        elif (leader := self._leaders.leader(where)) is None:
+            self._leave(where)
+            self.lacks_leaders = True
+        elif state.not_before > now:
+            self._leave(where)
+            self._waiting[where] = state.not_before
+        elif state.moved_to(leader.epoch):
+            self._leave(where)
+            self._doubts[where] = Doubt(state, leader)
+        else:
+            self._fetch_from(self._replica(where, leader), state)
+
+    def _replica(self, where: TopicPartition, leader: Leader) -> Node:
+        """The broker to fetch a partition from."""
+        broker = self._replicas.broker(where, leader.epoch)
+        if broker is None:
+            return leader.node
+        node = self._leaders.replica(where, broker)
+        if node is None:
+            self._replicas.forget(where)
+            self.lacks_leaders = True
+            return leader.node
+        return node
+
+    def _leave(self, where: TopicPartition) -> None:
+        source = self._sources.pop(where, None)
+        if source is not None:
+            self._sessions[source].leave(where)
+
+    def _fetch_from(self, node: Node, state: PartitionState) -> None:
+        where = state.where
+        if self._sources.get(where) != node.id:
+            self._leave(where)
+            self._sources[where] = node.id
+        self._nodes[node.id] = node
+        session = self._sessions.setdefault(node.id, FetchSession())
+        session.want(
+            FetchPartition(
+                where,
+                state.fetch_offset,
+                state.leader_epoch,
+                self._leaders.topic_id(where.topic),
+                state.number,
+                state.restarts,
+            )
+        )
+
+    # --- what to do now --------------------------------------------------------------------
+
+    @property
+    def sessions(self) -> Iterator[tuple[Node, FetchSession]]:
+        """The brokers with partitions to fetch."""
+        for number, session in self._sessions.items():
+            if session:
+                yield self._nodes[number], session
+
+    @property
+    def doubts(self) -> Mapping[Node, list[Doubt]]:
+        """The partitions to validate before they are fetched, by their leaders."""
+        found: dict[Node, list[Doubt]] = {}
+        for doubt in self._doubts.values():
+            found.setdefault(doubt.leader.node, []).append(doubt)
+        return found
+
+    @property
+    def next_look(self) -> float | None:
+        """The time at which a partition changes by itself."""
+        moments = (min(self._waiting.values(), default=None), self._replicas.next_end)
+        return min((moment for moment in moments if moment is not None), default=None)

@@ -1,0 +1,145 @@
+"""The session of incremental fetches with one broker (KIP-227). No I/O.
+
+A broker that grants a session remembers the partitions and offsets of the last fetch. The next one
+names only those that have changed, and the response has only those with something new.
+
+Source: Kafka's ``FetchSessionHandler``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from aioproducer.errors.codes import ErrorCode
+from aioproducer.model import TopicPartition
+from aioproducer.reader.fetch_request import Fetched, FetchPartition, SessionPlace
+
+_NO_ID: Final = 0
+_FULL: Final = 0
+"""The epoch of a request that names all partitions, and asks for a new session."""
+_FIRST: Final = 1
+_LAST: Final = 2**31 - 1
+_OF_SESSIONS: Final = frozenset(
+    (
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+    )
+)
+
+
+class Turn(NamedTuple):
+    """The part of a session in one request."""
+
+    place: SessionPlace
+    named: tuple[FetchPartition, ...]
+    """The partitions that the broker does not know so yet; all of them in a full request."""
+    forgotten: tuple[FetchPartition, ...]
+
+    @property
+    def is_full(self) -> bool:
+        """True if the request names all partitions."""
+        return self.place.epoch == _FULL
+
+
+class FetchSession:
+    """The partitions to fetch from a broker, and those that the broker knows.
+
+    Between :meth:`next_turn` and its end by :meth:`take` or :meth:`fail` no other turn begins.
+    """
+
+    def __init__(self) -> None:
+        self._place = SessionPlace(_NO_ID, _FULL)
+        self._is_over = False
+        """True if the next request is a full one, wherever the broker has got to."""
+        self._wanted: dict[TopicPartition, FetchPartition] = {}
+        """In the order of full requests. One whose offset has changed goes to the end, as a broker
+        moves one whose records it has sent."""
+        self._known: dict[TopicPartition, FetchPartition | None] = {}
+        """What the last request said, of the partitions that have changed since; None: it had not
+        named the partition."""
+        self._topics: dict[UUID, str] = {}
+        self.topics: Mapping[UUID, str] = MappingProxyType(self._topics)
+        """The names of the topics that were named by their ids."""
+
+    def __len__(self) -> int:
+        return len(self._wanted)
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        return iter(self._wanted)
+
+    def want(self, partition: FetchPartition) -> None:
+        """Fetch a partition in the next request, instead of how it was fetched so far."""
+        where = partition.where
+        before = self._wanted.get(where)
+        if before == partition:
+            return
+        self._known.setdefault(where, before)
+        self._wanted.pop(where, None)
+        self._wanted[where] = partition
+        known = self._known[where]
+        if known is not None and known.owner != partition.owner:
+            self.renew()
+
+    def leave(self, where: TopicPartition) -> None:
+        """Fetch a partition no longer."""
+        before = self._wanted.pop(where, None)
+        if before is not None:
+            self._known.setdefault(where, before)
+
+    def said(self, where: TopicPartition) -> FetchPartition | None:
+        """What the broker knows of a partition as of the last request; None: nothing."""
+        return self._known[where] if where in self._known else self._wanted.get(where)
+
+    def renew(self) -> None:
+        """Name all partitions in the next request; the broker drops the session that it has."""
+        self._is_over = True
+
+    def next_turn(self) -> Turn:
+        """The part of the session in the next request."""
+        if self._is_over:
+            self._place = SessionPlace(self._place.id, _FULL)
+            self._is_over = False
+        named, forgotten = self._changes()
+        if self._place.epoch == _FULL:
+            self._topics.clear()
+            named, forgotten = tuple(self._wanted.values()), ()
+        self._known.clear()
+        for each in named:
+            if each.topic_id is not None:
+                self._topics[each.topic_id] = each.where.topic
+        return Turn(self._place, named, forgotten)
+
+    def _changes(self) -> tuple[tuple[FetchPartition, ...], tuple[FetchPartition, ...]]:
+        named, forgotten = [], []
+        for where, known in self._known.items():
+            wanted = self._wanted.get(where)
+            if wanted is None:
+                if known is not None:
+                    forgotten.append(known)
+            elif wanted != known:
+                named.append(wanted)
+        return tuple(named), tuple(forgotten)
+
+    def take(self, turn: Turn, fetched: Fetched) -> bool:
+        """Take the end of ``turn``. False: the session is over, and a full request asks the same.
+
+        A response to a full request is taken in any case: there was no session to be over.
+        """
+        if fetched.error_code:
+            lost = fetched.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+            self._place = SessionPlace(_NO_ID if lost else turn.place.id, _FULL)
+            return turn.is_full or fetched.error_code not in _OF_SESSIONS
+        epoch = _FIRST if turn.place.epoch == _LAST else turn.place.epoch + 1
+        if fetched.session_id == _NO_ID or (fetched.is_withheld and turn.named):
+            epoch = _FULL
+        self._place = SessionPlace(fetched.session_id, epoch)
+        return True
+
+    def fail(self) -> None:
+        """The request had no response, and nobody knows if the broker has seen it."""
+        self.renew()

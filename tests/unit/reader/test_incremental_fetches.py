@@ -1,0 +1,206 @@
+"""A fetcher in sessions with its brokers (KIP-227)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from aioproducer.errors import BrokerConnectionError
+from aioproducer.errors.codes import ErrorCode
+from aioproducer.model import Node
+from aioproducer.reader.fetch_plan import FetchPlan
+from aioproducer.reader.fetch_request import Fetched, FetchRequest
+from aioproducer.reader.partition import PartitionState
+from tests.support.waiting import until
+from tests.unit.reader.broker_sessions import Found
+from tests.unit.reader.test_changing_partitions import append
+from tests.unit.reader.test_fetcher import PLACES, ScriptedClient, fetching, values, written
+
+FIRST, SECOND = PLACES
+FULL = 0
+
+
+def one_broker() -> ScriptedClient:
+    """The broker leads both partitions."""
+    client = ScriptedClient()
+    client.leaders = {0: (1, 5), 1: (1, 5)}
+    return client
+
+
+async def next_requests(client: ScriptedClient, count: int = 1) -> list[FetchRequest]:
+    """The requests that are sent from now on."""
+    before = len(client.sent)
+    await until(lambda: len(client.sent) >= before + count, "requests are sent")
+    return [request for _, request in client.sent[before : before + count]]
+
+
+def named(request: FetchRequest) -> list[tuple[int, int]]:
+    return [(each.where.partition, each.offset) for each in request.partitions]
+
+
+async def test_requests_about_idle_partitions_name_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = one_broker()
+    looked_at = 0
+    original = FetchPlan._look_at
+
+    def look_at(self: FetchPlan, where: object, now: float) -> None:
+        nonlocal looked_at
+        looked_at += 1
+        original(self, where, now)  # type: ignore[arg-type]
+
+    async with fetching(client):
+        await next_requests(client, 2)
+        monkeypatch.setattr(FetchPlan, "_look_at", look_at)
+        idle = await next_requests(client, 3)
+        assert [(named(each), each.forgotten) for each in idle] == [([], ())] * 3
+        assert looked_at == 0
+    first = client.sent[0][1]
+    assert (first.session.epoch, named(first)) == (FULL, [(0, 0), (1, 0)])
+
+
+async def test_only_partitions_with_records_are_named_again() -> None:
+    client = one_broker()
+    async with fetching(client) as fetcher:
+        await next_requests(client, 2)
+        append(client, 1, b"a", b"b")
+        assert await values(fetcher, 2) == [(1, 0), (1, 1)]
+        await next_requests(client, 2)
+        assert [named(each) for _, each in client.sent if named(each)] == [
+            [(0, 0), (1, 0)],
+            [(1, 2)],
+        ]
+
+
+@pytest.mark.parametrize("how", ["evicted", "another epoch", "lost request"])
+async def test_a_session_that_is_over_costs_no_record_and_no_pause(how: str) -> None:
+    client = one_broker()
+    async with fetching(client) as fetcher:
+        await next_requests(client, 2)
+        sessions = client.sessions[1].sessions
+        before = len(client.sent)
+        if how == "evicted":
+            sessions.clear()
+        elif how == "another epoch":
+            for session in sessions.values():
+                session.epoch += 1
+        else:
+            fetch, client.fetch = client.fetch, failing  # type: ignore[method-assign]
+            await next_requests(client)
+            client.fetch = fetch  # type: ignore[method-assign]
+
+        def full() -> list[FetchRequest]:
+            new = client.sent[before:]
+            return [request for _, request in new if request.session.epoch == FULL]
+
+        await until(lambda: bool(full()), "a full fetch is sent")
+        assert named(full()[0]) == [(0, 0), (1, 0)]
+        append(client, 0, b"a")
+        assert await values(fetcher, 1) == [(0, 0)]
+        if how != "lost request":
+            assert not any(state.failures for state in fetcher.partitions.values())
+
+
+async def failing(request: FetchRequest, node: Node) -> Found:
+    await asyncio.sleep(0)
+    raise BrokerConnectionError("lost")
+
+
+async def test_an_error_of_the_whole_fetch_is_asked_again_after_a_pause() -> None:
+    client = one_broker()
+    async with fetching(client) as fetcher:
+        await next_requests(client, 2)
+        request = client.request
+
+        async def refused(asked: object, node: Node) -> Fetched:
+            return Fetched(ErrorCode.COORDINATOR_NOT_AVAILABLE, {})
+
+        client.request = refused  # type: ignore[method-assign, assignment]
+        await until(lambda: bool(fetcher.partitions[FIRST].failures), "the fetch was refused")
+        client.request = request  # type: ignore[method-assign]
+        append(client, 0, b"a")
+        assert await values(fetcher, 1) == [(0, 0)]
+
+
+async def test_a_paused_partition_is_forgotten() -> None:
+    client = one_broker()
+    async with fetching(client) as fetcher:
+        await next_requests(client, 2)
+        fetcher.pause(FIRST)
+        requests = await next_requests(client, 2)
+        forgotten = [each.where for request in requests for each in request.forgotten]
+        assert forgotten == [FIRST]
+        append(client, 0, b"a")
+        append(client, 1, b"b")
+        assert await values(fetcher, 1) == [(1, 0)]
+        fetcher.resume(FIRST)
+        assert await values(fetcher, 1) == [(0, 0)]
+
+
+async def test_a_partition_that_moves_is_forgotten_by_its_old_leader() -> None:
+    client = one_broker()
+    async with fetching(client) as fetcher:
+        await next_requests(client, 2)
+        client.leaders[0] = (2, 6)
+        append(client, 0, b"a")
+        assert await values(fetcher, 1) == [(0, 0)]
+        await until(
+            lambda: any(each.forgotten for broker, each in client.sent if broker == 1),
+            "the old leader forgets it",
+        )
+        [session] = client.sessions[1].sessions.values()
+        assert list(session.partitions) == [SECOND]
+
+
+async def test_who_comes_back_learns_the_ends_that_a_session_does_not_repeat() -> None:
+    client = one_broker()
+    client.logs[0] = written(b"a", b"b")
+    async with fetching(client) as fetcher:
+        assert len(await values(fetcher, 2)) == 2
+        await next_requests(client, 2)
+        fetcher.release(FIRST)
+        fetcher.add([PartitionState(FIRST, 2, None)])
+        await until(lambda: fetcher.partitions[FIRST].high_watermark == 2, "the end is known")
+
+
+async def test_silence_about_a_position_beyond_the_end_means_that_the_log_has_it() -> None:
+    """A read up to an end would wait for ever."""
+    client = one_broker()
+    client.logs = {0: written(b"a", b"b"), 1: []}
+    async with fetching(client, end=2) as fetcher:
+        fetcher.seek(SECOND, 2)
+        assert await values(fetcher, 2) == [(0, 0), (0, 1)]
+        assert await fetcher.next_item() is None
+        fetcher.seek(FIRST, 1)
+        assert await values(fetcher, 1) == [(0, 1)]
+        fetcher.pause(SECOND)
+        fetcher.seek(FIRST, 2, in_log=False)
+        fetcher.seek(SECOND, 2, in_log=False)
+        fetcher.seek(FIRST, 2, in_log=False)
+        fetcher.resume(SECOND)
+        assert await fetcher.next_item() is None
+
+
+async def test_silence_of_a_throttled_broker_means_nothing() -> None:
+    client = one_broker()
+    async with fetching(client, end=2) as fetcher:
+        await next_requests(client, 2)
+        request = client.request
+        throttled = 0
+
+        async def throttle(asked: FetchRequest, node: Node) -> Fetched:
+            nonlocal throttled
+            found: Fetched = await request(asked, node)
+            if throttled == 3 or not asked.partitions:
+                return found
+            throttled += 1
+            number = 0 if asked.session.epoch == FULL else found.session_id
+            return Fetched(0, {}, number, is_withheld=True)
+
+        client.request = throttle  # type: ignore[method-assign, assignment]
+        client.first[0] = 3
+        fetcher.seek(FIRST, 2, in_log=False)
+        fetcher.seek(SECOND, 2)
+        with pytest.raises(Exception, match="the log has no offset 2"):
+            await fetcher.next_item()
+        assert throttled == 3
