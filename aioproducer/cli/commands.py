@@ -9,7 +9,16 @@ from typing import Any, Final, NamedTuple
 import typer
 from typer.core import TyperGroup
 
-__all__ = ["CommandGroup", "new_program", "register_all"]
+__all__ = ["EXIT_CODES", "CommandGroup", "new_program", "register_all"]
+
+EXIT_CODES: Final = """
+\b
+Exit codes:
+  0  done
+  1  not done; standard error has the reason
+  2  wrong use: an option or the configuration
+"""
+"""The last lines of the help of commands that do something or not."""
 
 _NAMES_OF_KAFKA: Final = {
     "bootstrap-server": "bootstrap-servers",

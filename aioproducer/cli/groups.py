@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from aioproducer.admin import Admin, GroupDescription, GroupListing, LogPosition
 from aioproducer.cli.admin_call import call_admin, countdown
-from aioproducer.cli.commands import new_program
+from aioproducer.cli.commands import EXIT_CODES, new_program
 from aioproducer.cli.deletion import Yes, delete_each, is_confirmed
 from aioproducer.cli.group_results import (
     GroupProgress,
@@ -47,18 +47,10 @@ __all__ = ["groups"]
 
 groups = new_program(help="List, describe and delete groups, and reset their offsets.")
 
-_EXIT_CODES: Final = """
-\b
-Exit codes:
-  0  done
-  1  not done; standard error has the reason
-  2  wrong use: an option or the configuration
-"""
-
 GroupNames: TypeAlias = Annotated[list[str], typer.Argument(metavar="GROUP", help="Groups.")]
 
 
-@groups.command("list", help=f"Print all groups with their types and states.\n{_EXIT_CODES}")
+@groups.command("list", help=f"Print all groups with their types and states.\n{EXIT_CODES}")
 def list_groups(
     bootstrap_servers: BootstrapServers = None,
     timeout: Timeout = 30.0,
@@ -79,7 +71,7 @@ def list_groups(
 @groups.command(
     "describe",
     help="Describe groups: their members, and the committed offset, the end and the lag of each "
-    f"partition.\n{_EXIT_CODES}",
+    f"partition.\n{EXIT_CODES}",
     short_help="Describe groups: members, offsets and lag.",
 )
 def describe(
@@ -108,7 +100,7 @@ def describe(
     "them.\n\nThe group must have no members. An offset that the log lacks becomes the nearer end "
     "of the log. A time is 2026-01-31T12:00:00 (local, if it has no zone), @ and the seconds since "
     "1970, or a duration such as 1h, which means an hour ago."
-    f"\n{_EXIT_CODES}\n\b\nExample:\n"
+    f"\n{EXIT_CODES}\n\b\nExample:\n"
     "  aioproducer groups reset-offsets billing --topic orders --to-time 1h \\\n"
     "      -b localhost:9092 --execute\n",
     short_help="Set the offsets from which a group goes on.",
@@ -170,7 +162,7 @@ def reset_offsets(
     return 0
 
 
-@groups.command("delete", help=f"Delete groups with all their offsets.\n{_EXIT_CODES}")
+@groups.command("delete", help=f"Delete groups with all their offsets.\n{EXIT_CODES}")
 def delete(
     names: GroupNames,
     yes: Yes = False,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -15,7 +15,7 @@ from aioproducer.admin import (
     TopicDescription,
 )
 from aioproducer.cli.admin_call import call_admin
-from aioproducer.cli.commands import new_program
+from aioproducer.cli.commands import EXIT_CODES, new_program
 from aioproducer.cli.deletion import Yes, delete_each, is_confirmed
 from aioproducer.cli.options import (
     BootstrapServers,
@@ -44,14 +44,6 @@ __all__ = ["topics"]
 
 topics = new_program(help="List, describe, create and delete topics, and add partitions.")
 
-_EXIT_CODES: Final = """
-\b
-Exit codes:
-  0  done
-  1  not done; standard error has the reason
-  2  wrong use: an option or the configuration
-"""
-
 TopicName: TypeAlias = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")]
 ReplicaAssignment: TypeAlias = Annotated[
     str | None,
@@ -66,7 +58,7 @@ ValidateOnly: TypeAlias = Annotated[
 ]
 
 
-@topics.command("list", help=f"Print the names of all topics.\n{_EXIT_CODES}")
+@topics.command("list", help=f"Print the names of all topics.\n{EXIT_CODES}")
 def list_topics(
     internal: Annotated[
         bool, typer.Option("--internal", help="Kafka's own topics as well.")
@@ -89,7 +81,7 @@ def list_topics(
 @topics.command(
     "describe",
     help="Describe topics: their partitions, and the settings that are not defaults.\n"
-    + _EXIT_CODES,
+    + EXIT_CODES,
     short_help="Describe topics: partitions, replicas and settings.",
 )
 def describe(
@@ -136,7 +128,7 @@ def describe(
 @topics.command(
     "create",
     help="Create a topic. Without numbers it has the brokers' default partitions and replicas.\n"
-    + _EXIT_CODES,
+    + EXIT_CODES,
 )
 def create(
     topic: TopicName,
@@ -189,7 +181,7 @@ def create(
     return 0
 
 
-@topics.command("delete", help=f"Delete topics with all their records.\n{_EXIT_CODES}")
+@topics.command("delete", help=f"Delete topics with all their records.\n{EXIT_CODES}")
 def delete(
     names: Annotated[list[str], typer.Argument(metavar="TOPIC", help="Topics.")],
     yes: Yes = False,
@@ -223,7 +215,7 @@ def delete(
 @topics.command(
     "add-partitions",
     help="Give a topic more partitions. Keyed records go to other partitions from then on.\n"
-    + _EXIT_CODES,
+    + EXIT_CODES,
 )
 def add_partitions(
     topic: TopicName,
