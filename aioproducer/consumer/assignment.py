@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
+from enum import Enum, auto
 from inspect import isawaitable
 from itertools import count
 from typing import Final, Protocol, TypeAlias
@@ -40,14 +41,25 @@ logger = RoomLogger(__name__)
 Callback: TypeAlias = Callable[[Collection[TopicPartition]], Awaitable[None] | None]
 """A function or coroutine function that is told of partitions."""
 
-in_callback: Final[ContextVar[bool]] = ContextVar("aioproducer_in_callback", default=False)
-"""True in a callback, and in the tasks that it starts."""
-
-_REVOKED: Final = "revoked"
-_PAUSED: Final = "paused"
-_SILENT: Final = "silent"
+_CALL: Final[ContextVar[object]] = ContextVar("aioproducer_callback", default=None)
+"""The call of a callback, in it and in the tasks that it starts."""
 _QUICK_LOOKUP_SECONDS: Final = 5.0
 """Seconds after which the offsets of partitions are looked up one by one."""
+
+
+class Hold(Enum):
+    """Why nothing of a partition is handed out."""
+
+    REVOKED = auto()
+    """The group takes it."""
+    PAUSED = auto()
+    """The application has paused it."""
+    SILENT = auto()
+    """The coordinator may have given it away."""
+    FULL = auto()
+    """Many of its records wait for handlers."""
+    CLOSED = auto()
+    """The consumer ends."""
 
 
 class Handlers(Protocol):
@@ -116,7 +128,9 @@ class Assignment:
         """The offsets that the application has sought before a partition was begun."""
         self._fallbacks: dict[TopicPartition, int] = {}
         """Where to begin if the group has no offset, in place of ``auto_offset_reset``."""
-        self._holds: dict[TopicPartition, set[str]] = {}
+        self._calls: set[object] = set()
+        """The callbacks that run now."""
+        self._holds: dict[TopicPartition, set[Hold]] = {}
         """Why nothing of a partition is handed out."""
         self._beginning: set[asyncio.Task[None]] = set()
         self._lost: set[TopicPartition] = set()
@@ -239,7 +253,7 @@ class Assignment:
 
     async def revoked(self, partitions: Collection[TopicPartition]) -> None:
         """Hand out nothing more of ``partitions``, wait for what is in work, and commit."""
-        self.hold(partitions, _REVOKED)
+        self.hold(partitions, Hold.REVOKED)
         if self.handlers is not None:
             self.handlers.stop(partitions)
         bound = PatientTimeout(self._settings.rebalance_timeout)
@@ -307,7 +321,9 @@ class Assignment:
     ) -> None:
         if callback is None or not partitions:
             return
-        token = in_callback.set(True)
+        call = object()
+        self._calls.add(call)
+        token = _CALL.set(call)
         try:
             result = callback(frozenset(partitions))
             if isawaitable(result):
@@ -317,11 +333,17 @@ class Assignment:
                 raise
             raise IllegalStateError(f"the callback {callback!r} was cancelled") from error
         finally:
-            in_callback.reset(token)
+            _CALL.reset(token)
+            self._calls.discard(call)
+
+    @property
+    def in_callback(self) -> bool:
+        """True in a callback that runs, and in the tasks that it has started."""
+        return _CALL.get() in self._calls
 
     # --- held --------------------------------------------------------------------------------
 
-    def hold(self, partitions: Iterable[TopicPartition], reason: str) -> None:
+    def hold(self, partitions: Iterable[TopicPartition], reason: Hold) -> None:
         """Hand out nothing of ``partitions`` until they are let go."""
         for where in partitions:
             reasons = self._holds.setdefault(where, set())
@@ -330,7 +352,7 @@ class Assignment:
                 self._source.fetcher.pause(where)
             reasons.add(reason)
 
-    def let_go(self, partitions: Iterable[TopicPartition], reason: str) -> None:
+    def let_go(self, partitions: Iterable[TopicPartition], reason: Hold) -> None:
         """One reason is none any more."""
         for where in partitions:
             reasons = self._holds.get(where, set())
@@ -342,24 +364,24 @@ class Assignment:
 
     def silence(self) -> None:
         """Hand out nothing: the coordinator may have given the partitions away."""
-        self.hold(self.owned, _SILENT)
+        self.hold(self.owned, Hold.SILENT)
 
     def end_of_silence(self) -> None:
         """Go on: the coordinator has answered, and the member is in the group."""
-        self.let_go(self.owned, _SILENT)
+        self.let_go(self.owned, Hold.SILENT)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Hand out nothing of ``partitions`` until :meth:`resume`."""
-        self.hold(partitions, _PAUSED)
+        self.hold(partitions, Hold.PAUSED)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Go on with partitions that were paused."""
-        self.let_go(partitions, _PAUSED)
+        self.let_go(partitions, Hold.PAUSED)
 
     @property
     def paused(self) -> frozenset[TopicPartition]:
         """The partitions that the application has paused."""
-        return frozenset(where for where, reasons in self._holds.items() if _PAUSED in reasons)
+        return frozenset(where for where, reasons in self._holds.items() if Hold.PAUSED in reasons)
 
     # --- moved -------------------------------------------------------------------------------
 

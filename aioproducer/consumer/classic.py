@@ -6,13 +6,12 @@ Source: Kafka's ``AbstractCoordinator`` and ``ConsumerCoordinator``.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
-from typing import Final
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from typing import Any, Final
 
 from aioproducer.consumer.coordinator import CoordinatorLink
-from aioproducer.consumer.member import MemberSettings, Partitions, Topics
+from aioproducer.consumer.member import Member, MemberSettings, Partitions, Topics
 from aioproducer.consumer.metrics import ConsumerStats
-from aioproducer.consumer.session import Session
 from aioproducer.engine.groups.assignors import (
     Assignment,
     GroupMember,
@@ -37,7 +36,6 @@ from aioproducer.engine.groups.subscription import subscription_bytes
 from aioproducer.errors import ProducerError, error_about
 from aioproducer.errors.codes import ErrorCode
 from aioproducer.foundation.logs import RoomLogger
-from aioproducer.foundation.runtime.tasks import new_task
 from aioproducer.foundation.wording import counted
 from aioproducer.model import TopicPartition
 
@@ -56,8 +54,8 @@ _MISSING_TOPIC_SECONDS: Final = 5.0
 """Seconds from one look for a topic that does not exist to the next."""
 
 
-class ClassicMember:
-    """One member, from its first join on. :meth:`run` is its task."""
+class ClassicMember(Member):
+    """A member whose group divides the partitions itself, by its leader."""
 
     def __init__(
         self,
@@ -68,16 +66,7 @@ class ClassicMember:
         partitions: Partitions,
         stats: ConsumerStats,
     ) -> None:
-        self.identity = identity
-        self._clock = link.client.clock
-        self.session = Session(
-            partitions, settings.session_timeout / 1000, self._clock, link.group_id, stats
-        )
-        self._stats = stats
-        self._link = link
-        self._settings = settings
-        self._topics = topics
-        self._partitions = partitions
+        super().__init__(link, identity, settings, topics, partitions, stats)
         self._rebalance = asyncio.Event()
         """Set when the member has to join again."""
         self._synced = asyncio.Event()
@@ -90,29 +79,14 @@ class ClassicMember:
         self._subscribed: tuple[str, ...] = ()
         self._divided: PartitionCounts | None = None
         """What the member has divided as the leader of this generation; None: it leads no group."""
-        self._gave_up = False
-        """True: the application has to be done with its records before the next join."""
 
     @property
     def cooperative(self) -> bool:
         """True if partitions that stay are read on in a rebalance (KIP-429)."""
         return self._settings.assignor == COOPERATIVE
 
-    async def run(self) -> None:
-        """Be a member until the task is cancelled. Raises an error that no retry can mend."""
-        jobs = {
-            new_task(self._keep_joined()),
-            new_task(self._send_heartbeats()),
-            new_task(self._watch_topics()),
-        }
-        try:
-            ended, _ = await asyncio.wait(jobs, return_when=asyncio.FIRST_COMPLETED)
-            for task in ended:
-                task.result()
-        finally:
-            for task in jobs:
-                task.cancel()
-            await asyncio.wait(jobs)
+    def _jobs(self) -> Iterable[Coroutine[Any, Any, None]]:
+        return self._keep_joined(), self._send_heartbeats(), self._watch_topics()
 
     async def _keep_joined(self) -> None:
         while True:
@@ -129,8 +103,7 @@ class ClassicMember:
             if not self.cooperative and self._partitions.owned:
                 self._had = tuple(self._partitions.owned)
                 await self._partitions.revoked(self._had)
-            await self._partitions.settled(idle=self._gave_up)
-            self._gave_up = False
+            await self._settle()
             try:
                 if await self._join_once():
                     self._stats.rebalanced(began, self._clock())
@@ -274,15 +247,9 @@ class ClassicMember:
             self._take_refusal(code, "OffsetCommit")
 
     def _lose(self, why: str, *, new: bool) -> None:
-        logger.warning(
-            "Group %r goes on without this member: %s. It joins again", self._link.group_id, why
-        )
-        self.identity = self.identity._replace(generation=NO_GENERATION)
         self._had = ()
-        if new:
-            self.identity = self.identity._replace(member_id="")
-        self.session.over()
-        self._partitions.lost()
+        member_id = "" if new else self.identity.member_id
+        self._go_on_as(self.identity._replace(member_id=member_id, generation=NO_GENERATION), why)
         self._heartbeats.clear()
         self._rebalance.set()
 

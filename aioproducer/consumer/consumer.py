@@ -11,17 +11,8 @@ from typing import Any, Final, Self, Unpack, cast
 
 from aioproducer.config import ProducerConfig, ProducerOptions, hidden_mapping, hide_secrets
 from aioproducer.config.reader_options import READER_OPTIONS, ReaderKeywords, ReaderOptions
-from aioproducer.consumer.arguments import (
-    check_count,
-    check_group,
-    checked_offset,
-    checked_partition,
-)
-from aioproducer.consumer.assignment import (
-    Assignment,
-    Callback,
-    in_callback,
-)
+from aioproducer.consumer.arguments import check_count, check_group
+from aioproducer.consumer.assignment import Assignment, Callback, Hold
 from aioproducer.consumer.commits import Commits
 from aioproducer.consumer.coordinator import CoordinatorLink
 from aioproducer.consumer.health import ConsumerHealth
@@ -42,6 +33,7 @@ from aioproducer.consumer.workers import ORDERS, Handle, Order, Workers
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.list_offsets import IsolationLevel
 from aioproducer.engine.client.options import client_config
+from aioproducer.engine.core.arguments import checked_offsets, checked_places
 from aioproducer.engine.records.decoder import RecordBatch
 from aioproducer.errors import (
     ClientBrokenError,
@@ -49,6 +41,7 @@ from aioproducer.errors import (
     ConfigError,
     IllegalStateError,
     ProducerError,
+    error_about,
     kafka_error,
 )
 from aioproducer.errors.codes import ErrorCode
@@ -249,8 +242,8 @@ class Consumer:
     async def close(self) -> None:
         """Commit what was acknowledged, leave the group, and end every connection.
 
-        Takes ten seconds at most, and about as long as two round trips usually. A close that is
-        cancelled goes on in the background.
+        Takes about ten seconds at most, beside the end of the connections, and about as long as two
+        round trips usually. A close that is cancelled goes on in the background.
 
         Raises:
             IllegalStateError: a callback of the consumer has called it.
@@ -261,7 +254,7 @@ class Consumer:
             return
         if not self._client.has_ended:
             self._client.check_usable()  # not in another process, or on another loop
-        if in_callback.get():
+        if self._assignment.in_callback:
             raise IllegalStateError("a callback can't close its Consumer; end the loop instead")
         if self._closing is None:
             self._state = "closed"
@@ -270,7 +263,7 @@ class Consumer:
 
     async def _close(self) -> None:
         self._until = self._client.clock() + 2 * _CLOSE_SECONDS
-        self._assignment.hold(self._assignment.owned, "closed")
+        self._assignment.hold(self._assignment.owned, Hold.CLOSED)
         if (handlers := self._assignment.handlers) is not None:
             handlers.drop(self._assignment.owned)
         self._assignment.end()
@@ -279,7 +272,7 @@ class Consumer:
                 await self._at_the_end("finish its rebalance", self._member.may_commit)
             for task in self._tasks:
                 task.cancel()
-            _, late = await asyncio.wait(self._tasks, timeout=_CLOSE_SECONDS)
+            _, late = await asyncio.wait(self._tasks, timeout=self._left())
             if late:
                 logger.warning("%r: a callback ignores its cancellation", self)
             if self._commits_itself:
@@ -294,12 +287,15 @@ class Consumer:
                 await self._link.close()
                 await self._client.close()
 
+    def _left(self) -> float:
+        """The seconds that one step of the end may take."""
+        return min(max(self._until - self._client.clock(), 0.5), _CLOSE_SECONDS)
+
     async def _at_the_end(self, doing: str, step: Callable[[], Awaitable[None]]) -> None:
         if self._link.client.has_ended:
             return
-        left = max(self._until - self._client.clock(), 0.5)
         try:
-            async with PatientTimeout(min(left, _CLOSE_SECONDS)):
+            async with PatientTimeout(self._left()):
                 await step()
         except (ProducerError, TimeoutError) as error:
             why = str(error) or f"no answer within {duration(_CLOSE_SECONDS)}"
@@ -445,7 +441,7 @@ class Consumer:
             ConfigError: it is no position, or the partition is not this member's.
             ProducerTimeoutError: the position was not found within ``max_block_ms``.
         """
-        where = self._owned([partition])[0]
+        [where] = self._owned([partition])
         wanted = {where: checked_position("position", position)}
         found = await find_offsets(self._client, wanted, self._isolation, self._timeout)
         if where in self._assignment.owned:
@@ -465,9 +461,9 @@ class Consumer:
         self._check()
         return self._assignment.paused
 
-    def _owned(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    def _owned(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
         self._check()
-        found = [*map(checked_partition, partitions)]
+        found = checked_places(partitions)
         for where in found:
             if where not in self._assignment.owned:
                 raise ConfigError(f"{where} is not assigned to this Consumer now")
@@ -490,10 +486,9 @@ class Consumer:
         """
         self._check()
         if offsets is not None:
-            wanted = {checked_partition(where): checked_offset(at) for where, at in offsets.items()}
-            await self._commits.commit_offsets(wanted, self._timeout)
+            await self._commits.commit_offsets(checked_offsets(offsets), self._timeout)
             return
-        if not in_callback.get():  # there the loop's record is in work
+        if not self._assignment.in_callback:  # there the loop's record is in work
             self._progress.finish()
         await self._commits.commit(self._assignment.owned, self._timeout)
         if lost := self._progress.lost:
@@ -520,14 +515,14 @@ class Consumer:
         Raises :class:`ProducerTimeoutError` if they are not known within ``max_block_ms``.
         """
         self._check()
-        wanted = frozenset(map(checked_partition, partitions or self._assignment.owned))
+        wanted = checked_places(partitions or self._assignment.owned)
         if not wanted:
             return {}
 
         async def attempt() -> Mapping[TopicPartition, OffsetAndMetadata | None]:
             found = await self._link.fetch_offsets(self._member.identity, wanted)
             if found.error_code:
-                raise kafka_error(found.error_code, f"the offsets of group {self.group_id!r}")
+                raise error_about(f"the offsets of group {self.group_id!r}", found.error_code)
             return found.offsets
 
         doing = f"reading the offsets of group {self.group_id!r}"

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Final
-from uuid import UUID, uuid4
+from collections.abc import Coroutine, Iterable
+from typing import Any, Final
+from uuid import UUID
 
 from aioproducer.consumer.coordinator import CoordinatorLink
-from aioproducer.consumer.member import MemberSettings, Partitions, Topics
+from aioproducer.consumer.member import Member, MemberSettings, Partitions, Topics
 from aioproducer.consumer.metrics import ConsumerStats
-from aioproducer.consumer.session import Session
 from aioproducer.engine.groups.reactions import LOST, Reaction
 from aioproducer.engine.groups.requests import ConsumerHeartbeat, Membership, MemberState
 from aioproducer.engine.groups.requests.consumer_heartbeat import (
@@ -26,7 +26,6 @@ from aioproducer.engine.transactions.requests.coordinator_request import by_topi
 from aioproducer.errors import ProducerError, UnsupportedVersionError, explain, kafka_error
 from aioproducer.errors.codes import ErrorCode
 from aioproducer.foundation.logs import RoomLogger
-from aioproducer.foundation.runtime.tasks import new_task
 from aioproducer.foundation.wording import counted
 from aioproducer.model import TopicPartition
 
@@ -38,8 +37,8 @@ _UNKNOWN_TOPIC_SECONDS: Final = 0.5
 """Seconds from one look for the name of a topic to the next."""
 
 
-class ConsumerMember:
-    """One member, from its first heartbeat on. :meth:`run` is its task."""
+class ConsumerMember(Member):
+    """A member whose coordinator divides the partitions."""
 
     def __init__(
         self,
@@ -50,18 +49,9 @@ class ConsumerMember:
         partitions: Partitions,
         stats: ConsumerStats,
     ) -> None:
-        self.identity = identity._replace(
-            member_id=str(uuid4()), generation=JOINING, has_epochs=True
-        )
-        self._clock = link.client.clock
-        self.session = Session(
-            partitions, settings.session_timeout / 1000, self._clock, link.group_id, stats
-        )
-        self._stats = stats
-        self._link = link
-        self._settings = settings
-        self._topics = topics
-        self._partitions = partitions
+        self._random = link.client.random
+        identity = identity._replace(member_id=self._new_id(), generation=JOINING, has_epochs=True)
+        super().__init__(link, identity, settings, topics, partitions, stats)
         self._interval = settings.heartbeat_interval / 1000
         """Seconds; the coordinator says it with each answer."""
         self._subscribed: tuple[str, ...] = ()
@@ -82,25 +72,18 @@ class ConsumerMember:
         """True once the coordinator may know the member."""
         self._life = 0
         """The number of times that the group has gone on without the member."""
-        self._gave_up = False
-        """True: the application has to be done with its records before the next join."""
 
     async def run(self) -> None:
         """Be a member until the task is cancelled. Raises an error that no retry can mend."""
         self._subscribed = await self._first_topics()
-        jobs = {
-            new_task(self._send_heartbeats()),
-            new_task(self._keep_reconciled()),
-            new_task(self._watch_topics()),
-        }
-        try:
-            ended, _ = await asyncio.wait(jobs, return_when=asyncio.FIRST_COMPLETED)
-            for task in ended:
-                task.result()
-        finally:
-            for task in jobs:
-                task.cancel()
-            await asyncio.wait(jobs)
+        await super().run()
+
+    def _new_id(self) -> str:
+        """The member makes its id itself (KIP-1082)."""
+        return str(UUID(int=self._random.getrandbits(128), version=4))
+
+    def _jobs(self) -> Iterable[Coroutine[Any, Any, None]]:
+        return self._send_heartbeats(), self._keep_reconciled(), self._watch_topics()
 
     # --- topics ------------------------------------------------------------------------------
 
@@ -138,8 +121,7 @@ class ConsumerMember:
         failures = 0
         while True:
             if self.identity.generation == JOINING:
-                await self._partitions.settled(idle=self._gave_up)
-                self._gave_up = False
+                await self._settle()
             self._due.clear()
             life, request, asked = self._life, self._heartbeat(), self._clock()
             self._asked = True
@@ -198,10 +180,8 @@ class ConsumerMember:
         code = answer.error_code
         reaction = self._link.react(code)
         if reaction is Reaction.DONE:
-            if answer.epoch != self.identity.generation:
-                self.identity = self.identity._replace(generation=answer.epoch)
             self.identity = self.identity._replace(
-                member_id=answer.member_id or self.identity.member_id
+                member_id=answer.member_id or self.identity.member_id, generation=answer.epoch
             )
             longest = self._settings.session_timeout / 3
             self._interval = max(min(answer.interval_ms, longest), _SHORTEST_INTERVAL_MS) / 1000
@@ -241,18 +221,12 @@ class ConsumerMember:
             self._due.set()
 
     def _lose(self, why: str, *, new: bool) -> None:
-        logger.warning(
-            "Group %r goes on without this member: %s. It joins again", self._link.group_id, why
-        )
         self._life += 1
-        self.identity = self.identity._replace(generation=JOINING)
-        if new:
-            self.identity = self.identity._replace(member_id=str(uuid4()))
         self._target = {}
         self._target_changed.clear()
         self._all = True
-        self.session.over()
-        self._partitions.lost()
+        member_id = self._new_id() if new else self.identity.member_id
+        self._go_on_as(self.identity._replace(member_id=member_id, generation=JOINING), why)
 
     async def give_up(self, reason: str) -> None:
         """Leave the group, and join it again when the application is done with its records."""

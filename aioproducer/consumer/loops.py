@@ -50,8 +50,8 @@ class Records:
                 raise StopAsyncIteration
 
 
-class Batches:
-    """Batches as they were written."""
+class _Loop:
+    """A loop over several records at a time; ``check`` is that of :class:`Records`."""
 
     def __init__(
         self,
@@ -68,6 +68,17 @@ class Batches:
     def __aiter__(self) -> Self:
         return self
 
+    def _begin_step(self) -> None:
+        """Acknowledge what the last step has given."""
+        self._check()
+        if self._progress.loop_works and self._progress.batch_of is not self:
+            raise _another_loop("batch")
+        self._progress.finish()
+
+
+class Batches(_Loop):
+    """Batches as they were written."""
+
     async def __anext__(self) -> RecordBatch:
         self._begin_step()
         batch = await self._source.next_batch()
@@ -77,14 +88,8 @@ class Batches:
         self._progress.began_batch(self, [first], self._clock())
         return batch
 
-    def _begin_step(self) -> None:
-        self._check()
-        if self._progress.loop_works and self._progress.batch_of is not self:
-            raise _another_loop("batch")
-        self._progress.finish()
 
-
-class Lists(Batches):
+class Lists(_Loop):
     """Lists of the records that are there, of up to ``max_records``, one at least."""
 
     def __init__(
@@ -98,7 +103,7 @@ class Lists(Batches):
         super().__init__(source, progress, check, clock)
         self._max_records = max_records
 
-    async def __anext__(self) -> list[ConsumerRecord]:  # type: ignore[override]
+    async def __anext__(self) -> list[ConsumerRecord]:
         self._begin_step()
         source, cursor = self._source, self._source.cursor
         found: list[ConsumerRecord] = []

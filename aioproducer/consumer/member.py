@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Coroutine, Iterable, Mapping
+from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
+from aioproducer.consumer.coordinator import CoordinatorLink
+from aioproducer.consumer.metrics import ConsumerStats
+from aioproducer.consumer.session import Session
 from aioproducer.engine.groups.requests import Membership
+from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.runtime.tasks import new_task
 from aioproducer.model import TopicPartition
 
-if TYPE_CHECKING:
-    from aioproducer.consumer.session import Session
+logger = RoomLogger(__name__)
 
 
 class MemberSettings(NamedTuple):
@@ -64,25 +70,76 @@ class Topics(Protocol):
         """The id of each topic that exists."""
 
 
-class Member(Protocol):
-    """A member of a group, in one of the protocols."""
+class Member(ABC):
+    """A member of a group, from its first join on. :meth:`run` is its task.
 
-    identity: Membership
-    """The names by which the coordinator knows it."""
-    session: Session
-    """The coordinator's answers."""
+    ``identity``: the names by which the coordinator knows it. Each protocol has a class.
+    """
+
+    def __init__(
+        self,
+        link: CoordinatorLink,
+        identity: Membership,
+        settings: MemberSettings,
+        topics: Topics,
+        partitions: Partitions,
+        stats: ConsumerStats,
+    ) -> None:
+        self.identity = identity
+        self._link = link
+        self._settings = settings
+        self._topics = topics
+        self._partitions = partitions
+        self._stats = stats
+        self._clock = link.client.clock
+        self.session = Session(
+            partitions, settings.session_timeout / 1000, self._clock, link.group_id, stats
+        )
+        self._gave_up = False
+        """True: the application has to be done with its records before the next join."""
 
     async def run(self) -> None:
         """Be a member until the task is cancelled. Raises an error that no retry can mend."""
+        jobs = {new_task(job) for job in self._jobs()}
+        try:
+            ended, _ = await asyncio.wait(jobs, return_when=asyncio.FIRST_COMPLETED)
+            for task in ended:
+                task.result()
+        finally:
+            for task in jobs:
+                task.cancel()
+            await asyncio.wait(jobs)
 
+    @abstractmethod
+    def _jobs(self) -> Iterable[Coroutine[Any, Any, None]]:
+        """What the member does side by side."""
+
+    async def _settle(self) -> None:
+        """Get ready for a join: the application is told of what was lost."""
+        await self._partitions.settled(idle=self._gave_up)
+        self._gave_up = False
+
+    def _go_on_as(self, identity: Membership, why: str) -> None:
+        """The group goes on without the member, which joins again as ``identity``."""
+        logger.warning(
+            "Group %r goes on without this member: %s. It joins again", self._link.group_id, why
+        )
+        self.identity = identity
+        self.session.over()
+        self._partitions.lost()
+
+    @abstractmethod
     def refused(self, code: int) -> None:
         """A commit has brought the error ``code``: the group goes on without the member."""
 
+    @abstractmethod
     async def give_up(self, reason: str) -> None:
         """Leave the group, and join it again when the application is done with its records."""
 
+    @abstractmethod
     async def may_commit(self) -> None:
         """Wait until the group takes commits, if it has a rebalance in its middle."""
 
+    @abstractmethod
     async def leave(self, timeout: float) -> None:
         """Tell the coordinator that the member is gone. ``timeout``: seconds."""

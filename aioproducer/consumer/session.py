@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from aioproducer.consumer.member import Partitions
 from aioproducer.consumer.metrics import ConsumerStats
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.wording import duration
+
+if TYPE_CHECKING:
+    from aioproducer.consumer.member import Partitions
 
 logger = RoomLogger(__name__)
 

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Hashable
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from aioproducer.consumer.assignment import Assignment
+from aioproducer.consumer.assignment import Assignment, Hold
 from aioproducer.consumer.progress import PartitionProgress, Progress
 from aioproducer.engine.records.decoder import RecordBatch
 from aioproducer.errors import IllegalStateError
@@ -25,7 +25,6 @@ _LONGEST_LINE: Final = 256
 """Unacknowledged records of a partition from which on no further batch of it is taken."""
 _RECORD_OBJECTS: Final = 400
 """Bytes of the objects around the key and the value of a record, about."""
-_FULL: Final = "full"
 
 
 class _Task(NamedTuple):
@@ -87,7 +86,7 @@ class Workers:
         try:
             await self._failure
         finally:
-            self._assignment.let_go(self._assignment.owned, _FULL)
+            self._assignment.let_go(self._assignment.owned, Hold.FULL)
             tasks = [taking, *self._working]
             for task in tasks:
                 task.cancel()
@@ -123,7 +122,7 @@ class Workers:
                 self._ready.append((key, lane))
             lane.append(_Task(progress, record, size))
         if len(progress.unacknowledged) > _LONGEST_LINE:
-            self._assignment.hold((where,), _FULL)
+            self._assignment.hold((where,), Hold.FULL)
 
     def _lane_of(self, where: TopicPartition, record: ConsumerRecord) -> Hashable:
         if self._order == "partition":
@@ -180,7 +179,7 @@ class Workers:
             self._moved.set()
         self._progress.acknowledge(progress, record.offset)
         if len(progress.unacknowledged) <= _LONGEST_LINE // 2:
-            self._assignment.let_go((progress.state.where,), _FULL)
+            self._assignment.let_go((progress.state.where,), Hold.FULL)
 
     # --- partitions that go ------------------------------------------------------------------
 
@@ -204,7 +203,7 @@ class Workers:
     def _drop(
         self, partitions: Collection[TopicPartition], is_one: Callable[[_Task], bool]
     ) -> None:
-        self._assignment.let_go(partitions, _FULL)
+        self._assignment.let_go(partitions, Hold.FULL)
         for lane in self._lanes.values():
             tasks = [*lane]
             lane.clear()

@@ -228,9 +228,9 @@ async def test_a_member_whose_process_stood_still_is_replaced(topic: Topic) -> N
     """Its session ends; afterwards it joins again, and commits nothing of what it had."""
     await topic.send(60)
     async with topic.consumer(heartbeat_interval_ms=2_000) as lazy:
-        settings = lazy._member._settings  # type: ignore[attr-defined]
+        settings = lazy._member._settings
         settings = settings._replace(heartbeat_interval=3_600_000)
-        lazy._member._settings = settings  # type: ignore[attr-defined]
+        lazy._member._settings = settings
         await anext(aiter(lazy))
         async with running(topic.consume("b")):
             await until(lambda: topic.complete, "b has all partitions after the session's end", 60)
