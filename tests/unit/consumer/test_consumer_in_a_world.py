@@ -1,0 +1,321 @@
+"""What may go wrong around a consumer, in a simulated world."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from aioproducer import Producer
+from aioproducer.consumer import Consumer
+from aioproducer.consumer.progress import Progress
+from aioproducer.consumer.subscription import GroupTopics, Subscription
+from aioproducer.errors import (
+    ClientBrokenError,
+    IllegalStateError,
+    InvalidOffsetError,
+    InvalidTopicError,
+)
+from aioproducer.errors.codes import ErrorCode
+from aioproducer.model import ConsumerRecord, OffsetAndMetadata, TopicPartition
+from aioproducer.reader.cursor import Cursor
+from aioproducer.reader.partition import PartitionState
+from aioproducer.testing import SimulatedWorld, simulate
+from tests.support.simulated_world import model_of
+
+ZERO, ONE = TopicPartition("orders", 0), TopicPartition("orders", 1)
+each_protocol = pytest.mark.parametrize("protocol", ["classic", "consumer"])
+
+Life = Callable[[SimulatedWorld], Coroutine[Any, Any, None]]
+
+
+def live(life: Life, partitions: int = 1, brokers: int = 1, seed: int = 0) -> None:
+    simulate(life, seed=seed, topics={"orders": partitions}, brokers=brokers)
+
+
+def consumer(world: SimulatedWorld, **options: Any) -> Consumer:
+    defaults = {
+        "auto_offset_reset": "earliest",
+        "session_timeout_ms": 10_000,
+        "heartbeat_interval_ms": 1_000,
+    }
+    servers = world.cluster.bootstrap_servers
+    return Consumer("orders", group_id="g", bootstrap_servers=servers, **{**defaults, **options})
+
+
+async def fill(world: SimulatedWorld, records: int, partitions: int) -> None:
+    async with Producer(bootstrap_servers=world.cluster.bootstrap_servers) as producer:
+        for number in range(records):
+            key, value = b"%d" % (number % 7), b"%d" % number
+            producer.send("orders", value, key=key, partition=number % partitions)
+        await producer.flush()
+
+
+# --- callbacks ---------------------------------------------------------------------------------
+
+
+@each_protocol
+def test_a_commit_in_a_callback_leaves_the_record_in_work(protocol: str) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 40, 2)
+        told: list[Collection[TopicPartition]] = []
+
+        async def revoked(partitions: Collection[TopicPartition]) -> None:
+            told.append(partitions)
+            await reader.commit()
+
+        reader = consumer(world, on_revoked=revoked, auto_commit=False, group_protocol=protocol)
+        async with reader:
+            where = (record := await anext(aiter(reader))).topic_partition
+            await reader._assignment.revoked([ZERO if where == ONE else ONE])
+            assert len(told) == 1
+            committed = (await reader.committed(where))[where]
+            assert committed is None or committed.offset <= record.offset
+            await reader.commit()  # outside of the callback it is done
+            committed = (await reader.committed(where))[where]
+            assert committed is not None
+            assert committed.offset == record.offset + 1
+
+    live(life, 2)
+
+
+def test_a_task_that_a_callback_has_started_commits_as_others_do() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 2, 1)
+        tasks: list[asyncio.Task[None]] = []
+        go = asyncio.Event()
+
+        async def work() -> None:
+            await go.wait()
+            await anext(aiter(reader))
+            await reader.commit()
+
+        reader = consumer(
+            world,
+            auto_commit=False,
+            on_assigned=lambda partitions: tasks.append(asyncio.create_task(work())),
+        )
+        async with reader:
+            await asyncio.sleep(10)
+            go.set()
+            await tasks[0]
+            assert (await reader.committed(ZERO))[ZERO] == OffsetAndMetadata(1, "", 0)
+
+    live(life)
+
+
+@each_protocol
+def test_a_callback_that_is_cancelled_is_an_error_of_the_next_read(protocol: str) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        async def assigned(partitions: Collection[TopicPartition]) -> None:
+            raise asyncio.CancelledError
+
+        async with consumer(world, on_assigned=assigned, group_protocol=protocol) as reader:
+            async with asyncio.timeout(60):
+                with pytest.raises(IllegalStateError, match="was cancelled"):
+                    await anext(aiter(reader))
+            assert reader.health().state == "failed"
+
+    live(life)
+
+
+def test_a_callback_can_not_close_its_consumer_and_may_not_hold_up_its_end() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        refused: list[Exception] = []
+
+        async def assigned(partitions: Collection[TopicPartition]) -> None:
+            try:
+                await reader.close()
+            except IllegalStateError as error:
+                refused.append(error)
+            for _ in range(3):
+                try:
+                    await asyncio.sleep(1_000)
+                except asyncio.CancelledError:
+                    continue
+
+        reader = consumer(world, on_assigned=assigned)
+        await reader.start()
+        await asyncio.sleep(10)
+        assert len(refused) == 1
+        began = world.now
+        await reader.close()
+        assert world.now - began < 30
+
+    live(life)
+
+
+# --- handlers ----------------------------------------------------------------------------------
+
+
+def test_a_full_partition_that_is_sought_goes_on() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 2_000, 2)
+        gate = asyncio.Event()
+        first: list[int] = []
+        done: dict[int, int] = {0: 0, 1: 0}
+
+        async def handle(record: ConsumerRecord) -> None:
+            first.append(record.partition)
+            if record.partition == first[0]:
+                await gate.wait()
+            done[record.partition] += 1
+
+        async with consumer(world) as reader:
+            running = asyncio.create_task(reader.run(handle, concurrency=1))
+            await asyncio.sleep(5)
+            await reader.seek(TopicPartition("orders", 1 - first[0]), 0)
+            gate.set()
+            await asyncio.sleep(60)
+            running.cancel()
+        assert done == {0: 1_000, 1: 1_000}
+
+    live(life, 2)
+
+
+def test_a_handler_that_fails_holds_up_no_revocation() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 200, 1)
+        told: list[float] = []
+
+        async def handle(record: ConsumerRecord) -> None:
+            await asyncio.sleep(0.01)
+            if record.offset == 0:
+                await asyncio.sleep(20)
+                raise ZeroDivisionError
+
+        async with consumer(world, on_revoked=lambda _: told.append(world.now)) as reader:
+            running = asyncio.create_task(reader.run(handle, concurrency=5, order="key"))
+            await asyncio.sleep(5)
+            async with consumer(world):
+                with pytest.raises(ZeroDivisionError):
+                    await running
+                await asyncio.sleep(10)
+                assert told
+
+    live(life)
+
+
+def test_a_handler_of_before_a_seek_acknowledges_nothing_behind_it() -> None:
+    progress = Progress(Cursor(), lambda: None)
+    progress.add(PartitionState(ZERO, 0, None), None)
+    old = progress.partitions[ZERO]
+    old.take(5)
+    old.begin(5, 0.0)
+    progress.sought(ZERO)
+    new = progress.partitions[ZERO]
+    new.take(5)
+    new.begin(5, 1.0)
+    progress.acknowledge(old, 5)
+    assert progress.to_commit([ZERO])[ZERO].offset == 5, "it is in work once more"
+    progress.acknowledge(new, 5)
+    assert progress.is_idle
+
+
+def test_a_loop_that_was_left_acknowledges_nothing_of_another_one() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 20, 1)
+        async with consumer(world, auto_commit=False) as reader:
+            stale = reader.batches()
+            await anext(stale)
+            lists = reader.lists(5)
+            assert len(await anext(lists)) == 5
+            with pytest.raises(IllegalStateError, match="another loop works on a batch"):
+                await anext(stale)
+            assert (await reader.committed(ZERO))[ZERO] is None
+
+    live(life)
+
+
+# --- the group ---------------------------------------------------------------------------------
+
+
+@each_protocol
+def test_a_member_gives_up_once_for_each_record(protocol: str) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 5, 1)
+        options: dict[str, Any] = {"max_poll_interval_ms": 5_000, "group_protocol": protocol}
+        async with consumer(world, **options) as reader:
+            records = aiter(reader)
+            await anext(records)
+            await asyncio.sleep(60)
+            losses = reader.metrics()["consumer-coordinator-metrics"]["failed-rebalance-total"]
+            assert losses == 1
+            async with asyncio.timeout(60):
+                await anext(records)
+
+    live(life)
+
+
+def test_a_silent_leader_keeps_no_other_partition_from_its_start() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 40, 4)
+        coordinator = model_of(world).coordinators.groups.partition_of("g").leader
+        leaders = {number: world.cluster.leader("orders", number) for number in range(4)}
+        silent = next(each for each in leaders.values() if each not in (None, coordinator))
+        assert silent is not None
+        world.cluster.stall(silent)
+        found: set[int] = set()
+
+        async def read() -> None:
+            async for record in reader:
+                found.add(record.partition)
+
+        async with consumer(world) as reader:
+            reading = asyncio.create_task(read())
+            await asyncio.sleep(120)
+            reading.cancel()
+        assert found == {number for number, leader in leaders.items() if leader != silent}
+
+    live(life, 4, brokers=3, seed=3)
+
+
+async def test_the_topic_of_another_member_is_no_error_of_the_leader() -> None:
+    class Client:
+        async def describe(self, topics: tuple[str, ...]) -> Any:
+            codes: Mapping[str, int] = {"bad": ErrorCode.INVALID_TOPIC_EXCEPTION}
+            return SimpleNamespace(
+                topics={
+                    name: SimpleNamespace(error_code=codes.get(name, 0), partitions=[0, 1])
+                    for name in topics
+                }
+            )
+
+    client: Any = Client()
+    topics = GroupTopics(Subscription(("orders",)), client, "g")
+    assert await topics.counts(["orders", "bad"]) == {"orders": 2}
+    with pytest.raises(InvalidTopicError):
+        await GroupTopics(Subscription(("bad",)), client, "g").counts(["orders", "bad"])
+
+
+def test_wrong_arguments_are_errors_of_their_call_alone() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 5, 1)
+        async with consumer(world) as reader:
+            for offset in ("5", None, -5, 2**70, True):
+                with pytest.raises(InvalidOffsetError):
+                    await reader.commit({ZERO: offset})  # type: ignore[dict-item]
+            for place in (("orders", 2**40), ("orders", "x"), "orders", ("orders", -1)):
+                with pytest.raises(InvalidOffsetError):
+                    await reader.committed(place)  # type: ignore[arg-type]
+                with pytest.raises(InvalidOffsetError):
+                    reader.pause(place)  # type: ignore[arg-type]
+            assert (await anext(aiter(reader))).offset == 0
+
+    live(life)
+
+
+def test_a_part_that_dies_is_an_error_of_the_next_read() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        async with consumer(world) as reader:
+            await asyncio.sleep(5)
+            for task in [*reader._tasks]:
+                task.cancel()
+            async with asyncio.timeout(10):
+                with pytest.raises(ClientBrokenError, match="was cancelled"):
+                    await anext(aiter(reader))
+
+    live(life)
