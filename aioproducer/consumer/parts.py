@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 
 from aioproducer.config import ProducerConfig, ReaderOptions
 from aioproducer.consumer.assignment import Assignment, AssignmentSettings, Callback
@@ -56,7 +57,8 @@ class ConsumerParts:
         fail: Callable[[Exception], None],
     ) -> None:
         reading, config = setup.reading, setup.config
-        fetcher = Fetcher(client, (), Leaders(()), FetchSettings.of(reading, config))
+        settings = FetchSettings.of(reading, config)._replace(patience=inf)
+        fetcher = Fetcher(client, (), Leaders(()), settings, lambda: self.member.miss_topic())
         stats = ConsumerStats()
         self.source = RecordSource(client, fetcher, reading.max_batch_bytes, "Consumer")
         self.progress = Progress(self.source.cursor, lambda: self.assignment.acknowledged.set())

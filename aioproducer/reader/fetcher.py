@@ -50,6 +50,8 @@ class FetchSettings(NamedTuple):
     """``none``, ``earliest`` or ``latest``."""
     lookup_timeout: float
     metadata_max_age: float
+    patience: float
+    """Seconds for which a topic may be unknown before its partitions fail."""
     rack: str = ""
     """The rack of the client; empty: leaders are fetched from."""
 
@@ -69,6 +71,7 @@ class FetchSettings(NamedTuple):
             options.auto_offset_reset,
             config.max_block_ms / 1000,
             config.metadata_max_age_ms / 1000,
+            config.max_block_ms / 1000,
             options.client_rack or config.client_rack,
         )
 
@@ -77,7 +80,8 @@ class Fetcher:
     """Fetches for all partitions of a reader.
 
     One request at a time is on its way to each broker, for all partitions that are fetched there. A
-    broker gets the next one when half of its share of the read-ahead is free again.
+    broker gets the next one when half of its share of the read-ahead is free again. ``missed`` is
+    called when the brokers do not know a topic.
     """
 
     def __init__(
@@ -86,6 +90,7 @@ class Fetcher:
         partitions: Iterable[PartitionState],
         leaders: Leaders,
         settings: FetchSettings,
+        missed: Callable[[], None] = lambda: None,
     ) -> None:
         self._client = client
         self._leaders = leaders
@@ -104,8 +109,9 @@ class Fetcher:
             leaders,
             self.read_ahead,
             settings.metadata_max_age,
-            settings.lookup_timeout,
+            settings.patience,
             self._look_again,
+            missed,
         )
         self._check = PositionCheck(
             client,
@@ -116,6 +122,7 @@ class Fetcher:
             settings.lookup_timeout,
         )
         self._failure: ProducerError | None = None
+        self._is_finished = False
         self.fetches = 0
         """The number of answers."""
         self.fetched_bytes = 0
@@ -133,7 +140,7 @@ class Fetcher:
 
         Raises the error of a partition, which is tried again afterwards.
         """
-        while True:
+        while not self._is_finished:
             found = self.read_ahead.take()
             if found is not None:
                 return found
@@ -144,6 +151,12 @@ class Fetcher:
                 raise anew(self._failure)
             self._arrived.clear()
             await self._arrived.wait()
+        return None
+
+    def finish(self) -> None:
+        """Hand out nothing any more, as if every partition were read up to its end."""
+        self._is_finished = True
+        self._arrived.set()
 
     @property
     def failure(self) -> ProducerError | None:
@@ -174,7 +187,7 @@ class Fetcher:
         """Read a partition no longer. What was read ahead of it is dropped."""
         self.read_ahead.release(where)
         if all(each.topic != where.topic for each in self.partitions):
-            self._leaders.forget(where.topic)
+            self._leaders.leave(where.topic)
 
     def pause(self, where: TopicPartition) -> None:
         """Fetch and hand out nothing of a partition until :meth:`resume`."""

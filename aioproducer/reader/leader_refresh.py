@@ -17,7 +17,8 @@ class LeaderRefresh:
     """Asks for the leaders again when they are old, or when an error says that they moved.
 
     Times are seconds. ``max_age``: refresh leaders that are so old. ``patience``: the time for
-    which a topic may be unknown before its partitions fail. ``wake`` is called after a refresh.
+    which a topic may be unknown before its partitions fail. ``wake`` is called after a refresh,
+    ``missed`` when the brokers do not know a topic.
     """
 
     def __init__(
@@ -28,6 +29,7 @@ class LeaderRefresh:
         max_age: float,
         patience: float,
         wake: Callable[[], None],
+        missed: Callable[[], None],
     ) -> None:
         self._client = client
         self._leaders = leaders
@@ -35,6 +37,7 @@ class LeaderRefresh:
         self._max_age = max_age
         self._patience = patience
         self._wake = wake
+        self._missed = missed
         self._backoff = client.backoff()
         self._refreshed = client.clock()
         self._stale = False
@@ -90,4 +93,5 @@ class LeaderRefresh:
         self._stale = True
         if not isinstance(error, KafkaError):
             return False
+        self._missed()
         return now - self._unknown.setdefault(topic, now) > self._patience

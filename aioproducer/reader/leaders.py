@@ -28,6 +28,9 @@ class Leaders:
 
     def __init__(self, topics: Iterable[str]) -> None:
         self._topics = dict.fromkeys(topics)
+        self._left: set[str] = set()
+        """Topics that are not wanted, and known until the next description: a group often gives
+        partitions back at once. They may come back as others."""
         self._cluster = Cluster({})
         self._offline: dict[str, dict[int, tuple[int, ...]]] = {}
         """The replicas that are down, of the partitions that have such, by topic."""
@@ -41,14 +44,14 @@ class Leaders:
         """Want the leaders of one more topic."""
         self._topics[topic] = None
 
-    def forget(self, topic: str) -> None:
-        """Want the leaders of a topic no longer; it may come back as another one."""
+    def leave(self, topic: str) -> None:
+        """Want the leaders of a topic no longer."""
         self._topics.pop(topic, None)
-        self._cluster.forget([topic])
-        self._offline.pop(topic, None)
+        self._left.add(topic)
 
     def take(self, description: ClusterDescription) -> dict[str, ProducerError]:
         """Take what a broker says; returns the errors of topics."""
+        self._forget_left()
         errors: dict[str, ProducerError] = {}
         if description.brokers:
             self._cluster.take_brokers(description.brokers)
@@ -61,7 +64,7 @@ class Leaders:
             elif known is not None and known.topic_id not in (None, topic.topic_id):
                 errors[name] = TopicRecreatedError(
                     f"topic {name!r} was deleted and created again: its offsets mean other records."
-                    " Make a new Reader"
+                    " Make a new Reader, or reset the offsets of the group and make a new Consumer"
                 )
             else:
                 self._cluster.take_topic(_info(topic))
@@ -71,6 +74,12 @@ class Leaders:
                     if each.offline_replicas
                 }
         return errors
+
+    def _forget_left(self) -> None:
+        self._cluster.forget(self._left)
+        for topic in self._left:
+            self._offline.pop(topic, None)
+        self._left.clear()
 
     def leader(self, where: TopicPartition) -> Leader | None:
         """The partition's leader, if it is known."""

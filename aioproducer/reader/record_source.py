@@ -34,6 +34,8 @@ class RecordSource:
         self._name = name
         self._reading = False
         self._turn_began = 0.0
+        self._asked = client.clock()
+        """The clock's time of the end of the last wait for a batch."""
         self._in_batches = 0
         """The number of records that were handed out in batches."""
 
@@ -117,6 +119,18 @@ class RecordSource:
             return await self.fetcher.next_item()
         finally:
             self._reading = False
+            self._asked = self._client.clock()
+
+    def finish(self) -> None:
+        """Hand out nothing any more."""
+        if self.cursor.where is not None:
+            self.cursor.put_back(self.cursor.where)
+        self.fetcher.finish()
+
+    @property
+    def last_asked(self) -> float:
+        """The clock's time at which the application waited last."""
+        return self._client.clock() if self._reading else self._asked
 
     async def _pause(self) -> None:
         """Let other tasks run if they had no turn for long."""

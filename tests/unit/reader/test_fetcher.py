@@ -208,6 +208,7 @@ async def fetching(
         offset_reset=reset,
         lookup_timeout=0.05,
         metadata_max_age=max_age,
+        patience=0.05,
         rack="south",
     )
     states = [PartitionState(place, 0, end) for place in PLACES]
