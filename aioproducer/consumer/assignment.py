@@ -422,3 +422,10 @@ class Assignment:
         """Begin with no further partition."""
         for task in self._beginning:
             task.cancel()
+
+    async def tell_of_end(self) -> None:
+        """Tell the application that it has no partition any more."""
+        lost = frozenset(self._lost)
+        self._lost.clear()
+        await self._tell(self._settings.on_lost, lost)
+        await self._tell(self._settings.on_revoked, self.owned)

@@ -69,14 +69,18 @@ class ClassicMember(Member):
         super().__init__(link, identity, settings, topics, partitions, stats)
         self._rebalance = asyncio.Event()
         """Set when the member has to join again."""
+        self._joins = False
+        """True while the coordinator is asked for partitions."""
         self._synced = asyncio.Event()
         """Not set between a join and its assignment, when the group takes no commit."""
         self._synced.set()
         self._heartbeats = asyncio.Event()
-        """Set while the member has to send heartbeats."""
+        """Set while the coordinator may know the member."""
         self._had: tuple[TopicPartition, ...] = ()
         """The partitions before the last eager rebalance, for an assignor that is sticky."""
         self._subscribed: tuple[str, ...] = ()
+        self._misses_topic = False
+        """True if the brokers do not know a topic whose partitions the member has."""
         self._divided: PartitionCounts | None = None
         """What the member has divided as the leader of this generation; None: it leads no group."""
 
@@ -99,6 +103,7 @@ class ClassicMember(Member):
         """Join, again and again, until the member has its partitions."""
         backoff = self._link.client.backoff()
         failures, began = 0, self._clock()
+        self.rebalance_began = began
         while True:
             if not self.cooperative and self._partitions.owned:
                 self._had = tuple(self._partitions.owned)
@@ -107,6 +112,7 @@ class ClassicMember(Member):
             try:
                 if await self._join_once():
                     self._stats.rebalanced(began, self._clock())
+                    self.rebalance_began = None
                     return
             except ProducerError as error:
                 if not self._link.may_pass(error):
@@ -118,12 +124,25 @@ class ClassicMember(Member):
 
     async def _join_once(self) -> bool:
         """One attempt; False: another one is due."""
-        self._heartbeats.clear()  # the coordinator waits for the others, and expects none
         self._rebalance.clear()
         self._subscribed = await self._topics.subscribed()
+        self._joins = True
+        try:
+            synced = await self._join_and_sync()
+        finally:
+            self._joins = False
+        if synced is None:
+            return False
+        self.session.alive()
+        self._heartbeats.set()
+        await self._take(frozenset(synced.partitions))
+        return True
+
+    async def _join_and_sync(self) -> Synced | None:
+        """The member's partitions; None: another attempt is due."""
         joined = await self._ask_to_join()
         if joined is None:
-            return False
+            return None
         self.identity = self.identity._replace(
             member_id=joined.member_id, generation=joined.generation
         )
@@ -134,11 +153,8 @@ class ClassicMember(Member):
             self._synced.set()
         if synced.error_code:
             self._take_refusal(synced.error_code, "SyncGroup")
-            return False
-        self.session.alive()
-        self._heartbeats.set()
-        await self._take(frozenset(synced.partitions))
-        return True
+            return None
+        return synced
 
     async def _sync(self, joined: Joined) -> Synced:
         """The coordinator's answer to SyncGroup, which gives the member its partitions."""
@@ -160,6 +176,8 @@ class ClassicMember(Member):
         generation = self.identity.generation if owned else NO_GENERATION
         data = subscription_bytes(self._subscribed, owned, generation, rack=None)
         for _ in range(2):
+            if self.identity.member_id:
+                self._heartbeats.set()
             request = JoinGroup(
                 self.identity,
                 settings.session_timeout,
@@ -211,10 +229,8 @@ class ClassicMember(Member):
     async def _watch_topics(self) -> None:
         """Join again when topics appear, or get partitions."""
         while True:
-            missing = self._divided is not None and not all(self._divided.values())
-            interval = self._settings.topics_interval
-            await asyncio.sleep(min(interval, _MISSING_TOPIC_SECONDS) if missing else interval)
-            if not self._heartbeats.is_set() or self._rebalance.is_set():
+            await self._until_next_look()
+            if self.rebalance_began is not None or self._rebalance.is_set():
                 continue
             divided = self._divided
             try:
@@ -228,6 +244,21 @@ class ClassicMember(Member):
             if changed and self._divided is divided:
                 logger.info("Group %r: its topics have changed", self._link.group_id)
                 self._rebalance.set()
+
+    async def _until_next_look(self) -> None:
+        """Wait for a while; not for long if a topic is missing."""
+        interval = self._settings.topics_interval
+        began, step = self._clock(), min(interval, _MISSING_TOPIC_SECONDS)
+        while True:
+            await asyncio.sleep(step)
+            has_all = self._divided is None or all(self._divided.values())
+            if self._misses_topic or not has_all or self._clock() - began >= interval:
+                self._misses_topic = False
+                return
+
+    def miss_topic(self) -> None:
+        """The brokers do not know a topic whose partitions the member has."""
+        self._misses_topic = True
 
     # --- refusals ----------------------------------------------------------------------------
 
@@ -243,7 +274,7 @@ class ClassicMember(Member):
 
     def refused(self, code: int) -> None:
         """A commit has brought the error ``code``: the group goes on without the member."""
-        if self._heartbeats.is_set():  # else it joins already
+        if not self._joins and self.session.last_heartbeat is not None:
             self._take_refusal(code, "OffsetCommit")
 
     def _lose(self, why: str, *, new: bool) -> None:
@@ -264,6 +295,11 @@ class ClassicMember(Member):
     # --- heartbeats --------------------------------------------------------------------------
 
     async def _send_heartbeats(self) -> None:
+        """Send heartbeats, also while a join waits for other members.
+
+        The coordinator needs none then. Their answers tell a join that takes long from one that
+        waits for a dead coordinator, which the end of the connection ends, too.
+        """
         interval = self._settings.heartbeat_interval / 1000
         timeout = self._settings.session_timeout / 3000
         while True:
@@ -283,11 +319,14 @@ class ClassicMember(Member):
                 self._take_heartbeat(code, asked)
 
     def _take_heartbeat(self, code: int, asked: float) -> None:
-        if code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
-            self.session.alive(asked)
-        else:
+        if code not in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
             self.session.unanswered()
-        self._take_refusal(code, "Heartbeat")
+        elif self.session.last_heartbeat is not None:
+            self.session.alive(asked)
+        if self._joins:
+            self._link.react(code)  # the join's answer says what else is to do
+        else:
+            self._take_refusal(code, "Heartbeat")
 
     # --- the end -----------------------------------------------------------------------------
 

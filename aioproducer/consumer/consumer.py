@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AsyncExitStack
 from contextvars import copy_context
+from functools import partial
 from itertools import count
 from typing import Any, Final, Self, Unpack, cast
 
@@ -15,6 +17,7 @@ from aioproducer.consumer.arguments import check_count, check_group
 from aioproducer.consumer.assignment import Assignment, Callback, Hold
 from aioproducer.consumer.commits import Commits
 from aioproducer.consumer.coordinator import CoordinatorLink
+from aioproducer.consumer.ending import LONGEST_STEP, Ending
 from aioproducer.consumer.health import ConsumerHealth
 from aioproducer.consumer.loops import Batches, Lists, Records
 from aioproducer.consumer.member import Member
@@ -47,9 +50,7 @@ from aioproducer.errors import (
 from aioproducer.errors.codes import ErrorCode
 from aioproducer.foundation import logs
 from aioproducer.foundation.logs import RoomLogger
-from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import new_task
-from aioproducer.foundation.wording import duration
 from aioproducer.model import (
     ConsumerGroupMetadata,
     ConsumerRecord,
@@ -63,8 +64,6 @@ from aioproducer.reader.start import find_offsets
 logger = RoomLogger(__name__)
 
 _NUMBERS: Final = count(1)
-_CLOSE_SECONDS: Final = 5.0
-"""Seconds for the last commit and the farewell, each."""
 
 
 class _Arguments(ProducerOptions, ReaderKeywords, ConsumerKeywords):
@@ -148,8 +147,6 @@ class Consumer:
         self._transactional = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing: asyncio.Task[None] | None = None
-        self._until = 0.0
-        """The clock's time at which the end has to be over."""
 
     def __repr__(self) -> str:
         return f"<Consumer {getattr(self, 'client_id', 'that is being made')!r}>"
@@ -239,14 +236,27 @@ class Consumer:
             error = broken
         self._source.fetcher.fail(error)
 
+    def finish(self) -> None:
+        """Hand out nothing more: loops end, and :meth:`run` returns once its handlers are done.
+
+        It suits a signal: ``loop.add_signal_handler(signal.SIGTERM, consumer.finish)``. The member
+        stays in the group until :meth:`close`.
+        """
+        self._enter()
+        if (handlers := self._assignment.handlers) is not None:
+            handlers.stop(self._assignment.owned)
+        self._source.finish()
+
     async def close(self) -> None:
         """Commit what was acknowledged, leave the group, and end every connection.
 
-        Takes about ten seconds at most, beside the end of the connections, and about as long as two
-        round trips usually. A close that is cancelled goes on in the background.
+        ``on_revoked`` hears of the partitions before the commit. A close takes about ten seconds at
+        most, beside the end of the connections, and about as long as two round trips usually. One
+        that is cancelled goes on in the background.
 
         Raises:
             IllegalStateError: a callback of the consumer has called it.
+            Exception: a callback has raised it; everything else is done.
         """
         if self._state == "not started":
             await self._client.close()
@@ -262,44 +272,27 @@ class Consumer:
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
-        self._until = self._client.clock() + 2 * _CLOSE_SECONDS
-        self._assignment.hold(self._assignment.owned, Hold.CLOSED)
-        if (handlers := self._assignment.handlers) is not None:
-            handlers.drop(self._assignment.owned)
-        self._assignment.end()
-        try:
+        assignment, ending = self._assignment, Ending(self, self._link.client)
+        assignment.hold(assignment.owned, Hold.CLOSED)
+        if (handlers := assignment.handlers) is not None:
+            handlers.drop(assignment.owned)
+        assignment.end()
+        async with AsyncExitStack() as then:  # the last one first, whatever another one raises
+            then.push_async_callback(self._client.close)
+            then.push_async_callback(self._link.close)
+            leave = partial(self._member.leave, LONGEST_STEP)
+            then.push_async_callback(ending.step, "leave", leave)
             if self._commits_itself:
-                await self._at_the_end("finish its rebalance", self._member.may_commit)
+                commit = partial(self._commits.commit, assignment.owned, LONGEST_STEP)
+                then.push_async_callback(ending.step, "commit", commit)
+            then.push_async_callback(ending.step, "tell its callbacks", assignment.tell_of_end)
+            if self._commits_itself:
+                await ending.step("finish its rebalance", self._member.may_commit)
             for task in self._tasks:
                 task.cancel()
-            _, late = await asyncio.wait(self._tasks, timeout=self._left())
+            _, late = await asyncio.wait(self._tasks, timeout=ending.seconds)
             if late:
                 logger.warning("%r: a callback ignores its cancellation", self)
-            if self._commits_itself:
-                owned = self._assignment.owned
-                await self._at_the_end(
-                    "commit", lambda: self._commits.commit(owned, _CLOSE_SECONDS)
-                )
-        finally:
-            try:
-                await self._at_the_end("leave", lambda: self._member.leave(_CLOSE_SECONDS))
-            finally:
-                await self._link.close()
-                await self._client.close()
-
-    def _left(self) -> float:
-        """The seconds that one step of the end may take."""
-        return min(max(self._until - self._client.clock(), 0.5), _CLOSE_SECONDS)
-
-    async def _at_the_end(self, doing: str, step: Callable[[], Awaitable[None]]) -> None:
-        if self._link.client.has_ended:
-            return
-        try:
-            async with PatientTimeout(self._left()):
-                await step()
-        except (ProducerError, TimeoutError) as error:
-            why = str(error) or f"no answer within {duration(_CLOSE_SECONDS)}"
-            logger.warning("%r could not %s at its end: %s", self, doing, why)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -313,15 +306,22 @@ class Consumer:
         if self._state == "started":
             return
         if self._state == "closed":
+            if self._assignment.in_callback and not self._client.has_ended:
+                return
             raise ClientClosedError("the Consumer is closed; make a new one")
         self._client.check_usable()
         raise IllegalStateError("the Consumer has not finished its start")
+
+    def _enter(self) -> None:
+        """Raise the reason if nothing can be done here and now."""
+        self._check()
+        self._client.check_usable()
 
     # --- reading ---------------------------------------------------------------------------
 
     def _enter_loop(self) -> None:
         """What another loop had in work when it ended comes again."""
-        self._check()
+        self._enter()
         if self._assignment.handlers is not None:
             raise IllegalStateError("run() reads from this Consumer: one at a time can")
         self._assignment.rewind()
@@ -357,7 +357,7 @@ class Consumer:
     async def run(
         self, handle: Handle, *, concurrency: int = 64, order: Order = "partition"
     ) -> None:
-        """Call ``handle`` with each record, ``concurrency`` at a time, until it is cancelled.
+        """Call ``handle`` with each record, ``concurrency`` at a time, until :meth:`finish`.
 
         ``order``: ``"partition"`` and ``"key"`` handle the records of a partition, or of a key in a
         partition, one after another; ``"none"`` begins with each one as soon as it can. The group
@@ -404,7 +404,7 @@ class Consumer:
 
         The end of the block commits the records that were sent, and the offsets of those that were
         read, together (KIP-447). An exception aborts both and is raised again; the records come
-        again in the next loop. If the group has given the partitions to another member, the
+        again in the next loop. If the group refuses the offsets because of a rebalance, the
         transaction is aborted, and the loop goes on without an error. A revocation waits for the
         transaction under way. The consumer commits nothing by itself from then on. Set
         ``isolation_level="read_committed"`` if the records are written in transactions, too.
@@ -462,7 +462,7 @@ class Consumer:
         return self._assignment.paused
 
     def _owned(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
-        self._check()
+        self._enter()
         found = checked_places(partitions)
         for where in found:
             if where not in self._assignment.owned:
@@ -484,7 +484,7 @@ class Consumer:
                 before their records were committed.
             ProducerTimeoutError: no coordinator has answered within ``max_block_ms``.
         """
-        self._check()
+        self._enter()
         if offsets is not None:
             await self._commits.commit_offsets(checked_offsets(offsets), self._timeout)
             return
@@ -514,7 +514,7 @@ class Consumer:
 
         Raises :class:`ProducerTimeoutError` if they are not known within ``max_block_ms``.
         """
-        self._check()
+        self._enter()
         wanted = checked_places(partitions or self._assignment.owned)
         if not wanted:
             return {}

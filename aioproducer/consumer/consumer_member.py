@@ -60,8 +60,8 @@ class ConsumerMember(Member):
         self._target: PartitionsById = {}
         """The partitions that the coordinator wants the member to have."""
         self._target_changed = asyncio.Event()
-        self._reconciles = False
-        """True while partitions are given up or begun: the member says nothing of them."""
+        self._next_look: asyncio.TimerHandle | None = None
+        """The next look for topics whose names are not known."""
         self._due = asyncio.Event()
         """Set when there is something to tell before the next heartbeat's time."""
         self._all = True
@@ -114,10 +114,14 @@ class ConsumerMember(Member):
                 self._all = True
                 self._due.set()
 
+    def miss_topic(self) -> None:
+        """The coordinator notices it itself."""
+
     # --- heartbeats --------------------------------------------------------------------------
 
     async def _send_heartbeats(self) -> None:
         backoff = self._link.client.backoff()
+        timeout = self._settings.session_timeout / 3000
         failures = 0
         while True:
             if self.identity.generation == JOINING:
@@ -126,7 +130,7 @@ class ConsumerMember(Member):
             life, request, asked = self._life, self._heartbeat(), self._clock()
             self._asked = True
             try:
-                answer: MemberState = await self._link.ask(request)
+                answer: MemberState = await self._link.ask(request, timeout)
             except UnsupportedVersionError as error:
                 raise _too_old(str(error)) from error
             except ProducerError as error:
@@ -151,7 +155,8 @@ class ConsumerMember(Member):
         everything, self._all = self._all, False
         owned = None
         joins = self.identity.generation == JOINING
-        if joins or ((everything or self._tells_owned) and not self._reconciles):
+        reconciled = self.rebalance_began is None  # else it says nothing of its partitions
+        if joins or ((everything or self._tells_owned) and reconciled):
             owned = {} if joins else self._owned_by_id()
             self._tells_owned = False
         if not everything and not joins:
@@ -268,14 +273,15 @@ class ConsumerMember(Member):
         )
 
     def _look_again_soon(self) -> None:
+        if self._next_look is not None:
+            self._next_look.cancel()
         loop = asyncio.get_running_loop()
-        loop.call_later(_UNKNOWN_TOPIC_SECONDS, self._target_changed.set)
+        self._next_look = loop.call_later(_UNKNOWN_TOPIC_SECONDS, self._target_changed.set)
 
     async def _reconcile(self, target: frozenset[TopicPartition], life: int) -> None:
         owned = frozenset(self._partitions.owned)
         gone, new = owned - target, target - owned
-        began = self._clock()
-        self._reconciles = True
+        self.rebalance_began = began = self._clock()
         try:
             if gone:
                 await self._partitions.revoked(sorted(gone))
@@ -283,7 +289,7 @@ class ConsumerMember(Member):
                 return
             await self._partitions.assigned(sorted(new))
         finally:
-            self._reconciles = False
+            self.rebalance_began = None
         if gone or new:
             self._stats.rebalanced(began, self._clock())
             logger.info(

@@ -75,7 +75,8 @@ class CoordinatorLink:
             return await client.request(request, node, timeout)
         except (NetworkError, RequestTimeoutError) as error:
             self._node = None
-            client.end_connection(node, error)  # the next request must not wait behind this one
+            for each in (self.client, self._patient):  # no other request must wait for it
+                each.end_connection(node, error)
             raise
 
     async def _coordinator(self) -> Node:

@@ -17,9 +17,10 @@ class ConsumerHealth:
     client_id: str
     group_id: str
     state: str
-    """``not started``, ``joining`` the group, ``joined``, ``silent``: the coordinator has not
-    answered for the session's time; ``failed``: each read raises an error; ``closed``, ``forked``:
-    it belongs to another process."""
+    """``not started``, ``joining`` the group, ``joined``, ``rebalancing``: the member waits for
+    others, or gives partitions up; ``silent``: the coordinator has not answered for the session's
+    time; ``failed``: each read raises an error; ``closed``, ``forked``: it belongs to another
+    process."""
     problems: tuple[str, ...] = ()
     """A line for each problem."""
     member_id: str = ""
@@ -48,7 +49,7 @@ class ConsumerHealth:
     @property
     def is_ready(self) -> bool:
         """True if the member is in the group, and the group's coordinator answers."""
-        return self.state == "joined"
+        return self.state in ("joined", "rebalancing")
 
     @property
     def is_degraded(self) -> bool:

@@ -95,6 +95,8 @@ class Member(ABC):
         self.session = Session(
             partitions, settings.session_timeout / 1000, self._clock, link.group_id, stats
         )
+        self.rebalance_began: float | None = None
+        """The clock's time at which the rebalance under way began; None: there is none."""
         self._gave_up = False
         """True: the application has to be done with its records before the next join."""
 
@@ -127,6 +129,10 @@ class Member(ABC):
         self.identity = identity
         self.session.over()
         self._partitions.lost()
+
+    @abstractmethod
+    def miss_topic(self) -> None:
+        """The brokers do not know a topic whose partitions the member has."""
 
     @abstractmethod
     def refused(self, code: int) -> None:

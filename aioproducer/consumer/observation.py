@@ -74,7 +74,9 @@ class Observation:
         session = self._member.session
         if session.last_heartbeat is None:
             return "joining"
-        return "silent" if session.silent else "joined"
+        if session.silent:
+            return "silent"
+        return "joined" if self._member.rebalance_began is None else "rebalancing"
 
     def _problems(
         self, now: float, failure: ProducerError | None, why_no_answer: Callable[[], str]
@@ -84,6 +86,8 @@ class Observation:
             found.append("the coordinator has not answered for longer than session_timeout_ms")
         elif self._state == "joining":
             found.append(f"the member is not in group {self._group_id!r}")
+        elif (began := self._member.rebalance_began) is not None:
+            found.append(f"a rebalance has been under way for {now - began:.0f} s")
         begun = self._progress.partitions
         if waiting := [where for where in self._assignment.owned if where not in begun]:
             found.append(f"the offset of {min(waiting)} is not known yet")
@@ -91,6 +95,9 @@ class Observation:
         if oldest is not None and oldest[2] > self._longest_work / 2:
             where, offset, age = oldest
             found.append(f"the record of {where} at offset {offset} is in work for {age:.0f} s")
+        elif oldest is None and now - self._source.last_asked > self._longest_work / 2:
+            idle = now - self._source.last_asked
+            found.append(f"nothing has read from this consumer for {idle:.0f} s")
         failing = [where for where, each in begun.items() if each.state.failures]
         if failing:
             found.append(f"{min(failing)} can't be fetched: {why_no_answer()}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
@@ -71,7 +72,9 @@ class GroupTopics:
         found = await self._client.describe(tuple(topics))
         for name, topic in found.topics.items():
             if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                logger.warning("Group %r: there is no topic %r yet", self._group_id, name)
+                logger.repeated(
+                    logging.WARNING, name, "Group %r: there is no topic %r", self._group_id, name
+                )
             elif topic.error_code:
                 error = error_about(f"topic {name!r}", topic.error_code)
                 if self._subscription.names_it(name):

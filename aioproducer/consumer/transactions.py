@@ -163,8 +163,8 @@ class Transactions:
             if not _refused_by_group(error):
                 raise
             logger.warning(
-                "Group %r has given the partitions of a transaction to another member, and it was "
-                "aborted: %s",
+                "Group %r refused the offsets of a transaction, which was aborted. Its records "
+                "come again, here or at another member: %s",
                 self._group().group_id,
                 error,
             )

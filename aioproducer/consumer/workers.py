@@ -70,31 +70,37 @@ class Workers:
         self._working: dict[asyncio.Task[None], TopicPartition | None] = {}
         """The tasks that call the handler, and the partition of the record that each works on."""
         self._waiting_bytes = 0
-        self._failure: asyncio.Future[None]
+        self._end: asyncio.Future[None]
+        self._taking: asyncio.Task[None]
         self._moved = asyncio.Event()
         """Set when there may be room again."""
 
     async def run(self) -> None:
-        """Handle records until the task is cancelled. Raises the first error of a handler.
+        """Handle records until there are no more. Raises the first error of a handler.
 
-        Whatever ends it, the handlers that run are cancelled, and their records stay
+        A cancellation or an error cancels the handlers that run: their records stay
         unacknowledged.
         """
-        self._failure = asyncio.get_running_loop().create_future()
-        taking = new_task(self._take_batches())
-        taking.add_done_callback(self._note_failure)
+        self._end = asyncio.get_running_loop().create_future()
+        self._taking = new_task(self._take_batches())
+        self._taking.add_done_callback(self._look_at_end)
         try:
-            await self._failure
+            await self._end
         finally:
             self._assignment.let_go(self._assignment.owned, Hold.FULL)
-            tasks = [taking, *self._working]
+            tasks = [self._taking, *self._working]
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
 
-    def _note_failure(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) and not self._failure.done():
-            self._failure.set_exception(error)
+    def _look_at_end(self, task: asyncio.Task[None]) -> None:
+        """A task has ended: by an error, or because there is nothing to do for it."""
+        if self._end.done():
+            return
+        if not task.cancelled() and (error := task.exception()):
+            self._end.set_exception(error)
+        elif self._taking.done() and not self._working:
+            self._end.set_result(None)
 
     # --- records in lanes --------------------------------------------------------------------
 
@@ -104,9 +110,10 @@ class Workers:
                 self._moved.clear()
                 await self._moved.wait()
             batch = await self._source.next_batch()
-            if batch is not None:
-                self._line_up(batch)
-                self._employ()
+            if batch is None:
+                return
+            self._line_up(batch)
+            self._employ()
 
     def _line_up(self, batch: RecordBatch) -> None:
         where = batch.topic_partition
@@ -142,9 +149,9 @@ class Workers:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         del self._working[task]
-        self._note_failure(task)
-        if not self._failure.done():
+        if not self._end.done():
             self._employ()  # if it worked on a lost partition, others may have work for a new task
+        self._look_at_end(task)
 
     async def _work(self) -> None:
         me = asyncio.current_task()

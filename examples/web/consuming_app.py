@@ -46,7 +46,7 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.consumer = consumer
         app.state.reading = asyncio.create_task(keep_orders(consumer))
         yield
-        app.state.reading.cancel()
+        consumer.finish()
         await asyncio.wait([app.state.reading])
     # Here the offsets are committed, and the other processes have the partitions.
 

@@ -57,7 +57,7 @@ MUTATIONS: Final[dict[Callable[[Patch], None], int]] = {
     work_is_acknowledged_at_once: 1,
     a_failed_record_is_acknowledged: 1,
     a_revocation_waits_for_nothing: 130,
-    a_revocation_commits_nothing: 4,
+    a_revocation_commits_nothing: 70,
     lost_partitions_are_read_on: 41,
     an_aborted_work_does_not_come_again: 47,
 }

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Collection, Mapping
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from aioproducer import Producer
-from aioproducer.consumer import Consumer
 from aioproducer.consumer.progress import Progress
 from aioproducer.consumer.subscription import GroupTopics, Subscription
 from aioproducer.errors import (
@@ -23,36 +21,9 @@ from aioproducer.errors.codes import ErrorCode
 from aioproducer.model import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from aioproducer.reader.cursor import Cursor
 from aioproducer.reader.partition import PartitionState
-from aioproducer.testing import SimulatedWorld, simulate
+from aioproducer.testing import SimulatedWorld
+from tests.support.simulated_groups import ONE, ZERO, consumer, each_protocol, fill, live
 from tests.support.simulated_world import model_of
-
-ZERO, ONE = TopicPartition("orders", 0), TopicPartition("orders", 1)
-each_protocol = pytest.mark.parametrize("protocol", ["classic", "consumer"])
-
-Life = Callable[[SimulatedWorld], Coroutine[Any, Any, None]]
-
-
-def live(life: Life, partitions: int = 1, brokers: int = 1, seed: int = 0) -> None:
-    simulate(life, seed=seed, topics={"orders": partitions}, brokers=brokers)
-
-
-def consumer(world: SimulatedWorld, **options: Any) -> Consumer:
-    defaults = {
-        "auto_offset_reset": "earliest",
-        "session_timeout_ms": 10_000,
-        "heartbeat_interval_ms": 1_000,
-    }
-    servers = world.cluster.bootstrap_servers
-    return Consumer("orders", group_id="g", bootstrap_servers=servers, **{**defaults, **options})
-
-
-async def fill(world: SimulatedWorld, records: int, partitions: int) -> None:
-    async with Producer(bootstrap_servers=world.cluster.bootstrap_servers) as producer:
-        for number in range(records):
-            key, value = b"%d" % (number % 7), b"%d" % number
-            producer.send("orders", value, key=key, partition=number % partitions)
-        await producer.flush()
-
 
 # --- callbacks ---------------------------------------------------------------------------------
 

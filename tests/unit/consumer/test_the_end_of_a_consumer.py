@@ -1,0 +1,171 @@
+"""How a consumer ends: finished by a signal, closed, and what its callbacks hear of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+
+import pytest
+
+from aioproducer.errors import ClientBrokenError
+from aioproducer.model import ConsumerRecord, TopicPartition
+from aioproducer.testing import SimulatedWorld
+from tests.support.simulated_groups import ONE, ZERO, consumer, each_protocol, fill, live
+
+Partitions = Collection[TopicPartition]
+
+
+# --- finish() ----------------------------------------------------------------------------------
+
+
+def test_a_loop_that_is_finished_ends_behind_its_record() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 40, 2)
+        read = 0
+        async with consumer(world) as reader:
+            async for _ in reader:
+                read += 1
+                if read == 7:
+                    reader.finish()
+            assert sum(reader.positions.values()) == 7
+            assert [each async for each in reader] == []
+        assert read == 7
+        committed = world.cluster.committed_offsets("g")
+        assert sum(each.offset for each in committed.values()) == 7
+
+    live(life, 2)
+
+
+def test_a_loop_that_waits_is_finished() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        async with consumer(world) as reader:
+            asyncio.get_running_loop().call_later(5, reader.finish)
+            async with asyncio.timeout(10):
+                assert [each async for each in reader.lists()] == []
+                assert [each async for each in reader.batches()] == []
+
+    live(life)
+
+
+@pytest.mark.parametrize("order", ["partition", "none"])
+def test_handlers_that_are_finished_are_done_with_their_records(order: str) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 400, 2)
+        begun: list[ConsumerRecord] = []
+        done: list[ConsumerRecord] = []
+
+        async def handle(record: ConsumerRecord) -> None:
+            begun.append(record)
+            await asyncio.sleep(1 + record.offset % 3)
+            done.append(record)
+
+        async with consumer(world) as reader:
+            asyncio.get_running_loop().call_later(20, reader.finish)
+            async with asyncio.timeout(30):
+                await reader.run(handle, concurrency=5, order=order)  # type: ignore[arg-type]
+        assert begun
+        assert len(done) == len(begun) < 400
+        committed = world.cluster.committed_offsets("g")
+        assert sum(each.offset for each in committed.values()) == len(done), "no gap is left"
+
+    live(life, 2)
+
+
+def test_handlers_with_nothing_to_do_are_finished() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        async def handle(record: ConsumerRecord) -> None: ...
+
+        async with consumer(world) as reader:
+            asyncio.get_running_loop().call_later(5, reader.finish)
+            async with asyncio.timeout(10):
+                await reader.run(handle)
+
+    live(life)
+
+
+# --- callbacks at the end ----------------------------------------------------------------------
+
+
+@each_protocol
+def test_a_close_tells_of_the_partitions_before_its_commit(protocol: str) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 10, 2)
+        told: list[tuple[str, Partitions]] = []
+
+        async def revoked(partitions: Partitions) -> None:
+            told.append(("revoked", partitions))
+            await reader.commit({ZERO: 3})
+            assert (await reader.committed(ZERO))[ZERO] is not None
+
+        reader = consumer(
+            world,
+            on_revoked=revoked,
+            on_lost=lambda partitions: told.append(("lost", partitions)),
+            auto_commit=False,
+            group_protocol=protocol,
+        )
+        async with reader:
+            await anext(aiter(reader))
+        assert told == [("revoked", {ZERO, ONE})]
+        assert world.cluster.committed_offsets("g")[ZERO].offset == 3
+
+    live(life, 2)
+
+
+def test_a_close_after_a_failed_callback_tells_what_was_lost() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        lost: list[Partitions] = []
+
+        def assigned(partitions: Partitions) -> None:
+            raise ZeroDivisionError
+
+        async with consumer(world, on_assigned=assigned, on_lost=lost.append) as reader:
+            with pytest.raises(ClientBrokenError, match="ZeroDivisionError"):
+                await anext(aiter(reader))
+        assert lost == [{ZERO}]
+
+    live(life)
+
+
+def test_an_error_of_a_callback_at_the_end_keeps_nothing_from_being_done() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 10, 1)
+
+        def revoked(partitions: Partitions) -> None:
+            raise ZeroDivisionError
+
+        reader = consumer(world, on_revoked=revoked)
+        await reader.start()
+        records = aiter(reader)
+        for _ in range(4):
+            await anext(records)
+        with pytest.raises(ZeroDivisionError):
+            await reader.close()
+        assert world.cluster.committed_offsets("g")[ZERO].offset == 3
+        began = world.now
+        async with consumer(world) as other:  # the group does not wait for the one that is gone
+            assert (await anext(aiter(other))).offset == 3
+        assert world.now - began < 5
+
+    live(life)
+
+
+def test_a_callback_that_ignores_everything_holds_up_no_close() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        async def revoked(partitions: Partitions) -> None:
+            while True:
+                try:
+                    await asyncio.sleep(1_000)
+                except asyncio.CancelledError:
+                    if world.now > 1_000:
+                        raise
+
+        reader = consumer(world, on_revoked=revoked)
+        await reader.start()
+        await asyncio.sleep(10)
+        began = world.now
+        await reader.close()
+        assert world.now - began < 30
+        await asyncio.sleep(2_000)
+
+    live(life)
