@@ -174,7 +174,7 @@ class ClassicMember(Member):
         elif settings.assignor == STICKY:
             owned = self._had
         generation = self.identity.generation if owned else NO_GENERATION
-        data = subscription_bytes(self._subscribed, owned, generation, rack=None)
+        data = subscription_bytes(self._subscribed, owned, generation, rack=settings.rack)
         for _ in range(2):
             if self.identity.member_id:
                 self._heartbeats.set()

@@ -167,6 +167,7 @@ class ConsumerMember(Member):
             self._subscribed,
             self._settings.remote_assignor,
             owned,
+            self._settings.rack,
         )
 
     def _owned_by_id(self) -> PartitionsById:

@@ -29,6 +29,8 @@ class MemberSettings(NamedTuple):
     rebalance_timeout: int
     topics_interval: float
     """Seconds from one look at the topics to the next."""
+    rack: str | None = None
+    """The client's rack, for assignors that mind racks (KIP-881)."""
 
 
 class Partitions(Protocol):

@@ -114,6 +114,7 @@ def _member(
         options.heartbeat_interval_ms,
         options.max_poll_interval_ms,
         setup.config.metadata_max_age_ms / 1000,
+        setup.reading.client_rack or setup.config.client_rack or None,
     )
     identity = Membership(setup.group_id, instance_id=options.group_instance_id)
     topics = GroupTopics(setup.subscription, link.client, setup.group_id)

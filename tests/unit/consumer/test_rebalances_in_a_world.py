@@ -10,6 +10,7 @@ import pytest
 
 from aioproducer.admin import Admin
 from aioproducer.consumer import Consumer
+from aioproducer.engine.protocol import data_schema
 from aioproducer.model import ConsumerRecord
 from aioproducer.testing import SimulatedWorld
 from tests.support.simulated_groups import consumer, each_protocol, fill, live
@@ -168,5 +169,23 @@ def test_a_member_of_a_group_without_a_topic_waits_for_it(strategy: str) -> None
             world.cluster.create_topic("later", 1)
             await asyncio.sleep(30)
             assert {each.topic for each in reader.assignment} == {"later"}
+
+    live(life)
+
+
+@each_protocol
+@pytest.mark.parametrize("rack", ["south", ""])
+def test_a_group_knows_the_racks_of_its_members(protocol: str, rack: str) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        async with consumer(world, client_rack=rack, group_protocol=protocol):
+            await asyncio.sleep(10)
+            group: Any = model_of(world).coordinators.groups.find("g")
+            [member] = group.members.values()
+            if protocol == "consumer":
+                assert (member.rack_id or "") == rack
+            else:
+                schema = data_schema("consumer_protocol_subscription")
+                said, _ = schema.decode(member.protocols["range"], 2, 3)
+                assert (said.rack_id or "") == rack
 
     live(life)

@@ -44,6 +44,7 @@ class ConsumerHeartbeat:
     topics: tuple[str, ...] | None = None
     assignor: str | None = None
     owned: PartitionsById | None = None
+    rack: str | None = None
     api: Api = Api.CONSUMER_GROUP_HEARTBEAT
     answered: bool = True
 
@@ -56,6 +57,7 @@ class ConsumerHeartbeat:
             member_id=self.member.member_id,
             member_epoch=self.member.generation,
             instance_id=self.member.instance_id,
+            rack_id=self.rack,
             rebalance_timeout_ms=-1 if timeout is None else timeout,
             subscribed_topic_names=self.topics,
             server_assignor=self.assignor,
