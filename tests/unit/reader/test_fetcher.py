@@ -366,6 +366,8 @@ async def test_partitions_take_turns() -> None:
     async with fetching(client) as fetcher:
         for state in fetcher.partitions.values():
             await until(lambda state=state: state.fetch_offset == 4, "all is read ahead")
+        ready = fetcher.read_ahead._ready
+        await until(lambda: len(ready) == len(PLACES), "each one can be taken")
         found = [partition for partition, _ in await values(fetcher, 8)]
         assert found in ([0, 1] * 4, [1, 0] * 4)
 
