@@ -128,8 +128,8 @@ class Assignment:
         """The offsets that the application has sought before a partition was begun."""
         self._fallbacks: dict[TopicPartition, int] = {}
         """Where to begin if the group has no offset, in place of ``auto_offset_reset``."""
-        self._calls: set[object] = set()
-        """The callbacks that run now."""
+        self._calls: dict[object, tuple[Callback, float]] = {}
+        """The callbacks that run now, and the clock's times at which they began."""
         self._holds: dict[TopicPartition, set[Hold]] = {}
         """Why nothing of a partition is handed out."""
         self._beginning: set[asyncio.Task[None]] = set()
@@ -322,7 +322,7 @@ class Assignment:
         if callback is None or not partitions:
             return
         call = object()
-        self._calls.add(call)
+        self._calls[call] = callback, self._client.clock()
         token = _CALL.set(call)
         try:
             result = callback(frozenset(partitions))
@@ -334,12 +334,17 @@ class Assignment:
             raise IllegalStateError(f"the callback {callback!r} was cancelled") from error
         finally:
             _CALL.reset(token)
-            self._calls.discard(call)
+            del self._calls[call]
 
     @property
     def in_callback(self) -> bool:
         """True in a callback that runs, and in the tasks that it has started."""
         return _CALL.get() in self._calls
+
+    @property
+    def oldest_call(self) -> tuple[Callback, float] | None:
+        """The callback that has run for the longest time, and when it began."""
+        return next(iter(self._calls.values()), None)
 
     # --- held --------------------------------------------------------------------------------
 

@@ -89,7 +89,9 @@ class Observation:
         elif (began := self._member.rebalance_began) is not None:
             found.append(f"a rebalance has been under way for {now - began:.0f} s")
         begun = self._progress.partitions
-        if waiting := [where for where in self._assignment.owned if where not in begun]:
+        if (call := self._assignment.oldest_call) is not None:
+            found.append(f"the callback {call[0]!r} has been running for {now - call[1]:.0f} s")
+        elif waiting := [where for where in self._assignment.owned if where not in begun]:
             found.append(f"the offset of {min(waiting)} is not known yet")
         oldest = self._progress.oldest(now)
         if oldest is not None and oldest[2] > self._longest_work / 2:

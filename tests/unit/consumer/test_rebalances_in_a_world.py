@@ -159,6 +159,20 @@ def test_a_deleted_topic_ends_no_member_that_can_not_divide_anew() -> None:
     live(life, 2)
 
 
+def test_a_callback_that_hangs_is_named() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        async def hang(_: object) -> None:
+            await asyncio.sleep(1_000)
+
+        async with consumer(world, on_assigned=hang) as reader:
+            await asyncio.sleep(60)
+            assert "hang" in reader.health().reason
+            assert "has been running for 5" in reader.health().reason
+            assert "not known" not in reader.health().reason
+
+    live(life)
+
+
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
 def test_a_member_of_a_group_without_a_topic_waits_for_it(strategy: str) -> None:
     async def life(world: SimulatedWorld) -> None:
