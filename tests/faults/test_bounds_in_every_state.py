@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 60.0
 BOUND = 0.2
-SLACK = 5.0
+SLACK = 10.0
 """Seconds by which a slow machine may miss a bound; what has no bound takes a minute or more."""
 
 

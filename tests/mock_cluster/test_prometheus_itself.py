@@ -184,7 +184,7 @@ def queries(found: dict[str, Any]) -> dict[str, str]:
     """The PromQL of each panel, as Grafana would ask it for all producers."""
     return {
         f"{panel['title']} {target['refId']}": target["expr"]
-        .replace("$__rate_interval", "10s")
+        .replace("$__rate_interval", "1m")
         .replace("$__range", "1m")
         .replace("$instance", ".*")
         .replace("$client_id", ".*")

@@ -139,7 +139,7 @@ class FakeKafka:
         return [each for each in self.received if each.api == api]
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait for requests that make ``condition`` true."""
+        """Wait for requests, and for what brokers do for them, that make ``condition`` true."""
         async with asyncio.timeout(PATIENCE), self._news:
             await self._news.wait_for(condition)
 
@@ -198,8 +198,7 @@ class FakeKafka:
                         unanswered[0] += 1
                         self.most_in_flight = max(self.most_in_flight, unanswered[0])
                     requests.put_nowait((header.correlation_id, api, answer, body))
-                    async with self._news:
-                        self._news.notify_all()
+                    await self._tell()
             finally:
                 try:
                     await asyncio.sleep(0)  # a write that failed with the connection gets its error
@@ -209,6 +208,10 @@ class FakeKafka:
                     await worker
 
         return handle
+
+    async def _tell(self) -> None:
+        async with self._news:
+            self._news.notify_all()
 
     async def _work(
         self,
@@ -233,6 +236,7 @@ class FakeKafka:
                 writer.transport.abort()
                 return
             response = await self._respond(broker, api, answer, body, fault.code)
+            await self._tell()  # the log may have got records, without an answer to anybody
             if fault.cut:
                 writer.transport.abort()
                 return
