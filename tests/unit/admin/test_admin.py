@@ -71,7 +71,8 @@ async def test_a_new_controller_is_looked_up() -> None:
         kafka.controller = 3
         kafka.announced.extend([1, -1, 2])
         await admin.create_topic("new", 1, 1)
-        assert brokers_of(kafka, Api.CREATE_TOPICS) == [1, 2, 3]
+        named_none = 1  # then any broker is asked, and this one is no controller
+        assert brokers_of(kafka, Api.CREATE_TOPICS) == [1, named_none, 2, 3]
         assert "new" in kafka.topics
 
 
