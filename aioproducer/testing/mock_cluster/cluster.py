@@ -56,6 +56,11 @@ class MockCluster(Topics, Brokers, RequestErrors, RequestTracking, Telemetry):
             check_range("port", port, 1, 65536 - brokers)
         self._port = port
 
+    def __repr__(self) -> str:
+        running = self._process
+        where = "not running" if running is None else f"at {running.bootstrap_servers}"
+        return f"<MockCluster {where}>"
+
     def __enter__(self) -> Self:
         self.start()
         return self
