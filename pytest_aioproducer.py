@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from aioproducer.testing import KafkaCluster, MockCluster, MockProducer, SyncMockProducer
 
 _NOT_TESTED: Final = "NOT TESTED, no"
+_NO_COROUTINES: Final = "async def functions are not natively supported"
 _REQUIRE: Final = "aioproducer_require_kafka"
 _BROKERS: Final = "aioproducer_kafka_brokers"
 _ENVIRONMENT: Final = "AIOPRODUCER_REQUIRE_KAFKA"
@@ -252,6 +253,13 @@ def _unavailable(config: pytest.Config, what: str, error: Exception) -> NoReturn
     pytest.skip(f"{_NOT_TESTED} {what} here: {error}")
 
 
+def _refused_coroutines(reporter: pytest.TerminalReporter) -> str:
+    """The number of coroutine tests that no plugin ran, for a sentence; empty if there are none."""
+    reports = (*reporter.stats.get("failed", ()), *reporter.stats.get("skipped", ()))
+    number = sum(_NO_COROUTINES in str(report.longrepr) for report in reports)
+    return "" if not number else "1 test" if number == 1 else f"{number} tests"
+
+
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
@@ -262,5 +270,13 @@ def pytest_terminal_summary(
     for reason, number in skipped.items():
         tests = "test was" if number == 1 else "tests were"
         terminalreporter.write_line(f"aioproducer: {number} {tests} skipped: {reason}", yellow=True)
+    if refused := _refused_coroutines(terminalreporter):
+        plugin = "" if "pytest_asyncio" in sys.modules else "pip install pytest-asyncio, and "
+        terminalreporter.write_line(
+            f"aioproducer: pytest did not run {refused} as coroutines: {plugin}write "
+            'asyncio_mode = "auto" below [tool.pytest.ini_options] in pyproject.toml, or mark each '
+            "by @pytest.mark.asyncio",
+            yellow=True,
+        )
     for directory in config.stash.get(_KEPT_LOGS, ()):
         terminalreporter.write_line(f"aioproducer: the logs of the Kafka brokers: {directory}")

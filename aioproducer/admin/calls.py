@@ -130,10 +130,13 @@ class Calls:
     async def controller(self) -> Node:
         """The broker that takes changes of topics, as the cluster names it now.
 
-        Raises :class:`NotControllerError`, which may pass.
+        If it names none, any broker says why: there is no controller at present, or its cluster
+        never has one (librdkafka's mock cluster). Raises :class:`NotControllerError`, which may
+        pass.
         """
         found = await self.client.describe(())
         node = None if found.controller is None else found.brokers.get(found.controller)
+        node = node or next(iter(found.brokers.values()), None)
         if node is None:
             raise NotControllerError("the cluster has no controller at present")
         return node

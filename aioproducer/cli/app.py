@@ -42,10 +42,10 @@ def _options(
 
 
 def run(arguments: Sequence[str]) -> int:
-    """The exit code of the command that ``arguments`` name."""
+    """The exit code of the command that ``arguments`` name; without any, all commands are shown."""
     terminal = Terminal()
     try:
-        code = app(arguments, prog_name="aioproducer", standalone_mode=False)
+        code = app(arguments or ["--help"], prog_name="aioproducer", standalone_mode=False)
     except ConfigError as error:
         terminal.say(str(error))
         return EXIT_USAGE

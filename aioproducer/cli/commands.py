@@ -72,6 +72,7 @@ _COMMANDS: Final = {
     "dashboard": _Command(
         "dashboard", "dashboard", "Print a Grafana dashboard for the metrics of producers."
     ),
+    "mock": _Command("mock", "mock", "Run a mock cluster at localhost:9092, for a first try."),
     "check": _Command("check", "check", "Connect, log in, and say whether a producer could write."),
 }
 

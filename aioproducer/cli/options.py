@@ -29,7 +29,10 @@ TopicOption: TypeAlias = Annotated[
 BootstrapServers: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        "--bootstrap-servers", "-b", metavar="HOST:PORT,...", help="The brokers to ask first."
+        "--bootstrap-servers",
+        "-b",
+        metavar="HOST:PORT,...",
+        help="The brokers to ask first; by default those of the variable BOOTSTRAP_SERVERS.",
     ),
 ]
 Properties: TypeAlias = Annotated[

@@ -40,6 +40,9 @@ _NAME: Final = re.compile(r"[\w.-]*")
 CLIENT_ID: Final = "console-producer"
 """The client id of `produce` unless one is given, as of Kafka's own tool."""
 
+BOOTSTRAP_SERVERS: Final = "BOOTSTRAP_SERVERS"
+"""The environment variable that names the brokers, in the examples as well."""
+
 _READER_PROPERTIES: Final = ("parse.key", "key.separator", "ignore.error", "null.marker")
 """Properties of the line reader that Kafka's console producer takes."""
 
@@ -149,20 +152,24 @@ def producer_config(
 ) -> ProducerConfig:
     """The properties file's configuration, with ``options`` counting instead of its own.
 
+    If neither has the bootstrap servers, those of the environment count.
+
     Raises:
         ConfigError: it cannot be read, an option is wrong, or nobody named the bootstrap servers.
     """
     properties = {} if path is None else read_properties(path)
     if not options.get("client_id", properties.get("client.id")):
         options = {**options, "client_id": client_id}
-    try:
-        return ProducerConfig.from_properties(properties, **options)
-    except ConfigError as error:
-        if str(error).startswith("bootstrap_servers is required"):
+    if not options.get("bootstrap_servers", properties.get("bootstrap.servers")):
+        servers = os.environ.get(BOOTSTRAP_SERVERS)
+        if not servers:
             raise ConfigError(
-                "no brokers are given: use -b host:port, or bootstrap.servers in --command-config"
-            ) from None
-        raise
+                "no brokers are given: use -b host:port, bootstrap.servers in --command-config, or "
+                f"the environment variable {BOOTSTRAP_SERVERS}. `aioproducer mock` starts a mock "
+                "cluster at localhost:9092"
+            )
+        options = {**options, "bootstrap_servers": servers}
+    return ProducerConfig.from_properties(properties, **options)
 
 
 def record_format(

@@ -155,6 +155,8 @@ def tail(
         _render(form, headers, null_marker, json_lines),
         count=None if count is None else min(count, sys.maxsize),
     )
+    if group is None and until is None and start in (None, "end") and terminal.is_interactive:
+        terminal.say("waiting for new records; --from beginning shows old ones as well")
     return loops.run(_run(job, sys.stdout.fileno(), terminal))
 
 

@@ -27,10 +27,10 @@ from aioproducer.config.options import (
     RecoveryStrategy,
     SecurityProtocol,
 )
-from aioproducer.config.plain_secrets import hidden_mapping, hide_secrets
+from aioproducer.config.plain_secrets import hidden_mapping, hide_secrets, no_config
 from aioproducer.config.producer_config import ProducerConfig
 from aioproducer.config.reader_options import ReaderKeywords, ReaderOptions
-from aioproducer.config.secret import Secret, type_name_of
+from aioproducer.config.secret import Secret
 
 __all__ = [
     "ProducerConfig",
@@ -52,5 +52,5 @@ __all__ = [
     "hide_secrets",
     "parse_jaas",
     "Secret",
-    "type_name_of",
+    "no_config",
 ]

@@ -82,6 +82,8 @@ def _split(text: str) -> tuple[str, str]:
         if not rest.startswith(":"):
             raise ValueError(_no_port(text))
         return literal, rest[1:]
+    if text.count(":") > 1 and (several := re.search(r"[;|\s]+", text)):
+        raise ValueError(f"{text!r}: write ',' between addresses, not {several[0]!r}")
     host, colon, port = text.rpartition(":")
     if not colon:
         raise ValueError(_no_port(text))

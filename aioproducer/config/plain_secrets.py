@@ -9,7 +9,7 @@ from aioproducer.config.jaas import parse_jaas
 from aioproducer.config.names import BY_JAVA_NAME, CHECKED_WITHOUT_EFFECT
 from aioproducer.config.options import OPTIONS
 from aioproducer.config.placeholders import CONFIG_PROVIDERS, Providers, Reference
-from aioproducer.config.secret import Hidden, Secret, hidden
+from aioproducer.config.secret import Hidden, Secret, hidden, type_name_of
 from aioproducer.errors import ConfigError
 
 __all__ = [
@@ -55,6 +55,26 @@ def hidden_mapping(config: Any) -> Any:
     """``config``, or what hides it if it is a mapping, such as other clients take: no argument
     here, and it may hold passwords, which a traceback would show."""
     return Hidden(type(config).__name__) if isinstance(config, Mapping) else config
+
+
+def no_config(value: object, client: str) -> ConfigError:
+    """The error of a positional argument that is no ProducerConfig; ``client``: the class."""
+    if isinstance(value, Hidden | Mapping):
+        return ConfigError(
+            f"{client}() takes no {type_name_of(value)} as its positional argument: options are "
+            f"keywords, as in {client}(**options). ProducerConfig.from_librdkafka(...) reads those "
+            "of confluent-kafka, and ProducerConfig.from_properties(...) Java's"
+        )
+    if isinstance(value, str | Secret):
+        return ConfigError(
+            f"{client}() takes no str as its positional argument: name the brokers by "
+            f"{client}(bootstrap_servers='host:port')"
+        )
+    return ConfigError(
+        f"the only positional argument of {client}() is a ProducerConfig, not a "
+        f"{type_name_of(value)}: name the brokers with bootstrap_servers=..., and read Java "
+        "properties with ProducerConfig.from_properties(...)"
+    )
 
 
 def hidden_properties(properties: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,14 +6,16 @@ Source: Kafka's ``ProducerInterceptor`` and ``ProducerInterceptors`` (KIP-42, KI
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Iterable, Sequence
 from functools import partial
 from inspect import signature
 from typing import Any, Protocol
 
 from aioproducer.engine.observer import ObservedFuture
+from aioproducer.errors import SerializationError
 from aioproducer.foundation.logs import ClientLog, RoomLogger
 from aioproducer.model import Header, Headers, ProducerRecord, RecordMetadata
+from aioproducer.serialization import checked_headers
 
 logger = RoomLogger(__name__)
 
@@ -82,7 +84,7 @@ class Interceptors:
                 continue
             try:
                 if wants_headers:
-                    hook(metadata, error, headers=_pairs(headers))
+                    hook(metadata, error, headers=_pairs(headers, metadata.topic))
                 else:
                     hook(metadata, error)
             except Exception as raised:
@@ -124,11 +126,11 @@ def _wants_headers(interceptor: Any) -> bool:
         return False
 
 
-def _pairs(headers: Headers | None) -> tuple[Header, ...]:
-    """``headers`` as pairs; no pairs if the headers are invalid."""
+def _pairs(headers: Headers | None, topic: str) -> tuple[Header, ...]:
+    """``headers`` as they are sent; no pairs if the headers are invalid."""
     try:
-        return tuple(headers.items() if isinstance(headers, Mapping) else headers or ())
-    except TypeError:
+        return checked_headers(headers or (), topic)
+    except SerializationError:
         return ()
 
 

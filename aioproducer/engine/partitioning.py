@@ -7,7 +7,7 @@ every Java client. A keyless record goes to the topic's sticky partition (KIP-48
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Final, Protocol, TypeAlias, TypeVar, runtime_checkable
@@ -32,12 +32,19 @@ _P = TypeVar("_P")
 
 @dataclass(frozen=True, slots=True)
 class Partitions:
-    """The partitions of a topic, as a partitioner sees them."""
+    """The partitions of a topic, as a partitioner sees them: ``len()`` counts all of them, and
+    iterating gives their numbers."""
 
     count: int
     """The topic has the partitions 0 to ``count - 1``."""
     available: Sequence[int]
     """The partitions that have a leader now."""
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(self.count))
 
 
 PartitionFunction: TypeAlias = Callable[[str, bytes | None, bytes | None, Partitions], int]

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 Header: TypeAlias = tuple[str, bytes | None]
 """One header of a record: its key, and its value or None."""
 
-Headers: TypeAlias = Mapping[str, bytes | None] | Sequence[Header]
-"""The headers of a record, as an argument: a mapping, or pairs (keys may repeat)."""
+Headers: TypeAlias = Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | str | None]]
+"""The headers of a record, as an argument: a mapping, or pairs (keys may repeat). ``str`` values
+become UTF-8."""
 
 
 BatchOrder: TypeAlias = "int | Fraction"

@@ -24,7 +24,7 @@ def shared_headers(headers: Headers, topic: str) -> SharedHeaders | None:
 
 
 def checked_headers(headers: Headers, topic: str) -> tuple[Header, ...]:
-    """Headers as pairs: keys are text, values bytes or None."""
+    """Headers as pairs: keys are text, values bytes or None. ``str`` values become UTF-8."""
     if type(headers) is SharedHeaders:
         return headers
     pairs = headers.items() if isinstance(headers, Mapping) else headers
@@ -47,8 +47,10 @@ def _checked_header(name: Any, value: Any, topic: str) -> Header:
         utf8(name, "a header key", topic)
     if value is None or type(value) is bytes:
         return name, value
+    if isinstance(value, str):
+        return name, utf8(value, f"the value of header {name!r}", topic)
     return name, bytes_of(
         value,
         f"the value of header {name!r} for topic {topic!r} is of type {type(value).__name__}; "
-        "it must be bytes or None",
+        "it must be bytes, str or None",
     )

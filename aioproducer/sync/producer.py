@@ -17,6 +17,7 @@ from aioproducer.config import (
     hide_secrets,
 )
 from aioproducer.engine.bulk.send_report import SendReport
+from aioproducer.engine.client.elsewhere import elsewhere
 from aioproducer.engine.core.arguments import check_timeout, only_argument, refuse_pickle
 from aioproducer.engine.core.send_pipeline import RecordFields
 from aioproducer.engine.core.tracing import end_refused
@@ -52,6 +53,13 @@ if TYPE_CHECKING:
     )
 
 
+@elsewhere(
+    stop="use close(), or `with`",
+    send_and_wait="use send(...).result()",
+    produce="use send(), which returns a future",
+    poll="leave it out, a future of send() gets its result without it",
+    list_topics="use aioproducer.admin.Admin, or partitions_for(topic)",
+)
 class Producer(Generic[K_contra, V_contra]):
     """Sends records to Kafka from code without an event loop; any thread may use it.
 
@@ -174,6 +182,12 @@ class Producer(Generic[K_contra, V_contra]):
         self._outcomes = self._thread.outcomes
         self._wall_clock_ns = self._core.wall_clock_ns
         self._max_block = self.config.max_block_ms / 1000
+
+    def __repr__(self) -> str:
+        made = getattr(
+            self, "_producer", None
+        )  # None: in a traceback, with an error of the options
+        return "<Producer that is being made>" if made is None else repr(made)
 
     def __reduce__(self) -> NoReturn:
         refuse_pickle(self.client_id)

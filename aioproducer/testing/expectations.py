@@ -28,6 +28,9 @@ class Expectations:
             records if isinstance(records, ReadRecords) else list(records)
         )
 
+    def __repr__(self) -> str:
+        return f"<Expectations of {counted(len(self.records), 'record', ',')}>"
+
     def has(self, *, count: int | None = None, **fields: Unpack[RecordFields]) -> Self:
         """A record with ``fields`` is there, or exactly ``count`` such records.
 

@@ -47,6 +47,8 @@ RUN: Final = [
 ]
 ALL_SPARK: Final = [page for page in PAGES if name(page) in {*SPARK, "README.md"}]
 NEEDS_A_PRODUCER: Final = {"sending.md", "bulk.md", "errors.md", "metrics.md"}
+ALONE: Final = {"README.md"}
+"""The pages of which each block is a program that needs no other."""
 TOPICS: Final = {"orders": 6, "measurements": 6, "page-views": 3, "invoices": 3, "audit": 1}
 WITHOUT_A_LOOP: Final = ("asyncio.run(", "loops.run(", "aioproducer.sync")
 
@@ -132,6 +134,9 @@ async def test_the_blocks_of_a_page_run(
         for block in blocks(page, "python"):
             if 'format("aioproducer")' in block.text:
                 continue  # Spark's, below
+            if page.name in ALONE:
+                names.clear()
+                names["__name__"] = "page"
             text = block.text.replace("localhost:9092", cluster.bootstrap_servers)
             await run(page, block._replace(text=text), names)
             if "app" in names:

@@ -29,7 +29,7 @@ PAGE: Final = DOCS / "tutorial" / "consumer-group.md"
 FIRST_PAGE: Final = DOCS / "tutorial" / "getting-started.md"
 NAMED: Final = re.compile(r"`(\w+\.py)`")
 EVENT: Final = re.compile(
-    r"^```(?P<language>console|text)\n(?P<text>.*?)^```$"
+    r"^```(?P<language>sh|text)\n(?P<text>.*?)^```$"
     r"|Press Ctrl-C in the terminal of (?P<interrupted>\w+)",
     re.M | re.S,
 )
@@ -92,8 +92,9 @@ def programs() -> dict[str, str]:
 def test_the_page_is_what_its_programs_print(
     kafka_distribution: KafkaDistribution, tmp_path: Path
 ) -> None:
-    [cluster] = blocks(PAGE, "sh")
+    cluster = blocks(PAGE, "sh")[0]
     terminals: dict[str, Terminal] = {}
+    printed = ""
     with ExitStack() as stack:
         kafka = stack.enter_context(started(cluster.text, tmp_path))
         assert kafka.stdout is not None
@@ -105,18 +106,16 @@ def test_the_page_is_what_its_programs_print(
                 terminals[event["interrupted"]].interrupt()
             elif event["language"] == "text":
                 lines = event["text"].splitlines()
-                terminals[lines[0].split()[0]].expect(lines)
-            else:
-                for step in re.split(r"^\$ ", event["text"], flags=re.M)[1:]:
-                    command, *lines = step.splitlines()
-                    if command.startswith("python bill.py "):
-                        process = stack.enter_context(started(command, tmp_path))
-                        terminal = terminals[command.split()[-1]] = Terminal(process)
-                        terminal.expect(lines)
-                        continue
-                    with started(command, tmp_path) as process:
-                        printed, _ = process.communicate(timeout=PATIENCE)
+                if lines[0].split()[0] in terminals:
+                    terminals[lines[0].split()[0]].expect(lines)
+                else:
                     assert printed.splitlines() == lines
+            elif (command := event["text"].strip()).startswith("python bill.py "):
+                process = stack.enter_context(started(command, tmp_path))
+                terminals[command.split()[-1]] = Terminal(process)
+            elif command != cluster.text.strip():
+                with started(command, tmp_path) as process:
+                    printed, _ = process.communicate(timeout=PATIENCE)
         terminals["anna"].interrupt()
         for terminal in terminals.values():
             terminal.expect_no_more()

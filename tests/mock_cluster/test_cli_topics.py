@@ -42,6 +42,12 @@ def test_the_cluster(mock_cluster: MockCluster) -> None:
     assert addresses == set(mock_cluster.bootstrap_servers.split(","))
 
 
+def test_a_cluster_that_can_t_create_topics_says_so_at_once(mock_cluster: MockCluster) -> None:
+    done = run("topics", "create", "orders", "-b", mock_cluster.bootstrap_servers)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "aioproducer: the broker does not support CREATE_TOPICS requests\n"
+
+
 @pytest.mark.parametrize("command", [["topics", "list"], ["cluster"]], ids=" ".join)
 def test_no_brokers_are_one_line(command: list[str]) -> None:
     done = run(*command, "-b", "127.0.0.1:1", "--timeout", "0.3")

@@ -52,6 +52,14 @@ def test_bulk(mock_cluster: MockCluster) -> None:
     assert found == {b"%d" % number: 2 for number in range(100_000)}
 
 
+def test_read_without_a_topic_shows_its_usage() -> None:
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "read.py"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr == "usage: python examples/read.py TOPIC [host:port]\n"
+
+
 async def test_read(mock_cluster: MockCluster) -> None:
     """It reads the topic to its end, as columns, and what comes later, until Control-C."""
     mock_cluster.create_topic("greetings", 2)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -22,6 +24,7 @@ from aioproducer.testing.mock_cluster import (
     MockClusterArgumentError,
     MockClusterError,
 )
+from aioproducer.testing.ports import free_ports
 
 PATIENCE = 60.0
 
@@ -239,14 +242,55 @@ signal.pause()
     assert ends((host, int(port)))
 
 
+COMMANDS = [[sys.executable, "-m", module.__name__], [sys.executable, "-m", "aioproducer", "mock"]]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=["module", "aioproducer mock"])
+def test_a_port_that_is_in_use_is_told_in_a_line(command: list[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        done = subprocess.run(
+            [*command, "--port", str(port)], capture_output=True, text=True, check=False
+        )
+    assert (done.returncode, done.stdout) == (1, "")
+    [line] = done.stderr.splitlines()
+    assert f"can't listen at localhost:{port}: Address already in use" in line
+
+
+def test_ports_of_our_choice() -> None:
+    first, _ = ports = next(pairs_of_free_ports())
+    with MockCluster(brokers=2, port=first) as cluster:
+        assert cluster.bootstrap_servers == ",".join(f"localhost:{port}" for port in ports)
+        for port in ports:
+            socket.create_connection(("localhost", port), PATIENCE).close()
+        cluster.set_broker_down(2)
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", ports[1]), PATIENCE)
+        cluster.set_broker_up(2)
+        socket.create_connection(("127.0.0.1", ports[1]), PATIENCE).close()
+    with pytest.raises(MockClusterArgumentError, match="port"):
+        MockCluster(brokers=2, port=65535)
+
+
+def pairs_of_free_ports() -> Iterator[tuple[int, int]]:
+    for first in free_ports(20):
+        with suppress(OSError), socket.socket() as candidate:
+            candidate.bind(("127.0.0.1", first + 1))
+            yield first, first + 1
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_command_line(number: signal.Signals) -> None:
-    command = [sys.executable, "-m", module.__name__, "--brokers", "2", "--topic", "orders:12"]
+@pytest.mark.parametrize("program", COMMANDS, ids=["module", "aioproducer mock"])
+def test_command_line(program: list[str], number: signal.Signals) -> None:
+    command = [*program, "--port", "0", "--brokers", "2", "--topic", "orders:12"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
-        servers = process.stdout.readline().strip().split(",")
+        line = process.stdout.readline()
+        found = re.fullmatch(r"Mock cluster ready at (.*)\. Ctrl-C stops it\.\n", line)
+        assert found is not None, line
+        servers = found[1].split(",")
         assert len(servers) == 2
         host, _, port = servers[1].rpartition(":")
         socket.create_connection((host, int(port)), PATIENCE).close()

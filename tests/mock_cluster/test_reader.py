@@ -378,7 +378,7 @@ async def test_a_reader_that_was_not_started(cluster: MockCluster) -> None:
         ("orders", {"end": "latest"}, "end is an offset"),
         ("orders", {"isolation_level": "serializable"}, "isolation_level"),
         ("orders", {"fetch_max_wait_ms": 30_000}, "less than request_timeout_ms"),
-        ("orders", {"linger_ms": 5}, "only a producer has such an option"),
+        ("orders", {"linger_ms": 5}, r"linger_ms: Reader\(\) has no such option, a Producer has"),
         ("orders", {"group_id": "mine"}, "group_id"),
     ],
 )

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
+from aioproducer.testing.ports import free_ports
 from tests.documentation.pages import DOCS, blocks
 from tests.packaging.wheel import CleanEnvironment
 
@@ -37,10 +38,14 @@ class Step(NamedTuple):
 
 
 def steps() -> Iterator[Step]:
-    for block in blocks(PAGE, "console"):
-        for part in re.split(r"^\$ ", block.text, flags=re.M)[1:]:
-            command, _, output = part.partition("\n")
-            yield Step(command, output)
+    """Each command. A block of output is that of the last command before it."""
+    found: list[Step] = []
+    for block in sorted((*blocks(PAGE, "sh"), *blocks(PAGE, "text")), key=lambda each: each.line):
+        if block.language == "text":
+            found[-1] = found[-1]._replace(output=block.text)
+        else:
+            found += [Step(command, "") for command in block.text.splitlines()]
+    yield from found
 
 
 def programs() -> dict[str, str]:
@@ -65,16 +70,19 @@ def test_the_page_is_what_its_commands_print(wheel: Path, tmp_path: Path) -> Non
         VENV + ENVIRONMENT,
         f". {ENVIRONMENT}/bin/activate",
     ]
-    [cluster] = blocks(PAGE, "sh")
-    install, version, *rest = transcript[2:]
+    install, version, cluster, *rest = transcript[2:]
     assert CLONE in install.command
     install = install._replace(command=install.command.replace(CLONE, f'"{wheel}['))
     for step in (install, version):
         check(step, environment.run("sh", "-c", step.command, cwd=tmp_path))
-    with environment.start(*shlex.split(cluster.text), cwd=tmp_path) as mock_cluster:
+    [port] = free_ports(1)
+    command = (*shlex.split(cluster.command), "--port", str(port))
+    with environment.start(*command, cwd=tmp_path) as mock_cluster:
         try:
             assert mock_cluster.stdout is not None
-            address = mock_cluster.stdout.readline().strip().partition(",")[0]
+            address = f"localhost:{port}"
+            ready = mock_cluster.stdout.readline()
+            check(cluster, ready.replace(address, "localhost:9092"))
             for name, text in programs().items():
                 (tmp_path / name).write_text(text.replace("localhost:9092", address), "utf-8")
             for step in rest:

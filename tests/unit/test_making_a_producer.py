@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import pickle
+import re
 import socket
 import threading
 import traceback
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
 from aioproducer import BrokerConnectionError, ConfigError, Producer, sync
+from aioproducer.admin import Admin
+from aioproducer.reader import Reader
+from aioproducer.testing import MockProducer
 
 NOWHERE = "127.0.0.1:1"
 
@@ -51,9 +56,9 @@ def test_making_one_needs_no_event_loop_and_opens_nothing(monkeypatch: pytest.Mo
 @pytest.mark.parametrize("shell", [Producer, sync.Producer])
 @pytest.mark.parametrize("config", ["kafka:9092", {"bootstrap.servers": "s3cret"}, ["kafka:9092"]])
 def test_the_brokers_have_a_name_among_the_arguments(shell: Any, config: Any) -> None:
-    with pytest.raises(ConfigError, match=r"bootstrap_servers=.*from_properties") as raised:
+    with pytest.raises(ConfigError, match=r"bootstrap_servers=|from_properties") as raised:
         shell(config)
-    with pytest.raises(ConfigError, match="bootstrap_servers="):
+    with pytest.raises(ConfigError, match=r"bootstrap_servers=|from_properties"):
         shell(config, client_id="shop")
     assert type(config).__name__ in str(raised.value)
     assert "s3cret" not in str(raised.value)
@@ -203,3 +208,40 @@ def test_a_producer_is_not_pickled_and_its_configuration_is(shell: Any) -> None:
     with pytest.raises(TypeError, match=r"'shop' can't be pickled: pass producer\.config"):
         pickle.dumps(made)
     assert shell(pickle.loads(pickle.dumps(made.config))).config == made.config
+
+
+CLIENTS: list[Any] = [Producer, sync.Producer, MockProducer, Admin]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_an_address_or_a_dict_in_the_place_of_a_configuration(client: Any) -> None:
+    with pytest.raises(ConfigError, match=r"takes no str .*\(bootstrap_servers='host:port'\)"):
+        client(NOWHERE)
+    with pytest.raises(ConfigError, match=r"takes no dict .*from_librdkafka.*from_properties"):
+        client({"bootstrap.servers": NOWHERE})
+    with pytest.raises(ConfigError, match="is a ProducerConfig, not a int"):
+        client(9092)
+
+
+@pytest.mark.parametrize(
+    ("client", "name", "advice"),
+    [
+        (Producer, "stop", "Producer has no stop(): use `await producer.close()`"),
+        (Producer, "send_and_wait", "use `await producer.send(...)`"),
+        (Producer, "produce", "use send()"),
+        (Producer, "poll", "leave it out"),
+        (sync.Producer, "send_and_wait", "use send(...).result()"),
+        (MockProducer, "stop", "MockProducer has no stop(): use"),
+        (partial(Reader, "orders"), "getone", "use `async for record in reader`"),
+    ],
+)
+def test_a_method_of_another_client_names_ours(client: Any, name: str, advice: str) -> None:
+    made = client(bootstrap_servers=NOWHERE)
+    assert not hasattr(made, name)
+    with pytest.raises(AttributeError, match=re.escape(advice)):
+        getattr(made, name)
+
+
+def test_names_of_others_cost_no_attribute_of_ours() -> None:
+    assert Producer.__getattribute__ is object.__getattribute__
+    assert not hasattr(Producer, "__getattr__")

@@ -288,3 +288,9 @@ def test_the_compiled_route_is_the_same(
 ) -> None:
     chosen = acceleration.route(key, partition, count, ignore_keys=ignore_keys)
     assert chosen == route(key, partition, count, ignore_keys=ignore_keys)
+
+
+def test_partitions_can_be_counted_and_iterated() -> None:
+    partitions = Partitions(3, (0, 2))
+    assert len(partitions) == 3
+    assert list(partitions) == [0, 1, 2]

@@ -35,7 +35,7 @@ def _no_offsets() -> array[int]:
     return array("q")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SendReport:
     """The outcomes of the records of one ``send_many()``.
 
@@ -56,6 +56,12 @@ class SendReport:
     pending: int = 0
     """The number of records without an outcome; 0 unless the call was cancelled. After
     ``await flush()``, a new report counts the records that were taken back, and not sent."""
+
+    def __repr__(self) -> str:
+        first = "" if self.first_failure is None else f" (first: {self.first_failure!r:.200})"
+        pending = f", {self.pending:,} pending" if self.pending else ""
+        outcomes = f"{self.delivered:,} delivered, {self.failed:,} failed{first}{pending}"
+        return f"<SendReport {outcomes}, {counted(len(self.ranges), 'partition')}>"
 
     @property
     def sent(self) -> int:

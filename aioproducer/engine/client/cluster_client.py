@@ -17,7 +17,7 @@ from aioproducer.engine.client.bootstrap import resolved_bootstrap_servers
 from aioproducer.engine.client.connections import network_client, security
 from aioproducer.engine.client.describe_request import ClusterDescription, DescribeRequest
 from aioproducer.engine.client.environment import current_environment
-from aioproducer.engine.client.peers import KnownPeers
+from aioproducer.engine.client.peers import KnownPeers, why_no_answer
 from aioproducer.engine.metrics import ProducerMetrics
 from aioproducer.engine.network.request import Request
 from aioproducer.errors import (
@@ -230,10 +230,7 @@ class ClusterClient:
 
     def why_no_answer(self) -> str:
         """The last error of each broker that could get a request."""
-        reasons = self._client.failures()
-        return "; ".join(
-            str(reasons.get(each.id) or f"{each}: no response yet") for each in self._peers.peers
-        )
+        return why_no_answer(self._peers.peers, self._client.failures())
 
     async def retry(
         self, attempt: Callable[[], Awaitable[_T]], *, timeout: float, doing: str

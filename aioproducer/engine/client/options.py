@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from aioproducer.config import ProducerConfig, type_name_of
+from aioproducer.config import ProducerConfig, no_config
 from aioproducer.errors import ConfigError
 
 OF_PRODUCERS: Final = frozenset(
@@ -52,14 +52,10 @@ def client_config(
     misplaced = sorted(OF_PRODUCERS.intersection(options))
     if misplaced:
         raise ConfigError(
-            f"{', '.join(misplaced)}: only a producer has such an option; leave it out of {name}()"
+            f"{', '.join(misplaced)}: {name}() has no such option, a Producer has; leave it out"
         )
     if config is None:
         return ProducerConfig(**options)
     if not isinstance(config, ProducerConfig):
-        raise ConfigError(
-            f"the only positional argument of {name}() is a ProducerConfig, not a "
-            f"{type_name_of(config)}: name the brokers with bootstrap_servers=..., and read Java "
-            "properties with ProducerConfig.from_properties(...)"
-        )
+        raise no_config(config, name)
     return config.replace(**options) if options else config

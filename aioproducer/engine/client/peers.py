@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from aioproducer.model import BootstrapServer, Node, Peer
+from aioproducer.errors import ProducerError
+from aioproducer.model import BootstrapServer, Node, NodeId, Peer
 
 
 class KnownPeers:
@@ -23,3 +24,24 @@ class KnownPeers:
     def rebootstrap(self) -> None:
         """Begin again from the bootstrap servers: no known broker answers (KIP-899)."""
         self.brokers = {}
+
+
+def why_no_answer(peers: Iterable[Peer], failures: Mapping[NodeId, ProducerError]) -> str:
+    """The last error of each of ``peers``. Those with an equal reason are named together."""
+    alike: dict[str, list[Peer]] = {}
+    for peer in peers:
+        said = str(failures.get(peer.id) or f"{peer}: no response yet")
+        alike.setdefault(said.removeprefix(str(peer)), []).append(peer)
+    return "; ".join(
+        f"{_names(found)}{reason}" if reason.startswith(":") else reason
+        for reason, found in alike.items()
+    )
+
+
+def _names(peers: Sequence[Peer]) -> str:
+    *others, last = peers
+    if not others:
+        return str(last)
+    noun = "bootstrap server" if isinstance(last, BootstrapServer) else "broker"
+    *names, last_name = (str(each).removeprefix(f"{noun} ") for each in peers)
+    return f"{noun}s {', '.join(names)} and {last_name}"

@@ -184,6 +184,11 @@ def one_by_one(values: Any, kinds: str) -> Iterable[Any]:
             f"send_many() takes an iterable of values, not a single {type(values).__name__}: "
             "use send(), or put it into a list"
         )
+    if isinstance(values, Mapping):
+        raise SerializationError(
+            f"send_many() takes an iterable of values, not a single {type(values).__name__}: pass "
+            "records as [ProducerRecord(topic, value, key=key), ...], or one value as [value]"
+        )
     try:
         iterator: Iterable[Any] = iter(values)
     except TypeError:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from aioproducer.engine.client.peers import why_no_answer
 from aioproducer.engine.cluster.snapshot import ClusterView, TopicInfo
 from aioproducer.engine.core.parts import Parts
 from aioproducer.engine.network.request import Request
@@ -64,9 +65,7 @@ class ClusterQueries:
 
     def why_no_answer(self) -> str:
         """The last error of each broker that could get a request."""
-        reasons = self._client.failures()
-        peers = self._metadata.peers
-        return "; ".join(str(reasons.get(each.id) or f"{each}: no response yet") for each in peers)
+        return why_no_answer(self._metadata.peers, self._client.failures())
 
     async def topic(self, topic: str, timeout: float) -> TopicInfo:
         """The partitions and leaders of ``topic``, waited for up to ``timeout`` seconds.

@@ -31,6 +31,8 @@ _VAIN_ATTEMPTS: Final = 10
 """Records of a topic that are serialized in vain before the late ones behind them fail."""
 _MEMORY_FULL_FOR: Final = 10.0
 """Seconds that records wait for memory before a line says so."""
+_BETWEEN_LINES: Final = 60.0
+"""Seconds from one such line to the next."""
 
 
 class BatchExpiry:
@@ -93,6 +95,8 @@ class RecordExpiry:
         self._metadata = metadata
         self._refresher = refresher
         self._metrics = metrics
+        self._next_line = 0.0
+        """No line about waiting records before this time."""
 
     def expire(self, now: float) -> None:
         """Fail the late records, at most ``RECORDS_PER_SLICE`` at once."""
@@ -131,16 +135,28 @@ class RecordExpiry:
 
     def tell_waiting(self, now: float) -> None:
         """Write a line if records have waited for metadata or memory for long."""
-        oldest = self._pending.oldest_sent
-        if oldest is not None and now - oldest >= _MEMORY_FULL_FOR:
-            logger.repeated(
-                logging.WARNING,
-                "waiting",
-                "%s pending for metadata or memory, the oldest one for %s",
-                counted(len(self._pending), "record"),
-                duration(now - oldest),
-                pending=len(self._pending),
-            )
+        oldest = next(iter(self._pending), None)
+        if oldest is None or now - oldest.sent < _MEMORY_FULL_FOR or now < self._next_line:
+            return
+        self._next_line = now + _BETWEEN_LINES
+        logger.warning(
+            "%s pending, the oldest one for %s: it waits for %s",
+            counted(len(self._pending), "record"),
+            duration(now - oldest.sent),
+            self._awaited(oldest),
+            pending=len(self._pending),
+        )
+
+    def _awaited(self, record: PendingRecord) -> str:
+        """The thing that ``record`` waits for."""
+        if record.serialize is not None:
+            return f"the serializers of topic {record.topic!r}"
+        known = self._metadata.snapshot.topics.get(record.topic)
+        if known is None:
+            return f"the metadata of topic {record.topic!r}"
+        if (record.partition or 0) >= len(known.partitions):
+            return f"partition {record.partition} of topic {record.topic!r}"
+        return "memory: buffer_memory is used up"
 
     def _why(self, record: PendingRecord, now: float) -> ProducerError:
         if record.serialize is not None:

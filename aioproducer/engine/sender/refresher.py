@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Final
 
 from aioproducer.engine.accumulator import RecordAccumulator
+from aioproducer.engine.client.peers import why_no_answer
 from aioproducer.engine.client.requester import Requester
 from aioproducer.engine.cluster.metadata import Asked, Metadata
 from aioproducer.engine.cluster.metadata_response import MetadataNews
@@ -285,11 +286,7 @@ class MetadataRefresher(Requester):
         """The error of callers and records if ``topic`` did not become known in time."""
         waited = _within(now - since)
         if self._metadata.last_update is None:
-            reasons = self._client.failures()
-            listed = "; ".join(
-                str(reasons.get(node.id) or f"{node}: no response yet")
-                for node in self._metadata.bootstrap
-            )
+            listed = why_no_answer(self._metadata.bootstrap, self._client.failures())
             refused = f". Last response: {self._refusal}" if self._refusal is not None else ""
             return BootstrapError(
                 f"no bootstrap server answered {waited}, so topic {topic!r} is unknown. "

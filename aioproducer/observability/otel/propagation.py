@@ -35,12 +35,12 @@ class _Append(Setter[list[Header]]):
         carrier.append((key, value.encode()))
 
 
-class _Find(Getter[list[Header]]):
-    def get(self, carrier: list[Header], key: str) -> list[str] | None:
+class _Find(Getter[list[tuple[str, Any]]]):
+    def get(self, carrier: list[tuple[str, Any]], key: str) -> list[str] | None:
         found = [value for name, value in carrier if name == key and value is not None]
         return [_text(value) for value in found] or None
 
-    def keys(self, carrier: list[Header]) -> list[str]:
+    def keys(self, carrier: list[tuple[str, Any]]) -> list[str]:
         return [name for name, _ in carrier]
 
 
@@ -63,7 +63,7 @@ def inject(context: Context, without: frozenset[str]) -> tuple[Header, ...]:
     return tuple(carrier)
 
 
-def _pairs(headers: Headers) -> Iterable[Header]:
+def _pairs(headers: Headers) -> Iterable[tuple[str, Any]]:
     return headers.items() if isinstance(headers, Mapping) else headers
 
 

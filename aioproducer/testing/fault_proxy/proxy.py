@@ -56,6 +56,9 @@ class FaultProxy:
         self._failure: BaseException | None = None
         self._news = asyncio.Event()
 
+    def __repr__(self) -> str:
+        return f"<FaultProxy at {self.address} before {self.target}>"
+
     @property
     def address(self) -> str:
         """`host:port` for clients."""

@@ -5,38 +5,43 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 
 from aioproducer.errors import MissingExtraError
 from aioproducer.loops import open_standard_descriptors
-from aioproducer.testing.mock_cluster import MockCluster
+from aioproducer.testing.mock_cluster import MockClusterArgumentError, MockClusterError
+from aioproducer.testing.mock_cluster.command import DESCRIPTION, PORT, run
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Print the bootstrap servers in one line, and run until interrupted."""
+    """Say where the cluster is, and run until interrupted."""
     parser = argparse.ArgumentParser(
-        "python -m aioproducer.testing.mock_cluster",
-        description="A mock Kafka cluster; it runs until interrupted (Ctrl-C).",
+        "python -m aioproducer.testing.mock_cluster", description=DESCRIPTION
     )
-    parser.add_argument("--brokers", type=int, default=3)
     parser.add_argument(
-        "--topic", action="append", default=[], metavar="NAME[:PARTITIONS]", dest="topics"
+        "--port",
+        type=int,
+        default=PORT,
+        help="the port of the first broker (default: %(default)s); 0: any free one",
+    )
+    parser.add_argument("--brokers", type=int, default=1, help="their number (default: 1)")
+    parser.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        metavar="NAME[:PARTITIONS]",
+        dest="topics",
+        help="a topic that is there from the start; repeatable",
     )
     options = parser.parse_args(argv)
     open_standard_descriptors()
     if sys.stdout is None:
         parser.error("standard output is closed: nobody would know the bootstrap servers")
-    topics = {}
-    for topic in options.topics:
-        name, _, partitions = topic.partition(":")
-        topics[name] = int(partitions or 1)
     try:
-        with MockCluster(options.brokers, topics) as cluster, suppress(KeyboardInterrupt):
-            sys.stdout.write(cluster.bootstrap_servers + "\n")
-            sys.stdout.flush()
-            cluster.wait()
-    except MissingExtraError as error:
+        run(options.brokers, options.topics, options.port)
+    except (MissingExtraError, MockClusterArgumentError) as error:
         parser.exit(2, f"{parser.prog}: {error}\n")
+    except MockClusterError as error:
+        parser.exit(1, f"{parser.prog}: {error}\n")
 
 
 if __name__ == "__main__":

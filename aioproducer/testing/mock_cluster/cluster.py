@@ -7,7 +7,7 @@ from typing import Self
 
 from aioproducer.errors import IllegalStateError
 from aioproducer.testing.mock_cluster.brokers import Brokers
-from aioproducer.testing.mock_cluster.commands import ALL_BROKERS
+from aioproducer.testing.mock_cluster.commands import ALL_BROKERS, check_range
 from aioproducer.testing.mock_cluster.process import MockClusterError, MockClusterProcess
 from aioproducer.testing.mock_cluster.request_errors import RequestErrors
 from aioproducer.testing.mock_cluster.request_tracking import RequestTracking
@@ -41,12 +41,25 @@ class MockCluster(Topics, Brokers, RequestErrors, RequestTracking, Telemetry):
         *,
         replication_factor: int = 1,
         command_timeout: float = 10.0,
+        port: int | None = None,
     ) -> None:
-        """`topics` are names with their numbers of partitions, see `create_topics`."""
+        """`topics` are names with their numbers of partitions, see `create_topics`.
+
+        `port` is that of the first broker at localhost, and the others have the next ones. By
+        default each broker gets a free port, so that tests can run side by side.
+        """
         super().__init__(brokers)
         self._topics = dict(topics or {})
         self._replication_factor = replication_factor
         self._command_timeout = command_timeout
+        if port is not None:
+            check_range("port", port, 1, 65536 - brokers)
+        self._port = port
+
+    def __repr__(self) -> str:
+        running = self._process
+        where = "not running" if running is None else f"at {running.bootstrap_servers}"
+        return f"<MockCluster {where}>"
 
     def __enter__(self) -> Self:
         self.start()
@@ -70,7 +83,7 @@ class MockCluster(Topics, Brokers, RequestErrors, RequestTracking, Telemetry):
         """Start the process and create the topics. Entering the context does it."""
         if self._process is not None:
             raise IllegalStateError("the mock cluster is started already; close() it first")
-        self._process = MockClusterProcess(self._brokers, self._command_timeout)
+        self._process = MockClusterProcess(self._brokers, self._command_timeout, self._port or 0)
         try:
             self._api_versions = dict(self._process.implemented_versions)
             self.create_topics(self._topics, self._replication_factor)

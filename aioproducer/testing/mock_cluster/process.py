@@ -45,8 +45,11 @@ class MockClusterProcess:
     The child ends itself when its standard input does, so it never outlives this process.
     """
 
-    def __init__(self, brokers: int, timeout: float) -> None:
-        """Start it; blocks until it listens. Raises `MissingExtraError`, `MockClusterError`."""
+    def __init__(self, brokers: int, timeout: float, port: int = 0) -> None:
+        """Start it; blocks until it listens. Raises `MissingExtraError`, `MockClusterError`.
+
+        ``port``: see `MockCluster`; 0 if the system chooses.
+        """
         library = _find_librdkafka()
         self._timeout = timeout
         self._lock = free_lock()
@@ -56,7 +59,7 @@ class MockClusterProcess:
         try:
             # Of a session of its own, so that Ctrl-C in the terminal does not reach it.
             self._child = subprocess.Popen(
-                [sys.executable, "-I", "-S", _SERVER, library, str(brokers)],
+                [sys.executable, "-I", "-S", _SERVER, library, str(brokers), str(port)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._stderr,
@@ -75,6 +78,10 @@ class MockClusterProcess:
             greeting = self._read("the start")
             if "failed" in greeting:
                 raise MissingExtraError(f"{greeting['failed']}; {_INSTALL}")
+            if "port_in_use" in greeting:
+                raise MockClusterError(
+                    f"the mock cluster can't listen at {greeting['port_in_use']}"
+                )
             self.bootstrap_servers: str = greeting["bootstrap_servers"]
             self.librdkafka_version: str = greeting["version"]
             self.implemented_versions: Mapping[int, tuple[int, int]] = self._ask_api_versions()

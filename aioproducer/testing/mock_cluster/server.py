@@ -1,13 +1,15 @@
 """The process behind `MockCluster`: librdkafka's mock cluster, called through ctypes.
 
-Run as a script, ``python -I -S mock_cluster_server.py LIBRARY BROKERS``, so that nothing but the
-standard library is imported and it starts in milliseconds. It speaks JSON lines:
+Run as a script, ``python -I -S server.py LIBRARY BROKERS PORT``, so that nothing but the standard
+library is imported and it starts in milliseconds. PORT is that of the first broker, and the others
+have the next ones; 0: the system chooses. It speaks JSON lines:
 
 - first line out: ``{"bootstrap_servers": "127.0.0.1:1234,...", "version": "2.16.1"}``;
 - a line in is a list of calls ``[function, argument, ...]``, where the functions are those of
   `_FUNCTIONS` (``rdkafka_mock.h`` without the prefix, and without the cluster as first argument);
 - the line out is the list of their results: None, or Kafka's name of the error;
-- ``{"failed": "..."}`` instead, when it cannot start or does not know the call.
+- ``{"failed": "..."}`` instead, when it cannot start or does not know the call;
+- ``{"port_in_use": "..."}`` as the first line, when it cannot listen there.
 
 The end of standard input ends the process, so it never outlives its parent.
 """
@@ -20,6 +22,7 @@ import fcntl
 import json
 import os
 import select
+import socket
 import stat
 import sys
 import threading
@@ -68,6 +71,10 @@ class _StartError(Exception):
     """The mock cluster cannot be started; the message says why."""
 
 
+class _PortInUseError(Exception):
+    """Another process listens there; the message says where."""
+
+
 def _declare(library: ctypes.CDLL) -> None:
     others: dict[str, tuple[Any, tuple[Any, ...]]] = {
         "rd_kafka_version_str": (_STR, ()),
@@ -106,6 +113,21 @@ def _write_ends_of_pipes() -> set[int]:
     return found
 
 
+def _listeners() -> dict[int, int]:
+    """Port → descriptor of the sockets that listen in this process."""
+    found = {}
+    for fd in map(int, os.listdir("/dev/fd")):
+        try:
+            listener = socket.socket(fileno=fd)
+        except OSError:
+            continue
+        with contextlib.suppress(OSError):
+            if listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                found[listener.getsockname()[1]] = fd
+        listener.detach()
+    return found
+
+
 class _Waker:
     """Wakes the cluster's thread up again while a call waits for it.
 
@@ -141,7 +163,7 @@ class _Waker:
 class _Cluster:
     """The one mock cluster of this process. It ends with the process, never before."""
 
-    def __init__(self, path: str, brokers: int) -> None:
+    def __init__(self, path: str, brokers: int, port: int) -> None:
         try:
             self._library = library = ctypes.CDLL(path)
         except OSError as error:
@@ -159,11 +181,35 @@ class _Cluster:
         if not self._cluster:
             raise _StartError(f"librdkafka could not open {brokers} listening sockets")
         self._waker = _Waker(_write_ends_of_pipes() - pipes)
+        self._bootstrap: str = library.rd_kafka_mock_cluster_bootstraps(self._cluster).decode()
+        self._ports: dict[int, int] = {}
+        if port:
+            drawn = [int(each.rpartition(":")[2]) for each in self._bootstrap.split(",")]
+            self._ports = {each: port + index for index, each in enumerate(drawn)}
+            self._bootstrap = ",".join(f"localhost:{each}" for each in self._ports.values())
+            self._move()
+            for index, each in enumerate(self._ports.values()):
+                self.call("broker_set_host_port", index + 1, "localhost", each)
+
+    def _move(self) -> None:
+        """Listen at our ports in place of those that librdkafka got from the system.
+
+        It can't be told which, and accepts from whatever has the descriptor of its listener.
+        """
+        listeners = _listeners()
+        for drawn in self._ports.keys() & listeners.keys():
+            try:
+                moved = socket.create_server(("127.0.0.1", self._ports[drawn]))
+            except OSError as error:
+                where = f"localhost:{self._ports[drawn]}"
+                raise _PortInUseError(f"{where}: {os.strerror(error.errno or 0)}") from None
+            with moved:
+                moved.setblocking(False)
+                os.dup2(moved.fileno(), listeners[drawn], inheritable=False)
 
     def describe(self) -> dict[str, str]:
-        bootstrap = self._library.rd_kafka_mock_cluster_bootstraps(self._cluster)
         version = self._library.rd_kafka_version_str()
-        return {"bootstrap_servers": bootstrap.decode(), "version": version.decode()}
+        return {"bootstrap_servers": self._bootstrap, "version": version.decode()}
 
     def call(self, name: str, *arguments: int | str | list[int] | list[str]) -> object:
         if name == "requests":
@@ -172,6 +218,8 @@ class _Cluster:
         function = getattr(self._library, _PREFIX + name)
         with self._waker:
             code = function(self._cluster, *map(_to_c, arguments))
+        if name == "broker_set_up":
+            self._move()
         if result_type is None or code == 0:
             return None
         return str(self._library.rd_kafka_err2name(code).decode())
@@ -211,10 +259,13 @@ def _answer(message: object) -> None:
 
 def main() -> None:
     try:
-        cluster = _Cluster(sys.argv[1], int(sys.argv[2]))
+        cluster = _Cluster(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
     except _StartError as error:
         _answer({"failed": str(error)})
         return
+    except _PortInUseError as error:
+        _answer({"port_in_use": str(error)})
+        os._exit(0)
     _answer(cluster.describe())
     for line in sys.stdin:
         try:

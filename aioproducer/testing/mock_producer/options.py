@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from aioproducer.config import ProducerConfig, ProducerOptions, hidden_mapping, type_name_of
-from aioproducer.errors import ConfigError
+from aioproducer.config import ProducerConfig, ProducerOptions, hidden_mapping, no_config
 
 _DECIDED: Final[dict[str, Any]] = {
     "batch_size": 0,
@@ -27,10 +26,7 @@ def config_of(config: ProducerConfig | None, options: ProducerOptions) -> Produc
     """The configuration of a mock producer. Raises :class:`ConfigError` as the real one does."""
     config = hidden_mapping(config)
     if config is not None and not isinstance(config, ProducerConfig):
-        raise ConfigError(
-            "the only positional argument of MockProducer() is a ProducerConfig, not a "
-            f"{type_name_of(config)}"
-        )
+        raise no_config(config, "MockProducer")
     given: dict[str, Any] = {**options, **_DECIDED}
     if config is not None:
         return config.replace(**given)

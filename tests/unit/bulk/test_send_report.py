@@ -131,3 +131,13 @@ async def test_it_takes_every_outcome_as_a_batch_gives_it() -> None:
     assert not token.done()
     assert token.exception() is None
     await counted.finish()
+
+
+def test_a_report_of_many_records_is_one_line() -> None:
+    places = {TopicPartition("orders", number): OffsetRange(0, 9, 10) for number in range(6)}
+    many = SendReport(100_000, 0, partitions=array("i", [0]) * 100_000, ranges=places)
+    assert repr(many) == "<SendReport 100,000 delivered, 0 failed, 6 partitions>"
+    some = SendReport(1, 2, failures={1: ValueError("no"), 2: OSError()}, pending=3)
+    assert str(some) == (
+        "<SendReport 1 delivered, 2 failed (first: ValueError('no')), 3 pending, 0 partitions>"
+    )

@@ -73,7 +73,7 @@ def test_help_says_the_exit_codes(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "Missing command. See --help"),
+        (["topics"], "Missing command. See --help"),
         (["prodcue"], "No such command 'prodcue'. Did you mean 'produce'? See --help"),
         (["--nonsense"], "No such option: --nonsense. See --help"),
         (["produce", "--partiton", "1"], "No such option: --partiton"),
@@ -89,6 +89,13 @@ def test_wrong_use_is_one_line_that_says_what_to_do(
     assert error.startswith("aioproducer: ")
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_the_program_alone_shows_its_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([]) == 0
+    told, error = capsys.readouterr()
+    assert error == ""
+    assert {"produce", "mock"} <= set(told.partition("Commands:")[2].split())
 
 
 @pytest.mark.parametrize("name", ["--bootstrap-server", "--bootstrap-servers", "-b"])

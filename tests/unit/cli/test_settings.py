@@ -95,9 +95,25 @@ def test_a_topic_that_can_be_none(names: tuple[str | None, ...]) -> None:
         one_topic("produce", *names)
 
 
-def test_without_servers_the_message_is_about_the_command_line() -> None:
-    with pytest.raises(ConfigError, match="no brokers are given"):
+def test_without_servers_the_message_is_about_the_command_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("BOOTSTRAP_SERVERS", raising=False)
+    with pytest.raises(ConfigError, match=r"no brokers are given: use -b .* `aioproducer mock`"):
         producer_config(None, {})
+
+
+def test_the_environment_names_the_servers_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BOOTSTRAP_SERVERS", "environment:1")
+    file = tmp_path / "client.properties"
+    file.write_text("bootstrap.servers=file:1\n")
+    assert producer_config(None, {}).bootstrap_servers == (("environment", 1),)
+    assert producer_config(file, {}).bootstrap_servers == (("file", 1),)
+    assert producer_config(file, {"bootstrap_servers": "option:1"}).bootstrap_servers == (
+        ("option", 1),
+    )
 
 
 def test_a_file_that_cannot_be_read() -> None:

@@ -81,7 +81,7 @@ def test_records_have_the_present_time_or_their_own() -> None:
 
 def test_wrong_headers_are_refused_as_they_are_added() -> None:
     batch = BatchBuilder(1000)
-    wrong: list[Any] = [[("a", "text")], [(1, b"v")], [("a", b"v", 1)], ["ab"], 5]
+    wrong: list[Any] = [[("a", 1)], [(1, b"v")], [("a", b"v", 1)], ["abc"], 5]
     for headers in wrong:
         with pytest.raises(SerializationError, match="header"):
             batch.append(timestamp=None, key=None, value=b"v", headers=headers)

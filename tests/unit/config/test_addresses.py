@@ -44,6 +44,8 @@ def test_addresses(given: str, expected: list[tuple[str, int]]) -> None:
         ("[::1]", r"'\[::1\]' has no port; .* '\[::1\]:9092'"),
         ("[::1]9092", "has no port"),
         ("::1:9092", r"IPv6 address in brackets, as in '\[::1\]:9092'"),
+        ("a:9092;b:9092", "write ',' between addresses, not ';'"),
+        ("a:9092 b:9092", "write ',' between addresses, not ' '"),
         ("fe80::1", "IPv6 address in brackets"),
         ("[::1:9092", "closing ']'"),
         ("[localhost]:9092", "'localhost' is not an IPv6 address"),

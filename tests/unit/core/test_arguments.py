@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from aioproducer.engine.core.arguments import checked_group, checked_offsets
-from aioproducer.errors import InvalidOffsetError, InvalidTopicError
+from aioproducer.engine.core.arguments import checked_group, checked_offsets, one_by_one
+from aioproducer.errors import InvalidOffsetError, InvalidTopicError, SerializationError
 from aioproducer.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 PLACE = TopicPartition("events", 3)
@@ -97,3 +97,10 @@ def test_groups(given: Any, read: ConsumerGroupMetadata) -> None:
 def test_what_is_no_group(given: Any) -> None:
     with pytest.raises(InvalidOffsetError, match="the consumer group is its id"):
         checked_group(given)
+
+
+@pytest.mark.parametrize("values", ["abc", b"abc", {"k": "v"}])
+def test_one_value_is_not_many(values: Any) -> None:
+    """Else each character, or each key alone, would be a record."""
+    with pytest.raises(SerializationError, match=r"not a single (str|bytes|dict)"):
+        one_by_one(values, "an iterable")

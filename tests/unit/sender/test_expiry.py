@@ -124,3 +124,18 @@ async def test_late_records_that_lack_something_are_not_all_serialized_in_vain()
         await world.turn(MAX_BLOCK)
         assert {type(future.exception()) for future in futures} == {PreparationTimeoutError}
     assert 0 < attempts < 100, "the next one tells enough"
+
+
+async def test_a_wait_is_told_once_a_minute_with_its_cause(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The sender's rounds are no news, so they are not counted."""
+    async with running(known=False) as world:
+        world.send()
+        world.send(topic="invoices")
+        for _ in range(50):
+            await world.turn(0.5)
+    lines = [each.getMessage() for each in caplog.records if "pending, the oldest" in each.msg]
+    assert len(lines) == 1
+    assert "2 records pending, the oldest one for 10" in lines[0]
+    assert lines[0].endswith("it waits for the metadata of topic 'orders'")

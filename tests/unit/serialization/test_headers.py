@@ -20,6 +20,7 @@ from aioproducer.serialization import checked_headers
         ({"trace": b"1", "none": None, "": b""}, (("trace", b"1"), ("none", None), ("", b""))),
         ([("a", b"1"), ("a", b"2"), ("a", None)], (("a", b"1"), ("a", b"2"), ("a", None))),
         ((["a", bytearray(b"1")],), (("a", b"1"),)),
+        ({"a": "té"}, (("a", "té".encode()),)),
         ([("a", memoryview(b"abcd")[1:3])], (("a", b"bc"),)),
         (types.MappingProxyType({"a": b"1"}), (("a", b"1"),)),
         (collections.OrderedDict(a=b"1", b=b"2"), (("a", b"1"), ("b", b"2"))),
@@ -37,8 +38,8 @@ def test_headers(headers: Any, expected: tuple[tuple[str, bytes | None], ...]) -
 @pytest.mark.parametrize(
     ("headers", "said"),
     [
-        ({"a": "text"}, "'a'.*str.*bytes or None"),
-        ({"a": 1}, "'a'.*int.*bytes or None"),
+        ({"a": "\ud800"}, "the value of header 'a'.* is no valid text"),
+        ({"a": 1}, "'a'.*int.*bytes, str or None"),
         ({b"a": b"1"}, "bytes, not str"),
         ([(None, b"1")], "NoneType, not str"),
         ([("a", b"1", b"2")], r"mapping or \(key, value\) pairs"),

@@ -56,6 +56,25 @@ ASYNC_TESTS: Final = """
 """
 
 
+COROUTINE: Final = {"test_it.py": "async def test_it():\n    assert True\n"}
+
+
+@pytest.mark.parametrize(
+    ("plugins", "advice"),
+    [
+        ((OURS, ASYNCIO), 'as coroutines: write asyncio_mode = "auto" below [tool.pytest'),
+        ((OURS,), "as coroutines: pip install pytest-asyncio, and write asyncio_mode"),
+    ],
+    ids=["strict", "no plugin"],
+)
+def test_a_coroutine_that_no_plugin_runs_is_told(
+    tmp_path: Path, plugins: tuple[str, ...], advice: str
+) -> None:
+    run = run_pytest(tmp_path, COROUTINE, plugins=plugins)
+    assert "passed" not in run.outcomes
+    assert f"aioproducer: pytest did not run 1 test {advice}" in run.output
+
+
 @pytest.mark.parametrize(
     ("plugins", "mark", "arguments"),
     [

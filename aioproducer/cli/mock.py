@@ -1,0 +1,58 @@
+"""``aioproducer mock``: a mock cluster in the foreground."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from aioproducer.cli.results import require_output
+from aioproducer.errors import ConfigError, MissingExtraError
+from aioproducer.testing.mock_cluster import MockClusterArgumentError
+from aioproducer.testing.mock_cluster.command import DESCRIPTION, PORT, run
+
+__all__ = ["mock"]
+
+HELP = f"""\
+{DESCRIPTION}
+
+It can't create topics by `aioproducer topics create`, nor delete them: --topic names those that \
+need another number of partitions.
+
+\b
+Exit codes:
+  0  ended by Ctrl-C
+  1  it did not start: the port is in use, for instance
+  2  wrong use: an option, or an extra that is missing
+
+\b
+Example:
+  aioproducer mock --topic orders:6
+"""
+
+
+def mock(
+    port: Annotated[
+        int,
+        typer.Option(min=0, metavar="PORT", help="The port of the first broker; 0: any free one."),
+    ] = PORT,
+    brokers: Annotated[int, typer.Option(min=1, metavar="N", help="The number of brokers.")] = 1,
+    topics: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--topic",
+            "-t",
+            metavar="NAME[:PARTITIONS]",
+            help="A topic that is there from the start. Repeatable.",
+        ),
+    ] = None,
+) -> int:
+    require_output()
+    try:
+        run(brokers, topics or (), port)
+    except (MissingExtraError, MockClusterArgumentError) as error:
+        raise ConfigError(str(error)) from None
+    return 0
+
+
+mock.__doc__ = HELP

@@ -1,0 +1,50 @@
+"""A reader can copy each block: commands work in a clone, and have neither prompts nor output."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.documentation.pages import DOCS, PAGES, ROOT, blocks, name
+
+EXAMPLES: Final = sorted((ROOT / "examples").rglob("*.py"))
+INSTALL: Final = re.compile(r"pip install\s+'aioproducer\[")
+CLUSTER: Final = "localhost:9092"
+WAYS_TO_A_CLUSTER: Final = ("aioproducer mock", "aioproducer.testing", "kafka-server-start")
+ELSEWHERE: Final = {
+    "docs/how-to/broker-telemetry.md": "brokers with a plugin for metrics",
+    "docs/how-to/outbox.md": "a database, too",
+    "docs/how-to/security.md": "a secured cluster",
+    "docs/how-to/functions-that-freeze.md": "a program for a cloud",
+    "docs/reference/configuration.md": "an option's form",
+}
+"""The pages whose programs are not for a first try."""
+LOCAL: Final = [
+    page
+    for page in PAGES
+    if any(CLUSTER in block.text for block in blocks(page, "python"))
+    and name(page) not in ELSEWHERE
+    and "spark" not in page.name
+]
+
+
+@pytest.mark.parametrize("page", [*PAGES, *EXAMPLES], ids=name)
+def test_commands_can_be_copied(page: Path) -> None:
+    assert blocks(page, "console") == []
+    for block in blocks(page, "sh"):
+        assert re.findall(r"^[$>] .*", block.text, re.M) == []
+    assert INSTALL.findall(page.read_text("utf-8")) == [], "it is on no package index: '.[extra]'"
+
+
+@pytest.mark.parametrize("page", LOCAL, ids=name)
+def test_a_page_says_how_to_get_its_cluster(page: Path) -> None:
+    text = page.read_text("utf-8")
+    assert any(each in text for each in WAYS_TO_A_CLUSTER)
+
+
+def test_what_is_looked_for() -> None:
+    assert INSTALL.search("`pip install\n'aioproducer[otel]'`")
+    assert {DOCS / "index.md", ROOT / "README.md"} <= {*LOCAL}
