@@ -23,6 +23,7 @@ from aioproducer.consumer.options import CONSUMER_OPTIONS, ConsumerKeywords, Con
 from aioproducer.consumer.parts import ConsumerParts, ConsumerSetup
 from aioproducer.consumer.progress import Progress
 from aioproducer.consumer.subscription import Subscription, TopicOrPattern
+from aioproducer.consumer.tracing import TracingSlot
 from aioproducer.consumer.transactions import (
     TransactionalProducer,
     TransactionalWork,
@@ -143,6 +144,7 @@ class Consumer:
         self._assignment: Assignment
         self._commits: Commits
         self._member: Member
+        self._tracing = TracingSlot(self.client_id, group_id)
         self._process = os.getpid()
         self._state = "not started"
         self._transactional = False
@@ -170,6 +172,7 @@ class Consumer:
             await self._link.close()
             await self._client.close()
             raise
+        self._tracing.ask_default()
         parts = ConsumerParts(self._setup, self._client, self._link, self._refused, self._fail)
         self._source, self._progress, self._commits = parts.source, parts.progress, parts.commits
         self._assignment, self._member = parts.assignment, parts.member
@@ -378,7 +381,7 @@ class Consumer:
             self._source,
             self._progress,
             self._assignment,
-            handle,
+            self._tracing.traced(handle),
             concurrency,
             order,
             self._reading.read_ahead_bytes,
