@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextvars import copy_context
 from itertools import count
 from typing import Any, Final, Self, Unpack, cast
+from uuid import UUID
 
 from aioproducer.config import ProducerConfig, ProducerOptions, hidden_mapping, hide_secrets
 from aioproducer.config.reader_options import READER_OPTIONS, ReaderKeywords, ReaderOptions
@@ -31,6 +32,7 @@ from aioproducer.consumer.transactions import (
 )
 from aioproducer.consumer.work_watch import WorkWatch
 from aioproducer.consumer.workers import ORDERS, Handle, Order, Workers
+from aioproducer.engine.client.arguments import check_timeout
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.list_offsets import IsolationLevel
 from aioproducer.engine.client.options import client_config
@@ -94,9 +96,10 @@ class Consumer:
     work any more and before the last commit, and when they went to another member without it.
     Heartbeats go on meanwhile. An error of a callback ends the member, and the next read raises it.
 
-    Options are a producer's for connections and logins, as keywords or as a ``config`` that they
-    override, a reader's for fetching (:class:`~aioproducer.config.ReaderOptions`; a group without
-    an offset begins at the end of the log, unless ``auto_offset_reset="earliest"``), and those of
+    Options are a producer's for connections, logins and pushed metrics, as keywords or as a
+    ``config`` that they override, a reader's for fetching (of
+    :class:`~aioproducer.config.ReaderOptions`; a group without an offset begins at the end of the
+    log, unless ``auto_offset_reset="earliest"``), and those of
     :class:`~aioproducer.consumer.options.ConsumerOptions`. Source: Kafka's ``KafkaConsumer``.
 
     Raises:
@@ -123,12 +126,18 @@ class Consumer:
         self._subscription = Subscription(topics)
         check_group(group_id, self._options)
         config = hidden_mapping(config)
-        self.config: ProducerConfig = client_config(config, given, "Consumer")
+        self.config: ProducerConfig = client_config(
+            config, given, "Consumer", also=("enable_metrics_push",)
+        )
         self.client_id: str = self.config.client_id or f"consumer-{next(_NUMBERS)}"
         self.group_id: str = group_id
         self._client = ClusterClient(self.config, self.client_id, "Consumer")
         self._link = CoordinatorLink(
-            self.config, self.client_id, group_id, self._options.max_poll_interval_ms
+            self.config,
+            self.client_id,
+            group_id,
+            self._options.max_poll_interval_ms,
+            self._client.metrics,
         )
         self._setup = ConsumerSetup(
             group_id,
@@ -176,7 +185,7 @@ class Consumer:
         parts = ConsumerParts(self._setup, self._client, self._link, self._refused, self._fail)
         self._source, self._progress, self._commits = parts.source, parts.progress, parts.commits
         self._assignment, self._member = parts.assignment, parts.member
-        self._observation = parts.observation
+        self._observation, self._telemetry = parts.observation, parts.telemetry
         self._state = "started"
         self._client.start_task(self._source.fetcher.run(), "aioproducer-consumer")
         self._start_task(self._run_member())
@@ -286,6 +295,8 @@ class Consumer:
         finally:
             try:
                 await self._at_the_end("leave", lambda: self._member.leave(_CLOSE_SECONDS))
+                if self._telemetry is not None:
+                    await self._at_the_end("push its last metrics", self._link.client.finish)
             finally:
                 await self._link.close()
                 await self._client.close()
@@ -571,3 +582,19 @@ class Consumer:
         if self._state == "not started":
             return no_metrics()
         return self._observation.metrics()
+
+    async def client_instance_id(self, timeout: float | None = None) -> UUID:
+        """The id that a broker has assigned to this consumer, for the metrics that it pushes.
+
+        ``timeout``: seconds until an id is assigned, None for ``max_block_ms``. Raises as that of
+        a :class:`~aioproducer.Producer`.
+        """
+        check_timeout(timeout)
+        self._check()
+        if self._telemetry is None:
+            raise IllegalStateError(
+                f"{self!r} has no client instance id, because enable_metrics_push is False"
+            )
+        return await self._telemetry.client_instance_id(
+            self._timeout if timeout is None else timeout
+        )

@@ -116,6 +116,8 @@ class Fetcher:
             settings.lookup_timeout,
         )
         self._failure: ProducerError | None = None
+        self._waits_since: float | None = None
+        """The time from which on the application waits; None: it does not."""
         self.fetches = 0
         """The number of answers."""
         self.fetched_bytes = 0
@@ -143,7 +145,18 @@ class Fetcher:
             if self._failure is not None:
                 raise anew(self._failure)
             self._arrived.clear()
-            await self._arrived.wait()
+            self._waits_since = self._client.clock()
+            try:
+                await self._arrived.wait()
+            finally:
+                self.count_wait()
+                self._waits_since = None
+
+    def count_wait(self) -> None:
+        """Count the time for which the application has waited since it was counted last."""
+        if (since := self._waits_since) is not None:
+            self._waits_since = now = self._client.clock()
+            self._client.metrics.read_waited(now - since, now)
 
     @property
     def failure(self) -> ProducerError | None:
