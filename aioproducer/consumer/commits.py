@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 
 from aioproducer.consumer.coordinator import CoordinatorLink
@@ -72,6 +72,20 @@ class Commits:
                 error,
                 error=error,
             )
+
+    async def committed(
+        self, partitions: frozenset[TopicPartition], timeout: float
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """The group's offsets; None: there is none."""
+
+        async def attempt() -> Mapping[TopicPartition, OffsetAndMetadata | None]:
+            found = await self._link.fetch_offsets(self._member(), partitions)
+            if found.error_code:
+                raise error_about(f"the offsets of group {self._link.group_id!r}", found.error_code)
+            return found.offsets
+
+        doing = f"reading the offsets of group {self._link.group_id!r}"
+        return dict(await self._link.client.retry(attempt, timeout=timeout, doing=doing))
 
     async def _commit(
         self,

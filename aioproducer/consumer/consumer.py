@@ -10,6 +10,7 @@ from contextvars import copy_context
 from functools import partial
 from itertools import count
 from typing import Any, Final, Self, Unpack, cast
+from uuid import UUID
 
 from aioproducer.config import ProducerConfig, ProducerOptions, hidden_mapping, hide_secrets
 from aioproducer.config.reader_options import READER_OPTIONS, ReaderKeywords, ReaderOptions
@@ -26,6 +27,7 @@ from aioproducer.consumer.options import CONSUMER_OPTIONS, ConsumerKeywords, Con
 from aioproducer.consumer.parts import ConsumerParts, ConsumerSetup
 from aioproducer.consumer.progress import Progress
 from aioproducer.consumer.subscription import Subscription, TopicOrPattern
+from aioproducer.consumer.tracing import TracingSlot
 from aioproducer.consumer.transactions import (
     TransactionalProducer,
     TransactionalWork,
@@ -33,6 +35,7 @@ from aioproducer.consumer.transactions import (
 )
 from aioproducer.consumer.work_watch import WorkWatch
 from aioproducer.consumer.workers import ORDERS, Handle, Order, Workers
+from aioproducer.engine.client.arguments import check_timeout
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.list_offsets import IsolationLevel
 from aioproducer.engine.client.options import client_config
@@ -44,7 +47,6 @@ from aioproducer.errors import (
     ConfigError,
     IllegalStateError,
     ProducerError,
-    error_about,
     kafka_error,
 )
 from aioproducer.errors.codes import ErrorCode
@@ -92,9 +94,10 @@ class Consumer:
     work any more and before the last commit, and when they went to another member without it.
     Heartbeats go on meanwhile. An error of a callback ends the member, and the next read raises it.
 
-    Options are a producer's for connections and logins, as keywords or as a ``config`` that they
-    override, a reader's for fetching (:class:`~aioproducer.config.ReaderOptions`; a group without
-    an offset begins at the end of the log, unless ``auto_offset_reset="earliest"``), and those of
+    Options are a producer's for connections, logins and pushed metrics, as keywords or as a
+    ``config`` that they override, a reader's for fetching (of
+    :class:`~aioproducer.config.ReaderOptions`; a group without an offset begins at the end of the
+    log, unless ``auto_offset_reset="earliest"``), and those of
     :class:`~aioproducer.consumer.options.ConsumerOptions`. Source: Kafka's ``KafkaConsumer``.
 
     Raises:
@@ -121,12 +124,18 @@ class Consumer:
         self._subscription = Subscription(topics)
         check_group(group_id, self._options)
         config = hidden_mapping(config)
-        self.config: ProducerConfig = client_config(config, given, "Consumer")
+        self.config: ProducerConfig = client_config(
+            config, given, "Consumer", also=("enable_metrics_push",)
+        )
         self.client_id: str = self.config.client_id or f"consumer-{next(_NUMBERS)}"
         self.group_id: str = group_id
         self._client = ClusterClient(self.config, self.client_id, "Consumer")
         self._link = CoordinatorLink(
-            self.config, self.client_id, group_id, self._options.max_poll_interval_ms
+            self.config,
+            self.client_id,
+            group_id,
+            self._options.max_poll_interval_ms,
+            self._client.metrics,
         )
         self._setup = ConsumerSetup(
             group_id,
@@ -142,6 +151,7 @@ class Consumer:
         self._assignment: Assignment
         self._commits: Commits
         self._member: Member
+        self._tracing = TracingSlot(self.client_id, group_id)
         self._process = os.getpid()
         self._state = "not started"
         self._transactional = False
@@ -167,10 +177,11 @@ class Consumer:
             await self._link.close()
             await self._client.close()
             raise
+        self._tracing.ask_default()
         parts = ConsumerParts(self._setup, self._client, self._link, self._refused, self._fail)
         self._source, self._progress, self._commits = parts.source, parts.progress, parts.commits
         self._assignment, self._member = parts.assignment, parts.member
-        self._observation = parts.observation
+        self._observation, self._telemetry = parts.observation, parts.telemetry
         self._state = "started"
         self._client.start_task(self._source.fetcher.run(), "aioproducer-consumer")
         self._start_task(self._run_member())
@@ -280,6 +291,9 @@ class Consumer:
         async with AsyncExitStack() as then:  # the last one first, whatever another one raises
             then.push_async_callback(self._client.close)
             then.push_async_callback(self._link.close)
+            if self._telemetry is not None:
+                last_push = self._link.client.finish
+                then.push_async_callback(ending.step, "push its last metrics", last_push)
             leave = partial(self._member.leave, LONGEST_STEP)
             then.push_async_callback(ending.step, "leave", leave)
             if self._commits_itself:
@@ -378,7 +392,7 @@ class Consumer:
             self._source,
             self._progress,
             self._assignment,
-            handle,
+            self._tracing.traced(handle),
             concurrency,
             order,
             self._reading.read_ahead_bytes,
@@ -516,17 +530,7 @@ class Consumer:
         """
         self._enter()
         wanted = checked_places(partitions or self._assignment.owned)
-        if not wanted:
-            return {}
-
-        async def attempt() -> Mapping[TopicPartition, OffsetAndMetadata | None]:
-            found = await self._link.fetch_offsets(self._member.identity, wanted)
-            if found.error_code:
-                raise error_about(f"the offsets of group {self.group_id!r}", found.error_code)
-            return found.offsets
-
-        doing = f"reading the offsets of group {self.group_id!r}"
-        return dict(await self._client.retry(attempt, timeout=self._timeout, doing=doing))
+        return await self._commits.committed(wanted, self._timeout) if wanted else {}
 
     async def lag(self) -> dict[TopicPartition, int]:
         """The number of records behind the position of each partition of this member.
@@ -568,3 +572,19 @@ class Consumer:
         if self._state == "not started":
             return no_metrics()
         return self._observation.metrics()
+
+    async def client_instance_id(self, timeout: float | None = None) -> UUID:
+        """The id that a broker has assigned to this consumer, for the metrics that it pushes.
+
+        ``timeout``: seconds until an id is assigned, None for ``max_block_ms``. Raises as that of
+        a :class:`~aioproducer.Producer`.
+        """
+        check_timeout(timeout)
+        self._check()
+        if self._telemetry is None:
+            raise IllegalStateError(
+                f"{self!r} has no client instance id, because enable_metrics_push is False"
+            )
+        return await self._telemetry.client_instance_id(
+            self._timeout if timeout is None else timeout
+        )

@@ -14,6 +14,7 @@ from aioproducer.engine.groups.requests import (
     Membership,
     OffsetCommit,
 )
+from aioproducer.engine.metrics import ProducerMetrics
 from aioproducer.engine.network.request import Request
 from aioproducer.errors import (
     NetworkError,
@@ -39,12 +40,17 @@ class CoordinatorLink:
     """
 
     def __init__(
-        self, config: ProducerConfig, client_id: str, group_id: str, longest_wait_ms: int
+        self,
+        config: ProducerConfig,
+        client_id: str,
+        group_id: str,
+        longest_wait_ms: int,
+        metrics: ProducerMetrics | None = None,
     ) -> None:
         self.group_id = group_id
-        self.client = ClusterClient(config, client_id, "Consumer")
+        self.client = ClusterClient(config, client_id, "Consumer", metrics)
         self._patient = ClusterClient(
-            _patient_config(config, longest_wait_ms), client_id, "Consumer"
+            _patient_config(config, longest_wait_ms), client_id, "Consumer", metrics
         )
         self._longest_wait = (longest_wait_ms + JOIN_GRACE_MS) / 1000
         self._node: Node | None = None

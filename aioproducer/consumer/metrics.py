@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import nan
-from typing import TypedDict
+from math import isnan, nan
+from typing import Final, TypedDict
 
+from aioproducer.engine.metrics.metric_kinds import MS_PER_SECOND, Metric, Whole, avg_max
+from aioproducer.engine.metrics.names import CONNECTION_METRICS, traffic
+from aioproducer.engine.metrics.stats import NodeStats
 from aioproducer.model import TopicPartition
 from aioproducer.reader.partition import PartitionState
 
@@ -15,20 +18,43 @@ __all__ = ["ConsumerMetricsSnapshot", "ConsumerStats"]
 ConsumerMetricsSnapshot = TypedDict(
     "ConsumerMetricsSnapshot",
     {
+        "consumer-metrics": dict[str, float],
+        "consumer-node-metrics": dict[str, dict[str, float]],
         "consumer-coordinator-metrics": dict[str, float],
         "consumer-fetch-manager-metrics": dict[str, float],
         "consumer-fetch-manager-partition-metrics": dict[str, dict[str, float]],
     },
 )
-"""Metric values by Java group and name; the last group by ``<topic>-<partition>``.
+"""Metric values by Java group and name; the group of nodes by ``node-<id>``, the last group by
+``<topic>-<partition>``.
 
 Totals count from the start. A value that is not known yet is NaN.
 """
+
+CLIENT_METRICS: Final[tuple[Metric[Whole], ...]] = (
+    *CONNECTION_METRICS,
+    Metric(
+        "poll-idle-ratio-avg",
+        "ratio",
+        "Time that the application waited for records per time elapsed",
+        lambda reading: min(reading.recent.client.read_wait.total / reading.elapsed, 1.0),
+    ),
+)
+NODE_METRICS: Final[tuple[Metric[NodeStats], ...]] = traffic(lambda node: node, "fetch request")
+FETCH_METRICS: Final[tuple[Metric[Whole], ...]] = avg_max(
+    "fetch-latency",
+    "ms",
+    "time from a fetch request to its response",
+    lambda whole: whole.client.request_latency,
+    MS_PER_SECOND,
+)
 
 
 def no_metrics() -> ConsumerMetricsSnapshot:
     """The metrics of a consumer that was not started."""
     return {
+        "consumer-metrics": {},
+        "consumer-node-metrics": {},
         "consumer-coordinator-metrics": {},
         "consumer-fetch-manager-metrics": {},
         "consumer-fetch-manager-partition-metrics": {},
@@ -95,7 +121,21 @@ def coordinator_metrics(
         found[f"{name}-total"] = float(timed.count)
         found[f"{name}-{kind}-avg"] = mean
         found[f"{name}-{kind}-max"] = longest
+    found["rebalance-latency-total"] = stats.rebalances.seconds * 1000
     return found
+
+
+def fetch_metrics(
+    records: int, read_bytes: int, fetches: int, partitions: Mapping[str, Mapping[str, float]]
+) -> dict[str, float]:
+    """The counts of ``consumer-fetch-manager-metrics``, and the greatest lag of ``partitions``."""
+    lags = [each["records-lag"] for each in partitions.values()]
+    return {
+        "records-consumed-total": float(records),
+        "bytes-consumed-total": float(read_bytes),
+        "fetch-total": float(fetches),
+        "records-lag-max": max((lag for lag in lags if not isnan(lag)), default=nan),
+    }
 
 
 def partition_metrics(

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import isnan, nan
 
 from aioproducer.consumer.assignment import Assignment
 from aioproducer.consumer.health import ConsumerHealth
 from aioproducer.consumer.member import Member
 from aioproducer.consumer.metrics import (
+    CLIENT_METRICS,
+    FETCH_METRICS,
+    NODE_METRICS,
     ConsumerMetricsSnapshot,
     ConsumerStats,
     coordinator_metrics,
+    fetch_metrics,
     lag_of,
     partition_metrics,
 )
 from aioproducer.consumer.progress import Progress
+from aioproducer.engine.client.cluster_client import ClusterClient
+from aioproducer.engine.metrics.snapshot import values_by_node, values_of_whole
 from aioproducer.errors import ProducerError
 from aioproducer.reader.record_source import RecordSource
 
@@ -27,7 +32,7 @@ class Observation:
         self,
         group_id: str,
         longest_work: float,
-        clock: Callable[[], float],
+        client: ClusterClient,
         member: Member,
         assignment: Assignment,
         progress: Progress,
@@ -36,7 +41,8 @@ class Observation:
     ) -> None:
         self._group_id = group_id
         self._longest_work = longest_work
-        self._clock = clock
+        self._clock = client.clock
+        self._counts = client.metrics
         self._member = member
         self._assignment = assignment
         self._progress = progress
@@ -111,17 +117,17 @@ class Observation:
         states = {where: each.state for where, each in self._progress.partitions.items()}
         positions = {where: self._progress.position(where) for where in states}
         partitions = partition_metrics(states, positions)
-        lags = [each["records-lag"] for each in partitions.values()]
-        known = [lag for lag in lags if not isnan(lag)]
+        fetcher.count_wait()
+        reading = self._counts.read(now)
         return {
+            "consumer-metrics": values_of_whole(CLIENT_METRICS, reading),
+            "consumer-node-metrics": values_by_node(NODE_METRICS, reading),
             "consumer-coordinator-metrics": coordinator_metrics(
                 self._stats, len(self._assignment.owned), self._member.session.last_heartbeat, now
             ),
-            "consumer-fetch-manager-metrics": {
-                "records-consumed-total": float(self._source.handed_out),
-                "bytes-consumed-total": float(fetcher.fetched_bytes),
-                "fetch-total": float(fetcher.fetches),
-                "records-lag-max": max(known, default=nan),
-            },
+            "consumer-fetch-manager-metrics": values_of_whole(FETCH_METRICS, reading)
+            | fetch_metrics(
+                self._source.handed_out, fetcher.fetched_bytes, fetcher.fetches, partitions
+            ),
             "consumer-fetch-manager-partition-metrics": partitions,
         }

@@ -18,6 +18,7 @@ from aioproducer.consumer.observation import Observation
 from aioproducer.consumer.options import ConsumerOptions
 from aioproducer.consumer.progress import Progress
 from aioproducer.consumer.subscription import GroupTopics, Subscription
+from aioproducer.consumer.telemetry import consumer_telemetry
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.list_offsets import IsolationLevel
 from aioproducer.engine.groups.requests import Membership
@@ -77,13 +78,31 @@ class ConsumerParts:
         self.observation = Observation(
             setup.group_id,
             setup.options.max_poll_interval_ms / 1000,
-            client.clock,
+            client,
             self.member,
             self.assignment,
             self.progress,
             self.source,
             stats,
         )
+        # The coordinator's connection has no fetch that waits for records before a push.
+        self.telemetry = (
+            consumer_telemetry(link.client, self.observation.metrics, lambda: self._labels(setup))
+            if config.enable_metrics_push
+            else None
+        )
+        """The pushes of metrics; None: they are off."""
+
+    def _labels(self, setup: ConsumerSetup) -> dict[str, str]:
+        """The attributes of a consumer by KIP-714, as far as they are known."""
+        member = self._identity()
+        labels = {
+            "group_id": member.group_id,
+            "group_member_id": member.member_id,
+            "group_instance_id": member.instance_id,
+            "client_rack": setup.reading.client_rack or setup.config.client_rack,
+        }
+        return {name: value for name, value in labels.items() if value}
 
     def _identity(self) -> Membership:
         return self.member.identity

@@ -1,6 +1,7 @@
 """The observer of a producer: it follows records, batches and requests to their outcomes.
 
-A producer has one observer at most, and pays nothing without one.
+A producer has one observer at most, and pays nothing without one. The tracing of a consumer is the
+counterpart for records that are read.
 ``aioproducer.observability.otel`` makes observers that trace. All methods are called on the
 producer's event loop, but :meth:`Observer.context` and :meth:`Observer.record_sent` are called by
 the thread that sends. An error of an observer is logged and never breaks the send.
@@ -9,9 +10,18 @@ the thread that sends. An error of an observer is logged and never breaks the se
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
-from aioproducer.model import Header, Headers, Node, NodeId, RecordMetadata, TopicPartition
+from aioproducer.model import (
+    ConsumerRecord,
+    Header,
+    Headers,
+    Node,
+    NodeId,
+    RecordMetadata,
+    TopicPartition,
+)
 
 if TYPE_CHECKING:
     from aioproducer.config import ProducerConfig
@@ -19,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = [
     "BatchOutcome",
     "CallTrace",
+    "ConsumerTracing",
+    "ConsumerTracingFactory",
     "ObservedFuture",
     "ObservedProducer",
     "Observer",
@@ -26,9 +38,12 @@ __all__ = [
     "ObserverSlot",
     "RecordTrace",
     "RequestOutcome",
+    "TracedConsumer",
     "Untraced",
     "default",
+    "default_of_consumers",
     "set_default",
+    "set_default_of_consumers",
     "tell_partition",
     "undelivered",
 ]
@@ -257,3 +272,44 @@ def set_default(factory: ObserverFactory | None) -> None:
 def default() -> ObserverFactory | None:
     """The factory of :func:`set_default`."""
     return _default[0] if _default else None
+
+
+# --- consumers -----------------------------------------------------------------------------
+
+
+class ConsumerTracing(Protocol):
+    """Traces the work of an application on the records of one consumer."""
+
+    def record(self, record: ConsumerRecord) -> AbstractContextManager[Any]:
+        """The block in which the application works on ``record``. It adds no error of its own."""
+
+    def batch(self, records: Sequence[ConsumerRecord]) -> AbstractContextManager[Any]:
+        """The block in which the application works on all of ``records``, likewise."""
+
+
+class TracedConsumer(Protocol):
+    """The consumer as its tracing sees it."""
+
+    tracing: ConsumerTracing | None
+    """The tracing of the records that the application begins with from now on."""
+
+    @property
+    def client_id(self) -> str: ...
+
+    @property
+    def group_id(self) -> str: ...
+
+
+ConsumerTracingFactory: TypeAlias = Callable[[TracedConsumer], ConsumerTracing | None]
+
+_default_of_consumers: Final[list[ConsumerTracingFactory]] = []
+
+
+def set_default_of_consumers(factory: ConsumerTracingFactory | None) -> None:
+    """Let every consumer that starts from now on ask ``factory`` for its tracing; None: no one."""
+    _default_of_consumers[:] = [] if factory is None else [factory]
+
+
+def default_of_consumers() -> ConsumerTracingFactory | None:
+    """The factory of :func:`set_default_of_consumers`."""
+    return _default_of_consumers[0] if _default_of_consumers else None

@@ -123,6 +123,8 @@ class Fetcher:
         )
         self._failure: ProducerError | None = None
         self._is_finished = False
+        self._waits_since: float | None = None
+        """The time from which on the application waits; None: it does not."""
         self.fetches = 0
         """The number of answers."""
         self.fetched_bytes = 0
@@ -150,13 +152,24 @@ class Fetcher:
             if self._failure is not None:
                 raise anew(self._failure)
             self._arrived.clear()
-            await self._arrived.wait()
+            self._waits_since = self._client.clock()
+            try:
+                await self._arrived.wait()
+            finally:
+                self.count_wait()
+                self._waits_since = None
         return None
 
     def finish(self) -> None:
         """Hand out nothing any more, as if every partition were read up to its end."""
         self._is_finished = True
         self._arrived.set()
+
+    def count_wait(self) -> None:
+        """Count the time for which the application has waited since it was counted last."""
+        if (since := self._waits_since) is not None:
+            self._waits_since = now = self._client.clock()
+            self._client.metrics.read_waited(now - since, now)
 
     @property
     def failure(self) -> ProducerError | None:

@@ -15,7 +15,7 @@ from aioproducer.config import ProducerConfig
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.network.frames import EncodedPayload, encoded
 from aioproducer.engine.protocol import Api, request_schema
-from aioproducer.engine.telemetry.metric_names import selected
+from aioproducer.engine.telemetry.metric_names import producer_groups, selected
 from aioproducer.engine.telemetry.requests import GetTelemetrySubscriptionsRequest
 from aioproducer.engine.telemetry.subscription import Subscription
 from aioproducer.testing.kafka_cluster import KafkaCluster
@@ -106,7 +106,7 @@ class TelemetryKafka:
         async def is_told() -> bool:
             found = await client.request(GetTelemetrySubscriptionsRequest(None))
             subscription: Subscription = found.subscription
-            wanted = selected(metrics.split(",")) if metrics else frozenset()
+            wanted = selected(metrics.split(","), producer_groups()) if metrics else frozenset()
             return (subscription.selection, subscription.interval) == (wanted, interval_ms / 1000)
 
         try:

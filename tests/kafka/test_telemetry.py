@@ -12,6 +12,7 @@ from math import isfinite
 import pytest
 
 from aioproducer import Producer
+from aioproducer.consumer import Consumer
 from aioproducer.engine.records.compression import compression
 from aioproducer.engine.telemetry import payload_maker
 from aioproducer.errors import UnsupportedVersionError
@@ -19,6 +20,7 @@ from aioproducer.testing.kafka_cluster import KafkaCluster
 from aioproducer.testing.kafka_distribution import KafkaDistribution
 from tests.kafka.telemetry import JAVA, Push, TelemetryKafka, telemetry_kafka
 from tests.support.waiting import until
+from tests.unit.consumer.test_consumer_metrics import REQUIRED as REQUIRED_OF_CONSUMERS
 from tests.unit.telemetry.test_metric_names import REQUIRED
 
 pytestmark = pytest.mark.kafka
@@ -48,6 +50,10 @@ OF_JAVA_ALONE = {
 """Metrics of its I/O thread, of two-phase commit, and of the JVM's registry."""
 OF_OURS_ALONE = r"\.(broker|record\.wait)\.time\.|\.record\.latency\.|\.node\.record\.|\.p\d+$"
 """Percentiles, parts of the latency, and errors by node."""
+OF_OUR_CONSUMER_ALONE = {
+    "org.apache.kafka.consumer.coordinator.failed.commit.total",
+    "org.apache.kafka.consumer.coordinator.heartbeat.response.time.avg",
+}
 TOPICS = ["orders", "events", *(f"topic-{number}" for number in range(20))]
 
 
@@ -174,6 +180,45 @@ async def test_names_and_attributes_are_those_of_kafkas_own_producer(
     assert len(here) == len(ours.points)
     assert ours.value(SENT) == 5
     assert theirs.value(SENT) in (4, 5), "Java's last push may overtake its last record"
+
+
+async def test_names_and_attributes_are_those_of_kafkas_own_consumer(
+    broker: TelemetryKafka,
+) -> None:
+    await broker.cluster.create_topic("consumed", 2)
+    async with Producer(bootstrap_servers=broker.servers) as producer:
+        for partition in range(2):
+            await producer.send("consumed", b"value", partition=partition)
+    await broker.subscribe("ours", ALL, LATER)
+    await broker.subscribe("java", ALL, LATER)
+    running = broker.cluster.tool(
+        str(JAVA / "ConsumerMetrics.java"), *(broker.servers, "consumed", "2", "java"), timeout=60
+    )
+    async with asyncio.TaskGroup() as group:
+        java_runs = group.create_task(running)
+        async with Consumer(
+            "consumed",
+            group_id="ours",
+            client_id="ours",
+            bootstrap_servers=broker.servers,
+            auto_offset_reset="earliest",
+        ) as consumer:
+            records = aiter(consumer)
+            assert {(await anext(records)).partition for _ in range(2)} == {0, 1}
+            await consumer.commit()
+            instance_id = await consumer.client_instance_id()
+    java = java_runs.result()
+    assert java.returncode == 0, java.stderr
+    (ours,), (theirs,) = broker.pushes(instance_id), broker.pushes(java.stdout.strip())
+    assert ours.last
+    assert theirs.last
+    here, there = (
+        {(p.name, p.kind, frozenset(p.attributes)) for p in push.points} for push in (ours, theirs)
+    )
+    assert {name for name, _, _ in here} >= REQUIRED_OF_CONSUMERS
+    assert {name for name, _, _ in here - there} <= OF_OUR_CONSUMER_ALONE
+    assert ours.value("org.apache.kafka.consumer.coordinator.assigned.partitions") == 2
+    assert ours.value("org.apache.kafka.consumer.fetch.manager.records.consumed.total") == 2
 
 
 async def test_brokers_without_a_plugin_are_not_asked(kafka: KafkaCluster) -> None:

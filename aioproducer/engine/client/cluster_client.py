@@ -12,13 +12,16 @@ from random import Random
 from typing import Any, Final, TypeVar
 
 from aioproducer.config import ProducerConfig
-from aioproducer.engine.client.ad_hoc_requests import AdHocRequests
+from aioproducer.engine.client.ad_hoc_requests import AdHocRequests, Peers
 from aioproducer.engine.client.bootstrap import resolved_bootstrap_servers
 from aioproducer.engine.client.connections import network_client, security
 from aioproducer.engine.client.describe_request import ClusterDescription, DescribeRequest
 from aioproducer.engine.client.environment import current_environment
 from aioproducer.engine.client.peers import KnownPeers, why_no_answer
+from aioproducer.engine.client.requester import Requester
+from aioproducer.engine.client.wakeup import Wakeup
 from aioproducer.engine.metrics import ProducerMetrics
+from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.network.request import Request
 from aioproducer.errors import (
     BootstrapError,
@@ -46,6 +49,7 @@ from aioproducer.model import Node
 __all__ = ["ClusterClient"]
 
 _T = TypeVar("_T")
+_R = TypeVar("_R", bound=Requester)
 
 _CLOSE_SECONDS: Final = 5.0
 """Seconds that connections have to end."""
@@ -54,14 +58,22 @@ _CLOSE_SECONDS: Final = 5.0
 class ClusterClient:
     """Requests to the brokers of a cluster, on the event loop on which :meth:`start` is called.
 
-    ``name``: the client's class, for errors. Times are the clock's seconds.
+    ``name``: the client's class, for errors. ``metrics``: those of another client, if both count as
+    one. Times are the clock's seconds.
     """
 
-    def __init__(self, config: ProducerConfig, client_id: str, name: str) -> None:
+    def __init__(
+        self,
+        config: ProducerConfig,
+        client_id: str,
+        name: str,
+        metrics: ProducerMetrics | None = None,
+    ) -> None:
         self.config = config
         self._environment = environment = current_environment()
         self._wakeup = environment.wakeup(environment.clock)
         self.clock = self._wakeup.clock
+        self.wall_clock_ns = environment.wall_clock_ns
         self.random: Random = environment.random()
         self._name = name
         self._process = os.getpid()
@@ -75,7 +87,7 @@ class ClusterClient:
         self.log = logs.ClientLog(client_id, environment.clock)
         """For the lines of tasks that belong to the client, and that another object starts."""
         self._owner = TaskOwner(self._break, self.log)
-        self._metrics = ProducerMetrics(
+        self.metrics = metrics or ProducerMetrics(
             num_samples=config.metrics_num_samples,
             sample_window=max(config.metrics_sample_window_ms, 1) / 1000,
             now=self.clock(),
@@ -89,13 +101,28 @@ class ClusterClient:
             self.random,
             self._owner,
             self._wakeup,
-            self._metrics,
+            self.metrics,
             secured,
         )
         self._client.responded = self._take_response
         self._peers = KnownPeers(())
         self._client.misrouted = lambda _: self._rebootstrap()
         self._requests = AdHocRequests(self._client, self._peers)
+        self._requester_of: dict[type, Requester] = {}
+        self._requesters: list[Requester] = []
+        self._add(self._requests)
+        self.finishes = False
+        """True once callers make no more requests, and the other requesters make their last."""
+        self._finished = asyncio.Event()
+
+    def attach(self, make: Callable[[NetworkClient, Peers, TaskOwner, Wakeup], _R]) -> _R:
+        """Let a requester that ``make`` returns send between the requests of callers."""
+        return self._add(make(self._client, self._peers, self._owner, self._wakeup))
+
+    def _add(self, requester: _R) -> _R:
+        self._requesters.append(requester)
+        self._requester_of.update(dict.fromkeys(requester.requests, requester))
+        return requester
 
     # --- life ------------------------------------------------------------------------------
 
@@ -123,6 +150,12 @@ class ClusterClient:
         self._peers.bootstrap = tuple(servers)
         self._state = "started"
         self._owner.start(self._run(), name=f"aioproducer-{self._name.lower()}")
+
+    async def finish(self) -> None:
+        """Wait until the attached requesters have sent their last requests."""
+        self.finishes = True
+        self._wakeup.wake()
+        await self._finished.wait()
 
     async def close(self) -> None:
         """Fail the requests that wait, and end every connection and task."""
@@ -353,15 +386,17 @@ class ClusterClient:
                 self._client.poll(now)
                 now = self._wakeup.turn()  # the process may have been stopped meanwhile
             self._take_completed(now)
-            due = self._requests.step(now)
+            due = [requester.step(now) for requester in self._requesters]
+            if self.finishes and all(requester.idle for requester in self._requesters):
+                self._finished.set()
             late_at = self._client.next_timeout()
-            moments = (due, late_at, logs.tell_due())
+            moments = (*due, late_at, logs.tell_due())
             first = min((moment for moment in moments if moment is not None), default=None)
             now = await self._wakeup.wait(first, late_at if self._awaited else None)
 
     def _take_completed(self, now: float) -> None:
         for completion in self._client.take_completed():
-            self._requests.completed(completion, now)
+            self._requester_of[type(completion.request)].completed(completion, now)
 
     def _take_response(self, now: float) -> None:
         """Take a response in the callback that brought it."""
@@ -370,5 +405,5 @@ class ClusterClient:
         except BaseException as error:
             self._wakeup.fail(error)
         else:
-            if not self._requests.quiet:
+            if not all(requester.quiet for requester in self._requesters):
                 self._wakeup.wake()

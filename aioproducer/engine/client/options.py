@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from aioproducer.config import ProducerConfig, no_config
@@ -40,16 +40,21 @@ OF_PRODUCERS: Final = frozenset(
 
 
 def client_config(
-    config: ProducerConfig | None, options: Mapping[str, Any], name: str
+    config: ProducerConfig | None,
+    options: Mapping[str, Any],
+    name: str,
+    also: Collection[str] = (),
 ) -> ProducerConfig:
     """The configuration by the arguments of a client's constructor; ``name``: the client's class.
+
+    ``also``: options of producers that this client has as well.
 
     The caller has hidden secrets in both: they are in its frame, too.
 
     A ``config`` may be shared with a producer, so its options for producers are ignored. Such an
     option as a keyword is a mistake. Raises :class:`ConfigError`.
     """
-    misplaced = sorted(OF_PRODUCERS.intersection(options))
+    misplaced = sorted(OF_PRODUCERS.intersection(options).difference(also))
     if misplaced:
         raise ConfigError(
             f"{', '.join(misplaced)}: {name}() has no such option, a Producer has; leave it out"

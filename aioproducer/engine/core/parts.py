@@ -36,6 +36,7 @@ from aioproducer.engine.sender.expiry import BatchExpiry, Expiry, RecordExpiry
 from aioproducer.engine.sender.producer_id import ProducerIdRequester
 from aioproducer.engine.sender.refresher import MetadataRefresher
 from aioproducer.engine.sender.sender import Sender
+from aioproducer.engine.telemetry.metric_names import producer_groups
 from aioproducer.engine.telemetry.requester import TelemetryRequester
 from aioproducer.engine.telemetry.states import TelemetryStates
 from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
@@ -270,7 +271,13 @@ class Parts:
         def load() -> PayloadMaker:
             from aioproducer.engine.telemetry.payload_maker import MetricsSource, PayloadMaker
 
-            source = MetricsSource(snapshot, environment.wall_clock_ns, started_ns, resource)
+            source = MetricsSource(
+                snapshot,
+                producer_groups(),
+                environment.wall_clock_ns,
+                started_ns,
+                lambda: resource,
+            )
             return PayloadMaker(source, self.compression_threads.run)
 
         async def new_maker() -> PayloadMaker:
@@ -278,10 +285,11 @@ class Parts:
 
         return TelemetryRequester(
             TelemetryStates(self._random),
+            producer_groups,
             new_maker,
             self.client,
             self.metadata,
-            self.accumulator,
+            lambda: self.accumulator.closing and self.accumulator.is_empty,
             self._owner,
             self.wakeup,
         )

@@ -1,4 +1,4 @@
-"""The producer's counts of its own work, under the names of Kafka's Java producer.
+"""A client's counts of its own work, under the names of Kafka's Java producer.
 
 Other rooms call ``producer_metrics``. ``names`` lists every metric with its formula, ``windows``
 divides the time, ``stats`` has the counts, and ``snapshot`` computes the values of a moment. Time

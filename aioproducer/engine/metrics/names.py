@@ -31,10 +31,13 @@ __all__ = [
     "Whole",
     "GAUGES",
     "GROUPS",
+    "CONNECTION_METRICS",
     "PRODUCER_METRICS",
     "TOPIC_METRICS",
     "NODE_METRICS",
+    "frames",
     "markdown",
+    "traffic",
 ]
 
 _S = TypeVar("_S")
@@ -72,17 +75,27 @@ def _deliveries(of: Callable[[_S], TopicStats]) -> tuple[Metric[_S], ...]:
     )
 
 
-def _traffic(of: Callable[[_S], NodeStats]) -> tuple[Metric[_S], ...]:
+def frames(of: Callable[[_S], NodeStats]) -> tuple[Metric[_S], ...]:
+    """Requests and responses of all kinds."""
     return (
         *meter("request", "requests", "Requests sent", lambda s: of(s).request_size.count),
         *avg_max("request-size", "bytes", "size of a request", lambda s: of(s).request_size),
         *meter("outgoing-byte", "bytes", "Bytes sent", lambda s: of(s).request_size.total),
         *meter("response", "responses", "Responses received", lambda s: of(s).response_size.count),
         *meter("incoming-byte", "bytes", "Bytes received", lambda s: of(s).response_size.total),
+    )
+
+
+def traffic(
+    of: Callable[[_S], NodeStats], request: str = "produce request"
+) -> tuple[Metric[_S], ...]:
+    """Requests and responses; ``request``: those that have records, and whose latency counts."""
+    return (
+        *frames(of),
         *avg_max(
             "request-latency",
             "ms",
-            "time from a produce request to its response",
+            f"time from a {request} to its response",
             lambda s: of(s).latency,
             MS_PER_SECOND,
         ),
@@ -197,21 +210,22 @@ _TRANSACTIONS: Final[tuple[Metric[Whole], ...]] = (
     ),
 )
 
-_NETWORK: Final[tuple[Metric[Whole], ...]] = (
-    *_traffic(lambda whole: whole.nodes),
-    *meter(
-        "network-io",
-        "frames",
-        "Requests sent and responses received",
-        lambda whole: whole.nodes.request_size.count + whole.nodes.response_size.count,
-    ),
-    *avg_max(
-        "produce-throttle-time",
-        "ms",
-        "time a broker throttled us for, responses without throttling included",
-        lambda whole: whole.nodes.throttle_time,
-        MS_PER_SECOND,
-    ),
+_NETWORK_IO: Final[tuple[Metric[Whole], ...]] = meter(
+    "network-io",
+    "frames",
+    "Requests sent and responses received",
+    lambda whole: whole.nodes.request_size.count + whole.nodes.response_size.count,
+)
+
+_THROTTLING: Final[tuple[Metric[Whole], ...]] = avg_max(
+    "produce-throttle-time",
+    "ms",
+    "time a broker throttled us for, responses without throttling included",
+    lambda whole: whole.nodes.throttle_time,
+    MS_PER_SECOND,
+)
+
+_CONNECTIONS: Final[tuple[Metric[Whole], ...]] = (
     *meter(
         "connection-creation",
         "connections",
@@ -274,9 +288,20 @@ PRODUCER_METRICS: Final[tuple[Metric[Whole], ...]] = (
     *_LATENCIES,
     *_WAITS,
     *_TRANSACTIONS,
-    *_NETWORK,
+    *traffic(lambda whole: whole.nodes),
+    *_NETWORK_IO,
+    *_THROTTLING,
+    *_CONNECTIONS,
     *_LOGINS,
 )
+
+CONNECTION_METRICS: Final[tuple[Metric[Whole], ...]] = (
+    *frames(lambda whole: whole.nodes),
+    *_NETWORK_IO,
+    *_CONNECTIONS,
+    *_LOGINS,
+)
+"""The metrics that clients of any kind have."""
 
 TOPIC_METRICS: Final[tuple[Metric[TopicStats], ...]] = (
     *_deliveries(lambda topic: topic),
@@ -285,7 +310,7 @@ TOPIC_METRICS: Final[tuple[Metric[TopicStats], ...]] = (
 )
 
 NODE_METRICS: Final[tuple[Metric[NodeStats], ...]] = (
-    *_traffic(lambda node: node),
+    *traffic(lambda node: node),
     *meter(
         "record-retry",
         "records",

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, TypedDict
 
 from aioproducer.engine.metrics.latency_histogram import Latencies
 from aioproducer.engine.metrics.summary import Addition, add_each
-from aioproducer.engine.metrics.windows import Windows
+from aioproducer.engine.metrics.windows import Counts, Reading, Windows
 from aioproducer.model import NodeId
 
 __all__ = ["Latencies", "MetricsSnapshot", "ProducerMetrics", "TransactionCall"]
@@ -125,6 +125,10 @@ class ProducerMetrics:
         """A wait for memory ended, in whatever way."""
         self._windows.at(now).client.buffer_wait.add(seconds)
 
+    def read_waited(self, seconds: float, now: float) -> None:
+        """An application waited for records to read."""
+        self._windows.at(now).client.read_wait.add(seconds)
+
     def metadata_waited(self, seconds: float, now: float) -> None:
         """A wait for a topic's metadata ended, in whatever way."""
         self._windows.at(now).client.metadata_wait.add(seconds)
@@ -167,8 +171,8 @@ class ProducerMetrics:
 
         ``throttle_time`` is None if the response has no such field. Zeros belong in the average
         too, as in Kafka. ``latency`` is None unless it is a produce response, as in Kafka's
-        ``Sender``: lookups and handshakes do not count in the latency of records. ``round_trip``:
-        that of the connection.
+        ``Sender``, or one of a fetch: lookups and handshakes do not count in the latency of
+        records. ``round_trip``: that of the connection.
         """
         windows = self._windows
         counts = windows.current if now < windows.ends else windows.at(now)
@@ -220,6 +224,10 @@ class ProducerMetrics:
             request=client.request_latency,
             broker=client.broker_time,
         )
+
+    def read(self, now: float) -> Reading[Counts]:
+        """The counts as they stand."""
+        return self._windows.read(now)
 
     def snapshot(self, now: float, *, gauges: Mapping[str, float]) -> MetricsSnapshot:
         """All metrics as they stand; the caller may keep and change the result.

@@ -5,7 +5,7 @@ A producer that is never asked for its metrics does not import the list of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from aioproducer.engine.metrics.names import (
@@ -16,12 +16,13 @@ from aioproducer.engine.metrics.names import (
     Metric,
     Whole,
 )
+from aioproducer.engine.metrics.stats import NodeStats
 from aioproducer.engine.metrics.windows import Counts, Reading
 
 if TYPE_CHECKING:
     from aioproducer.engine.metrics.producer_metrics import MetricsSnapshot
 
-__all__ = ["snapshot_of"]
+__all__ = ["snapshot_of", "values_by_node", "values_of_whole"]
 
 _S = TypeVar("_S")
 
@@ -34,19 +35,31 @@ def snapshot_of(reading: Reading[Counts], gauges: Mapping[str, float]) -> Metric
         wrong = ", ".join(sorted(gauges.keys() ^ _GAUGE_NAMES))
         raise ValueError(f"gauges must be the ones of names.GAUGES; missing or unknown: {wrong}")
     recent, ever, elapsed = reading.recent, reading.ever, reading.elapsed
-    producer = _read(PRODUCER_METRICS, Reading(_whole(recent), _whole(ever), elapsed))
+    producer = values_of_whole(PRODUCER_METRICS, reading)
     return {
         "producer-metrics": producer | {name: float(gauges[name]) for name in gauges},
         "producer-topic-metrics": {
             topic: _read(TOPIC_METRICS, Reading(recent.topics.by_key[topic], stats, elapsed))
             for topic, stats in ever.topics.by_key.items()
         },
-        "producer-node-metrics": {
-            f"node-{node_id}": _read(
-                NODE_METRICS, Reading(recent.nodes.by_key[node_id], stats, elapsed)
-            )
-            for node_id, stats in ever.nodes.by_key.items()
-        },
+        "producer-node-metrics": values_by_node(NODE_METRICS, reading),
+    }
+
+
+def values_of_whole(metrics: Iterable[Metric[Whole]], reading: Reading[Counts]) -> dict[str, float]:
+    """Metrics of a client as a whole."""
+    whole = Reading(_whole(reading.recent), _whole(reading.ever), reading.elapsed)
+    return _read(metrics, whole)
+
+
+def values_by_node(
+    metrics: Collection[Metric[NodeStats]], reading: Reading[Counts]
+) -> dict[str, dict[str, float]]:
+    """Metrics of each broker, by ``node-<id>``."""
+    recent = reading.recent.nodes.by_key
+    return {
+        f"node-{node_id}": _read(metrics, Reading(recent[node_id], stats, reading.elapsed))
+        for node_id, stats in reading.ever.nodes.by_key.items()
     }
 
 

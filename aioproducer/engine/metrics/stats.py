@@ -69,7 +69,7 @@ class NodeStats(Stats):
     response_size: Summary = field(default_factory=Summary)
     """bytes"""
     latency: Summary = field(default_factory=Summary)
-    """seconds; produce requests only"""
+    """seconds; requests with records only: produce, or fetch"""
     throttle_time: Summary = field(default_factory=Summary)
     """seconds; zeros count"""
 
@@ -89,13 +89,14 @@ class ClientStats(Stats):
     queue_time: LatencyHistogram = field(default_factory=LatencyHistogram)
     """one value per batch sent"""
     request_latency: LatencyHistogram = field(default_factory=LatencyHistogram)
-    """one value per produce response"""
+    """one value per response to a request with records: produce, or fetch"""
     broker_time: LatencyHistogram = field(default_factory=LatencyHistogram)
     """one value per produce response, if the round-trip time is known"""
     records_per_request: Summary = field(default_factory=Summary)
     batches_split: Summary = field(default_factory=Summary)
     records_dropped: Summary = field(default_factory=Summary)
     buffer_wait: Summary = field(default_factory=Summary)
+    read_wait: Summary = field(default_factory=Summary)
     metadata_wait: Summary = field(default_factory=Summary)
     flush: Summary = field(default_factory=Summary)
     txn_init: Summary = field(default_factory=Summary)

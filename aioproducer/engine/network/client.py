@@ -402,6 +402,8 @@ class NetworkClient:
                 round_trip.ask(now)
             seconds = round_trip.seconds
             self.metrics.response_received(node, size, pause, now, latency, seconds)
+        elif request.request.api is Api.FETCH:
+            self.metrics.response_received(node, size, pause, now, latency)
         else:
             self.metrics.response_received(node, size, pause, now)
         if pause:

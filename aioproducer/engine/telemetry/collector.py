@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from math import isfinite
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from aioproducer.engine.metrics import MetricsSnapshot
-from aioproducer.engine.telemetry.metric_names import ATTRIBUTES, Selection, is_sum, telemetry_name
+from aioproducer.engine.telemetry.metric_names import (
+    MetricGroup,
+    MetricGroups,
+    Selection,
+    is_sum,
+    telemetry_name,
+)
 from aioproducer.engine.telemetry.otlp import (
     PointHeads,
     Temporality,
@@ -54,8 +59,9 @@ class Collected(NamedTuple):
 class Collector:
     """Encodes snapshots. Times are nanoseconds since the epoch; counts began at ``started_ns``."""
 
-    def __init__(self, started_ns: int) -> None:
+    def __init__(self, started_ns: int, groups: MetricGroups) -> None:
         self._started_ns = started_ns
+        self._groups = groups
         self._temporality = Temporality.CUMULATIVE
         self._acknowledged: _Counts = {}
         self._acknowledged_ns: dict[tuple[str, str], int] = {}
@@ -63,33 +69,33 @@ class Collector:
 
     def collect(
         self,
-        snapshot: MetricsSnapshot,
+        snapshot: Mapping[str, Any],
         selection: Selection,
         temporality: Temporality,
         now_ns: int,
     ) -> Generator[None, None, Collected]:
         """The metrics of ``selection``, encoded in steps; values that are not finite are left out.
 
-        A change of ``temporality`` begins all counts anew at the producer's start, as in Kafka.
+        A change of ``temporality`` begins all counts anew at the client's start, as in Kafka.
         """
         if temporality is not self._temporality:
             self._temporality = temporality
             self._acknowledged = {}
         collected = Collected({}, {}, now_ns)
         groups: dict[str, bytes] = {}
-        for group, attribute in ATTRIBUTES.items():
-            members = _members(snapshot, group)
+        for key, group in self._groups.items():
+            members, attributes = group.members(snapshot[key]), group.attributes
             heads: dict[str, PointHeads] = {}
             for number, member in enumerate(members, start=1):
-                heads[member] = point_heads({} if attribute is None else {attribute: member})
+                heads[member] = point_heads({} if attributes is None else attributes(member))
                 if not number % POINTS_AT_ONCE:
                     yield
             metrics = []
-            for name in sorted(name for each, name in selection if each == group):
-                points = yield from self._points((group, name), members, heads, collected)
+            for name in sorted(name for each, name in selection if each == key):
+                points = yield from self._points((key, name), members, heads, collected)
                 if points:
                     metrics.append(self._metric(group, name, points))
-            groups[group] = b"".join(metrics)
+            groups[key] = b"".join(metrics)
         return collected._replace(groups=groups)
 
     def _points(
@@ -131,7 +137,7 @@ class Collector:
             return acknowledged_ns, value if again else value - before.value
         return counts[member].start_ns, value
 
-    def _metric(self, group: str, name: str, points: bytes) -> bytes:
+    def _metric(self, group: MetricGroup, name: str, points: bytes) -> bytes:
         full_name = telemetry_name(group, name)
         return (
             sum_(full_name, points, self._temporality) if is_sum(name) else gauge(full_name, points)
@@ -141,11 +147,3 @@ class Collector:
         """A broker has taken ``collected``: its counts are the base of the next deltas."""
         self._acknowledged.update(collected.counts)
         self._acknowledged_ns.update(dict.fromkeys(collected.counts, collected.time_ns))
-
-
-def _members(snapshot: MetricsSnapshot, group: str) -> _Members:
-    if group == "producer-metrics":
-        return {"": snapshot["producer-metrics"]}
-    if group == "producer-node-metrics":
-        return snapshot["producer-node-metrics"]
-    return snapshot["producer-topic-metrics"]

@@ -54,8 +54,8 @@ def fitting(
 ) -> Payload | None:
     """A payload of at most ``limit`` bytes; None: not even the first group fits.
 
-    The groups are left out from the last one on: thousands of topics come before the producer's
-    own metrics.
+    The groups are left out from the last one on: those of thousands of topics or partitions come
+    before those of the client itself.
     """
     names = list(groups)
     while names:

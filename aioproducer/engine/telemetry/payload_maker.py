@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from aioproducer.engine.metrics import MetricsSnapshot
 from aioproducer.engine.telemetry.collector import Collected, Collector
+from aioproducer.engine.telemetry.metric_names import MetricGroups
 from aioproducer.engine.telemetry.otlp import Temporality
 from aioproducer.engine.telemetry.payload import Payload, first_available, fitting
 from aioproducer.engine.telemetry.subscription import Subscription
@@ -20,14 +20,15 @@ _COMPRESS_ELSEWHERE_BYTES: Final = 64 * 1024
 
 
 class MetricsSource(NamedTuple):
-    """The producer whose metrics are pushed."""
+    """The client whose metrics are pushed."""
 
-    snapshot: Callable[[], MetricsSnapshot]
+    snapshot: Callable[[], Mapping[str, Any]]
+    groups: MetricGroups
     wall_clock_ns: Callable[[], int]
     started_ns: int
-    """The time from which on the producer counts."""
-    resource: Mapping[str, str]
-    """The attributes of the producer."""
+    """The time from which on the client counts."""
+    resource: Callable[[], Mapping[str, str]]
+    """The attributes of the client as they are now."""
 
 
 class MadePayload(NamedTuple):
@@ -49,7 +50,7 @@ def _compressed(
 
 
 class PayloadMaker:
-    """Makes payloads of a producer's metrics. ``elsewhere`` runs a call off the event loop."""
+    """Makes payloads of a client's metrics. ``elsewhere`` runs a call off the event loop."""
 
     def __init__(
         self,
@@ -58,7 +59,7 @@ class PayloadMaker:
     ) -> None:
         self._source = source
         self._elsewhere = elsewhere
-        self._collector = Collector(source.started_ns)
+        self._collector = Collector(source.started_ns, source.groups)
         self._codec_is_loaded = False
 
     async def make(
@@ -80,7 +81,12 @@ class PayloadMaker:
                 break
             await asyncio.sleep(0)
         compress = partial(
-            _compressed, collected, source.resource, subscription.codecs, refused_codecs, max_bytes
+            _compressed,
+            collected,
+            source.resource(),
+            subscription.codecs,
+            refused_codecs,
+            max_bytes,
         )
         size = sum(map(len, collected.groups.values()))
         small = self._codec_is_loaded and size <= _COMPRESS_ELSEWHERE_BYTES

@@ -1,4 +1,4 @@
-"""The requests of telemetry, sent between the producer's own on connections that are there.
+"""The requests of telemetry, sent between the client's own on connections that are there.
 
 Source: Kafka's ``TelemetrySender``. Unlike there, no connection is opened for telemetry, unless a
 caller waits for the client instance id.
@@ -12,13 +12,13 @@ from collections.abc import Awaitable, Callable
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from aioproducer.engine.accumulator import RecordAccumulator
 from aioproducer.engine.client.ad_hoc_requests import Peers
 from aioproducer.engine.client.requester import Requester
 from aioproducer.engine.client.wakeup import Wakeup
 from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.network.request import Completion
 from aioproducer.engine.protocol import Api
+from aioproducer.engine.telemetry.metric_names import MetricGroups
 from aioproducer.engine.telemetry.requests import (
     GetTelemetrySubscriptionsRequest,
     PushTelemetryRequest,
@@ -53,7 +53,8 @@ _UNSUPPORTED: Final = (
 class TelemetryRequester(Requester):
     """One request at a time. ``new_maker`` loads the maker of payloads before the first push.
 
-    When the accumulator is closed and empty, the last push follows.
+    ``groups``: the metrics of the client. ``has_finished``: true once the client closes and has
+    nothing else left to do: the last push follows.
     """
 
     requests = (GetTelemetrySubscriptionsRequest, PushTelemetryRequest)
@@ -61,18 +62,20 @@ class TelemetryRequester(Requester):
     def __init__(
         self,
         states: TelemetryStates,
+        groups: Callable[[], MetricGroups],
         new_maker: Callable[[], Awaitable[PayloadMaker]],
         client: NetworkClient,
         cluster: Peers,
-        accumulator: RecordAccumulator,
+        has_finished: Callable[[], bool],
         owner: TaskOwner,
         wakeup: Wakeup,
     ) -> None:
         self._states = states
+        self._groups = groups
         self._new_maker = new_maker
         self._client = client
         self._cluster = cluster
-        self._accumulator = accumulator
+        self._has_finished = has_finished
         self._owner = owner
         self._wakeup = wakeup
         self._maker: PayloadMaker | None = None
@@ -86,7 +89,7 @@ class TelemetryRequester(Requester):
         self._made: MadePayload | None = None
         """The payload of the next push, or of the push in flight."""
         self._end: float | None = None
-        """The time at which the last push is given up; None: the producer is not closing."""
+        """The time at which the last push is given up; None: the client is not closing."""
         self._waiters: list[asyncio.Future[UUID | ProducerError]] = []
         self._written: set[str] = set()
         """The lines of the log that are not repeated."""
@@ -107,7 +110,7 @@ class TelemetryRequester(Requester):
         """Send the request that is due. Returns the time of the next round by the clock."""
         self._settled = True
         states = self._states
-        if self._accumulator.closing and self._accumulator.is_empty:
+        if self._has_finished():
             self._close(now)
         if self._waiters:
             self._serve_waiters(now)
@@ -148,7 +151,7 @@ class TelemetryRequester(Requester):
         states = self._states
         if states.state is TelemetryState.SUBSCRIPTION_NEEDED:
             states.asked()
-            request = GetTelemetrySubscriptionsRequest(states.client_instance_id)
+            request = GetTelemetrySubscriptionsRequest(states.client_instance_id, self._groups)
             self._client.send(node, request, now)
         elif self._made is not None:
             self._push(node, self._made, now)
@@ -273,7 +276,7 @@ class TelemetryRequester(Requester):
         self._info("Metrics are pushed to the brokers no more: %s", reason, error=reason)
 
     def _info(self, text: str, *values: object, **fields: object) -> None:
-        """Write a line at INFO, once in the producer's life."""
+        """Write a line at INFO, once in the client's life."""
         if text not in self._written:
             self._written.add(text)
             logger.info(text, *values, **fields)
@@ -331,7 +334,7 @@ class TelemetryRequester(Requester):
     # --- the end ---------------------------------------------------------------------------
 
     def _close(self, now: float) -> None:
-        """Every record has its outcome: push once more, if there is time and a connection."""
+        """The client has finished: push once more, if there is time and a connection."""
         if self._end is None:
             self._end = now + TERMINATION_SECONDS
         states = self._states

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from aioproducer.engine.network.frames import EncodedPayload, encoded
 from aioproducer.engine.protocol import Api, request_schema
-from aioproducer.engine.telemetry.metric_names import selected
+from aioproducer.engine.telemetry.metric_names import MetricGroups, producer_groups, selected
 from aioproducer.engine.telemetry.subscription import (
     DEFAULT_INTERVAL,
     Subscription,
@@ -34,6 +35,8 @@ class GetTelemetrySubscriptionsRequest:
 
     client_instance_id: UUID | None
     """None: the broker assigns one."""
+    groups: Callable[[], MetricGroups] = producer_groups
+    """The metrics that the client has."""
     api: Api = Api.GET_TELEMETRY_SUBSCRIPTIONS
     answered: bool = True
 
@@ -58,7 +61,7 @@ class GetTelemetrySubscriptionsRequest:
                 response.accepted_compression_types[:_MOST_CODECS],
                 max_bytes if max_bytes > 0 else _DEFAULT_MAX_BYTES,
                 response.delta_temporality,
-                selected(response.requested_metrics[:_MOST_PREFIXES]),
+                selected(response.requested_metrics[:_MOST_PREFIXES], self.groups()),
             ),
         )
 

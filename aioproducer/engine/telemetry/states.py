@@ -34,7 +34,7 @@ __all__ = [
 
 FIRST_PAUSE: Final = 1.0
 """Seconds from the first connection to the first request: the first records have the connection to
-themselves, and a producer of one record never asks."""
+themselves, and a client that lives shortly never asks."""
 
 TERMINATION_SECONDS: Final = 1.0
 """The longest that the last push holds up ``close()``, as in librdkafka."""
@@ -259,7 +259,7 @@ class TelemetryStates:
     # --- the end ---------------------------------------------------------------------------
 
     def close(self, now: float) -> None:
-        """Every record has its outcome: what is left is the last push, if any was due later."""
+        """The client has finished: what is left is the last push, if any was due later."""
         self._closing = True
         match self.state:
             case State.PUSH_NEEDED:

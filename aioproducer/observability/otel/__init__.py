@@ -7,7 +7,8 @@
     producer = Producer(bootstrap_servers="localhost:9092")
     instrument(producer)
 
-:class:`AioproducerInstrumentor` instruments all producers of a process;
+:func:`process_span` is for loops over a consumer.
+:class:`AioproducerInstrumentor` instruments all producers and consumers of a process;
 ``opentelemetry-instrument`` finds it by itself.
 """
 
@@ -28,5 +29,6 @@ from aioproducer.observability.otel.instrumentation import (
     uninstrument,
 )
 from aioproducer.observability.otel.options import Options
+from aioproducer.observability.otel.process_tracing import process_span
 
-__all__ = ["AioproducerInstrumentor", "Options", "instrument", "uninstrument"]
+__all__ = ["AioproducerInstrumentor", "Options", "instrument", "process_span", "uninstrument"]

@@ -10,9 +10,13 @@ logger = logging.getLogger("aioproducer.observability.otel")
 
 
 class Complaints:
-    """Logs the first error as WARNING with its traceback, and later ones as DEBUG."""
+    """Logs the first error as WARNING with its traceback, and later ones as DEBUG.
 
-    def __init__(self) -> None:
+    ``outcome``: what the client does with the record all the same.
+    """
+
+    def __init__(self, outcome: str = "sent") -> None:
+        self._outcome = outcome
         self._first = True
 
     def log(self, about: str) -> None:
@@ -21,7 +25,8 @@ class Complaints:
         self._first = False
         logger.log(
             level,
-            "OpenTelemetry failed on %s, which is sent all the same; later errors are DEBUG",
+            "OpenTelemetry failed on %s, which is %s all the same; later errors are DEBUG",
             about,
+            self._outcome,
             exc_info=True,
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final, TypeAlias
 
 from aioproducer.errors import KafkaError, ProducerError
-from aioproducer.model import Node, RecordMetadata
+from aioproducer.model import ConsumerRecord, Node, RecordMetadata
 
 __all__ = [
     "BATCH_COUNT",
@@ -42,6 +42,7 @@ PARTITION: Final = "messaging.destination.partition.id"
 BATCH_COUNT: Final = "messaging.batch.message_count"
 KEY: Final = "messaging.kafka.message.key"
 OFFSET: Final = "messaging.kafka.offset"
+GROUP: Final = "messaging.consumer.group.name"
 TOMBSTONE: Final = "messaging.kafka.message.tombstone"
 BODY_SIZE: Final = "messaging.message.body.size"
 ERROR_TYPE: Final = "error.type"
@@ -57,6 +58,7 @@ OLD_OPERATION: Final = "messaging.operation"
 OLD_CLIENT_ID: Final = "messaging.client_id"
 OLD_PARTITION: Final = "messaging.kafka.destination.partition"
 OLD_OFFSET: Final = "messaging.kafka.message.offset"
+OLD_GROUP: Final = "messaging.kafka.consumer.group"
 
 OPERATION: Final[Attributes] = {SYSTEM: "kafka", OPERATION_NAME: "send", OPERATION_TYPE: "send"}
 """The attributes that all values of a metric have."""
@@ -65,7 +67,7 @@ _LONGEST_KEY: Final = 256
 
 
 class Conventions:
-    """The attributes of one producer's spans and metrics. ``old``: those of 1.24 as well."""
+    """The attributes of one client's spans and metrics. ``old``: those of 1.24 as well."""
 
     def __init__(self, client_id: str, *, old: bool, record_key: bool, body_size: bool) -> None:
         self.client_id = client_id
@@ -87,10 +89,7 @@ class Conventions:
         attributes[DESTINATION] = topic
         if partition is not None:
             self._add_partition(attributes, partition)
-        if self._record_key and key is not None:
-            text = _key_text(key)
-            if text is not None:
-                attributes[KEY] = text
+        self._add_key(attributes, key)
         return attributes
 
     def delivery(self, metadata: RecordMetadata, node: Node | None) -> Attributes:
@@ -99,13 +98,48 @@ class Conventions:
         if metadata.partition >= 0:
             self._add_partition(attributes, metadata.partition)
         if metadata.offset >= 0:
-            attributes[OFFSET] = metadata.offset
-            if self.old:
-                attributes[OLD_OFFSET] = metadata.offset
+            self._add_offset(attributes, metadata.offset)
         if self._body_size and metadata.serialized_value_size >= 0:
             attributes[BODY_SIZE] = metadata.serialized_value_size
         add_server(attributes, node)
         return attributes
+
+    def process(self, group_id: str) -> Attributes:
+        """The work of a member of ``group_id`` on records."""
+        attributes = OPERATION | {
+            OPERATION_NAME: "process",
+            OPERATION_TYPE: "process",
+            CLIENT_ID: self.client_id,
+            GROUP: group_id,
+        }
+        if self.old:
+            attributes[OLD_OPERATION] = "process"
+            attributes[OLD_CLIENT_ID] = self.client_id
+            attributes[OLD_GROUP] = group_id
+        return attributes
+
+    def consumed(self, record: ConsumerRecord) -> Attributes:
+        """A record that was read, but for its topic."""
+        attributes: Attributes = {}
+        self._add_partition(attributes, record.partition)
+        self._add_offset(attributes, record.offset)
+        self._add_key(attributes, record.key)
+        if record.value is None:
+            attributes[TOMBSTONE] = True
+        elif self._body_size:
+            attributes[BODY_SIZE] = len(record.value)
+        return attributes
+
+    def _add_key(self, attributes: Attributes, key: object) -> None:
+        if self._record_key and key is not None:
+            text = _key_text(key)
+            if text is not None:
+                attributes[KEY] = text
+
+    def _add_offset(self, attributes: Attributes, offset: int) -> None:
+        attributes[OFFSET] = offset
+        if self.old:
+            attributes[OLD_OFFSET] = offset
 
     def _add_partition(self, attributes: Attributes, partition: int) -> None:
         attributes[PARTITION] = str(partition)

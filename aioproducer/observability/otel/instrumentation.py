@@ -1,11 +1,11 @@
-"""Instrumentation of one producer, and of all producers of a process."""
+"""Instrumentation of one client, and of all producers and consumers of a process."""
 
 from __future__ import annotations
 
 import random
 import weakref
 from collections.abc import Collection
-from typing import Any, Final, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from opentelemetry.instrumentation.instrumentor import (  # type: ignore[attr-defined]
     BaseInstrumentor,
@@ -15,7 +15,7 @@ from opentelemetry.trace import TracerProvider
 
 from aioproducer import Producer, sync
 from aioproducer.engine import observer
-from aioproducer.engine.observer import ObservedProducer
+from aioproducer.engine.observer import ObservedProducer, TracedConsumer
 from aioproducer.observability.otel.batch_metrics import BatchMetrics
 from aioproducer.observability.otel.complaints import Complaints
 from aioproducer.observability.otel.conventions import Conventions
@@ -23,14 +23,18 @@ from aioproducer.observability.otel.deliveries import Deliveries
 from aioproducer.observability.otel.instruments import instruments_of
 from aioproducer.observability.otel.observer import OtelObserver, RequestTracing
 from aioproducer.observability.otel.options import Options, OptionsAsKeywords, emits_old_names
+from aioproducer.observability.otel.process_tracing import ProcessTracing
 from aioproducer.observability.otel.record_tracing import RecordTracing
 from aioproducer.observability.otel.tracers import TracerSource
+
+if TYPE_CHECKING:  # a process that only sends does not import the room of consumers
+    from aioproducer.consumer import Consumer
 
 __all__ = ["AioproducerInstrumentor", "instrument", "observer_of", "uninstrument"]
 
 
 def instrument(
-    producer: Producer | sync.Producer,
+    producer: Producer | sync.Producer | Consumer,
     *,
     tracer_provider: TracerProvider | None = None,
     meter_provider: MeterProvider | None = None,
@@ -38,28 +42,51 @@ def instrument(
 ) -> None:
     """Trace the records that ``producer`` sends from now on, and show its metrics.
 
-    It replaces an earlier instrumentation of the producer. Call it before or after the start.
+    It replaces an earlier instrumentation of the producer. Call it before or after the start. A
+    consumer is traced from its next ``run()`` on, and in the blocks of :func:`process_span`.
 
     Args:
-        producer: of either shell.
+        producer: of either shell, or a consumer, which has traces only.
         tracer_provider: makes the spans; None: the global one.
         meter_provider: takes the metrics; None: the global one.
         options: see :class:`Options`.
     """
+    chosen = Options(**options)
+    if not isinstance(producer, Producer | sync.Producer):
+        slot = producer._tracing
+        slot.tracing = tracing_of(slot, chosen, tracer_provider=tracer_provider)
+        return
     core = producer._core
     core.observe(
-        observer_of(
-            core,
-            Options(**options),
-            tracer_provider=tracer_provider,
-            meter_provider=meter_provider,
-        )
+        observer_of(core, chosen, tracer_provider=tracer_provider, meter_provider=meter_provider)
     )
 
 
-def uninstrument(producer: Producer | sync.Producer) -> None:
+def uninstrument(producer: Producer | sync.Producer | Consumer) -> None:
     """Trace no further records of ``producer``. Spans that have begun still end."""
-    producer._core.observe(None)
+    if isinstance(producer, Producer | sync.Producer):
+        producer._core.observe(None)
+    else:
+        producer._tracing.tracing = None
+
+
+def _conventions(client_id: str, options: Options) -> Conventions:
+    return Conventions(
+        client_id,
+        old=emits_old_names(),
+        record_key=options.record_key,
+        body_size=options.body_size,
+    )
+
+
+def tracing_of(
+    consumer: TracedConsumer, options: Options, *, tracer_provider: TracerProvider | None = None
+) -> ProcessTracing | None:
+    """The tracing of ``consumer``; None: ``options`` want no traces."""
+    if not options.traces:
+        return None
+    conventions = _conventions(consumer.client_id, options)
+    return ProcessTracing(consumer, options, conventions, TracerSource(tracer_provider))
 
 
 def observer_of(
@@ -71,12 +98,7 @@ def observer_of(
     rng: random.Random | None = None,
 ) -> OtelObserver:
     """An observer of ``producer``, to which its metrics belong until it is closed."""
-    conventions = Conventions(
-        producer.client_id,
-        old=emits_old_names(),
-        record_key=options.record_key,
-        body_size=options.body_size,
-    )
+    conventions = _conventions(producer.client_id, options)
     tracers, deliveries, complaints = TracerSource(tracer_provider), Deliveries(), Complaints()
     records = requests = batches = None
     if options.traces:
@@ -108,12 +130,15 @@ def observer_of(
 
 
 class AioproducerInstrumentor(BaseInstrumentor):  # type: ignore[misc]
-    """Instruments every producer that starts from now on.
+    """Instruments every producer and every consumer that starts from now on.
 
     ``instrument()`` takes ``tracer_provider``, ``meter_provider`` and :class:`Options` as keywords.
-    ``uninstrument()`` ends the instrumentation of the running producers as well.
+    ``uninstrument()`` ends the instrumentation of the running clients as well.
     """
 
+    _tracings: Final[weakref.WeakKeyDictionary[TracedConsumer, ProcessTracing]] = (
+        weakref.WeakKeyDictionary()
+    )
     _observers: Final[weakref.WeakKeyDictionary[ObservedProducer, OtelObserver]] = (
         weakref.WeakKeyDictionary()
     )
@@ -137,10 +162,22 @@ class AioproducerInstrumentor(BaseInstrumentor):  # type: ignore[misc]
             self._observers[producer] = made
             return made
 
+        def tracing_factory(consumer: TracedConsumer) -> ProcessTracing | None:
+            made = tracing_of(consumer, chosen, tracer_provider=tracer_provider)
+            if made is not None:
+                self._tracings[consumer] = made
+            return made
+
         observer.set_default(factory)
+        observer.set_default_of_consumers(tracing_factory)
 
     def _uninstrument(self, **kwargs: Any) -> None:
         observer.set_default(None)
+        observer.set_default_of_consumers(None)
         for producer, made in list(self._observers.items()):
             producer.unobserve(made)
         self._observers.clear()
+        for consumer, tracing in list(self._tracings.items()):
+            if consumer.tracing is tracing:
+                consumer.tracing = None
+        self._tracings.clear()

@@ -1,4 +1,4 @@
-"""The options of an instrumented producer."""
+"""The options of an instrumented producer or consumer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STABILITY: Final = "OTEL_SEMCONV_STABILITY_OPT_IN"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The part of a producer's work that is told, and its form."""
+    """The part of a client's work that is told, and its form."""
 
     traces: bool = True
     """Spans, and the context of records in their headers."""
@@ -36,6 +36,9 @@ class Options:
     """A span for each produce request; spans of records link to it."""
     max_topics: int = 100
     """The number of topics with metrics of their own; later topics share values without a name."""
+    continue_trace: bool = False
+    """True: the span of a record that is processed is a child of the context in its headers.
+    False: it links to that context. Its parent is the current span, if there is one."""
 
     def __post_init__(self) -> None:
         if self.max_topics < 0:
@@ -54,6 +57,7 @@ class OptionsAsKeywords(TypedDict, total=False):
     send_many_spans: bool
     request_spans: bool
     max_topics: int
+    continue_trace: bool
 
 
 def emits_old_names() -> bool:

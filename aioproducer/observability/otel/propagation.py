@@ -11,7 +11,7 @@ from opentelemetry.propagators.textmap import Getter, Setter
 
 from aioproducer.model import Header, Headers
 
-__all__ = ["OwnContext", "inject", "own_context"]
+__all__ = ["OwnContext", "extract", "inject", "own_context"]
 
 _BAGGAGE: Final = "baggage"
 
@@ -63,6 +63,11 @@ def inject(context: Context, without: frozenset[str]) -> tuple[Header, ...]:
     return tuple(carrier)
 
 
+def extract(headers: Sequence[Header], into: Context) -> Context:
+    """``into``, with the context that ``headers`` carry."""
+    return propagate.extract([*headers], context=into, getter=_FIND)
+
+
 def _pairs(headers: Headers) -> Iterable[tuple[str, Any]]:
     return headers.items() if isinstance(headers, Mapping) else headers
 
@@ -79,6 +84,5 @@ def own_context(headers: Headers | None) -> OwnContext:
         return _NONE
     if not keys:
         return _NONE
-    extracted = propagate.extract(pairs, context=Context(), getter=_FIND)
-    span = trace.get_current_span(extracted).get_span_context()
+    span = trace.get_current_span(extract(pairs, Context())).get_span_context()
     return OwnContext(keys, span if span.is_valid else None)

@@ -26,6 +26,7 @@ from aioproducer.engine.client.list_offsets import (
     IsolationLevel,
     ListOffsetsRequest,
 )
+from aioproducer.engine.metrics import ProducerMetrics
 from aioproducer.engine.network.frames import MAX_RESPONSE_BYTES
 from aioproducer.errors import (
     BrokerConnectionError,
@@ -68,6 +69,7 @@ class ScriptedClient:
     on_end: Callable[[], None] = staticmethod(lambda: None)
 
     def __init__(self) -> None:
+        self.metrics = ProducerMetrics(now=self.clock())
         self.leaders: dict[int, tuple[int, int]] = {0: (1, 5), 1: (2, 5)}
         """Broker and epoch by partition."""
         self.topic_id = UUID(int=1)

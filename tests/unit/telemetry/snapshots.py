@@ -10,7 +10,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, M
 
 from aioproducer.engine.metrics import MetricsSnapshot
 from aioproducer.engine.telemetry.collector import Collected, Collector
-from aioproducer.engine.telemetry.metric_names import selected
+from aioproducer.engine.telemetry.metric_names import producer_groups, selected
 from aioproducer.engine.telemetry.otlp import Temporality
 
 START_NS = 1_000
@@ -89,4 +89,6 @@ def collect(
     prefixes: Iterable[str] = ("",),
 ) -> Collected:
     """The metrics of ``prefixes`` at once."""
-    return finished(collector.collect(of, selected(list(prefixes)), temporality, now_ns))
+    return finished(
+        collector.collect(of, selected(list(prefixes), producer_groups()), temporality, now_ns)
+    )

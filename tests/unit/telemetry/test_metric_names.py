@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pytest
 
 from aioproducer.engine.metrics.names import GAUGES, NODE_METRICS, PRODUCER_METRICS, TOPIC_METRICS
-from aioproducer.engine.telemetry.metric_names import is_sum, selected, telemetry_name
+from aioproducer.engine.telemetry.metric_names import (
+    Selection,
+    is_sum,
+    producer_groups,
+    telemetry_name,
+)
+from aioproducer.engine.telemetry.metric_names import selected as selected_of
 
 REQUIRED = {
     "org.apache.kafka.producer.connection.creation.rate",
@@ -19,11 +27,18 @@ REQUIRED = {
 }
 """KIP-714: the metrics that every producer has to provide."""
 
+GROUPS = producer_groups()
+
+
+def selected(prefixes: Collection[str]) -> Selection:
+    return selected_of(prefixes, GROUPS)
+
+
 EVERYTHING = selected([""])
 
 
 def names(*prefixes: str) -> set[str]:
-    return {telemetry_name(group, name) for group, name in selected(prefixes)}
+    return {telemetry_name(GROUPS[group], name) for group, name in selected(prefixes)}
 
 
 def test_every_metric_of_a_snapshot_can_be_chosen() -> None:

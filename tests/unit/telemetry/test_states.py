@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from aioproducer.engine.telemetry.metric_names import selected
+from aioproducer.engine.telemetry.metric_names import producer_groups, selected
 from aioproducer.engine.telemetry.states import (
     FIRST_PAUSE,
     PUSH_REACTIONS,
@@ -43,7 +43,9 @@ def response(
     prefixes: tuple[str, ...] = ("",),
     interval: float = INTERVAL,
 ) -> SubscriptionResponse:
-    subscription = Subscription(5, interval, (ZSTD, 3), 1000, True, selected(prefixes))
+    subscription = Subscription(
+        5, interval, (ZSTD, 3), 1000, True, selected(prefixes, producer_groups())
+    )
     return SubscriptionResponse(code, instance_id, subscription)
 
 
