@@ -311,7 +311,7 @@ async def test_every_record_of_send_many_has_headers_that_can_be_read_only_once(
 
 
 async def test_headers_of_send_many_that_are_wrong_are_so_for_the_call(orders: MockCluster) -> None:
-    wrong: Any = {"trace": "text"}
+    wrong: Any = {"trace": 7}
     async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
         with pytest.raises(SerializationError, match="trace"):
             await producer.send_many("orders", [b"v"], headers=wrong)
