@@ -86,7 +86,8 @@ class AssignmentSettings:
     """``auto_offset_reset``: where to begin without an offset of the group."""
     isolation: IsolationLevel
     rebalance_timeout: float
-    request_timeout: float
+    longest_call: float
+    """``max_block_ms``: for offsets that are looked up or committed."""
     auto_commit: Callable[[], bool]
     on_assigned: Callback | None = None
     on_revoked: Callback | None = None
@@ -231,7 +232,7 @@ class Assignment:
             self._client,
             dict.fromkeys(partitions, place),
             self._settings.isolation,
-            self._settings.request_timeout if timeout is None else timeout,
+            self._settings.longest_call if timeout is None else timeout,
         )
         for where, offset in found.items():
             self._add(where, OffsetAndMetadata(offset), None, token)
@@ -262,7 +263,7 @@ class Assignment:
                 await self._finished(partitions)
                 await self._tell(self._settings.on_revoked, partitions)
                 if self._settings.auto_commit():
-                    timeout = self._settings.request_timeout
+                    timeout = self._settings.longest_call
                     await self._commits.commit_if_possible(partitions, timeout)
         except TimeoutError:
             if not bound.expired():
@@ -294,9 +295,7 @@ class Assignment:
 
     async def settled(self, *, idle: bool) -> None:
         """Tell the application what was lost; ``idle``: wait until it works on nothing."""
-        lost = frozenset(self._lost)
-        self._lost.clear()
-        await self._tell(self._settings.on_lost, lost)
+        await self._tell_of_losses()
         while idle and not self._progress.is_idle:
             self.acknowledged.clear()
             await self.acknowledged.wait()
@@ -430,7 +429,10 @@ class Assignment:
 
     async def tell_of_end(self) -> None:
         """Tell the application that it has no partition any more."""
+        await self._tell_of_losses()
+        await self._tell(self._settings.on_revoked, self.owned)
+
+    async def _tell_of_losses(self) -> None:
         lost = frozenset(self._lost)
         self._lost.clear()
         await self._tell(self._settings.on_lost, lost)
-        await self._tell(self._settings.on_revoked, self.owned)

@@ -301,7 +301,7 @@ class ClassicMember(Member):
         waits for a dead coordinator, which the end of the connection ends, too.
         """
         interval = self._settings.heartbeat_interval / 1000
-        timeout = self._settings.session_timeout / 3000
+        timeout = self._settings.heartbeat_timeout
         while True:
             await self._heartbeats.wait()
             await asyncio.sleep(interval)

@@ -505,9 +505,8 @@ class Consumer:
         if not self._assignment.in_callback:  # there the loop's record is in work
             self._progress.finish()
         await self._commits.commit(self._assignment.owned, self._timeout)
-        if lost := self._progress.lost:
+        if lost := self._progress.take_uncommitted():
             where = min(lost)
-            lost.clear()
             raise kafka_error(
                 ErrorCode.ILLEGAL_GENERATION,
                 f"group {self.group_id!r} has given {where} to another member before its records "

@@ -121,7 +121,7 @@ class ConsumerMember(Member):
 
     async def _send_heartbeats(self) -> None:
         backoff = self._link.client.backoff()
-        timeout = self._settings.session_timeout / 3000
+        timeout = self._settings.heartbeat_timeout
         failures = 0
         while True:
             if self.identity.generation == JOINING:

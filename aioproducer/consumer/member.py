@@ -32,6 +32,11 @@ class MemberSettings(NamedTuple):
     rack: str | None = None
     """The client's rack, for assignors that mind racks (KIP-881)."""
 
+    @property
+    def heartbeat_timeout(self) -> float:
+        """Seconds for which a heartbeat waits: a third of the session, so two more fit in."""
+        return self.session_timeout / 1000 / 3
+
 
 class Partitions(Protocol):
     """The partitions of a member, as its consumer keeps them."""

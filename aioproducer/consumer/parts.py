@@ -112,13 +112,16 @@ def _assignment_settings(setup: ConsumerSetup) -> AssignmentSettings:
     longest = setup.options.max_poll_interval_ms / 1000
     # A heartbeat tells of a rebalance that the coordinator has begun already.
     margin = min(2 * setup.options.heartbeat_interval_ms / 1000 + 1, longest / 2)
+    assigned, revoked, lost = setup.callbacks
     return AssignmentSettings(
-        setup.reading.auto_offset_reset,
-        IsolationLevel[setup.reading.isolation_level.upper()],
-        longest - margin,
-        setup.config.max_block_ms / 1000,
-        setup.commits_itself,
-        *setup.callbacks,
+        offset_reset=setup.reading.auto_offset_reset,
+        isolation=IsolationLevel[setup.reading.isolation_level.upper()],
+        rebalance_timeout=longest - margin,
+        longest_call=setup.config.max_block_ms / 1000,
+        auto_commit=setup.commits_itself,
+        on_assigned=assigned,
+        on_revoked=revoked,
+        on_lost=lost,
     )
 
 
@@ -127,13 +130,13 @@ def _member(
 ) -> Member:
     options = setup.options
     settings = MemberSettings(
-        options.partition_assignment_strategy,
-        options.group_remote_assignor,
-        options.session_timeout_ms,
-        options.heartbeat_interval_ms,
-        options.max_poll_interval_ms,
-        setup.config.metadata_max_age_ms / 1000,
-        setup.reading.client_rack or setup.config.client_rack or None,
+        assignor=options.partition_assignment_strategy,
+        remote_assignor=options.group_remote_assignor,
+        session_timeout=options.session_timeout_ms,
+        heartbeat_interval=options.heartbeat_interval_ms,
+        rebalance_timeout=options.max_poll_interval_ms,
+        topics_interval=setup.config.metadata_max_age_ms / 1000,
+        rack=setup.reading.client_rack or setup.config.client_rack or None,
     )
     identity = Membership(setup.group_id, instance_id=options.group_instance_id)
     topics = GroupTopics(setup.subscription, link.client, setup.group_id)

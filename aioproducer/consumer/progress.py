@@ -52,7 +52,7 @@ class Progress:
         self.partitions: dict[TopicPartition, PartitionProgress] = {}
         self.record: ConsumerRecord | None = None
         """The record that a loop over records works on."""
-        self.lost: set[TopicPartition] = set()
+        self._uncommitted: set[TopicPartition] = set()
         """Partitions that went to other members before their records were committed."""
         self.batch_of: object = None
         """The loop that has got the last batch."""
@@ -72,17 +72,17 @@ class Progress:
     def add(self, state: PartitionState, committed: int | None) -> None:
         """Begin with a partition."""
         self.partitions[state.where] = PartitionProgress(state, committed)
-        self.lost.discard(state.where)  # its records come again, here
+        self._uncommitted.discard(state.where)  # its records come again, here
 
     def release(self, where: TopicPartition) -> None:
         """End with a partition; what the application still does for it counts no longer."""
         progress = self.partitions[where]
         done = progress.start if progress.committed is None else progress.committed
         if progress.unacknowledged or done < self.position(where):
-            self.lost.add(where)
-        if (record := self.record) is not None and (record.topic, record.partition) == where:
+            self._uncommitted.add(where)
+        if (record := self.record) is not None and record.topic_partition == where:
             self.record, self._late = None, record
-            self.lost.add(where)
+            self._uncommitted.add(where)
         if progress.running:
             self._left.append(progress)
         del self.partitions[where]
@@ -125,7 +125,7 @@ class Progress:
     def sought(self, where: TopicPartition) -> None:
         """The application has moved the position: nothing before it is in work any more."""
         self._renew(where)
-        if (record := self.record) is not None and (record.topic, record.partition) == where:
+        if (record := self.record) is not None and record.topic_partition == where:
             self.record = None
 
     def rewind(self) -> dict[TopicPartition, int]:
@@ -161,7 +161,7 @@ class Progress:
         """True while the application works on a record of one of ``partitions``."""
         record = self.record
         return any(
-            progress.running or (record is not None and (record.topic, record.partition) == where)
+            progress.running or (record is not None and record.topic_partition == where)
             for where in partitions
             if (progress := self.partitions.get(where)) is not None
         )
@@ -207,6 +207,12 @@ class Progress:
 
     # --- commits -----------------------------------------------------------------------------
 
+    def take_uncommitted(self) -> frozenset[TopicPartition]:
+        """The partitions that went to other members before their records were committed, once."""
+        found = frozenset(self._uncommitted)
+        self._uncommitted.clear()
+        return found
+
     def to_commit(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -234,6 +240,6 @@ class Progress:
         if progress.unacknowledged:
             return next(iter(progress.unacknowledged))
         record = self.record
-        if record is not None and (record.topic, record.partition) == where:
+        if record is not None and record.topic_partition == where:
             return record.offset
         return self.position(where)

@@ -15,7 +15,6 @@ from aioproducer.foundation.wording import counted
 from aioproducer.model import Node
 
 _FIRST_WITH_OPERATIONS: Final = 8
-_LAST_WITH_CLUSTER_OPERATIONS: Final = 10
 _FIRST_WITH_TOPIC_IDS: Final = 10
 _UNKNOWN: Final = -(2**31)
 _MOST_MISSING: Final = 1000
