@@ -17,10 +17,11 @@ from aioproducer.consumer.coordinator import CoordinatorLink
 from aioproducer.consumer.progress import Progress
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.list_offsets import IsolationLevel
-from aioproducer.engine.groups.reactions import Reaction
+from aioproducer.engine.groups.reactions import Reaction, reaction_to
 from aioproducer.engine.groups.requests import Membership
 from aioproducer.errors import (
     IllegalStateError,
+    KafkaError,
     OffsetOutOfRangeError,
     ProducerError,
     ProducerTimeoutError,
@@ -129,6 +130,10 @@ class Assignment:
         """The offsets that the application has sought before a partition was begun."""
         self._fallbacks: dict[TopicPartition, int] = {}
         """Where to begin if the group has no offset, in place of ``auto_offset_reset``."""
+        self._turn = asyncio.Lock()
+        """One callback runs at a time."""
+        self._told: set[TopicPartition] = set()
+        """Partitions whose revocation the application was told of, and that are released soon."""
         self._calls: dict[object, tuple[Callback, float]] = {}
         """The callbacks that run now, and the clock's times at which they began."""
         self._holds: dict[TopicPartition, set[Hold]] = {}
@@ -148,7 +153,12 @@ class Assignment:
         """Read these partitions as well, once the application has been told."""
         token = object()
         self._owned.update(dict.fromkeys(partitions, token))
-        await self._tell(self._settings.on_assigned, partitions)
+        try:
+            await self._tell(self._settings.on_assigned, partitions)
+        except ProducerError as error:
+            if any(self._owned.get(each) is token for each in partitions):
+                raise
+            self._warn(self._settings.on_assigned, error)  # they were lost meanwhile
         self._start(frozenset(partitions), token)
 
     def _start(self, partitions: frozenset[TopicPartition], token: object) -> None:
@@ -261,7 +271,7 @@ class Assignment:
         try:
             async with bound:
                 await self._finished(partitions)
-                await self._tell(self._settings.on_revoked, partitions)
+                await self._tell_of_revocation(partitions)
                 if self._settings.auto_commit():
                     timeout = self._settings.longest_call
                     await self._commits.commit_if_possible(partitions, timeout)
@@ -293,16 +303,17 @@ class Assignment:
         self._release(partitions)
         self._lost.update(partitions)
 
-    async def settled(self, *, idle: bool) -> None:
-        """Tell the application what was lost; ``idle``: wait until it works on nothing."""
+    async def settled(self, idle: Callable[[], bool]) -> None:
+        """Tell the application what was lost; while ``idle`` says so, wait until it is idle."""
         await self._tell_of_losses()
-        while idle and not self._progress.is_idle:
+        while idle() and not self._progress.is_idle:
             self.acknowledged.clear()
             await self.acknowledged.wait()
 
     def _release(self, partitions: Iterable[TopicPartition]) -> None:
         for where in partitions:
             self._owned.pop(where, None)
+            self._told.discard(where)
             self._holds.pop(where, None)
             self._starts.pop(where, None)
             self._fallbacks.pop(where, None)
@@ -320,11 +331,15 @@ class Assignment:
     ) -> None:
         if callback is None or not partitions:
             return
+        async with self._turn:
+            await self._call(callback, frozenset(partitions))
+
+    async def _call(self, callback: Callback, partitions: frozenset[TopicPartition]) -> None:
         call = object()
         self._calls[call] = callback, self._client.clock()
         token = _CALL.set(call)
         try:
-            result = callback(frozenset(partitions))
+            result = callback(partitions)
             if isawaitable(result):
                 await result
         except asyncio.CancelledError as error:
@@ -430,9 +445,33 @@ class Assignment:
     async def tell_of_end(self) -> None:
         """Tell the application that it has no partition any more."""
         await self._tell_of_losses()
-        await self._tell(self._settings.on_revoked, self.owned)
+        await self._tell_of_revocation([each for each in self.owned if each not in self._told])
 
     async def _tell_of_losses(self) -> None:
         lost = frozenset(self._lost)
         self._lost.clear()
         await self._tell(self._settings.on_lost, lost)
+
+    async def _tell_of_revocation(self, partitions: Collection[TopicPartition]) -> None:
+        self._told.update(partitions)
+        try:
+            await self._tell(self._settings.on_revoked, partitions)
+        except ProducerError as error:
+            if not self._passes(error):
+                raise
+            self._warn(self._settings.on_revoked, error)  # the records come again
+
+    def _passes(self, error: ProducerError) -> bool:
+        """True for what is usual around rebalances, such as a commit that comes too late."""
+        if isinstance(error, KafkaError):
+            return reaction_to(error.code) is not Reaction.FAIL
+        return self._link.may_pass(error)
+
+    def _warn(self, callback: Callback | None, error: ProducerError) -> None:
+        logger.warning(
+            "Group %r: the callback %r failed: %s",
+            self._link.group_id,
+            callback,
+            error,
+            error=error,
+        )

@@ -71,6 +71,10 @@ class ClassicMember(Member):
         """Set when the member has to join again."""
         self._joins = False
         """True while the coordinator is asked for partitions."""
+        self._life = 0
+        """The number of times that the group has gone on without the member."""
+        self._contradicted = 0
+        """The heartbeats in a row that speak of another generation while the member joins."""
         self._synced = asyncio.Event()
         """Not set between a join and its assignment, when the group takes no commit."""
         self._synced.set()
@@ -124,24 +128,27 @@ class ClassicMember(Member):
 
     async def _join_once(self) -> bool:
         """One attempt; False: another one is due."""
+        life = self._life
         self._rebalance.clear()
         self._subscribed = await self._topics.subscribed()
-        self._joins = True
+        if self._life != life:
+            return False
+        self._joins, self._contradicted = True, 0
         try:
-            synced = await self._join_and_sync()
+            synced = await self._join_and_sync(life)
         finally:
             self._joins = False
-        if synced is None:
+        if synced is None or self._life != life:
             return False
         self.session.alive()
         self._heartbeats.set()
         await self._take(frozenset(synced.partitions))
         return True
 
-    async def _join_and_sync(self) -> Synced | None:
+    async def _join_and_sync(self, life: int) -> Synced | None:
         """The member's partitions; None: another attempt is due."""
         joined = await self._ask_to_join()
-        if joined is None:
+        if joined is None or self._life != life:
             return None
         self.identity = self.identity._replace(
             member_id=joined.member_id, generation=joined.generation
@@ -151,7 +158,7 @@ class ClassicMember(Member):
             synced = await self._sync(joined)
         finally:
             self._synced.set()
-        if synced.error_code:
+        if synced.error_code and self._life == life:
             self._take_refusal(synced.error_code, "SyncGroup")
             return None
         return synced
@@ -175,9 +182,9 @@ class ClassicMember(Member):
             owned = self._had
         generation = self.identity.generation if owned else NO_GENERATION
         data = subscription_bytes(self._subscribed, owned, generation, rack=settings.rack)
+        life = self._life
+        self._heartbeats.set()  # they notice a coordinator that dies, also before there is an id
         for _ in range(2):
-            if self.identity.member_id:
-                self._heartbeats.set()
             request = JoinGroup(
                 self.identity,
                 settings.session_timeout,
@@ -185,6 +192,8 @@ class ClassicMember(Member):
                 {settings.assignor: data},
             )
             joined: Joined = await self._link.wait_for(request)
+            if self._life != life:
+                return None
             if joined.error_code != ErrorCode.MEMBER_ID_REQUIRED:  # KIP-394
                 break
             self.identity = self.identity._replace(member_id=joined.member_id)
@@ -278,11 +287,14 @@ class ClassicMember(Member):
             self._take_refusal(code, "OffsetCommit")
 
     def _lose(self, why: str, *, new: bool) -> None:
+        self._life += 1
         self._had = ()
         member_id = "" if new else self.identity.member_id
         self._go_on_as(self.identity._replace(member_id=member_id, generation=NO_GENERATION), why)
         self._heartbeats.clear()
         self._rebalance.set()
+        if self._joins:
+            self._link.stop_waiting(why)
 
     async def give_up(self, reason: str) -> None:
         """Leave the group, and join it again when the application is done with its records."""
@@ -324,9 +336,21 @@ class ClassicMember(Member):
         elif self.session.last_heartbeat is not None:
             self.session.alive(asked)
         if self._joins:
-            self._link.react(code)  # the join's answer says what else is to do
+            self._take_heartbeat_of_join(code)
         else:
             self._take_refusal(code, "Heartbeat")
+
+    def _take_heartbeat_of_join(self, code: int) -> None:
+        """The join's answer says what is to do, unless it can't be on its way any more."""
+        reaction = self._link.react(code)
+        if self.session.last_heartbeat is None or reaction not in LOST:
+            self._contradicted = 0
+        elif reaction is Reaction.JOIN_AS_NEW:
+            self._take_refusal(code, "Heartbeat")
+        else:
+            self._contradicted += 1
+            if self._contradicted > 1:
+                self._link.stop_waiting("the coordinator has ended the join without the member")
 
     # --- the end -----------------------------------------------------------------------------
 

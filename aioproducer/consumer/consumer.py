@@ -240,7 +240,9 @@ class Consumer:
 
     def _fail(self, error: Exception) -> None:
         """Raise ``error`` in each read from now on."""
-        logger.warning("%r can't go on: %s", self, error)
+        if self._state == "closed":
+            return
+        logger.warning("%r can't go on: %s", self, str(error) or type(error).__name__)
         if not isinstance(error, ProducerError):
             broken = ClientBrokenError(f"a part of it died of {type(error).__name__}: {error}")
             broken.__cause__ = error
@@ -253,6 +255,8 @@ class Consumer:
         It suits a signal: ``loop.add_signal_handler(signal.SIGTERM, consumer.finish)``. The member
         stays in the group until :meth:`close`.
         """
+        if self._state == "closed":
+            return
         self._enter()
         if (handlers := self._assignment.handlers) is not None:
             handlers.stop(self._assignment.owned)
@@ -293,15 +297,15 @@ class Consumer:
             then.push_async_callback(self._link.close)
             if self._telemetry is not None:
                 last_push = self._link.client.finish
-                then.push_async_callback(ending.step, "push its last metrics", last_push)
+                then.push_async_callback(ending.ask, "push its last metrics", last_push)
             leave = partial(self._member.leave, LONGEST_STEP)
-            then.push_async_callback(ending.step, "leave", leave)
+            then.push_async_callback(ending.ask, "leave", leave)
             if self._commits_itself:
                 commit = partial(self._commits.commit, assignment.owned, LONGEST_STEP)
-                then.push_async_callback(ending.step, "commit", commit)
+                then.push_async_callback(ending.ask, "commit", commit)
             then.push_async_callback(ending.step, "tell its callbacks", assignment.tell_of_end)
             if self._commits_itself:
-                await ending.step("finish its rebalance", self._member.may_commit)
+                await ending.ask("finish its rebalance", self._member.may_commit)
             for task in self._tasks:
                 task.cancel()
             _, late = await asyncio.wait(self._tasks, timeout=ending.seconds)

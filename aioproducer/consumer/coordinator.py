@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any, Final
 
 from aioproducer.admin.requests import FindCoordinatorRequest
@@ -17,6 +18,7 @@ from aioproducer.engine.groups.requests import (
 from aioproducer.engine.metrics import ProducerMetrics
 from aioproducer.engine.network.request import Request
 from aioproducer.errors import (
+    BrokerConnectionError,
     NetworkError,
     ProducerError,
     ProtocolError,
@@ -28,6 +30,10 @@ from aioproducer.model import Node, OffsetAndMetadata, TopicPartition
 JOIN_GRACE_MS: Final = 5_000
 """The time beyond the slowest member's that the coordinator has to answer. Source: Kafka's
 ``AbstractCoordinator.JOIN_GROUP_TIMEOUT_LAPSE``."""
+
+
+_SHORT_SECONDS: Final = 5.0
+"""Seconds for a request that waits for nobody."""
 
 
 class CoordinatorLink:
@@ -54,6 +60,8 @@ class CoordinatorLink:
         )
         self._longest_wait = (longest_wait_ms + JOIN_GRACE_MS) / 1000
         self._node: Node | None = None
+        self._waited = -inf
+        """The clock's time of the last answer to a request that waits for other members."""
 
     async def start(self) -> None:
         """Take requests from now on."""
@@ -72,8 +80,21 @@ class CoordinatorLink:
         return await self._ask(self.client, request, timeout)
 
     async def wait_for(self, request: Request) -> Any:
-        """The coordinator's answer to a request that waits for other members."""
-        return await self._ask(self._patient, request, self._longest_wait)
+        """The coordinator's answer to a request that waits for other members.
+
+        Its connection is idle between rebalances, and may be dead by now. That would show only
+        after the longest wait, so a short request goes ahead of it.
+        """
+        if self.client.clock() - self._waited > _SHORT_SECONDS:
+            await self._ask(self._patient, FindCoordinatorRequest(self.group_id), _SHORT_SECONDS)
+        answer = await self._ask(self._patient, request, self._longest_wait)
+        self._waited = self.client.clock()
+        return answer
+
+    def stop_waiting(self, why: str) -> None:
+        """End a request that waits for other members: another one is due."""
+        if self._node is not None:
+            self._patient.end_connection(self._node, BrokerConnectionError(why))
 
     async def _ask(self, client: ClusterClient, request: Request, timeout: float | None) -> Any:
         node = await self._coordinator()

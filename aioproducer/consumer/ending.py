@@ -34,10 +34,13 @@ class Ending:
         """The seconds that the next step may take."""
         return min(max(self._until - self._client.clock(), _SHORTEST_STEP), LONGEST_STEP)
 
+    async def ask(self, doing: str, job: Callable[[], Awaitable[None]]) -> None:
+        """Do ``job``, which needs brokers, if the client still lives."""
+        if not self._client.has_ended:
+            await self.step(doing, job)
+
     async def step(self, doing: str, job: Callable[[], Awaitable[None]]) -> None:
         """Do ``job``; brokers that do not answer, or a late callback, are a line in the log."""
-        if self._client.has_ended:
-            return
         seconds = self.seconds
 
         async def bounded() -> None:

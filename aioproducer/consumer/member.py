@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
@@ -54,8 +54,8 @@ class Partitions(Protocol):
     def lost(self) -> None:
         """Read nothing any longer, and commit nothing: other members may do so already."""
 
-    async def settled(self, *, idle: bool) -> None:
-        """Tell the application what was lost; ``idle``: wait until it works on nothing."""
+    async def settled(self, idle: Callable[[], bool]) -> None:
+        """Tell the application what was lost; while ``idle`` says so, wait until it is idle."""
 
     def silence(self) -> None:
         """Hand out nothing: the coordinator may have given the partitions away."""
@@ -125,7 +125,7 @@ class Member(ABC):
 
     async def _settle(self) -> None:
         """Get ready for a join: the application is told of what was lost."""
-        await self._partitions.settled(idle=self._gave_up)
+        await self._partitions.settled(lambda: self._gave_up)
         self._gave_up = False
 
     def _go_on_as(self, identity: Membership, why: str) -> None:

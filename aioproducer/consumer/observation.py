@@ -47,6 +47,8 @@ class Observation:
         self._assignment = assignment
         self._progress = progress
         self._source = source
+        self._handed_out = 0, 0.0
+        """The number of records that the application had got, and when that was first seen."""
         self._stats = stats
 
     def health(
@@ -103,13 +105,20 @@ class Observation:
         if oldest is not None and oldest[2] > self._longest_work / 2:
             where, offset, age = oldest
             found.append(f"the record of {where} at offset {offset} is in work for {age:.0f} s")
-        elif oldest is None and now - self._source.last_asked > self._longest_work / 2:
-            idle = now - self._source.last_asked
+        idle = now - self._last_read(now)
+        if oldest is None and idle > self._longest_work / 2:
             found.append(f"nothing has read from this consumer for {idle:.0f} s")
-        failing = [where for where, each in begun.items() if each.state.failures]
+        states = {where: each.state for where, each in begun.items()}
+        failing = [where for where, state in states.items() if state.failures and not state.paused]
         if failing:
             found.append(f"{min(failing)} can't be fetched: {why_no_answer()}")
         return tuple(found)
+
+    def _last_read(self, now: float) -> float:
+        """When the application asked last, or was first seen to have got a record."""
+        if (handed_out := self._source.handed_out) != self._handed_out[0]:
+            self._handed_out = handed_out, now
+        return max(self._source.last_asked, self._handed_out[1])
 
     def metrics(self) -> ConsumerMetricsSnapshot:
         """The metrics now."""

@@ -59,7 +59,7 @@ def test_what_was_found_once_is_mended(seed: int) -> None:
 
 @chosen_alone
 @once
-@pytest.mark.parametrize("part", range(500 // AT_ONCE))
+@pytest.mark.parametrize("part", range(250 // AT_ONCE))
 def test_new_lives_keep_every_promise(part: int) -> None:
     live(new_seeds(AT_ONCE))
 

@@ -33,7 +33,7 @@ def why_no_answer(peers: Iterable[Peer], failures: Mapping[NodeId, ProducerError
         said = str(failures.get(peer.id) or f"{peer}: no response yet")
         alike.setdefault(said.removeprefix(str(peer)), []).append(peer)
     return "; ".join(
-        f"{_names(found)}{reason}" if reason.startswith(":") else reason
+        f"{_names(found)}{reason}" if reason.startswith((":", " ")) else reason
         for reason, found in alike.items()
     )
 

@@ -119,10 +119,10 @@ class ProcessTracing:
             otel_context.detach(token)
 
     def _begin(self, work: Callable[[], _Work]) -> tuple[Span, Context] | None:
-        tracer = self._tracers.get()
-        if tracer is None or not is_instrumentation_enabled():
-            return None
         try:
+            tracer = self._tracers.get()
+            if tracer is None or not is_instrumentation_enabled():
+                return None
             topics, context, links, attributes = work()
             name = "process"
             if len(topics) == 1:

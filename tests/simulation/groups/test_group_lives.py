@@ -31,8 +31,7 @@ def test_what_was_found_once_is_mended(seed: int) -> None:
     live([seed])
 
 
-@pytest.mark.parametrize("part", range(2))
-def test_new_lives_of_groups_keep_every_promise(part: int) -> None:
+def test_new_lives_of_groups_keep_every_promise() -> None:
     live([*new_seeds(AT_ONCE)])
 
 

@@ -31,3 +31,8 @@ def test_different_reasons_have_their_brokers() -> None:
         1: BrokerConnectionError("the connection to broker 1 (one:9092) was lost")
     }
     assert why_no_answer([ONE], other) == "the connection to broker 1 (one:9092) was lost"
+
+
+def test_a_reason_without_a_colon_keeps_its_broker() -> None:
+    closed = {1: BrokerConnectionError(f"{ONE} closed the connection")}
+    assert why_no_answer([ONE], dict(closed)) == "broker 1 (one:9092) closed the connection"
