@@ -34,5 +34,7 @@ def test_different_reasons_have_their_brokers() -> None:
 
 
 def test_a_reason_without_a_colon_keeps_its_broker() -> None:
-    closed = {1: BrokerConnectionError(f"{ONE} closed the connection")}
-    assert why_no_answer([ONE], dict(closed)) == "broker 1 (one:9092) closed the connection"
+    closed: dict[NodeId, BrokerConnectionError] = {
+        1: BrokerConnectionError(f"{ONE} closed the connection")
+    }
+    assert why_no_answer([ONE], closed) == "broker 1 (one:9092) closed the connection"

@@ -73,6 +73,30 @@ def test_a_connection_that_died_between_rebalances_holds_up_no_group(strategy: s
     live(life, 4)
 
 
+def test_a_join_that_the_coordinator_has_never_got_ends_with_the_membership() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 400, 4)
+        joins: list[Any] = []
+
+        def stall(connection: Any, api: int) -> None:
+            if api == JOIN_GROUP:
+                joins.append(connection)
+                if len(joins) == 5:  # each asks twice at first; this is the first one's rebalance
+                    connection.stall()
+
+        on_requests(world, stall)
+        options: dict[str, Any] = {"max_poll_interval_ms": 30_000}
+        async with consumer(world, **options) as first:
+            await asyncio.sleep(10)
+            async with consumer(world, **options) as second:
+                await asyncio.sleep(20)
+                assert first.health().state == "rebalancing"
+                await asyncio.sleep(25)
+                assert len(first.assignment) == len(second.assignment) == 2
+
+    live(life, 4)
+
+
 @pytest.mark.parametrize("instance", [None, "s"])
 def test_a_coordinator_that_vanishes_during_the_first_join_is_left(instance: str | None) -> None:
     async def life(world: SimulatedWorld) -> None:
