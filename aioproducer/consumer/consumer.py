@@ -92,7 +92,8 @@ class Consumer:
     ``on_assigned``, ``on_revoked`` and ``on_lost`` are functions or coroutine functions that are
     told of partitions: before they are read (:meth:`seek` works there), when nothing of them is in
     work any more and before the last commit, and when they went to another member without it.
-    Heartbeats go on meanwhile. An error of a callback ends the member, and the next read raises it.
+    Heartbeats go on meanwhile. An error of a callback ends the member, and the next read raises it;
+    a commit or a seek that comes too late because of a rebalance does not.
 
     Options are a producer's for connections, logins and pushed metrics, as keywords or as a
     ``config`` that they override, a reader's for fetching (of
