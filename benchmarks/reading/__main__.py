@@ -29,9 +29,10 @@ _ROUNDS: Final = 5
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns 1 if a run was void: such a benchmark proves nothing."""
     options = _parser().parse_args(arguments)
+    served = [each for each in options.clients if options.brokers == "kafka" or not each.groups]
     plan = Plan(
         options.loads,
-        options.clients,
+        served,
         options.rounds,
         options.brokers,
         options.records,

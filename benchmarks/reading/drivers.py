@@ -5,19 +5,24 @@ Connections and metadata are there before the measured part, and nothing is read
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
+from uuid import uuid4
 
 import aiokafka  # type: ignore[import-untyped]
 import confluent_kafka
 
 from aioproducer import TopicPartition
+from aioproducer.consumer import Consumer
 from aioproducer.reader import Reader
 from benchmarks.clients import Settings
 
 _PATIENCE = 30.0
 """Seconds without a record after which a client has failed."""
 _AT_ONCE = 10_000
+_LOOK_EVERY = 0.05
+"""Seconds."""
 
 
 class Amount(NamedTuple):
@@ -101,6 +106,42 @@ class ArrowBatches(_Ours):
             records += batch.num_rows
             size += compute.sum(compute.binary_length(batch.column("value"))).as_py()
         return Amount(records, size)
+
+
+class Group:
+    """A Consumer that commits each second, the only member of its group."""
+
+    def __init__(
+        self, bootstrap_servers: str, topic: str, partitions: Sequence[int], settings: Settings
+    ) -> None:
+        options: dict[str, Any] = {"bootstrap_servers": bootstrap_servers, **settings}
+        self._consumer = Consumer(topic, group_id=f"reading-{uuid4()}", **options)
+        self._places = [TopicPartition(topic, each) for each in partitions]
+        self._total = 0
+
+    async def start(self) -> None:
+        consumer = self._consumer
+        await consumer.start()
+        for _ in range(int(_PATIENCE / _LOOK_EVERY)):
+            if consumer.positions.keys() >= {*self._places}:  # at the ends
+                break
+            await asyncio.sleep(_LOOK_EVERY)
+        self._total = sum(consumer.positions[place] for place in self._places)
+        consumer.pause(*(consumer.assignment - {*self._places}))
+
+    async def read(self) -> Amount:
+        for place in self._places:
+            await self._consumer.seek(place, 0)
+        records = size = 0
+        async for record in self._consumer:
+            records += 1
+            size += len(record.value or b"")
+            if records == self._total:
+                break
+        return Amount(records, size)
+
+    async def stop(self) -> None:
+        await self._consumer.close()
 
 
 class Confluent:

@@ -83,6 +83,8 @@ class Client:
     """Options beside the brokers."""
     uvloop: bool = False
     ours: bool = False
+    groups: bool = False
+    """Whether it is a member of a group, which the mock cluster does not serve."""
 
 
 _CONFLUENT_TUNED: Final[Settings] = {
@@ -98,6 +100,7 @@ CLIENTS: Final = {
         Client("aioproducer", "Records", uvloop=True, ours=True),
         Client("aioproducer-batches", "Batches", uvloop=True, ours=True),
         Client("aioproducer-arrow", "ArrowBatches", uvloop=True, ours=True),
+        Client("aioproducer-group", "Group", uvloop=True, ours=True, groups=True),
         Client("confluent", "Confluent", _CONFLUENT_TUNED),
         Client("confluent-defaults", "Confluent"),
         Client("aiokafka", "Aiokafka", uvloop=True),
