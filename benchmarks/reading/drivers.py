@@ -115,7 +115,13 @@ class Group:
         self, bootstrap_servers: str, topic: str, partitions: Sequence[int], settings: Settings
     ) -> None:
         options: dict[str, Any] = {"bootstrap_servers": bootstrap_servers, **settings}
-        self._consumer = Consumer(topic, group_id=f"reading-{uuid4()}", **options)
+        self._consumer = Consumer(
+            topic,
+            group_id=f"reading-{uuid4()}",
+            auto_offset_reset="earliest",
+            on_assigned=lambda assigned: self._consumer.pause(*assigned),
+            **options,
+        )
         self._places = [TopicPartition(topic, each) for each in partitions]
         self._total = 0
 
@@ -123,15 +129,14 @@ class Group:
         consumer = self._consumer
         await consumer.start()
         for _ in range(int(_PATIENCE / _LOOK_EVERY)):
-            if consumer.positions.keys() >= {*self._places}:  # at the ends
+            if consumer.positions.keys() >= {*self._places}:
                 break
             await asyncio.sleep(_LOOK_EVERY)
-        self._total = sum(consumer.positions[place] for place in self._places)
-        consumer.pause(*(consumer.assignment - {*self._places}))
+        lag = await consumer.lag()
+        self._total = sum(lag[place] for place in self._places)
 
     async def read(self) -> Amount:
-        for place in self._places:
-            await self._consumer.seek(place, 0)
+        self._consumer.resume(*self._places)
         records = size = 0
         async for record in self._consumer:
             records += 1
