@@ -116,6 +116,5 @@ def test_the_page_is_what_its_programs_print(
             elif command != cluster.text.strip():
                 with started(command, tmp_path) as process:
                     printed, _ = process.communicate(timeout=PATIENCE)
-        terminals["anna"].interrupt()
         for terminal in terminals.values():
             terminal.expect_no_more()

@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, TopicPartition
 from aioproducer import OffsetAndMetadata, Producer, __version__
 from aioproducer import model as ours
 from aioproducer.engine.protocol import SUPPORTED, Api
+from aioproducer.engine.transactions.requests.offset_fetch import FIRST_STABLE_VERSION
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from aioproducer.testing.kafka_distribution import KafkaDistribution
 
@@ -212,6 +213,8 @@ EACH_IN_TRANSACTIONS = [
     for api in newest
     for version in range(SUPPORTED[api][0], newest[api] + 1)
     if api not in (Api.METADATA, Api.API_VERSIONS)
+    if api is not Api.OFFSET_FETCH
+    or version >= FIRST_STABLE_VERSION  # older: consumers
     # with version 2 of the protocol come brokers that have these
     if protocol == 1 or version >= {Api.PRODUCE: 12, Api.END_TXN: 5}.get(api, newest[api])
 ]
