@@ -213,8 +213,7 @@ EACH_IN_TRANSACTIONS = [
     for api in newest
     for version in range(SUPPORTED[api][0], newest[api] + 1)
     if api not in (Api.METADATA, Api.API_VERSIONS)
-    if api is not Api.OFFSET_FETCH
-    or version >= FIRST_STABLE_VERSION  # older: consumers
+    if api is not Api.OFFSET_FETCH or version >= FIRST_STABLE_VERSION  # older: consumers
     # with version 2 of the protocol come brokers that have these
     if protocol == 1 or version >= {Api.PRODUCE: 12, Api.END_TXN: 5}.get(api, newest[api])
 ]
