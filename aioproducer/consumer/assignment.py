@@ -202,7 +202,7 @@ class Assignment:
             raise error_about(f"the offsets of group {self._link.group_id!r}", found.error_code)
         if reaction is not Reaction.DONE:  # the member's next heartbeat says what else is to do
             return
-        reset: set[TopicPartition] = set()
+        reset: list[TopicPartition] = []
         for where, committed in found.offsets.items():
             start = committed
             if where in self._starts:
@@ -210,19 +210,19 @@ class Assignment:
             elif start is None and where in self._fallbacks:
                 start = OffsetAndMetadata(self._fallbacks[where])
             if start is None:
-                reset.add(where)
+                reset.append(where)
             else:
                 self._add(where, start, None if committed is None else committed.offset, token)
         if reset:
             await self._reset(reset, token)
 
-    async def _reset(self, partitions: set[TopicPartition], token: object) -> None:
+    async def _reset(self, partitions: Collection[TopicPartition], token: object) -> None:
         """Begin partitions for which the group has no offset, each as soon as it can be."""
         try:
             await self._reset_some(partitions, token, _QUICK_LOOKUP_SECONDS)
         except ProducerTimeoutError:  # one of the leaders must not keep the others waiting
             outcomes = await asyncio.gather(
-                *(self._reset_some({where}, token, None) for where in partitions),
+                *(self._reset_some((where,), token, None) for where in partitions),
                 return_exceptions=True,
             )
             for outcome in outcomes:
@@ -230,7 +230,7 @@ class Assignment:
                     raise outcome from None
 
     async def _reset_some(
-        self, partitions: set[TopicPartition], token: object, timeout: float | None
+        self, partitions: Collection[TopicPartition], token: object, timeout: float | None
     ) -> None:
         place = reset_position(self._settings.offset_reset)
         if place is None:

@@ -156,7 +156,7 @@ class Consumer:
         self._process = os.getpid()
         self._state = "not started"
         self._transactional = False
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: list[asyncio.Task[None]] = []
         self._closing: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
@@ -201,7 +201,7 @@ class Consumer:
         context = copy_context()
         context.run(logs.enter, self._client.log)
         task: asyncio.Task[None] = new_task(coroutine, context=context)
-        self._tasks.add(task)
+        self._tasks.append(task)
         task.add_done_callback(self._look_at_end)
 
     def _look_at_end(self, task: asyncio.Task[None]) -> None:

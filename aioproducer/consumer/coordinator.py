@@ -30,8 +30,6 @@ from aioproducer.model import Node, OffsetAndMetadata, TopicPartition
 JOIN_GRACE_MS: Final = 5_000
 """The time beyond the slowest member's that the coordinator has to answer. Source: Kafka's
 ``AbstractCoordinator.JOIN_GROUP_TIMEOUT_LAPSE``."""
-
-
 _SHORT_SECONDS: Final = 5.0
 """Seconds for a request that waits for nobody."""
 
@@ -60,8 +58,9 @@ class CoordinatorLink:
         )
         self._longest_wait = (longest_wait_ms + JOIN_GRACE_MS) / 1000
         self._node: Node | None = None
-        self._waited = -inf
-        """The clock's time of the last answer to a request that waits for other members."""
+        self._waited = inf
+        """The clock's time of the last answer to a request that waits for other members; infinite:
+        there was none, and the connection is a new one."""
 
     async def start(self) -> None:
         """Take requests from now on."""

@@ -109,11 +109,12 @@ class Member(ABC):
 
     async def run(self) -> None:
         """Be a member until the task is cancelled. Raises an error that no retry can mend."""
-        jobs = {new_task(job) for job in self._jobs()}
+        jobs = [new_task(job) for job in self._jobs()]
         try:
-            ended, _ = await asyncio.wait(jobs, return_when=asyncio.FIRST_COMPLETED)
-            for task in ended:
-                task.result()
+            await asyncio.wait(jobs, return_when=asyncio.FIRST_COMPLETED)
+            for task in jobs:
+                if task.done():
+                    task.result()
         finally:
             for task in jobs:
                 task.cancel()

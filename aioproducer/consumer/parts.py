@@ -74,7 +74,8 @@ class ConsumerParts:
             _assignment_settings(setup),
             fail,
         )
-        self.member = _member(setup, link, self.assignment, stats)
+        self._rack = settings.rack
+        self.member = _member(setup, link, self.assignment, stats, settings.rack or None)
         self.observation = Observation(
             setup.group_id,
             setup.options.max_poll_interval_ms / 1000,
@@ -87,20 +88,20 @@ class ConsumerParts:
         )
         # The coordinator's connection has no fetch that waits for records before a push.
         self.telemetry = (
-            consumer_telemetry(link.client, self.observation.metrics, lambda: self._labels(setup))
+            consumer_telemetry(link.client, self.observation.metrics, self._labels)
             if config.enable_metrics_push
             else None
         )
         """The pushes of metrics; None: they are off."""
 
-    def _labels(self, setup: ConsumerSetup) -> dict[str, str]:
+    def _labels(self) -> dict[str, str]:
         """The attributes of a consumer by KIP-714, as far as they are known."""
         member = self._identity()
         labels = {
             "group_id": member.group_id,
             "group_member_id": member.member_id,
             "group_instance_id": member.instance_id,
-            "client_rack": setup.reading.client_rack or setup.config.client_rack,
+            "client_rack": self._rack,
         }
         return {name: value for name, value in labels.items() if value}
 
@@ -126,7 +127,11 @@ def _assignment_settings(setup: ConsumerSetup) -> AssignmentSettings:
 
 
 def _member(
-    setup: ConsumerSetup, link: CoordinatorLink, assignment: Assignment, stats: ConsumerStats
+    setup: ConsumerSetup,
+    link: CoordinatorLink,
+    assignment: Assignment,
+    stats: ConsumerStats,
+    rack: str | None,
 ) -> Member:
     options = setup.options
     settings = MemberSettings(
@@ -136,7 +141,7 @@ def _member(
         heartbeat_interval=options.heartbeat_interval_ms,
         rebalance_timeout=options.max_poll_interval_ms,
         topics_interval=setup.config.metadata_max_age_ms / 1000,
-        rack=setup.reading.client_rack or setup.config.client_rack or None,
+        rack=rack,
     )
     identity = Membership(setup.group_id, instance_id=options.group_instance_id)
     topics = GroupTopics(setup.subscription, link.client, setup.group_id)

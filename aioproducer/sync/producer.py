@@ -184,9 +184,8 @@ class Producer(Generic[K_contra, V_contra]):
         self._max_block = self.config.max_block_ms / 1000
 
     def __repr__(self) -> str:
-        made = getattr(
-            self, "_producer", None
-        )  # None: in a traceback, with an error of the options
+        # In the traceback of a wrong option there is none yet.
+        made = getattr(self, "_producer", None)
         return "<Producer that is being made>" if made is None else repr(made)
 
     def __reduce__(self) -> NoReturn:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
@@ -12,9 +12,10 @@ from aioproducer import Producer, ProducerTimeoutError, TransactionError
 from aioproducer.consumer import Consumer
 from aioproducer.model import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from aioproducer.testing.simulation.kafka.cluster import GROUPS_TOPIC
+from aioproducer.testing.simulation.network import Connection
 from aioproducer.testing.simulation.world import SimulatedWorld
 from tests.simulation.groups.plan import PLAYTIME, GroupPlan, MemberPlan
-from tests.support.simulated_world import loop_of, model_of, run_in
+from tests.support.simulated_world import loop_of, model_of, network_of, run_in
 
 TOPIC: Final = "ledger"
 RESULTS: Final = "results"
@@ -299,9 +300,23 @@ async def vanish(consumer: Consumer) -> None:
     await consumer._client.close()
 
 
-def lived(plan: GroupPlan) -> list[str]:
-    """The promises that a life has broken."""
+def watch(world: SimulatedWorld, trace: Callable[[bytes], None]) -> None:
+    """Have ``trace`` called with the bytes of each connection of ``world``, and their time."""
+
+    def note(data: bytes) -> None:
+        trace(b"%.9f" % world.now + bytes(data))
+
+    def connected(connection: Connection) -> None:
+        connection.requests.on_put = connection.responses.on_put = note
+
+    network_of(world).on_connection = connected
+
+
+def lived(plan: GroupPlan, trace: Callable[[bytes], None] | None = None) -> list[str]:
+    """The promises that a life has broken. ``trace`` gets what goes over the network, and when."""
     life = GroupLife(plan)
+    if trace is not None:
+        watch(life.world, trace)
 
     async def bounded() -> None:
         async with asyncio.timeout(5_000):

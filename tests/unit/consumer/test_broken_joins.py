@@ -25,13 +25,7 @@ def on_requests(world: SimulatedWorld, seen: Callable[[Any, int], None]) -> None
     """Call ``seen`` with the connection and the API of each request from now on."""
 
     def watch(connection: Any) -> None:
-        put = connection.requests.on_put
-
-        def see(data: bytes) -> None:
-            seen(connection, int.from_bytes(data[4:6], "big"))
-            put(data)
-
-        connection.requests.on_put = see
+        connection.requests.on_put = lambda data: seen(connection, int.from_bytes(data[4:6], "big"))
 
     network_of(world).on_connection = watch
 

@@ -49,4 +49,6 @@ class GroupOffsetFetch:
         said = fetched_offsets(response, self.member.group_id, self.partitions)
         if said.error_code:
             return FetchedOffsets(said.error_code, {})
-        return FetchedOffsets(0, {where: said.offsets.get(where) for where in self.partitions})
+        return FetchedOffsets(
+            0, {where: said.offsets.get(where) for where in sorted(self.partitions)}
+        )
