@@ -48,6 +48,7 @@ class GroupLife:
         self.last: dict[tuple[str, int], int] = {}
         """The last offset that a member got of a partition."""
         self.failed: set[int] = set()
+        self.starts: Counter[str] = Counter()
         self.peace = asyncio.Event()
         self._watch_commits()
 
@@ -94,6 +95,7 @@ class GroupLife:
     def _options(self, member: MemberPlan) -> dict[str, Any]:
         return {
             "group_id": GROUP,
+            "client_id": self._client_id(member),
             "bootstrap_servers": self.world.cluster.bootstrap_servers,
             "group_protocol": self.plan.protocol,
             "partition_assignment_strategy": self.plan.strategy,
@@ -106,6 +108,14 @@ class GroupLife:
             "request_timeout_ms": 10_000,
             "isolation_level": "read_committed" if self.plan.transactional else "read_uncommitted",
         }
+
+    def _client_id(self, member: MemberPlan) -> str:
+        """Another one for each start: members of a group are sorted by it.
+
+        The number that a process gives would depend on the lives before.
+        """
+        self.starts[member.name] += 1
+        return f"{member.name}-{self.starts[member.name]:04}"
 
     @asynccontextmanager
     async def _consumer(self, member: MemberPlan) -> AsyncIterator[Consumer]:
@@ -177,6 +187,7 @@ class GroupLife:
     async def _read_transactions(self, member: MemberPlan, consumer: Consumer) -> None:
         async with Producer(
             bootstrap_servers=self.world.cluster.bootstrap_servers,
+            client_id=f"producer-{member.name}",
             transactional_id=member.name,
             transaction_timeout_ms=15_000,
         ) as producer:
@@ -224,6 +235,7 @@ class GroupLife:
     async def _write(self) -> None:
         async with Producer(
             bootstrap_servers=self.world.cluster.bootstrap_servers,
+            client_id="writer",
             delivery_timeout_ms=600_000,
             metadata_max_age_ms=5_000,
             partitioner="round_robin",
