@@ -298,6 +298,20 @@ async def test_a_record_that_is_wrong(
         assert (await producer.send("orders", b"fine", partition=0)).offset == int(known)
 
 
+@pytest.mark.parametrize("known", [True, False], ids=["topic known", "first send"])
+async def test_a_tombstone_is_asked_for(orders: MockCluster, known: bool) -> None:
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        if known:
+            await producer.send("orders", b"known", key=b"k", partition=0)
+        for fields in ({}, {"key": b"k"}, {"partition": 0}, {"headers": {"a": b"1"}}):
+            with pytest.raises(SerializationError, match=r"no value.*'orders'.*value=None"):
+                producer.send("orders", **fields)
+        sent = await producer.send("orders", None, key=b"k", partition=0)
+        assert (sent.offset, sent.serialized_value_size) == (int(known), -1)
+        sent = await producer.send(ProducerRecord("orders", None, b"k", 0), None)
+        assert (sent.offset, sent.serialized_value_size) == (int(known) + 1, -1)
+
+
 async def test_a_partition_out_of_the_known_range(orders: MockCluster) -> None:
     async with Producer(bootstrap_servers=orders.bootstrap_servers, max_block_ms=300) as producer:
         for _ in range(2):  # the topic is not known at first
