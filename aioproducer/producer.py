@@ -15,7 +15,7 @@ from aioproducer.config import (
     hide_secrets,
     no_config,
 )
-from aioproducer.engine.client.elsewhere import elsewhere
+from aioproducer.engine.client.elsewhere import elsewhere, in_other_producers
 from aioproducer.engine.core.arguments import (
     NO_VALUE,
     check_handle,
@@ -59,11 +59,9 @@ if TYPE_CHECKING:
 
 
 @elsewhere(
-    stop="use `await producer.close()`, or `async with`",
-    send_and_wait="use `await producer.send(...)`",
-    produce="use send(), which returns a future",
-    poll="leave it out, a future of send() gets its result without it",
-    list_topics="use aioproducer.admin.Admin, or partitions_for(topic)",
+    **in_other_producers(
+        close="`await producer.close()`, or `async with`", send="`await producer.send(...)`"
+    )
 )
 class Producer(Generic[K_contra, V_contra]):
     """Sends records to Kafka from an event loop.

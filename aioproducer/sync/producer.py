@@ -17,7 +17,7 @@ from aioproducer.config import (
     hide_secrets,
 )
 from aioproducer.engine.bulk.send_report import SendReport
-from aioproducer.engine.client.elsewhere import elsewhere
+from aioproducer.engine.client.elsewhere import elsewhere, in_other_producers
 from aioproducer.engine.core.arguments import NO_VALUE, check_timeout, given_record, refuse_pickle
 from aioproducer.engine.core.send_pipeline import RecordFields
 from aioproducer.engine.core.tracing import end_refused
@@ -53,13 +53,7 @@ if TYPE_CHECKING:
     )
 
 
-@elsewhere(
-    stop="use close(), or `with`",
-    send_and_wait="use send(...).result()",
-    produce="use send(), which returns a future",
-    poll="leave it out, a future of send() gets its result without it",
-    list_topics="use aioproducer.admin.Admin, or partitions_for(topic)",
-)
+@elsewhere(**in_other_producers(close="close(), or `with`", send="send(...).result()"))
 class Producer(Generic[K_contra, V_contra]):
     """Sends records to Kafka from code without an event loop; any thread may use it.
 
