@@ -15,7 +15,7 @@ from aioproducer.config import (
     hide_secrets,
     no_config,
 )
-from aioproducer.engine.client.elsewhere import elsewhere, in_other_producers
+from aioproducer.engine.client.elsewhere import ASYNC_WITH, elsewhere, in_other_producers
 from aioproducer.engine.core.arguments import (
     NO_VALUE,
     check_handle,
@@ -59,9 +59,10 @@ if TYPE_CHECKING:
 
 
 @elsewhere(
+    __enter__=ASYNC_WITH,
     **in_other_producers(
         close="`await producer.close()`, or `async with`", send="`await producer.send(...)`"
-    )
+    ),
 )
 class Producer(Generic[K_contra, V_contra]):
     """Sends records to Kafka from an event loop.

@@ -53,7 +53,10 @@ if TYPE_CHECKING:
     )
 
 
-@elsewhere(**in_other_producers(close="close(), or `with`", send="send(...).result()"))
+@elsewhere(
+    __aenter__="use `with`; aioproducer.Producer is the producer for `async with`",
+    **in_other_producers(close="close(), or `with`", send="send(...).result()"),
+)
 class Producer(Generic[K_contra, V_contra]):
     """Sends records to Kafka from code without an event loop; any thread may use it.
 

@@ -244,6 +244,35 @@ def test_after_a_fork() -> None:
     assert after == 101
 
 
+FORGETTING = """
+    import asyncio
+    from aioproducer import Producer
+    from aioproducer.testing import MockCluster
+
+    async def main(servers):
+        producer = Producer(bootstrap_servers=servers)
+        await producer.start()
+        for number in range(3):
+            producer.send("orders", b"%d" % number)
+
+    with MockCluster(brokers=1, topics={"orders": 1}) as cluster:
+        asyncio.run(main(cluster.bootstrap_servers))
+"""
+
+
+def test_a_forgotten_close_counts_the_records_that_are_lost() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(FORGETTING)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "was its event loop ended before `await producer.close()`? 3 records had no" in (
+        done.stderr
+    )
+
+
 # --- the arguments ----------------------------------------------------------------------------
 
 WRONG_RECORDS: list[tuple[dict[str, Any], type[ProducerError], type[Exception], str]] = [

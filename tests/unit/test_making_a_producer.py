@@ -265,6 +265,21 @@ def test_a_method_of_another_client_names_ours(client: Any, name: str, advice: s
     assert "close" in dir(made)
 
 
+@pytest.mark.parametrize("client", [Producer, MockProducer, Admin, partial(Reader, "orders")])
+def test_an_asynchronous_client_in_a_plain_block_says_so(client: Any) -> None:
+    with (
+        pytest.raises(AttributeError, match=r"has no __enter__\(\): use `async with`"),
+        client(bootstrap_servers=NOWHERE),
+    ):
+        pass
+
+
+async def test_a_blocking_producer_in_an_asynchronous_block_says_so() -> None:
+    with pytest.raises(AttributeError, match=r"has no __aenter__\(\): use `with`"):
+        async with sync.Producer(bootstrap_servers=NOWHERE):  # type: ignore[attr-defined]
+            pass
+
+
 def test_a_method_that_a_subclass_has_after_all_is_listed() -> None:
     class Stoppable(Producer):
         def stop(self) -> None:

@@ -11,16 +11,17 @@ from collections.abc import Callable, Iterable
 from inspect import getattr_static
 from typing import Final, NoReturn, TypeVar
 
-__all__ = ["FOR_A_CONSUMER", "FOR_A_READER", "elsewhere", "in_other_producers"]
+__all__ = ["ASYNC_WITH", "FOR_A_CONSUMER", "FOR_A_READER", "elsewhere", "in_other_producers"]
 
+ASYNC_WITH: Final = "use `async with`"
 _C = TypeVar("_C", bound=type)
 
 
 class _Elsewhere:
-    """A method that another client has."""
+    """A method that another client has, or the other kind of ``with``."""
 
     def __init__(self, name: str, instead: str) -> None:
-        self.__doc__ = f"Another client's method: {instead}"
+        self.__doc__ = f"Not here: {instead}"
         self._name = name
         self._instead = instead
 
@@ -29,7 +30,10 @@ class _Elsewhere:
 
 
 def elsewhere(**instead: str) -> Callable[[_C], _C]:
-    """A decorator of a class: names of other clients' methods, and the advice for each."""
+    """A decorator of a class: names of other clients' methods, and the advice for each.
+
+    ``__enter__`` or ``__aenter__`` stands for the kind of ``with`` that the class does not have.
+    """
 
     def mark(cls: _C) -> _C:
         for name, advice in instead.items():
@@ -67,6 +71,7 @@ def in_other_producers(*, close: str, send: str) -> dict[str, str]:
 def _in_other_consumers(name: str, subscribe: str, **others: str) -> dict[str, str]:
     loop = f"use `async for record in {name}`"
     return {
+        "__enter__": ASYNC_WITH,
         **dict.fromkeys(("poll", "getone", "getmany", "consume"), loop),
         "stop": f"use `await {name}.close()`, or `async with`",
         "subscribe": subscribe,
