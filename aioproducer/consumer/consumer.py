@@ -128,7 +128,7 @@ class Consumer:
         check_group(group_id, self._options)
         config = hidden_mapping(config)
         self.config: ProducerConfig = client_config(
-            config, given, "Consumer", also=("enable_metrics_push",)
+            config, given, "Consumer", also=("client_rack", "enable_metrics_push")
         )
         self.client_id: str = self.config.client_id or f"consumer-{next(_NUMBERS)}"
         self.group_id: str = group_id

@@ -94,7 +94,7 @@ class Reader:
         self._options = ReaderOptions(**own)
         self._assigned = assigned(assignment, checked_position("start", start))
         self._end = None if end is None else checked_position("end", end)
-        self.config: ProducerConfig = client_config(config, given, "Reader")
+        self.config: ProducerConfig = client_config(config, given, "Reader", also=("client_rack",))
         if self._options.fetch_max_wait_ms >= self.config.request_timeout_ms:
             raise ConfigError("fetch_max_wait_ms has to be less than request_timeout_ms")
         self.client_id: str = self.config.client_id or f"reader-{next(_NUMBERS)}"

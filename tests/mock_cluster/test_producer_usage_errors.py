@@ -31,6 +31,7 @@ from aioproducer.errors import (
     InvalidTopicError,
     MetadataTimeoutError,
 )
+from aioproducer.reader import Reader
 from aioproducer.testing.mock_cluster import MockCluster
 
 NOWHERE = "127.0.0.1:1"
@@ -242,6 +243,21 @@ def test_after_a_fork() -> None:
     assert all("fork" in text for _, text in errors)
     assert offsets == list(range(1, 101))
     assert after == 101
+
+
+@pytest.mark.parametrize(
+    ("options", "warns"),
+    [({"client_rack": "a"}, True), ({"client_rack": "a", "partitioner_rack_aware": True}, False)],
+)
+async def test_a_rack_that_a_producer_does_not_mind(
+    orders: MockCluster, options: Any, warns: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Producer(bootstrap_servers=orders.bootstrap_servers, **options):
+        pass
+    async with Reader("orders", bootstrap_servers=orders.bootstrap_servers, client_rack="a"):
+        pass
+    told = [each for each in caplog.messages if "client_rack has no effect on a producer" in each]
+    assert len(told) == warns
 
 
 FORGETTING = """
