@@ -18,7 +18,6 @@ from aioproducer.config.kinds import (
     Choice,
     Milliseconds,
     OffsetResets,
-    Text,
 )
 from aioproducer.config.option import Group, Importance, option, options_of
 
@@ -43,7 +42,6 @@ class ReaderKeywords(TypedDict, total=False):
     fetch_max_wait_ms: int
     check_crcs: bool
     max_batch_bytes: int
-    client_rack: str
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -90,11 +88,6 @@ class ReaderOptions:
     max_batch_bytes: int = option(Bytes(1, INT_MAX), 64 * 1024 * 1024, Group.READING)
     """Bound on the records of one batch when they are unpacked. A larger batch is an error: a few
     damaged or hostile bytes could else unpack to any size."""
-
-    client_rack: str = option(Text(), "", Group.READING)
-    """The rack of this client, as `broker.rack` names those of brokers. A producer needs
-    `partitioner_rack_aware` as well. A reader gets records from a replica in this rack, if the
-    brokers have a rack-aware `replica.selector.class` (KIP-392)."""
 
     def __init__(self, **given: Any) -> None:
         for name, row in READER_OPTIONS.items():  # first, so that repr() works in a traceback
