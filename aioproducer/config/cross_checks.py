@@ -21,7 +21,7 @@ from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError
 from aioproducer.foundation.codecs import codec_library
 
-__all__ = ["CHECKED_SECRETS", "MAX_IN_FLIGHT_FOR_IDEMPOTENCE", "settle"]
+__all__ = ["CHECKED_SECRETS", "MAX_IN_FLIGHT_FOR_IDEMPOTENCE", "resolved_at_proxy", "settle"]
 
 MAX_IN_FLIGHT_FOR_IDEMPOTENCE: Final = 5
 """Brokers remember the last five batches of a producer and partition."""
@@ -70,6 +70,7 @@ def settle(config: GivenOptions) -> Iterator[tuple[str, object]]:
     _check_memory(config)
     codec_library(config.compression_type)
     _warn_without_effect(config)
+    _check_proxy(config)
     yield from _settle_security(config)
     yield from _settle_delivery_timeout(config)
     yield from _settle_idempotence(config)
@@ -104,6 +105,30 @@ def _warn_without_effect(config: GivenOptions) -> None:
         lower, upper = getattr(config, base), getattr(config, bound)
         if lower > upper:
             _logger.warning("%s=%d is above %s=%d, which is used", base, lower, bound, upper)
+
+
+def _check_proxy(config: GivenOptions) -> None:
+    """Names that the proxy resolves are not looked up here."""
+    if not resolved_at_proxy(config):
+        return
+    if config.client_dns_lookup != "use_all_dns_ips":
+        raise ConfigError(
+            f"client_dns_lookup={config.client_dns_lookup!r} looks names up here, and proxy_url "
+            "has the proxy resolve them: leave client_dns_lookup out, or use socks5:// in proxy_url"
+        )
+    if config.bootstrap_resolve_timeout_ms:
+        _logger.warning(
+            "bootstrap_resolve_timeout_ms has no effect: proxy_url has the proxy resolve names"
+        )
+
+
+def resolved_at_proxy(config: GivenOptions) -> bool:
+    """True if the names of brokers are resolved by a proxy, and not here."""
+    if config.proxy_url is None:
+        return False
+    from aioproducer.config.proxy_url import parse_proxy_url
+
+    return parse_proxy_url(config.proxy_url).resolves_names
 
 
 def _settle_delivery_timeout(config: GivenOptions) -> Iterator[tuple[str, object]]:

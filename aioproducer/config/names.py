@@ -149,6 +149,7 @@ class UntypedOptions(LoginKeywords, total=False):
     socket_connection_setup_timeout_max_ms: int
     connections_max_idle_ms: int
     client_dns_lookup: DnsLookup
+    proxy_url: str | Secret | None
     send_buffer_bytes: int
     receive_buffer_bytes: int
     partitioner: PartitionerOption | None
@@ -249,6 +250,7 @@ _OTHER_CLIENTS: Final = {
     "sasl.oauthbearer.client.secret": "sasl_oauthbearer_client_credentials_client_secret",
     "sasl.plain.password": "sasl_password",
     "sasl.plain.username": "sasl_username",
+    "socks5.proxy": "proxy_url",
     "ssl.ca.location": _TRUSTSTORE,
     "ssl.ca.pem": "ssl_truststore_certificates with ssl_truststore_type='PEM'",
     "ssl.cafile": _TRUSTSTORE,

@@ -36,6 +36,8 @@ from aioproducer.config.kinds import (
     Text,
 )
 from aioproducer.config.option import Group, Importance, option, options_of, required_option
+from aioproducer.config.secret import Secret
+from aioproducer.config.security_kinds import ProxyUrl
 from aioproducer.config.security_options import TokenOptions
 
 __all__ = [
@@ -218,6 +220,12 @@ class OptionTable(TokenOptions):
     )
     """`use_all_dns_ips` tries all addresses of a name, side by side; the other also replaces each
     bootstrap server by the canonical names of its addresses (for Kerberos)."""
+
+    proxy_url: Secret | None = option(Nullable(ProxyUrl()), None, Group.NETWORK, MEDIUM)
+    """The proxy of all connections to brokers (kafka-python's name): `socks5h://host:port` and
+    `http://host:port` (CONNECT) have the proxy resolve the brokers' names, `socks5://host:port`
+    resolves them here. A login stands before the host, `user:password@`. The port of SOCKS5 is 1080
+    unless it is written. Environment variables such as `ALL_PROXY` are not read."""
 
     send_buffer_bytes: int = option(Bytes(0, INT_MAX, also=-1), 131072, Group.NETWORK, MEDIUM)
     """The socket's send buffer (SO_SNDBUF); -1 leaves it to the system."""

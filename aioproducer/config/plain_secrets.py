@@ -39,6 +39,8 @@ def holds_secret(name: str, text: Secret, reference: Reference | None) -> bool:
         return "PRIVATE KEY" in text.reveal()  # a certificate is public
     if name == "sasl_jaas_config":
         return _jaas_holds_secret(text, reference)
+    if name == "proxy_url":
+        return reference is None and "@" in text.reveal()
     return reference is None
 
 

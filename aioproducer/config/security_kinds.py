@@ -16,6 +16,7 @@ __all__ = [
     "Number",
     "Provider",
     "ProviderOption",
+    "ProxyUrl",
     "SecretText",
     "SslContext",
 ]
@@ -25,6 +26,11 @@ ProviderOption: TypeAlias = Callable[[], Any] | str
 
 _IMPORT_PATH: Final = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 _USER_INFO: Final = r"(?:[^/?#]*//)?[^/?#]*@"
+_BARE_URL: Final = (
+    r"[A-Za-z][A-Za-z0-9+.-]*:/*(?:\[[0-9A-Fa-f:.]*\]|[A-Za-z0-9._-]+)(?::[0-9]{0,5})?/?"
+)
+"""A URL without anything that may be a login, not even a damaged one."""
+_LOGIN: Final = r"^([^/]*//)[^/]*@"
 _QUERY: Final = r"(?s)([?#]).*"
 _EXTENSION_NAME: Final = r"[A-Za-z]+"
 _EXTENSION_VALUE: Final = r"[\x21-\x7e \t\r\n]+"
@@ -170,3 +176,37 @@ class EndpointUrl(Kind[str]):
 
     def shown(self, value: str) -> str:
         return repr(re.sub(_QUERY, rf"\g<1>{MASK}", value))
+
+
+class ProxyUrl(Kind[Secret]):
+    """The URL of a proxy, which may hold a login."""
+
+    secret = True
+    wording = (
+        "'socks5h://host:port', 'socks5://host:port' or 'http://host:port', with user:password@ "
+        "before the host if the proxy asks for a login"
+    )
+
+    def accept(self, value: object) -> Secret:
+        from aioproducer.config.proxy_url import parse_proxy_url
+
+        if not isinstance(value, Secret | str):
+            raise UnacceptableError(self.wording)
+        url = value if isinstance(value, Secret) else Secret(value)
+        try:
+            parse_proxy_url(url)
+        except ValueError as error:
+            raise UnacceptableError(str(error)) from None
+        return url
+
+    def hides(self, value: object) -> bool:
+        """True for all but a URL that can't hold a login."""
+        if isinstance(value, str):
+            return not re.fullmatch(_BARE_URL, value)
+        return value is not None
+
+    def shown(self, value: Secret) -> str:
+        """The URL with a mask in place of the login; the text that a placeholder gave as it is."""
+        if isinstance(value, Secret):
+            return repr(re.sub(_LOGIN, rf"\g<1>{MASK}@", value.reveal()))
+        return repr(value)

@@ -71,6 +71,7 @@ def test_every_module_of_a_pure_room_is_meant() -> None:
             "round_trip",
             "timeouts",
             "transport",
+            "tunnel",
         },
         "engine/sender": {
             "drain",

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable
 
 from aioproducer.config import ProducerConfig
+from aioproducer.config.cross_checks import resolved_at_proxy
 from aioproducer.engine.client.environment import Environment
 from aioproducer.engine.network.resolve import Address, canonical_names
 from aioproducer.errors import BootstrapError, BrokerConnectionError
@@ -33,11 +34,13 @@ async def resolved_bootstrap_servers(
     """The bootstrap servers, by their canonical names where ``client_dns_lookup`` asks for them.
 
     With ``bootstrap_resolve_timeout_ms``, returns once a name can be resolved (KIP-909), or when
-    ``owner`` is closed. Raises :class:`BootstrapError` if none can be resolved in that time.
+    ``owner`` is closed; at once if a proxy resolves names. Raises :class:`BootstrapError` if none
+    can be resolved in that time.
     """
     addresses: Iterable[Address] = config.bootstrap_servers
     canonical = config.client_dns_lookup == "resolve_canonical_bootstrap_servers_only"
-    if seconds := config.bootstrap_resolve_timeout_ms / 1000:
+    seconds = config.bootstrap_resolve_timeout_ms / 1000
+    if seconds and not resolved_at_proxy(config):
         names = _NameWait(config.bootstrap_servers, seconds, environment, backoff, owner)
         addresses = await names.resolved(canonical=canonical)
     elif canonical:

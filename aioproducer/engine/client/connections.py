@@ -20,6 +20,7 @@ from aioproducer.foundation.version import __version__
 if TYPE_CHECKING:  # a client without TLS and logins imports no part of them
     from aioproducer.auth.mechanism import Mechanism
     from aioproducer.auth.tls import TlsContexts
+    from aioproducer.config.proxy_url import Proxy
 
 
 class Security(NamedTuple):
@@ -38,6 +39,15 @@ def security(config: ProducerConfig, environment: Environment) -> Security:
 
     mechanism = mechanism_of(config, lambda: environment.wall_clock_ns() / 1e9)
     return Security(tls_of(config), mechanism)
+
+
+def proxy_of(config: ProducerConfig) -> Proxy | None:
+    """The proxy of all connections to brokers, if there is one."""
+    if config.proxy_url is None:
+        return None
+    from aioproducer.config.proxy_url import parse_proxy_url
+
+    return parse_proxy_url(config.proxy_url)
 
 
 def network_client(
@@ -65,6 +75,7 @@ def network_client(
                     resolve=environment.resolve,
                     process=os.getpid(),
                     reached={},
+                    proxy=proxy_of(config),
                 ),
                 mechanism=secured.mechanism,
             ),

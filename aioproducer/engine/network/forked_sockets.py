@@ -29,9 +29,17 @@ _CONNECTED: Final[weakref.WeakSet[Connected]] = weakref.WeakSet()
 """Not the transports: uvloop's for TLS take no weak reference."""
 
 
+_BEING_SET_UP: Final[weakref.WeakSet[socket.socket]] = weakref.WeakSet()
+
+
 def leave_to_parent(connected: Connected) -> None:
     """Have the socket of an open connection replaced in each forked child."""
     _CONNECTED.add(connected)
+
+
+def leave_socket_to_parent(connected: socket.socket) -> None:
+    """Have a socket that no transport has yet replaced in each forked child."""
+    _BEING_SET_UP.add(connected)
 
 
 def replace_socket(transport: asyncio.BaseTransport) -> None:
@@ -39,13 +47,20 @@ def replace_socket(transport: asyncio.BaseTransport) -> None:
     shared = transport.get_extra_info("socket")
     if shared is None or transport.is_closing():  # its descriptor may be another file's by now
         return
+    _replace(shared.fileno())
+
+
+def _replace(descriptor: int) -> None:
     with suppress(OSError), socket.socket() as dead:
-        os.dup2(dead.fileno(), shared.fileno(), inheritable=False)
+        os.dup2(dead.fileno(), descriptor, inheritable=False)
 
 
 def _replace_all() -> None:
     for connected in list(_CONNECTED):
         replace_socket(connected.transport)
+    for being_set_up in list(_BEING_SET_UP):
+        if (descriptor := being_set_up.fileno()) >= 0:
+            _replace(descriptor)
 
 
 forks.in_child(_replace_all)

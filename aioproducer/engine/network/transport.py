@@ -1,4 +1,5 @@
-"""The transport to a broker: TCP to one of its addresses, and TLS where it is configured."""
+"""The transport to a broker: TCP to one of its addresses, through a proxy or not, and TLS where it
+is configured."""
 
 from __future__ import annotations
 
@@ -21,10 +22,14 @@ from aioproducer.model import Peer
 
 if TYPE_CHECKING:
     from aioproducer.auth.tls import TlsContexts
+    from aioproducer.config.proxy_url import Proxy
+    from aioproducer.engine.network.tunnel import Tunnel
 
 _Stream = TypeVar("_Stream", bound=asyncio.BaseProtocol)
 _Opened: TypeAlias = tuple[asyncio.Transport, _Stream]
-_Attempt: TypeAlias = asyncio.Task[tuple[Address, _Opened[_Stream] | str]]
+_Way: TypeAlias = "Address | Tunnel"
+"""The broker's address, or the tunnel through a proxy."""
+_Attempt: TypeAlias = asyncio.Task[tuple[_Way, _Opened[_Stream] | str]]
 
 _CONTEXTS: Final = ThreadForEach("aioproducer-tls")
 _HEAD_START: Final = 0.25
@@ -47,6 +52,8 @@ class SocketSettings(NamedTuple):
     """The process that may connect; None: any. A forked child may not."""
     reached: dict[Address, Address] | None = None
     """The address that accepted the last connection, by host and port; None: it is forgotten."""
+    proxy: Proxy | None = None
+    """Every connection leads through it."""
 
     @property
     def forked(self) -> bool:
@@ -72,7 +79,7 @@ async def open_transport(
         WrongLoopError: the client belongs to another process.
     """
     _refuse_if_forked(settings)
-    left = deque(await _addresses(peer, settings, timeout))
+    left = deque(await _ways(peer, settings, timeout))
     attempts: set[_Attempt[_Stream]] = set()
     reasons = []
     try:
@@ -85,10 +92,9 @@ async def open_transport(
             ended, _ = await asyncio.wait(attempts, timeout=head_start, return_when=FIRST_COMPLETED)
             for attempt in ended:
                 attempts.discard(attempt)
-                address, opened = attempt.result()
+                way, opened = attempt.result()
                 if not isinstance(opened, str):
-                    if settings.reached is not None:
-                        settings.reached[peer.host, peer.port] = address
+                    _remember(peer, way, settings)
                     return opened
                 reasons.append(opened)
     finally:
@@ -100,35 +106,75 @@ async def open_transport(
     raise BrokerConnectionError("; ".join(reasons))
 
 
-async def _addresses(peer: Peer, settings: SocketSettings, timeout: float) -> list[Address]:
-    """The addresses of ``peer``, in the order of the attempts."""
+async def _ways(peer: Peer, settings: SocketSettings, timeout: float) -> list[_Way]:
+    """The ways to ``peer``, in the order of the attempts."""
+    proxy = settings.proxy
+    if proxy is None:
+        return [*await _addresses(peer.host, peer.port, settings, timeout)]
+    from aioproducer.engine.network.tunnel import Tunnel
+
+    try:
+        of_proxy = await _addresses(proxy.host, proxy.port, settings, timeout)
+    except BrokerConnectionError as error:
+        raise BrokerConnectionError(f"{proxy}: {error}") from error
+    targets = [(peer.host, peer.port)]
+    if not proxy.resolves_names:
+        targets = await _addresses(peer.host, peer.port, settings, timeout)
+    return [Tunnel(proxy, address, target) for target in targets for address in of_proxy]
+
+
+async def _addresses(
+    host: str, port: int, settings: SocketSettings, timeout: float
+) -> list[Address]:
+    """The addresses of a host, the one first that was reached last."""
     try:
         async with PatientTimeout(timeout):
-            found = interleaved(await settings.resolve(peer.host, peer.port))
+            found = interleaved(await settings.resolve(host, port))
     except TimeoutError:
         raise BrokerConnectionError(
-            f"the host name {peer.host!r} was not resolved within {duration(timeout)}"
+            f"the host name {host!r} was not resolved within {duration(timeout)}"
         ) from None
-    reached = (settings.reached or {}).get((peer.host, peer.port))
+    reached = (settings.reached or {}).get((host, port))
     return sorted(found, key=lambda address: address != reached)
+
+
+def _remember(peer: Peer, way: _Way, settings: SocketSettings) -> None:
+    """Keep the addresses that were reached, for the next connection."""
+    reached = settings.reached
+    if reached is None:
+        return
+    if isinstance(way, tuple):
+        reached[peer.host, peer.port] = way
+    else:
+        reached[way.proxy.host, way.proxy.port] = way.address
+        reached[peer.host, peer.port] = way.target
 
 
 async def _try(
     name: str,
-    address: Address,
+    way: _Way,
     settings: SocketSettings,
     timeout: float,
     make_protocol: Callable[[], _Stream],
-) -> tuple[Address, _Opened[_Stream] | str]:
-    """An open connection to ``address``, or why there is none."""
+) -> tuple[_Way, _Opened[_Stream] | str]:
+    """An open connection by ``way``, or why there is none."""
     try:
         async with PatientTimeout(timeout):
-            return address, await _open(name, address, settings, make_protocol)
+            return way, await _open(name, way, settings, make_protocol)
     except TimeoutError:
-        what = "no connection" if settings.tls is None else "no connection with TLS"
-        return address, f"{address[0]}: {what} within {duration(timeout)}"
+        what = "connection" if settings.tls is None else "connection with TLS"
+        if not isinstance(way, tuple):
+            what = way.awaited
+        return way, f"{_far_end(way)}: no {what} within {duration(timeout)}"
+    except BrokerConnectionError as error:  # of a tunnel
+        return way, str(error)
     except OSError as error:
-        return address, _explained(error, name, address[0], settings.tls)
+        return way, _explained(error, name, _far_end(way), settings.tls)
+
+
+def _far_end(way: _Way) -> str:
+    """The other side, for messages."""
+    return way[0] if isinstance(way, tuple) else str(way)
 
 
 def _abandon(attempt: _Attempt[Any]) -> None:
@@ -160,7 +206,7 @@ def _explained(error: OSError, name: str, address: str, tls: TlsContexts | None)
 
 async def _open(
     name: str,
-    address: Address,
+    way: _Way,
     settings: SocketSettings,
     make_protocol: Callable[[], _Stream],
 ) -> _Opened[_Stream]:
@@ -176,7 +222,11 @@ async def _open(
             "ssl_handshake_timeout": _NO_TIMEOUT,
             "ssl_shutdown_timeout": TLS_SHUTDOWN_TIMEOUT,
         }
-    transport, protocol = await loop.create_connection(make_protocol, *address, **tls)
+    if isinstance(way, tuple):
+        transport, protocol = await loop.create_connection(make_protocol, *way, **tls)
+    else:
+        sock = await way.connect(lambda: _refuse_if_forked(settings))
+        transport, protocol = await loop.create_connection(make_protocol, sock=sock, **tls)
     if settings.forked:  # meanwhile
         replace_socket(transport)
         transport.abort()
