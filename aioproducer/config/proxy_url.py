@@ -60,8 +60,8 @@ def parse_proxy_url(url: Secret) -> Proxy:
     found = re.fullmatch(_URL, url.reveal())
     if found is None:
         raise ValueError(
-            f"{_SCHEMES}, with user:password@ before the host if the proxy asks for a login. Any "
-            "of the characters %/?#@: in them is written in per cent, as %40 for @"
+            f"{_SCHEMES}, with user:password@ before the host if the proxy asks for a login. "
+            "Percent-encode the characters %/?#@: in the login, as in p%40ss for p@ss"
         )
     scheme = _scheme(found["scheme"])
     return Proxy(
@@ -80,7 +80,7 @@ def _scheme(written: str | None) -> str:
         )
     if not scheme:
         raise ValueError(f"a URL that begins with its scheme: {_SCHEMES}")
-    raise ValueError(f"another scheme than {scheme!r}: {_SCHEMES}")
+    raise ValueError(f"{_SCHEMES}, not the scheme {scheme!r}")
 
 
 def _host(written: str) -> str:
@@ -116,7 +116,7 @@ def _login(scheme: str, written: str | None) -> ProxyLogin | None:
     try:
         login = ProxyLogin(*(Secret(unquote(each, errors="strict")) for each in (user, password)))
     except UnicodeDecodeError:
-        raise ValueError("a URL whose user name and password are UTF-8, in per cent") from None
+        raise ValueError("a URL whose user name and password are percent-encoded UTF-8") from None
     if not login.user.reveal():
         raise ValueError("a URL with a user name before the password: user:password@host")
     if scheme == HTTP:

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import uvloop
 
-from aioproducer import Producer
+from aioproducer import AuthenticationError, Producer, SslAuthenticationError
 from aioproducer.admin import Admin
+from aioproducer.cli.app import run
+from aioproducer.consumer import Consumer
 from aioproducer.reader import Reader
-from aioproducer.testing import MockCluster
+from aioproducer.sync import Producer as SyncProducer
+from aioproducer.testing import FaultProxy, MockCluster
+from aioproducer.testing.certificates import Authority
 from tests.support.proxies import LoopbackProxy
+from tests.support.waiting import until
 
+NAME = "kafka.test"
 LOGINS = {"socks5": ("us:er", "p@ss/w%"), "http": ("user", "p@ss:w%")}
 WRITTEN = {"socks5": "us%3Aer:p%40ss%2Fw%25@", "http": "user:p%40ss%3Aw%25@"}
 
@@ -23,9 +34,14 @@ def proxy_for(scheme: str, **changes: Any) -> LoopbackProxy:
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Any:
+def cluster() -> Iterator[MockCluster]:
     with MockCluster(2, {"orders": 2}) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="module")
+def authority() -> Authority:
+    return Authority()
 
 
 @schemes
@@ -53,3 +69,153 @@ async def test_every_connection_leads_through_the_proxy(
             *cluster.bootstrap_servers.split(",")
         }
         assert proxy.logins == ([login] * proxy.accepted if login else [])
+
+
+@schemes
+async def test_names_and_certificates_through_the_proxy(scheme: str, authority: Authority) -> None:
+    """The brokers have a name that the proxy alone knows, and a certificate for that name."""
+    context = authority.issue("broker", hosts=(NAME,)).server_context()
+    names = {NAME: "127.0.0.1"}
+    with MockCluster(1, {"orders": 1}) as cluster:
+        port = int(cluster.bootstrap_servers.rpartition(":")[2])
+        async with FaultProxy(port, tls=context) as broker, proxy_for(scheme, names=names) as proxy:
+            cluster.set_broker_address(1, NAME, broker.port)
+            options: dict[str, Any] = {
+                "bootstrap_servers": f"{NAME}:{broker.port}",
+                "proxy_url": proxy.url("socks5h" if scheme == "socks5" else scheme),
+                "security_protocol": "SSL",
+                "ssl_truststore_type": "PEM",
+                "ssl_truststore_certificates": authority.pem,
+                "bootstrap_resolve_timeout_ms": 20_000,
+            }
+            async with Producer(**options) as producer:
+                sent = await producer.send("orders", b"value")
+                assert sent.offset == 0
+            assert all(each.by_name for each in proxy.asked)
+            cluster.set_broker_address(1, "other.test", broker.port)
+            proxy.names["other.test"] = "127.0.0.1"
+            options["bootstrap_servers"] = f"other.test:{broker.port}"
+            async with Producer(**options) as producer:
+                with pytest.raises(SslAuthenticationError, match=r"other\.test"):
+                    await producer.send("orders", b"value")
+
+
+@schemes
+async def test_a_refused_login_fails_records_at_once(cluster: MockCluster, scheme: str) -> None:
+    async with proxy_for(scheme, login=("alice", "right")) as proxy:
+        url = proxy.url(scheme, "alice:hunter2@")
+        options: Any = {"bootstrap_servers": cluster.bootstrap_servers, "proxy_url": url}
+        async with Producer(**options) as producer:
+            with pytest.raises(AuthenticationError) as raised:
+                await producer.send("orders", b"value")
+            assert f"proxy 127.0.0.1:{proxy.port} refused the login" in str(raised.value)
+            for text in (str(raised.value), repr(producer.health()), repr(producer.config)):
+                assert "hunter2" not in text
+                assert "alice" not in text
+        assert proxy.accepted <= 2
+
+
+@schemes
+async def test_a_refused_destination_is_tried_again(
+    cluster: MockCluster, scheme: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The rules of a proxy may change, so the record waits for its timeout."""
+    async with proxy_for(scheme) as proxy:
+        proxy.refusal = "403 Forbidden" if scheme == "http" else 2
+        async with Producer(
+            bootstrap_servers=cluster.bootstrap_servers,
+            proxy_url=proxy.url(scheme, "alice:hunter2@" if scheme == "http" else ""),
+            reconnect_backoff_ms=10,
+            reconnect_backoff_max_ms=20,
+        ) as producer:
+            sent = producer.send("orders", b"value")
+            await until(lambda: proxy.accepted >= 3)
+            refused = str(producer.health().brokers)
+            assert "Have the proxy allow" in refused + caplog.text
+            proxy.refusal = None
+            await sent
+    assert "hunter2" not in caplog.text
+
+
+async def test_connections_that_a_proxy_cuts_are_made_again(cluster: MockCluster) -> None:
+    async with proxy_for("socks5h") as proxy:
+        options: Any = {
+            "bootstrap_servers": cluster.bootstrap_servers,
+            "proxy_url": proxy.url("socks5h"),
+        }
+        async with Producer(**options, reconnect_backoff_ms=10) as producer:
+            offsets = set()
+            for _ in range(5):
+                offsets.add((await producer.send("orders", b"value", partition=0)).offset)
+                await proxy.cut()
+            assert len(offsets) == 5
+
+
+async def test_blocking_code_and_uvloop(cluster: MockCluster) -> None:
+    async with proxy_for("http") as proxy:
+        options: Any = {
+            "bootstrap_servers": cluster.bootstrap_servers,
+            "proxy_url": proxy.url("http"),
+        }
+
+        def in_a_thread() -> None:
+            with SyncProducer(**options) as producer:
+                producer.send("orders", b"value").result(timeout=60)
+
+        async def on_uvloop() -> None:
+            async with Producer(**options) as producer:
+                await producer.send("orders", b"value")
+
+        await asyncio.to_thread(in_a_thread)
+        accepted = proxy.accepted
+        await asyncio.to_thread(uvloop.run, on_uvloop())
+        assert proxy.accepted > accepted > 0
+
+
+async def test_a_member_of_a_group_connects_through_the_proxy(cluster: MockCluster) -> None:
+    async with proxy_for("socks5h") as proxy:
+        options: Any = {
+            "bootstrap_servers": cluster.bootstrap_servers,
+            "proxy_url": proxy.url("socks5h"),
+        }
+        async with Consumer("orders", group_id="billing", **options) as consumer:
+            await until(lambda: proxy.accepted >= 2)
+            assert consumer.config.proxy_url is not None
+        assert proxy.accepted == len(proxy.asked)
+
+
+async def test_the_command_line_takes_it(
+    cluster: MockCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with proxy_for("socks5h", login=("alice", "hunter2")) as proxy:
+        arguments = ["topics", "list", "-b", cluster.bootstrap_servers, "-X"]
+        url = proxy.url("socks5h", "alice:hunter2@")
+        code = await asyncio.to_thread(run, [*arguments, f"proxy_url={url}"])
+        assert code == 0
+        assert proxy.accepted > 0
+        wrong = url.replace("socks5h", "socks9")
+        assert await asyncio.to_thread(run, [*arguments, f"proxy_url={wrong}"]) == 2
+        shown = capsys.readouterr()
+        assert "orders" in shown.out
+        assert "not the scheme 'socks9'" in shown.err
+        assert "hunter2" not in shown.out + shown.err
+
+
+def test_without_a_proxy_nothing_of_it_is_imported() -> None:
+    code = """
+import asyncio, sys
+from aioproducer import Producer
+
+async def main():
+    async with Producer(bootstrap_servers=sys.argv[1]) as producer:
+        await producer.send("orders", b"value")
+
+asyncio.run(main())
+print(*sys.modules)
+"""
+    with MockCluster(1, {"orders": 1}) as cluster:
+        command = [sys.executable, "-c", code, cluster.bootstrap_servers]
+        ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    loaded = set(ended.stdout.split())
+    assert "aioproducer.engine.network.transport" in loaded
+    assert not {each for each in loaded if "proxy" in each or "tunnel" in each}

@@ -27,7 +27,7 @@ class Step(NamedTuple):
     send: bytes
     receive: int
     """Bytes to read: exactly so many."""
-    awaited: str
+    expected: str
     """The proxy's answer in words, a noun."""
 
 
@@ -91,18 +91,18 @@ def _socks5(proxy: Proxy, host: str, port: int) -> Handshake:
         _no_method(proxy, answer[1])
     target = target_name(host, port)
     request = bytes((_VERSION, _CONNECT, 0)) + address + port.to_bytes(_PORT_BYTES, "big")
-    awaited = f"answer to the request for {target}"
-    answer = yield Step(request, 2, awaited)
+    expected = f"answer to the request for {target}"
+    answer = yield Step(request, 2, expected)
     _check_version(proxy, answer)
     if answer[1]:
         _no_connection(proxy, target, answer[1])
-    kind = (yield Step(b"", 2, awaited))[1]
+    kind = (yield Step(b"", 2, expected))[1]
     length = _ADDRESS_BYTES.get(kind)
     if kind == _NAME:
-        length = (yield Step(b"", 1, awaited))[0]
+        length = (yield Step(b"", 1, expected))[0]
     if length is None:
         raise BrokerConnectionError(f"{proxy} answered with an unknown type of address, {kind}")
-    yield Step(b"", length + _PORT_BYTES, awaited)  # the proxy's own address
+    yield Step(b"", length + _PORT_BYTES, expected)  # the proxy's own address
 
 
 def _socks_address(host: str) -> bytes:
@@ -189,14 +189,14 @@ def _connect(proxy: Proxy, host: str, port: int) -> Handshake:
     if proxy.login is not None:
         told = ":".join(each.reveal() for each in proxy.login).encode()
         fields += f"Proxy-Authorization: Basic {b64encode(told).decode()}\r\n"
-    to_send, awaited = f"{fields}\r\n".encode(), f"answer to CONNECT {target}"
+    to_send, expected = f"{fields}\r\n".encode(), f"answer to CONNECT {target}"
     read = 0
     while True:
         head = b""
         while not head.endswith((b"\n\n", b"\n\r\n")):
             # An empty line ends the head. This many bytes are missing of it at least.
             missing = 1 if head.endswith((b"\n", b"\n\r")) else 2
-            head += yield Step(to_send, missing, awaited)
+            head += yield Step(to_send, missing, expected)
             to_send = b""
             if read + len(head) > _MOST_OF_A_HEAD:
                 raise BrokerConnectionError(

@@ -119,7 +119,12 @@ async def _ways(peer: Peer, settings: SocketSettings, timeout: float) -> list[_W
         raise BrokerConnectionError(f"{proxy}: {error}") from error
     targets = [(peer.host, peer.port)]
     if not proxy.resolves_names:
-        targets = await _addresses(peer.host, peer.port, settings, timeout)
+        try:
+            targets = await _addresses(peer.host, peer.port, settings, timeout)
+        except BrokerConnectionError as error:
+            raise BrokerConnectionError(
+                f"{error}. With socks5h:// in proxy_url, {proxy} resolves names"
+            ) from error
     return [Tunnel(proxy, address, target) for target in targets for address in of_proxy]
 
 

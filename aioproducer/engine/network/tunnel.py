@@ -70,7 +70,7 @@ class Tunnel:
         step = next(steps)
         while True:
             check()
-            self.awaited = step.awaited
+            self.awaited = step.expected
             if step.send:
                 await loop.sock_sendall(sock, step.send)
             received = b""
