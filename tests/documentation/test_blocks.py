@@ -30,6 +30,7 @@ pytestmark = pytest.mark.mock_cluster
 
 ELSEWHERE: Final = {
     "docs/how-to/consuming.md": "tests/kafka/test_consuming_page.py",
+    "docs/how-to/proxies.md": "tests/mock_cluster/test_proxies.py",
     "docs/how-to/schema-registry.md": "tests/registry/test_schema_registry_page.py",
     "docs/how-to/security.md": "tests/architecture/test_security_page.py",
     "docs/how-to/testing.md": "tests/mock_cluster/test_testing_page.py",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,10 +21,12 @@ from aioproducer.reader import Reader
 from aioproducer.sync import Producer as SyncProducer
 from aioproducer.testing import FaultProxy, MockCluster
 from aioproducer.testing.certificates import Authority
+from tests.documentation.pages import ROOT, Block, blocks
 from tests.support.proxies import LoopbackProxy
 from tests.support.waiting import until
 
 NAME = "kafka.test"
+PAGE = ROOT / "docs" / "how-to" / "proxies.md"
 LOGINS = {"socks5": ("us:er", "p@ss/w%"), "http": ("user", "p@ss:w%")}
 WRITTEN = {"socks5": "us%3Aer:p%40ss%2Fw%25@", "http": "user:p%40ss%3Aw%25@"}
 
@@ -182,6 +186,23 @@ async def test_a_member_of_a_group_connects_through_the_proxy(cluster: MockClust
             await until(lambda: proxy.accepted >= 2)
             assert consumer.config.proxy_url is not None
         assert proxy.accepted == len(proxy.asked)
+
+
+@pytest.mark.parametrize("block", blocks(PAGE, "python"), ids=lambda block: str(block.line))
+async def test_the_programs_of_the_page(
+    cluster: MockCluster, block: Block, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROXY_PASSWORD", "hunter2")
+    scheme, written = re.findall(r'proxy_url="(\w+)://.*?([\w.]+:[0-9]+)"', block.text)[0]
+    login = ("orders-app", "hunter2") if "@" in block.text else None
+    port = cluster.bootstrap_servers.rpartition(":")[2]
+    names = {"kafka-1.example": "127.0.0.1"}
+    async with proxy_for(scheme, login=login, names=names) as proxy:
+        text = block.text.replace(written, f"127.0.0.1:{proxy.port}").replace("9092", port)
+        code = compile(text, str(PAGE), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        await eval(code, {})
+        assert proxy.asked[0].host == "kafka-1.example"
+        assert set(proxy.logins) == ({login} if login else set())
 
 
 async def test_the_command_line_takes_it(
