@@ -1,12 +1,12 @@
-"""The error table: the disposition of each error code that a broker can answer with.
+"""The error table: the disposition of each error code in a broker's response.
 
-Nothing else decides by code. The meaning of a coordinator's answer for a transaction depends on the
+Nothing else decides by code. What a coordinator's error means for a transaction depends on the
 error's class, in :mod:`aioproducer.engine.transactions.requests`. A code without a row is one that
-no producer is meant to get (it is retried if Kafka calls it retriable, else refused) or one of a
-newer Kafka (it is refused); nobody knows what it says about the log.
+producers should not get (retried if Kafka considers it retriable, otherwise refused) or one of a
+newer Kafka (refused). Whether the batch was written is then unknown.
 
-Source: Kafka's ``Errors``, ``Sender`` and ``TransactionManager``; for batches that are written in
-spite of an error, ``ReplicaManager`` and ``DelayedProduce``.
+Source: Kafka's ``Errors``, ``Sender`` and ``TransactionManager``; for batches that are written
+despite an error, ``ReplicaManager`` and ``DelayedProduce``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Row(NamedTuple):
     """The known leaders are out of date."""
     written: Written = Written.NO
     advice: str = ""
-    """The advice that the broker's own words lack."""
+    """Advice that the broker's message lacks."""
 
 
 # fmt: off

@@ -1,4 +1,4 @@
-"""Text and UUIDs, as Java's serializers write them.
+"""Text and UUIDs in the format of Java's serializers.
 
 Source: ``org.apache.kafka.common.serialization``.
 """
@@ -54,7 +54,8 @@ class StringDeserializer(Deserializer[str]):
     def deserialize(
         self, topic: str, data: bytes | None, headers: Sequence[Header] = ()
     ) -> str | None:
-        """The text of ``data``. Raises SerializationError if it is none in the encoding."""
+        """Return the text of ``data``. Raises SerializationError if it is not text in the
+        encoding."""
         return None if data is None else _text(data, self.encoding, topic)
 
 
@@ -76,7 +77,7 @@ class UUIDDeserializer(Deserializer[UUID]):
     def deserialize(
         self, topic: str, data: bytes | None, headers: Sequence[Header] = ()
     ) -> UUID | None:
-        """The UUID of ``data``. Raises SerializationError if it is the text of none."""
+        """Return the UUID of ``data``. Raises SerializationError if the text is not a UUID."""
         if data is None:
             return None
         text = _text(data, "utf-8", topic)
