@@ -19,7 +19,7 @@ EXIT_USAGE = 2
 
 app = new_program(
     name="aioproducer",
-    help="Kafka from the command line: write, read, measure, and look after topics and groups.",
+    help="Kafka from the command line: write, read, measure, and manage topics and groups.",
     cls=CommandGroup,
     add_completion=True,
 )
