@@ -16,7 +16,7 @@ from rich.console import Console
 from aioproducer.testing.kafka_distribution import kafka_version
 from benchmarks.brokers import BROKERS
 from benchmarks.clients import CLIENTS, Choice
-from benchmarks.machine import Machine, look_at_machine
+from benchmarks.machine import Machine, look_at_commit, look_at_machine
 from benchmarks.report import Section, collect, describe, print_sections
 from benchmarks.runner import Plan, run_all
 from benchmarks.summary import Run, summarise
@@ -66,6 +66,7 @@ def _write(
     path = results / f"{now:%Y%m%dT%H%M%SZ}.json"
     content = {
         "measured_at": now.isoformat(timespec="seconds"),
+        "commit": look_at_commit(),
         "machine": dataclasses.asdict(machine),
         "workloads": [dataclasses.asdict(workload) for workload in plan.workloads],
         "clients": [dataclasses.asdict(client) for client in plan.clients],
