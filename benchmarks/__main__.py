@@ -33,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     plan, results = _parse(arguments)
     console = Console()
     distributions = [client.distribution for client in plan.clients if client.distribution]
+    commit = look_at_commit()
     machine = look_at_machine([*distributions, "uvloop"])
     if plan.brokers == "kafka":
         machine.versions["Apache Kafka"] = kafka_version()
@@ -54,19 +55,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for workload in plan.workloads
     ]
     print_sections(sections, console)
-    print(f"\nwritten to {_write(results, machine, plan, runs, sections)}")
+    print(f"\nwritten to {_write(results, commit, machine, plan, runs, sections)}")
     return 1 if any(run.void for run in runs) else 0
 
 
 def _write(
-    results: Path, machine: Machine, plan: Plan, runs: Sequence[Run], sections: Sequence[Section]
+    results: Path,
+    commit: str | None,
+    machine: Machine,
+    plan: Plan,
+    runs: Sequence[Run],
+    sections: Sequence[Section],
 ) -> Path:
     results.mkdir(parents=True, exist_ok=True)
     now = datetime.now(UTC)
     path = results / f"{now:%Y%m%dT%H%M%SZ}.json"
     content = {
         "measured_at": now.isoformat(timespec="seconds"),
-        "commit": look_at_commit(),
+        "commit": commit,
         "machine": dataclasses.asdict(machine),
         "workloads": [dataclasses.asdict(workload) for workload in plan.workloads],
         "clients": [dataclasses.asdict(client) for client in plan.clients],
