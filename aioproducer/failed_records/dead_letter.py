@@ -22,7 +22,7 @@ from aioproducer.model import ConsumerRecord, FailedRecord, Header, ProducerReco
 logger = RoomLogger(__name__)
 
 Uncertain: TypeAlias = Literal["keep", "skip"]
-"""What happens to records that may be in the log: ``keep`` them, marked, or ``skip`` them."""
+"""The treatment of records that may be in the log: ``keep`` them, marked, or ``skip`` them."""
 
 _PREFIX: Final = "__aioproducer.errors."
 TOPIC: Final = f"{_PREFIX}topic"
