@@ -194,7 +194,7 @@ class TopicDescription(NamedTuple):
     partitions: tuple[PartitionDescription, ...]
     """The partitions by number. Brokers are identified by id."""
     configs: Mapping[str, ConfigEntry] | None = None
-    """None unless it was asked for."""
+    """None unless requested."""
 
 
 class BrokerDescription(NamedTuple):

@@ -343,7 +343,7 @@ class Consumer:
         """What another loop had in work when it ended comes again."""
         self._enter()
         if self._assignment.handlers is not None:
-            raise IllegalStateError("run() reads from this Consumer: one at a time can")
+            raise IllegalStateError("run() reads from this Consumer: only one at a time can read")
         self._assignment.rewind()
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord]:

@@ -71,7 +71,7 @@ TABLE: Final = (
     Row(ErrorCode.COORDINATOR_NOT_AVAILABLE, broker.CoordinatorNotAvailableError, _RETRIABLE),
     Row(ErrorCode.NOT_COORDINATOR, broker.NotCoordinatorError, _RETRIABLE),
     Row(ErrorCode.INVALID_TOPIC_EXCEPTION, broker.InvalidTopicError, _TOPIC_REFUSED,
-        advice="check the topic's name: it is illegal, or the topic is internal"),
+        advice="check the topic's name: it is invalid, or the topic is internal"),
     # Java fails such a batch. Batches that grow under load may be larger than a small segment.
     Row(ErrorCode.RECORD_LIST_TOO_LARGE, broker.RecordListTooLargeError, _TOO_LARGE,
         advice="send smaller records, or raise the topic's segment.bytes"),
@@ -110,7 +110,7 @@ TABLE: Final = (
         advice="a newer producer has the same identity, or its transaction was aborted because it "
         "took longer than transaction_timeout_ms"),
     Row(ErrorCode.INVALID_TXN_STATE, broker.InvalidTxnStateError, _ABORTABLE,
-        advice="the transaction is not open any more; it may have taken longer than "
+        advice="the transaction is no longer open; it may have taken longer than "
         "transaction_timeout_ms"),
     Row(ErrorCode.INVALID_PRODUCER_ID_MAPPING, broker.InvalidProducerIdMappingError, _ABORTABLE,
         advice="the transactional id has another producer id now: a newer producer has used up "

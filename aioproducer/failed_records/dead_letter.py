@@ -91,7 +91,7 @@ class DeadLetter:
             topic, timestamp_ms = facts[TOPIC], int(facts[TIMESTAMP])
         except (KeyError, ValueError) as error:
             raise NotDeadLetterError(
-                f"{record.topic_partition}: the record is no dead letter: {error!r}"
+                f"{record.topic_partition}: the record is not a dead letter: {error!r}"
             ) from error
         return cls(
             topic,
@@ -161,7 +161,7 @@ class DeadLetter:
                 document["may_have_been_written"],
             )
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise NotDeadLetterError(f"the line is no dead letter: {error!r}") from error
+            raise NotDeadLetterError(f"the line is not a dead letter: {error!r}") from error
 
 
 def _text(data: bytes | None) -> str | None:
@@ -196,7 +196,7 @@ def to_keep(records: Sequence[FailedRecord], uncertain: Uncertain) -> Sequence[F
         logger.repeated(
             logging.WARNING,
             "skipped",
-            "%s skipped, for they may have been written (uncertain='skip')",
+            "%s skipped, because they may have been written (uncertain='skip')",
             counted(skipped, "failed record"),
             records=skipped,
         )

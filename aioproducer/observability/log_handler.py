@@ -180,7 +180,7 @@ class KafkaHandler(logging.Handler):
         super().close()
 
     def begin_after_fork(self) -> None:
-        """Begin anew in a forked process: the parent sends what is in its own queue."""
+        """Start again in a forked process: the parent sends the records in its own queue."""
         if self._closed:
             return
         if isinstance(self._producer, producer.Producer):

@@ -62,7 +62,7 @@ class CloudEventSerializer:
     def for_field(self, field: Field) -> CloudEventSerializer:
         """Refuse keys: an event is a value."""
         if field == "key":
-            raise ConfigError("CloudEventSerializer makes values; give it as value_serializer")
+            raise ConfigError("CloudEventSerializer serializes values; pass it as value_serializer")
         return self
 
     def serialize(self, topic: str, data: BaseCloudEvent, headers: RecordHeaders) -> bytes | None:
@@ -130,7 +130,7 @@ class CloudEventDeserializer(Deserializer["BaseCloudEvent"]):
             return from_binary(message, self._format)
         except Exception as error:  # of any kind: the bytes are a stranger's
             raise SerializationError(
-                f"a record of topic {topic!r} is no CloudEvent: {type(error).__name__}: {error}"
+                f"a record of topic {topic!r} is not a CloudEvent: {type(error).__name__}: {error}"
             ) from error
 
 

@@ -63,7 +63,7 @@ class UUIDSerializer:
     """A ``UUID`` as its text of 36 characters."""
 
     def serialize(self, topic: str, data: UUID, headers: RecordHeaders) -> bytes:
-        """The text of ``data`` in UTF-8. Raises SerializationError if it is no UUID."""
+        """Return the text of ``data`` in UTF-8. Raises SerializationError if it is not a UUID."""
         if not isinstance(data, UUID):
             raise SerializationError(
                 f"UUIDSerializer takes a uuid.UUID, not a {type(data).__name__} (topic {topic!r})"

@@ -109,7 +109,7 @@ def decode(
     """The records of ``batch`` from ``from_offset`` on, and before ``until_offset`` if it is given.
 
     Everything is checked here, so the records can be taken without an error afterwards. Raises
-    CorruptRecordsError, also if the records unpack to more than ``limit`` bytes.
+    CorruptRecordsError, also if the records decompress to more than ``limit`` bytes.
     """
     data = batch.decompressed(min(limit, _MOST_BYTES)) if batch.record_count else b""
     try:

@@ -34,7 +34,7 @@ _UP_TO_MAGIC: Final = Struct(">qiib")
 _LEAST_LENGTH: Final = 14
 """The least length that a batch of any magic has. Source: ``LegacyRecord.RECORD_OVERHEAD_V0``."""
 _ADVICE: Final = (
-    "read it again, and if the error stays, the leader's log is damaged: read on behind it"
+    "read it again, and if the error stays, the leader's log is damaged: continue after it"
 )
 _OFFSETS_END: Final = 2**63
 _CONTROL_LIMIT: Final = 1024 * 1024

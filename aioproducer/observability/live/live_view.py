@@ -50,7 +50,7 @@ class LiveView:
         console: Console | None = None,
     ) -> None:
         if not 0 < interval < math.inf:
-            raise ConfigError(f"interval={interval!r} has to be a number of seconds above 0")
+            raise ConfigError(f"interval={interval!r} must be a number of seconds above 0")
         try:
             from rich.console import Console
             from rich.live import Live

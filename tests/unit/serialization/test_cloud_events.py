@@ -176,7 +176,7 @@ def test_tombstones() -> None:
     ],
 )
 def test_what_is_no_event(data: bytes, headers: Any) -> None:
-    with pytest.raises(SerializationError, match="a record of topic 'orders' is no CloudEvent"):
+    with pytest.raises(SerializationError, match="a record of topic 'orders' is not a CloudEvent"):
         CloudEventDeserializer().deserialize("orders", data, headers)
 
 
