@@ -27,8 +27,8 @@ FOREIGN: Final = {
 }
 """Phrases that read as translated, each with words to use instead."""
 CODE: Final = re.compile(r"^```.*?^```$|`[^`]*`", re.M | re.S)
-OTHER: Final = ("docs/reference/public-names.md", "docs/explanation/architecture.md")
-"""Pages of code, and of the engine's own words."""
+OTHER: Final = ("docs/reference/public-names.md",)
+"""A page of signatures."""
 
 
 def foreign(text: str) -> list[str]:
