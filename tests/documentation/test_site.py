@@ -137,6 +137,15 @@ def test_the_api_is_that_of_the_docstrings(site: Path) -> None:
         assert "doc-overloads" not in text, "one signature each"
 
 
+def test_warnings_are_shown_as_such(site: Path) -> None:
+    sources = [path for path in DOCS.rglob("*.md") if "> [!" in path.read_text("utf-8")]
+    assert len(sources) > 5
+    for source in sources:
+        path = site / source.relative_to(DOCS).with_suffix(".html")
+        assert "[!" not in path.read_text("utf-8").replace("[![", ""), path.name
+        assert "admonition" in Page(path).classes, path.name
+
+
 def test_options_have_anchors(site: Path) -> None:
     anchors = Page(site / "reference" / "configuration.html").anchors
     assert {*OPTIONS, *READER_OPTIONS} <= anchors
