@@ -15,15 +15,16 @@ from aioproducer.config import (
     hide_secrets,
     no_config,
 )
-from aioproducer.engine.client.elsewhere import elsewhere
+from aioproducer.engine.client.elsewhere import ASYNC_WITH, elsewhere, in_other_producers
 from aioproducer.engine.core.arguments import (
+    NO_VALUE,
     check_handle,
     check_timeout,
     checked_group,
     checked_offsets,
     checked_places,
     checked_topic,
-    only_argument,
+    given_record,
     refuse_pickle,
 )
 from aioproducer.engine.core.producer_core import ProducerCore
@@ -58,11 +59,10 @@ if TYPE_CHECKING:
 
 
 @elsewhere(
-    stop="use `await producer.close()`, or `async with`",
-    send_and_wait="use `await producer.send(...)`",
-    produce="use send(), which returns a future",
-    poll="leave it out, a future of send() gets its result without it",
-    list_topics="use aioproducer.admin.Admin, or partitions_for(topic)",
+    __enter__=ASYNC_WITH,
+    **in_other_producers(
+        close="`await producer.close()`, or `async with`", send="`await producer.send(...)`"
+    ),
 )
 class Producer(Generic[K_contra, V_contra]):
     """Sends records to Kafka from an asyncio event loop.
@@ -243,7 +243,7 @@ class Producer(Generic[K_contra, V_contra]):
     def send(
         self,
         topic: str | ProducerRecord[K_contra | None, V_contra | None],
-        value: V_contra | None = None,
+        value: V_contra | None = NO_VALUE,
         *,
         key: K_contra | None = None,
         partition: int | None = None,
@@ -253,11 +253,11 @@ class Producer(Generic[K_contra, V_contra]):
         """Buffer a record for sending, and return a future for its outcome.
 
         The call never blocks. ``key`` and ``value``: bytes-like, ``str`` (UTF-8), None, or any
-        object that the serializers accept. ``partition``: None lets the partitioner choose; for a
-        partition that is not in the metadata yet, the record waits up to ``max_block_ms``.
-        ``headers``: a mapping or pairs, values bytes, ``str`` or None. ``timestamp_ms``:
-        milliseconds since the epoch, None for now. A :class:`ProducerRecord` as the only argument
-        carries all of these.
+        object that the serializers accept. ``value=None`` writes a tombstone, which deletes the key
+        in a compacted topic. ``partition``: None lets the partitioner choose; for a partition that
+        is not in the metadata yet, the record waits up to ``max_block_ms``. ``headers``: a mapping
+        or pairs, values bytes, ``str`` or None. ``timestamp_ms``: milliseconds since the epoch,
+        None for now. A :class:`ProducerRecord` as the only argument carries all of these.
 
         Cancelling the future withdraws the record only while it waits for metadata or memory. Once
         in a batch, the record is sent.
@@ -268,7 +268,8 @@ class Producer(Generic[K_contra, V_contra]):
         as it is. In ``send_many()``, any failed record makes the commit fail.
 
         Raises:
-            SerializationError: key, value or headers can't be turned into bytes.
+            SerializationError: key, value or headers can't be turned into bytes, or there is no
+                value.
             RecordTooLargeError: the record exceeds ``max_request_size`` or the memory for batches.
             InvalidPartitionError: the number is out of range, or the partitioner chose a partition
                 that the topic lacks.
@@ -287,8 +288,8 @@ class Producer(Generic[K_contra, V_contra]):
         core = self._core
         core.check_usable()
         fields: RecordFields = (topic, value, key, partition, headers, timestamp_ms)
-        if type(topic) is not str and isinstance(topic, ProducerRecord):
-            fields = only_argument(topic, *fields[1:])
+        if value is NO_VALUE or type(topic) is not str:
+            fields = given_record(*fields)
         return core.send(fields)
 
     async def drain(self) -> None:

@@ -42,6 +42,7 @@ from aioproducer.admin.values import (
 from aioproducer.config import ProducerConfig, ProducerOptions, hidden_mapping, hide_secrets
 from aioproducer.engine.client.arguments import check_timeout
 from aioproducer.engine.client.cluster_client import ClusterClient
+from aioproducer.engine.client.elsewhere import ASYNC_WITH, elsewhere
 from aioproducer.engine.client.options import client_config
 from aioproducer.engine.core.arguments import checked_offsets as checked_consumed_offsets
 from aioproducer.errors import InvalidPartitionsError
@@ -50,6 +51,7 @@ from aioproducer.model import OffsetAndMetadata, TopicPartition
 _NUMBERS: Final = count(1)
 
 
+@elsewhere(__enter__=ASYNC_WITH)
 class Admin:
     """Creates, changes and describes topics and groups, and describes brokers, on an event loop.
 

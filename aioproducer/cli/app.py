@@ -8,14 +8,13 @@ from collections.abc import Sequence
 import typer
 
 from aioproducer.cli import version_line
-from aioproducer.cli.commands import CommandGroup, new_program, register_all
+from aioproducer.cli.commands import EXIT_USAGE, CommandGroup, new_program, register_all
 from aioproducer.cli.terminal import Terminal, discard
 from aioproducer.errors import ConfigError, ProducerError
 
 __all__ = ["EXIT_UNDELIVERED", "EXIT_USAGE", "run"]
 
 EXIT_UNDELIVERED = 1
-EXIT_USAGE = 2
 
 app = new_program(
     name="aioproducer",

@@ -9,7 +9,19 @@ from typing import Any, Final, NamedTuple
 import typer
 from typer.core import TyperGroup
 
-__all__ = ["EXIT_CODES", "CommandGroup", "new_program", "register_all"]
+from aioproducer.cli.terminal import Terminal
+
+__all__ = [
+    "EXIT_CODES",
+    "EXIT_USAGE",
+    "CommandGroup",
+    "SubcommandGroup",
+    "new_program",
+    "register_all",
+]
+
+EXIT_USAGE: Final = 2
+
 
 EXIT_CODES: Final = """
 \b
@@ -87,6 +99,17 @@ class CommandGroup(TyperGroup):
         if args and args[0] in _COMMANDS:
             self.commands[args[0]] = _COMMANDS[args[0]].load(args[0])
         return super().resolve_command(ctx, args)
+
+
+class SubcommandGroup(TyperGroup):
+    """Subcommands by name. Without one, the help says which there are: wrong use."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """The arguments that are left for the subcommand."""
+        if not args:
+            Terminal().print_line(ctx.get_help())
+            ctx.exit(EXIT_USAGE)
+        return super().parse_args(ctx, args)
 
 
 def new_program(**options: Any) -> typer.Typer:

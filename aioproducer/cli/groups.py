@@ -10,7 +10,7 @@ import typer
 
 from aioproducer.admin import Admin, GroupDescription, GroupListing, LogPosition
 from aioproducer.cli.admin_call import call_admin, countdown
-from aioproducer.cli.commands import EXIT_CODES, new_program
+from aioproducer.cli.commands import EXIT_CODES, SubcommandGroup, new_program
 from aioproducer.cli.deletion import Yes, delete_each, is_confirmed
 from aioproducer.cli.group_results import (
     GroupProgress,
@@ -45,7 +45,9 @@ from aioproducer.model import TopicPartition
 
 __all__ = ["groups"]
 
-groups = new_program(help="List, describe and delete groups, and reset their offsets.")
+groups = new_program(
+    cls=SubcommandGroup, help="List, describe and delete groups, and reset their offsets."
+)
 
 GroupNames: TypeAlias = Annotated[list[str], typer.Argument(metavar="GROUP", help="Groups.")]
 

@@ -68,13 +68,13 @@ class PerformanceDisplay:
 
 
 def performance_table(summaries: dict[str, Summary]) -> Table:
-    """The figures, one summary a line; latencies in milliseconds."""
+    """The figures, one summary a line."""
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     table.add_column("")
-    for heading in ("records", "records/s", "MiB/s", *_LATENCIES):
+    for heading in ("records", "records/s", "MiB/s", *(f"{each}\nms" for each in _LATENCIES)):
         table.add_column(heading, justify="right")
     for name, summary in summaries.items():
         table.add_row(

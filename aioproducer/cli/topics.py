@@ -15,7 +15,7 @@ from aioproducer.admin import (
     TopicDescription,
 )
 from aioproducer.cli.admin_call import call_admin
-from aioproducer.cli.commands import EXIT_CODES, new_program
+from aioproducer.cli.commands import EXIT_CODES, SubcommandGroup, new_program
 from aioproducer.cli.deletion import Yes, delete_each, is_confirmed
 from aioproducer.cli.options import (
     BootstrapServers,
@@ -42,7 +42,9 @@ from aioproducer.foundation.wording import counted
 
 __all__ = ["topics"]
 
-topics = new_program(help="List, describe, create and delete topics, and add partitions.")
+topics = new_program(
+    cls=SubcommandGroup, help="List, describe, create and delete topics, and add partitions."
+)
 
 TopicName: TypeAlias = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")]
 ReplicaAssignment: TypeAlias = Annotated[

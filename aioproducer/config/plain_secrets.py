@@ -17,6 +17,8 @@ __all__ = [
     "hidden_properties",
     "hide_secrets",
     "holds_secret",
+    "no_config",
+    "no_positional",
     "plain_secrets_of",
 ]
 
@@ -74,6 +76,17 @@ def no_config(value: object, client: str) -> ConfigError:
         f"the only positional argument of {client}() is a ProducerConfig, not a "
         f"{type_name_of(value)}: name the brokers with bootstrap_servers=..., and read Java "
         "properties with ProducerConfig.from_properties(...)"
+    )
+
+
+def no_positional(value: object) -> ConfigError:
+    """The error of a positional argument of ``ProducerConfig``, which takes keywords alone."""
+    if isinstance(value, str | Secret | Hidden | Mapping):
+        return no_config(value, "ProducerConfig")
+    return ConfigError(
+        f"ProducerConfig() takes options as keywords, and no {type_name_of(value)}: name the "
+        "brokers by ProducerConfig(bootstrap_servers='host:port'); config.replace(linger_ms=5) "
+        "makes a changed copy"
     )
 
 

@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Final, NamedTuple, TypeAlias, Unpack
+from typing import Any, Final, NamedTuple, Never, TypeAlias, Unpack
 
 from aioproducer.config.cross_checks import CHECKED_SECRETS, settle
 from aioproducer.config.names import (
@@ -26,7 +26,13 @@ from aioproducer.config.placeholders import (
     Providers,
     Reference,
 )
-from aioproducer.config.plain_secrets import hidden_properties, hide_secrets, holds_secret
+from aioproducer.config.plain_secrets import (
+    hidden_mapping,
+    hidden_properties,
+    hide_secrets,
+    holds_secret,
+    no_positional,
+)
 from aioproducer.config.properties import decode_properties, parse_properties
 from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError
@@ -65,8 +71,12 @@ class ProducerConfig(GivenOptions):
     references: Mapping[str, Reference] = field(init=False, compare=False)
     """The options whose values came from placeholders, with the original texts."""
 
-    def __init__(self, **options: Unpack[ProducerOptions]) -> None:
+    def __init__(self, *no_others: Never, **options: Unpack[ProducerOptions]) -> None:
         hide_secrets(options)
+        if no_others:
+            given = hidden_mapping(no_others[0])
+            del no_others  # a traceback shows the values of this frame
+            raise no_positional(given)
         _refuse_unknown(options)
         self._take(_with_references(options))
 

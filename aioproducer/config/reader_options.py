@@ -18,7 +18,6 @@ from aioproducer.config.kinds import (
     Choice,
     Milliseconds,
     OffsetResets,
-    Text,
 )
 from aioproducer.config.option import Group, Importance, option, options_of
 
@@ -43,7 +42,6 @@ class ReaderKeywords(TypedDict, total=False):
     fetch_max_wait_ms: int
     check_crcs: bool
     max_batch_bytes: int
-    client_rack: str
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -91,11 +89,6 @@ class ReaderOptions:
     max_batch_bytes: int = option(Bytes(1, INT_MAX), 64 * 1024 * 1024, Group.READING)
     """The maximum decompressed size of a batch. A larger batch is an error: otherwise a few damaged
     or malicious bytes could decompress to any size."""
-
-    client_rack: str = option(Text(), "", Group.READING)
-    """The rack of this client; the brokers' racks are set with `broker.rack`. A producer needs
-    `partitioner_rack_aware` as well. A reader fetches from a replica in this rack if the brokers
-    have a rack-aware `replica.selector.class` (KIP-392)."""
 
     def __init__(self, **given: Any) -> None:
         for name, row in READER_OPTIONS.items():  # first, so that repr() works in a traceback

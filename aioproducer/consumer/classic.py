@@ -9,9 +9,7 @@ import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from typing import Any, Final
 
-from aioproducer.consumer.coordinator import CoordinatorLink
-from aioproducer.consumer.member import Member, MemberSettings, Partitions, Topics
-from aioproducer.consumer.metrics import ConsumerStats
+from aioproducer.consumer.member import Member, MemberSurroundings
 from aioproducer.engine.groups.assignors import (
     Assignment,
     GroupMember,
@@ -28,7 +26,6 @@ from aioproducer.engine.groups.requests import (
     Joined,
     JoinGroup,
     LeaveGroup,
-    Membership,
     Synced,
     SyncGroup,
 )
@@ -57,16 +54,8 @@ _MISSING_TOPIC_SECONDS: Final = 5.0
 class ClassicMember(Member):
     """A member whose group divides the partitions itself, by its leader."""
 
-    def __init__(
-        self,
-        link: CoordinatorLink,
-        identity: Membership,
-        settings: MemberSettings,
-        topics: Topics,
-        partitions: Partitions,
-        stats: ConsumerStats,
-    ) -> None:
-        super().__init__(link, identity, settings, topics, partitions, stats)
+    def __init__(self, surroundings: MemberSurroundings) -> None:
+        super().__init__(surroundings)
         self._rebalance = asyncio.Event()
         """Set when the member has to join again."""
         self._joins = False

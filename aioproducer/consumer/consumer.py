@@ -37,6 +37,7 @@ from aioproducer.consumer.work_watch import WorkWatch
 from aioproducer.consumer.workers import ORDERS, Handle, Order, Workers
 from aioproducer.engine.client.arguments import check_timeout
 from aioproducer.engine.client.cluster_client import ClusterClient
+from aioproducer.engine.client.elsewhere import FOR_A_CONSUMER, elsewhere
 from aioproducer.engine.client.list_offsets import IsolationLevel
 from aioproducer.engine.client.options import client_config
 from aioproducer.engine.core.arguments import checked_offsets, checked_places
@@ -72,6 +73,7 @@ class _Arguments(ProducerOptions, ReaderKeywords, ConsumerKeywords):
     """The keywords of a Consumer."""
 
 
+@elsewhere(**FOR_A_CONSUMER)
 class Consumer:
     """Reads topics as a member of a group whose members share the partitions.
 
@@ -127,7 +129,7 @@ class Consumer:
         check_group(group_id, self._options)
         config = hidden_mapping(config)
         self.config: ProducerConfig = client_config(
-            config, given, "Consumer", also=("enable_metrics_push",)
+            config, given, "Consumer", also=("client_rack", "enable_metrics_push")
         )
         self.client_id: str = self.config.client_id or f"consumer-{next(_NUMBERS)}"
         self.group_id: str = group_id

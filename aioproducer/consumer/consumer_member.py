@@ -11,11 +11,9 @@ from collections.abc import Coroutine, Iterable
 from typing import Any, Final
 from uuid import UUID
 
-from aioproducer.consumer.coordinator import CoordinatorLink
-from aioproducer.consumer.member import Member, MemberSettings, Partitions, Topics
-from aioproducer.consumer.metrics import ConsumerStats
+from aioproducer.consumer.member import Member, MemberSurroundings
 from aioproducer.engine.groups.reactions import LOST, Reaction
-from aioproducer.engine.groups.requests import ConsumerHeartbeat, Membership, MemberState
+from aioproducer.engine.groups.requests import ConsumerHeartbeat, MemberState
 from aioproducer.engine.groups.requests.consumer_heartbeat import (
     JOINING,
     LEAVING,
@@ -40,19 +38,13 @@ _UNKNOWN_TOPIC_SECONDS: Final = 0.5
 class ConsumerMember(Member):
     """A member whose coordinator divides the partitions."""
 
-    def __init__(
-        self,
-        link: CoordinatorLink,
-        identity: Membership,
-        settings: MemberSettings,
-        topics: Topics,
-        partitions: Partitions,
-        stats: ConsumerStats,
-    ) -> None:
-        self._random = link.client.random
-        identity = identity._replace(member_id=self._new_id(), generation=JOINING, has_epochs=True)
-        super().__init__(link, identity, settings, topics, partitions, stats)
-        self._interval = settings.heartbeat_interval / 1000
+    def __init__(self, surroundings: MemberSurroundings) -> None:
+        self._random = surroundings.link.client.random
+        identity = surroundings.identity._replace(
+            member_id=self._new_id(), generation=JOINING, has_epochs=True
+        )
+        super().__init__(surroundings._replace(identity=identity))
+        self._interval = self._settings.heartbeat_interval / 1000
         """Seconds; the coordinator says it with each answer."""
         self._subscribed: tuple[str, ...] = ()
         self._names: dict[UUID, str] = {}

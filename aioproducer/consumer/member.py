@@ -77,21 +77,26 @@ class Topics(Protocol):
         """The id of each topic that exists."""
 
 
+class MemberSurroundings(NamedTuple):
+    """What a member of either protocol is given."""
+
+    link: CoordinatorLink
+    identity: Membership
+    """The names by which the coordinator knows the member."""
+    settings: MemberSettings
+    topics: Topics
+    partitions: Partitions
+    stats: ConsumerStats
+
+
 class Member(ABC):
     """A member of a group, from its first join on. :meth:`run` is its task.
 
-    ``identity``: the names by which the coordinator knows it. Each protocol has a class.
+    Each protocol has a class.
     """
 
-    def __init__(
-        self,
-        link: CoordinatorLink,
-        identity: Membership,
-        settings: MemberSettings,
-        topics: Topics,
-        partitions: Partitions,
-        stats: ConsumerStats,
-    ) -> None:
+    def __init__(self, surroundings: MemberSurroundings) -> None:
+        link, identity, settings, topics, partitions, stats = surroundings
         self.identity = identity
         self._link = link
         self._settings = settings

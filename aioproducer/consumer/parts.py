@@ -12,7 +12,7 @@ from aioproducer.consumer.classic import ClassicMember
 from aioproducer.consumer.commits import Commits
 from aioproducer.consumer.consumer_member import ConsumerMember
 from aioproducer.consumer.coordinator import CoordinatorLink
-from aioproducer.consumer.member import Member, MemberSettings
+from aioproducer.consumer.member import Member, MemberSettings, MemberSurroundings
 from aioproducer.consumer.metrics import ConsumerStats
 from aioproducer.consumer.observation import Observation
 from aioproducer.consumer.options import ConsumerOptions
@@ -146,4 +146,4 @@ def _member(
     identity = Membership(setup.group_id, instance_id=options.group_instance_id)
     topics = GroupTopics(setup.subscription, link.client, setup.group_id)
     kind = ClassicMember if options.group_protocol == "classic" else ConsumerMember
-    return kind(link, identity, settings, topics, assignment, stats)
+    return kind(MemberSurroundings(link, identity, settings, topics, assignment, stats))

@@ -24,16 +24,24 @@ class Subscription:
     """The topics that a consumer wants. Raises :class:`ConfigError` if there are none."""
 
     def __init__(self, topics: tuple[Any, ...]) -> None:
+        self._names: tuple[str, ...] = ()
+        self._patterns: list[re.Pattern[str]] = []
         if not topics:
             raise ConfigError("name at least one topic: Consumer('orders', group_id='billing')")
-        self._patterns = [each for each in topics if isinstance(each, re.Pattern)]
-        self._names = tuple(
-            dict.fromkeys(
-                checked_topic(each) for each in topics if not isinstance(each, re.Pattern)
-            )
-        )
-        if not all(isinstance(each.pattern, str) for each in self._patterns):
-            raise ConfigError("a pattern of topics is one of str: re.compile('orders-.*')")
+        names: dict[str, None] = {}
+        for each in topics:
+            if isinstance(each, list | tuple | set | frozenset):
+                raise ConfigError(
+                    f"Consumer() takes topics one by one, not a {type(each).__name__}: "
+                    "Consumer('orders', 'payments', ...), or Consumer(*topics, ...)"
+                )
+            if not isinstance(each, re.Pattern):
+                names[checked_topic(each)] = None
+            elif isinstance(each.pattern, str):
+                self._patterns.append(each)
+            else:
+                raise ConfigError("a pattern of topics is one of str: re.compile('orders-.*')")
+        self._names = tuple(names)
 
     def __repr__(self) -> str:
         return ", ".join([*self._names, *(each.pattern for each in self._patterns)])

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Protocol, Self
 
 from aioproducer.consumer.loops import Lists
 from aioproducer.consumer.progress import PartitionProgress, Progress
+from aioproducer.engine.groups.reactions import partitions_may_have_moved
 from aioproducer.errors import (
     AbortableTransactionError,
     CommitUnconfirmedError,
@@ -27,17 +28,6 @@ from aioproducer.model import (
 )
 
 logger = RoomLogger(__name__)
-
-_BY_THE_GROUP: Final = frozenset(
-    {
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        ErrorCode.ILLEGAL_GENERATION,
-        ErrorCode.REBALANCE_IN_PROGRESS,
-        ErrorCode.STALE_MEMBER_EPOCH,
-        ErrorCode.FENCED_MEMBER_EPOCH,
-    }
-)
-"""Why a group refuses offsets, when the partitions may have another owner."""
 
 
 class TransactionalProducer(Protocol):
@@ -197,7 +187,7 @@ def _refused_by_group(error: BaseException) -> bool:
         return False
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, KafkaError) and cause.code in _BY_THE_GROUP:
+        if isinstance(cause, KafkaError) and partitions_may_have_moved(cause.code):
             return True
         cause = cause.__cause__
     return False

@@ -105,7 +105,8 @@ class ProducerRecord(Generic[K_co, V_co]):
     """A record to send: an alternative to the arguments of ``send()``."""
 
     topic: str
-    value: V_co = _NULL
+    value: V_co
+    """None is a tombstone, which deletes the key on a compacted topic."""
     key: K_co = _NULL
     partition: int | None = None
     headers: Headers | None = None

@@ -72,7 +72,7 @@ class FetchSettings(NamedTuple):
             config.max_block_ms / 1000,
             config.metadata_max_age_ms / 1000,
             config.max_block_ms / 1000,
-            options.client_rack or config.client_rack,
+            config.client_rack,
         )
 
 

@@ -18,7 +18,7 @@ from aioproducer.config import (
 from aioproducer.config.reader_options import READER_OPTIONS
 from aioproducer.engine.client.arguments import check_partition
 from aioproducer.engine.client.cluster_client import ClusterClient
-from aioproducer.engine.client.elsewhere import elsewhere
+from aioproducer.engine.client.elsewhere import FOR_A_READER, elsewhere
 from aioproducer.engine.client.list_offsets import IsolationLevel
 from aioproducer.engine.client.options import client_config
 from aioproducer.engine.records.arrow_output import imported_pyarrow
@@ -47,11 +47,7 @@ class _Arguments(ProducerOptions, ReaderKeywords):
     """The keywords of a Reader."""
 
 
-@elsewhere(
-    **dict.fromkeys(("poll", "getone", "getmany", "consume"), "use `async for record in reader`"),
-    **dict.fromkeys(("subscribe", "commit"), "only a member of a group does, a Consumer"),
-    stop="use `await reader.close()`, or `async with`",
-)
+@elsewhere(**FOR_A_READER)
 class Reader:
     """Reads the records of topics and partitions on an event loop, without a group.
 
@@ -99,7 +95,7 @@ class Reader:
         self._options = ReaderOptions(**own)
         self._assigned = assigned(assignment, checked_position("start", start))
         self._end = None if end is None else checked_position("end", end)
-        self.config: ProducerConfig = client_config(config, given, "Reader")
+        self.config: ProducerConfig = client_config(config, given, "Reader", also=("client_rack",))
         if self._options.fetch_max_wait_ms >= self.config.request_timeout_ms:
             raise ConfigError("fetch_max_wait_ms has to be less than request_timeout_ms")
         self.client_id: str = self.config.client_id or f"reader-{next(_NUMBERS)}"

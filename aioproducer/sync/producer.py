@@ -17,8 +17,8 @@ from aioproducer.config import (
     hide_secrets,
 )
 from aioproducer.engine.bulk.send_report import SendReport
-from aioproducer.engine.client.elsewhere import elsewhere
-from aioproducer.engine.core.arguments import check_timeout, only_argument, refuse_pickle
+from aioproducer.engine.client.elsewhere import elsewhere, in_other_producers
+from aioproducer.engine.core.arguments import NO_VALUE, check_timeout, given_record, refuse_pickle
 from aioproducer.engine.core.send_pipeline import RecordFields
 from aioproducer.engine.core.tracing import end_refused
 from aioproducer.engine.metrics import Latencies, MetricsSnapshot
@@ -54,11 +54,8 @@ if TYPE_CHECKING:
 
 
 @elsewhere(
-    stop="use close(), or `with`",
-    send_and_wait="use send(...).result()",
-    produce="use send(), which returns a future",
-    poll="leave it out, a future of send() gets its result without it",
-    list_topics="use aioproducer.admin.Admin, or partitions_for(topic)",
+    __aenter__="use `with`; aioproducer.Producer is the producer for `async with`",
+    **in_other_producers(close="close(), or `with`", send="send(...).result()"),
 )
 class Producer(Generic[K_contra, V_contra]):
     """Sends records to Kafka from code without an event loop. Any thread can use it.
@@ -217,7 +214,7 @@ class Producer(Generic[K_contra, V_contra]):
     def send(
         self,
         topic: str | ProducerRecord[K_contra | None, V_contra | None],
-        value: V_contra | None = None,
+        value: V_contra | None = NO_VALUE,
         *,
         key: K_contra | None = None,
         partition: int | None = None,
@@ -232,19 +229,18 @@ class Producer(Generic[K_contra, V_contra]):
         the future. The call itself raises only the following errors.
 
         Raises:
-            SerializationError: a :class:`ProducerRecord` was passed with other arguments.
+            SerializationError: there is no value, or a :class:`ProducerRecord` was passed with
+                other arguments.
             BufferExhaustedError: no memory within ``max_block_ms``, or in a callback no memory now.
             ProducerClosedError, ProducerBrokenError: the producer has ended.
             IllegalStateError: the producer was not started.
             WrongLoopError: the producer was created in another process.
         """
         future = RecordFuture(self._outcomes)
-        if isinstance(topic, ProducerRecord):
-            topic, value, key, partition, headers, timestamp_ms = only_argument(
-                topic, value, key, partition, headers, timestamp_ms
-            )
         sent_ns = self._wall_clock_ns()
         fields: RecordFields = (topic, value, key, partition, headers, timestamp_ms)
+        if value is NO_VALUE or type(topic) is not str:
+            fields = given_record(*fields)
         tracing, trace = self._core.tracing, None
         if tracing is not None:
             fields, trace = tracing.begin(fields)

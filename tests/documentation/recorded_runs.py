@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from statistics import median
 from typing import Final
 
 from benchmarks.history import Figure, Recorded, history
@@ -27,7 +28,9 @@ def _overview(runs: Sequence[Recorded]) -> Iterator[str]:
     yield "|---" * (3 + len(workloads)) + "|"
     for run in runs:
         rates = (_rate(run, workload) for workload in workloads)
-        yield f"| {_date(run)} | `{run.commit}` | {_machine(run)} | {' | '.join(rates)} |"
+        others = median(each.others_cores for each in run.figures)
+        machine = f"{_machine(run)}, of which other programs used {others:.1f}"
+        yield f"| {_date(run)} | `{run.commit}` | {machine} | {' | '.join(rates)} |"
 
 
 def _run(run: Recorded) -> Iterator[str]:

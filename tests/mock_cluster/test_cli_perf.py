@@ -175,6 +175,7 @@ def test_a_terminal_shows_a_table_while_the_run_lasts(cluster: MockCluster) -> N
         out, _ = process.communicate(timeout=PATIENCE)
     wait_until(lambda: terminal.shows("1,500"))
     assert terminal.shows("p99.9")
+    assert terminal.shows("ms")
     assert out.startswith(b"1500 records sent, ")
     terminal.close()
 

@@ -31,6 +31,7 @@ from aioproducer.errors import (
     InvalidTopicError,
     MetadataTimeoutError,
 )
+from aioproducer.reader import Reader
 from aioproducer.testing.mock_cluster import MockCluster
 
 NOWHERE = "127.0.0.1:1"
@@ -244,6 +245,50 @@ def test_after_a_fork() -> None:
     assert after == 101
 
 
+@pytest.mark.parametrize(
+    ("options", "warns"),
+    [({"client_rack": "a"}, True), ({"client_rack": "a", "partitioner_rack_aware": True}, False)],
+)
+async def test_a_rack_that_a_producer_does_not_mind(
+    orders: MockCluster, options: Any, warns: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Producer(bootstrap_servers=orders.bootstrap_servers, **options):
+        pass
+    async with Reader("orders", bootstrap_servers=orders.bootstrap_servers, client_rack="a"):
+        pass
+    told = [each for each in caplog.messages if "client_rack has no effect on a producer" in each]
+    assert len(told) == warns
+
+
+FORGETTING = """
+    import asyncio
+    from aioproducer import Producer
+    from aioproducer.testing import MockCluster
+
+    async def main(servers):
+        producer = Producer(bootstrap_servers=servers)
+        await producer.start()
+        for number in range(3):
+            producer.send("orders", b"%d" % number)
+
+    with MockCluster(brokers=1, topics={"orders": 1}) as cluster:
+        asyncio.run(main(cluster.bootstrap_servers))
+"""
+
+
+def test_a_forgotten_close_counts_the_records_that_are_lost() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(FORGETTING)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "was its event loop ended before `await producer.close()`? 3 records had no" in (
+        done.stderr
+    )
+
+
 # --- the arguments ----------------------------------------------------------------------------
 
 WRONG_RECORDS: list[tuple[dict[str, Any], type[ProducerError], type[Exception], str]] = [
@@ -296,6 +341,20 @@ async def test_a_record_that_is_wrong(
         with pytest.raises(kind):
             producer.send(ProducerRecord(**record))
         assert (await producer.send("orders", b"fine", partition=0)).offset == int(known)
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["topic known", "first send"])
+async def test_a_tombstone_is_asked_for(orders: MockCluster, known: bool) -> None:
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        if known:
+            await producer.send("orders", b"known", key=b"k", partition=0)
+        for fields in ({}, {"key": b"k"}, {"partition": 0}, {"headers": {"a": b"1"}}):
+            with pytest.raises(SerializationError, match=r"no value.*'orders'.*value=None"):
+                producer.send("orders", **fields)
+        sent = await producer.send("orders", None, key=b"k", partition=0)
+        assert (sent.offset, sent.serialized_value_size) == (int(known), -1)
+        sent = await producer.send(ProducerRecord("orders", None, b"k", 0), None)
+        assert (sent.offset, sent.serialized_value_size) == (int(known) + 1, -1)
 
 
 async def test_a_partition_out_of_the_known_range(orders: MockCluster) -> None:

@@ -32,6 +32,8 @@ from aioproducer.engine.sender.completer import BatchCompleter
 from aioproducer.engine.sender.compressor import Compressor
 from aioproducer.engine.sender.delivery_reports import DeliveryReports
 from aioproducer.engine.sender.expiry import BatchExpiry, Expiry, RecordExpiry
+from aioproducer.engine.sender.gaps import Gaps
+from aioproducer.engine.sender.pending_failures import PendingFailures
 from aioproducer.engine.sender.producer_id import ProducerIdRequester
 from aioproducer.engine.sender.refresher import MetadataRefresher
 from aioproducer.engine.sender.sender import Sender
@@ -165,7 +167,7 @@ class World:
             options.admit if manager is None else manager.admit,
             options.on_failed
             if manager is None
-            else lambda error, _records: manager.batch_failed(error),
+            else lambda error, _records: manager.delivery_failed(error),
         )
 
     @property
@@ -246,7 +248,21 @@ class World:
 
     @cached_property
     def refresher(self) -> MetadataRefresher:
-        return MetadataRefresher(self.metadata, self.client, self.accumulator, self.compressor)
+        return MetadataRefresher(
+            self.metadata,
+            self.client,
+            self.accumulator,
+            self.pending_failures,
+            self.compressor,
+        )
+
+    @cached_property
+    def pending_failures(self) -> PendingFailures:
+        return PendingFailures(self.accumulator, self.metrics)
+
+    @cached_property
+    def gaps(self) -> Gaps:
+        return Gaps(self.accumulator.batches, self.sequence_numbers, self.transactions)
 
     @cached_property
     def reports(self) -> DeliveryReports:
@@ -257,7 +273,8 @@ class World:
         return BatchCompleter(
             self.accumulator,
             self.metadata,
-            self.sequence_numbers,
+            self.gaps,
+            self.pending_failures,
             self.reports,
             self.compressor,
             self.backoff,
@@ -314,19 +331,29 @@ class World:
                 self.sequence_numbers,
                 self.transactions,
             ),
-            RecordExpiry(self.accumulator, self.metadata, self.refresher, self.metrics),
+            RecordExpiry(
+                self.accumulator,
+                self.metadata,
+                self.refresher,
+                self.pending_failures,
+                self.metrics,
+            ),
         )
 
     @cached_property
     def sender(self) -> Sender:
-        return Sender(
+        sender = Sender(
             self.accumulator,
             self.client,
             self.completer,
             self.expiry,
+            self.pending_failures,
             self.refresher,
             (self.requester, AdHocRequests(self.client, self.metadata)),
             self.batch_sender,
             self.metrics,
             self.wakeup,
         )
+        self.client.responded = sender.take_response
+        self.client.misrouted = lambda _: self.metadata.misrouted()
+        return sender

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from aioproducer import BrokerConnectionError, ConfigError, Producer, sync
+from aioproducer import BrokerConnectionError, ConfigError, Producer, ProducerConfig, sync
 from aioproducer.admin import Admin
+from aioproducer.consumer import Consumer
 from aioproducer.reader import Reader
 from aioproducer.testing import MockProducer
 
@@ -223,6 +224,20 @@ def test_an_address_or_a_dict_in_the_place_of_a_configuration(client: Any) -> No
         client(9092)
 
 
+def test_a_configuration_takes_keywords() -> None:
+    with pytest.raises(ConfigError, match=r"ProducerConfig\(bootstrap_servers='host:port'\)"):
+        ProducerConfig(NOWHERE)  # type: ignore[arg-type]
+    with pytest.raises(
+        ConfigError, match=r"ProducerConfig\(\*\*options\).*from_librdkafka"
+    ) as raised:
+        ProducerConfig({"sasl.password": "hunter2"})  # type: ignore[arg-type]
+    seen = traceback.TracebackException.from_exception(raised.value, capture_locals=True)
+    assert not [line for line in seen.format() if "hunter2" in line and "tests" not in line]
+    made = ProducerConfig(bootstrap_servers=NOWHERE)
+    with pytest.raises(ConfigError, match=r"no ProducerConfig.*config\.replace"):
+        ProducerConfig(made)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("client", "name", "advice"),
     [
@@ -233,6 +248,12 @@ def test_an_address_or_a_dict_in_the_place_of_a_configuration(client: Any) -> No
         (sync.Producer, "send_and_wait", "use send(...).result()"),
         (MockProducer, "stop", "MockProducer has no stop(): use"),
         (partial(Reader, "orders"), "getone", "use `async for record in reader`"),
+        (
+            partial(Consumer, "orders", group_id="g"),
+            "getmany",
+            "use `async for record in consumer`",
+        ),
+        (partial(Consumer, "orders", group_id="g"), "assign", "aioproducer.reader.Reader"),
     ],
 )
 def test_a_method_of_another_client_names_ours(client: Any, name: str, advice: str) -> None:
@@ -240,6 +261,34 @@ def test_a_method_of_another_client_names_ours(client: Any, name: str, advice: s
     assert not hasattr(made, name)
     with pytest.raises(AttributeError, match=re.escape(advice)):
         getattr(made, name)
+    assert name not in dir(made)
+    assert "close" in dir(made)
+
+
+@pytest.mark.parametrize("client", [Producer, MockProducer, Admin, partial(Reader, "orders")])
+def test_an_asynchronous_client_in_a_plain_block_says_so(client: Any) -> None:
+    with (
+        pytest.raises(AttributeError, match=r"has no __enter__\(\): use `async with`"),
+        client(bootstrap_servers=NOWHERE),
+    ):
+        pass
+
+
+async def test_a_blocking_producer_in_an_asynchronous_block_says_so() -> None:
+    with pytest.raises(AttributeError, match=r"has no __aenter__\(\): use `with`"):
+        async with sync.Producer(bootstrap_servers=NOWHERE):  # type: ignore[attr-defined]
+            pass
+
+
+def test_a_method_that_a_subclass_has_after_all_is_listed() -> None:
+    class Stoppable(Producer):
+        def stop(self) -> None:
+            pass
+
+    made = Stoppable(bootstrap_servers=NOWHERE)
+    assert made.stop() is None  # type: ignore[func-returns-value]
+    assert "stop" in dir(made)
+    assert "poll" not in dir(made)
 
 
 def test_names_of_others_cost_no_attribute_of_ours() -> None:

@@ -64,8 +64,13 @@ def test_record_metadata() -> None:
     )
 
 
-def test_a_record_is_immutable_and_all_but_its_topic_has_a_default() -> None:
-    record = ProducerRecord("orders")
+def test_a_record_without_a_value_is_refused() -> None:
+    with pytest.raises(TypeError, match="value"):
+        ProducerRecord("orders", key=b"k")  # type: ignore[call-arg]
+
+
+def test_a_record_is_immutable_and_all_but_topic_and_value_has_a_default() -> None:
+    record: ProducerRecord = ProducerRecord("orders", None)
     assert dataclasses.asdict(record) == {
         "topic": "orders",
         "value": None,

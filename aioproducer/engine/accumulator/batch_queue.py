@@ -160,29 +160,28 @@ class BatchQueue:
         linger = self._settings.linger
         if linger is None:
             linger = 0.0 if idle else self._settings.adaptive_linger
-        if (
-            not linger
-            or backlog.is_due
-            or self._closing
-            or self._flushes
-            or self._memory_quota.skips_linger(backlog.node, now)
-        ):
+        if not linger or self._is_urgent(backlog, now):
             return now
         return max(now, backlog.oldest + linger)
 
     def may_gather(self, backlog: Backlog, now: float) -> bool:
         """True if batches for an idle node may wait while each loop iteration brings records.
 
-        So it is with the adaptive linger, while no batch is full, a retry or old, and nobody waits
-        for memory or a flush.
+        So it is with the adaptive linger, while they are young.
         """
         return (
             self._settings.linger is None
-            and not backlog.is_due
-            and not self._closing
-            and not self._flushes
             and now - backlog.oldest < _LONGEST_GATHERING
-            and not self._memory_quota.skips_linger(backlog.node, now)
+            and not self._is_urgent(backlog, now)
+        )
+
+    def _is_urgent(self, backlog: Backlog, now: float) -> bool:
+        """True if batches may not linger: one is full or a retry, or somebody waits for them."""
+        return bool(
+            backlog.is_due
+            or self._closing
+            or self._flushes
+            or self._memory_quota.skips_linger(backlog.node, now)
         )
 
     def is_unavailable(self, node: int, now: float) -> bool:

@@ -104,11 +104,6 @@ class Partition:
         )
 
     @property
-    def is_acknowledged(self) -> bool:
-        """True if a batch was delivered under the present epoch."""
-        return self._acknowledged >= 0
-
-    @property
     def is_blocked(self) -> bool:
         """True if the barrier keeps the first batch from leaving; see :meth:`block`."""
         if self._barrier is None or not self.queue:

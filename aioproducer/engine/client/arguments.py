@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from string import ascii_letters, digits
 from typing import Any, Final
 
@@ -9,6 +10,7 @@ from aioproducer.errors import ConfigError, InvalidPartitionError, InvalidTopicE
 
 _LONGEST_TOPIC: Final = 249
 _LEGAL_IN_TOPIC: Final = f"{ascii_letters}{digits}._-"
+_ADDRESS: Final = re.compile(r":\d+'$")
 _NO_TOPICS: Final = ("", ".", "..")
 
 
@@ -25,9 +27,10 @@ def checked_topic(topic: Any) -> str:
         shown = f"{name!r:.80}"
     else:
         shown = f"of type {type(topic).__name__}"
+    hint = "; name brokers by bootstrap_servers=" if _ADDRESS.search(shown) else ""
     raise InvalidTopicError(
         f"a topic is a str of 1 to {_LONGEST_TOPIC} ASCII letters, digits, '.', '_' and '-', and "
-        f"neither '.' nor '..'; not {shown}"
+        f"neither '.' nor '..'; not {shown}{hint}"
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NoReturn, cast
+from typing import Any, Final, NoReturn, cast
 
 from aioproducer.engine.client.arguments import check_partition as check_partition
 from aioproducer.engine.client.arguments import check_timeout as check_timeout
@@ -163,16 +163,45 @@ def _check_text(text: Any, what: str) -> None:
         raise InvalidOffsetError(f"{what} has at most 32,767 bytes, not {size}")
 
 
-def only_argument(
-    record: ProducerRecord, *others: object
-) -> tuple[str, Any, Any, int | None, Headers | None, int | None]:
-    """The fields of ``record``; raises :class:`SerializationError` if another argument is there."""
+class _NoValue:
+    """The type of ``NO_VALUE``."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "<no value>"
+
+
+NO_VALUE: Final[Any] = _NoValue()
+"""The default of ``send(value=)``: None means a tombstone, so it must be asked for."""
+
+
+def given_record(
+    topic: Any,
+    value: Any,
+    key: Any,
+    partition: int | None,
+    headers: Headers | None,
+    timestamp_ms: int | None,
+) -> tuple[Any, Any, Any, int | None, Headers | None, int | None]:
+    """The fields of a record, which are the arguments of ``send()`` or a :class:`ProducerRecord`.
+
+    Raises :class:`SerializationError` without a value, or if a ``ProducerRecord`` is not alone.
+    """
+    if not isinstance(topic, ProducerRecord):
+        if value is NO_VALUE:
+            raise SerializationError(
+                f"send() got no value (topic {topic!r:.80}): pass one, or value=None to write a "
+                "tombstone, which deletes the key on a compacted topic"
+            )
+        return topic, value, key, partition, headers, timestamp_ms
+    others = (None if value is NO_VALUE else value, key, partition, headers, timestamp_ms)
     if any(other is not None for other in others):
         raise SerializationError(
             "a ProducerRecord is the only argument of send(): it carries value, key, "
             "partition, headers and timestamp_ms itself"
         )
-    return record.fields()
+    return topic.fields()
 
 
 def one_by_one(values: Any, kinds: str) -> Iterable[Any]:

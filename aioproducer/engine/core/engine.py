@@ -268,6 +268,11 @@ class Engine:
                 [task, self._closing_now], timeout=left, return_when=asyncio.FIRST_COMPLETED
             )
 
+    @property
+    def records_without_outcome(self) -> int:
+        """The number of records that are neither delivered nor failed."""
+        return sum(batch.count for batch in self.accumulator.batches) + len(self._pending)
+
     def _time_to_fail_all(self, timeout: float) -> float:
         """Seconds of ``timeout`` that it takes to fail all records without an outcome."""
         batched = sum(batch.count for batch in self.accumulator.batches)

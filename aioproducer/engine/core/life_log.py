@@ -40,6 +40,10 @@ class LifeLog:
 
             if not is_compiled():
                 self._warn_uncompiled()
+            if config.client_rack and not config.partitioner_rack_aware:
+                logger.warning(
+                    "client_rack has no effect on a producer: partitioner_rack_aware is not set"
+                )
 
     @staticmethod
     def _warn_uncompiled() -> None:

@@ -33,6 +33,8 @@ from aioproducer.engine.sender.completer import BatchCompleter
 from aioproducer.engine.sender.compressor import Compressor
 from aioproducer.engine.sender.delivery_reports import DeliveryReports
 from aioproducer.engine.sender.expiry import BatchExpiry, Expiry, RecordExpiry
+from aioproducer.engine.sender.gaps import Gaps
+from aioproducer.engine.sender.pending_failures import PendingFailures
 from aioproducer.engine.sender.producer_id import ProducerIdRequester
 from aioproducer.engine.sender.refresher import MetadataRefresher
 from aioproducer.engine.sender.sender import Sender
@@ -110,12 +112,22 @@ class Parts:
         )
         self.transactions = None if self._manager is None else self._make_api(config, self._manager)
         """The calls of a transactional producer; None: there is no ``transactional_id``."""
-        self.refresher = MetadataRefresher(
-            self.metadata, self.client, self.accumulator, self._compressor, self._login_refused
-        )
+        self._pending_failures = PendingFailures(self.accumulator, self.metrics)
+        self.refresher = self._make_refresher()
         self.ad_hoc = AdHocRequests(self.client, self.metadata)
         self.telemetry = self._make_telemetry(config, environment, snapshot)
         self.sender = self._make_sender(config)
+
+    def _make_refresher(self) -> MetadataRefresher:
+        self.client.misrouted = lambda _: self.metadata.misrouted()
+        return MetadataRefresher(
+            self.metadata,
+            self.client,
+            self.accumulator,
+            self._pending_failures,
+            self._compressor,
+            self._login_refused,
+        )
 
     def _login_refused(self, error: ProducerError) -> None:
         if self.transactions is not None:
@@ -187,7 +199,7 @@ class Parts:
 
     def _pending_failed(self, error: ProducerError, records: Sequence[PendingRecord]) -> None:
         if self._manager is not None:
-            self._manager.batch_failed(error)
+            self._manager.delivery_failed(error)
         if self.failures is not None:
             self.failures.queue.add_pending(error, records)
 
@@ -207,7 +219,8 @@ class Parts:
         completer = BatchCompleter(
             self.accumulator,
             self.metadata,
-            self._sequence_numbers,
+            Gaps(self.accumulator.batches, self._sequence_numbers, self._manager),
+            self._pending_failures,
             self._reports,
             self._compressor,
             self.backoff(),
@@ -223,13 +236,20 @@ class Parts:
                 self._sequence_numbers,
                 self._manager,
             ),
-            RecordExpiry(self.accumulator, self.metadata, self.refresher, self.metrics),
+            RecordExpiry(
+                self.accumulator,
+                self.metadata,
+                self.refresher,
+                self._pending_failures,
+                self.metrics,
+            ),
         )
-        return Sender(
+        sender = Sender(
             self.accumulator,
             self.client,
             completer,
             expiry,
+            self._pending_failures,
             self.refresher,
             (
                 self._make_requester(config, completer),
@@ -240,6 +260,8 @@ class Parts:
             self.metrics,
             self.wakeup,
         )
+        self.client.responded = sender.take_response
+        return sender
 
     def _make_batch_sender(self, config: ProducerConfig, completer: BatchCompleter) -> BatchSender:
         settings = ProduceSettings(config.acks_value, config.request_timeout_ms)
@@ -336,7 +358,7 @@ class Parts:
             GroupOffsets(f"transactional id {config.transactional_id!r}"),
             SenderCommands(
                 wake=self.wakeup.wake,
-                close_batches=self._close_batches,
+                flush=self._flush,
                 allow_sending=self.accumulator.allow_fast_path,
                 describe_delay=self._describe_delay,
                 topic_ids=self.metadata.snapshot.topic_ids,
@@ -348,7 +370,7 @@ class Parts:
         api.changed()
         return api
 
-    def _close_batches(self) -> None:
+    def _flush(self) -> None:
         self.accumulator.flush(asyncio.get_running_loop().create_future())
 
     def _describe_delay(self, error: ProducerError | None) -> str:

@@ -37,7 +37,7 @@ from aioproducer.errors import (
 from aioproducer.foundation import logs
 from aioproducer.foundation.runtime import forks
 from aioproducer.foundation.runtime.patience import sockets_read
-from aioproducer.foundation.wording import duration
+from aioproducer.foundation.wording import counted, duration
 from aioproducer.model import PartitionInfo, TransactionHandle
 
 if TYPE_CHECKING:
@@ -215,12 +215,13 @@ class ProducerCore:
         if life.broken is not None or life.closed or life.forked or self._engine is None:
             return
         self.fast_path.close()
-        why = f"{type(cause).__name__}: {cause}"
+        why = f"{type(cause).__name__}: {cause}."
         if isinstance(cause, asyncio.CancelledError):
             why = f"{cause}; was its event loop ended before `await producer.close()`?"
+        lost = self._engine.records_without_outcome
         error = ProducerBrokenError(
             f"the producer {self.client_id!r} is broken and sends no more: {why} "
-            "Close it and make a new one"
+            f"{counted(lost, 'record')} had no outcome. Close it and make a new one"
         )
         error.__cause__ = cause
         life.break_with(error)

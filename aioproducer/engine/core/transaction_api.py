@@ -46,7 +46,7 @@ class SenderCommands:
 
     wake: Callable[[], None]
     """Wake the sender."""
-    close_batches: Callable[[], None]
+    flush: Callable[[], None]
     """Let no record linger."""
     allow_sending: Callable[[bool], None]
     """Allow records, or forbid them while no transaction is open."""
@@ -188,7 +188,7 @@ class TransactionApi:
             self._check_no_bulk("commit")
             ending = self.manager.commit()
             self.changed()
-            self._sender.close_batches()
+            self._sender.flush()
         await self._end(ending, timeout)
 
     async def abort(self, timeout: float | None) -> None:
@@ -311,7 +311,7 @@ class TransactionApi:
     def record_failed(self, error: ProducerError) -> None:
         """Fail the open transaction: no call has raised the error of a failed record."""
         if self.manager.state is State.IN_TRANSACTION:
-            self.manager.batch_failed(error)
+            self.manager.delivery_failed(error)
             self.changed()
 
     def record_refused(self, error: ProducerError) -> None:

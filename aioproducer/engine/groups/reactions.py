@@ -57,3 +57,10 @@ def reaction_to(code: int) -> Reaction:
     if (known := _REACTIONS.get(code)) is not None:
         return known
     return Reaction.RETRY if code in RETRIABLE else Reaction.FAIL
+
+
+def partitions_may_have_moved(code: int) -> bool:
+    """True if a group that refuses offsets with ``code`` may have given the partitions away."""
+    # a commit of one's own is repeated with the new epoch, and a transaction's is not
+    stale = code == ErrorCode.STALE_MEMBER_EPOCH
+    return stale or reaction_to(code) in (Reaction.REBALANCE, *LOST)

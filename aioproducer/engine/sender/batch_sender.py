@@ -146,14 +146,14 @@ class ProduceResponses:
             self._settle_error(batch, missing, node, now)
         else:
             outcome = decide(result, where, self._completer.standing(batch, now))
-            self._completer.settle(batch, outcome, node, now)
+            self._completer.carry_out(batch, outcome, node, now)
 
     def _settle_error(
         self, batch: ProducerBatch, error: ProducerError, node: NodeId, now: float
     ) -> None:
         if not batch.done:
             standing = self._completer.standing(batch, now)
-            self._completer.settle(batch, decide_error(error, standing), node, now)
+            self._completer.carry_out(batch, decide_error(error, standing), node, now)
 
     def _take_hints(self, produced: ProduceResults, now: float) -> None:
         """Move partitions to the leaders that the response names, before they are retried."""

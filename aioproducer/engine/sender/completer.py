@@ -13,6 +13,7 @@ from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE
 from aioproducer.engine.sender.compressor import Compressor
 from aioproducer.engine.sender.delivery_reports import DeliveryReports
+from aioproducer.engine.sender.gaps import Gaps
 from aioproducer.engine.sender.outcomes import (
     Deliver,
     Fail,
@@ -24,7 +25,7 @@ from aioproducer.engine.sender.outcomes import (
     others_in_batch,
     still_uncertain,
 )
-from aioproducer.engine.transactions.sequence_numbers import ProducerIdState, SequenceNumbers
+from aioproducer.engine.sender.pending_failures import PendingFailures
 from aioproducer.errors import (
     ConcurrentTransactionsError,
     DeliveryTimeoutError,
@@ -55,7 +56,8 @@ class BatchCompleter:
         self,
         accumulator: RecordAccumulator,
         metadata: Metadata,
-        sequence_numbers: SequenceNumbers,
+        gaps: Gaps,
+        pending_failures: PendingFailures,
         reports: DeliveryReports,
         compressor: Compressor,
         backoff: ExponentialBackoff,
@@ -66,16 +68,13 @@ class BatchCompleter:
         self._pending = accumulator.pending
         self._outcomes = accumulator.outcomes
         self._metadata = metadata
-        self._sequence_numbers = sequence_numbers
+        self._gaps = gaps
+        self._pending_failures = pending_failures
         self._reports = reports
         self._compressor = compressor
         self._backoff = backoff
         self._retries = retries
         self._transactions = transactions
-        self._blocked: set[TopicPartition] = set()
-        """The partitions that have a barrier."""
-        self._aside: set[TopicPartition] = set()
-        """The partitions with a batch that was set aside."""
 
     def standing(self, batch: ProducerBatch, now: float) -> Standing:
         """The facts about ``batch`` that decide its outcome."""
@@ -105,7 +104,8 @@ class BatchCompleter:
         now: float,
     ) -> None:
         """Resolve the futures of a batch that is in the log; see :class:`Deliver`."""
-        if self._aside:
+        gaps = self._gaps
+        if gaps.aside:
             self._settle_aside(batch, base_offset, now)
         self._reports.delivered(batch, now)
         batch.deliver(base_offset, log_append_time_ms, log_start_offset)
@@ -114,28 +114,17 @@ class BatchCompleter:
         if outcomes.failing:
             outcomes.forget(batch.topic_partition.topic)
         self._batches.complete(batch, now)
-        if self._sequence_numbers.breaks:
-            self._sequence_numbers.delivered(batch.topic_partition, batch.order)
+        if gaps.breaks:
+            gaps.delivered(batch)
 
     def _settle_aside(self, delivered: ProducerBatch, base_offset: int, now: float) -> None:
-        """Settle the batches that were set aside before a ``delivered`` one.
-
-        They are in the log, too, at unknown offsets, for no broker writes a number after a gap. But
-        one that forgot the producer does. It leaves no room for them, and then they fail.
-        """
-        partition = delivered.topic_partition
-        if partition not in self._aside:
-            return
-        self._aside.discard(partition)
-        room = base_offset - delivered.partition.log_end
-        for batch in self._batches.aside(partition):
-            room -= batch.count
-            if room >= 0 or base_offset < 0:  # a duplicate: its broker forgot nothing
+        for batch, is_written in self._gaps.told_by(delivered, base_offset):
+            if is_written:
                 self.deliver(batch, -1, -1, -1, now)
             else:
                 self._fail_doubtful(batch, now)
 
-    def settle(self, batch: ProducerBatch, outcome: Outcome, node: NodeId, now: float) -> None:
+    def carry_out(self, batch: ProducerBatch, outcome: Outcome, node: NodeId, now: float) -> None:
         """Carry out ``outcome`` for a batch that was sent to ``node``."""
         if isinstance(outcome, Deliver):
             self.deliver(batch, *outcome, now)
@@ -146,54 +135,34 @@ class BatchCompleter:
             case Retry(error, numbers_lost):
                 self._retry(batch, error, node, now)
                 if numbers_lost:
-                    self._sequence_numbers.missing(batch.topic_partition, batch.order)
+                    self._gaps.missing(batch)
             case SetAside(error):
                 batch.last_error = error
-                batch.partition.set_aside(batch, now)
-                self._aside.add(batch.topic_partition)
-                if self._transactions is None:
-                    self._sequence_numbers.doubtful(batch.topic_partition, batch.order)
+                self._gaps.set_aside(batch, now)
             case Split(error):
                 self._split(batch, error, now)
             case Fail(error, record_errors):
                 uncertain = still_uncertain(batch.uncertain, error)
                 self._fail(batch, error, uncertain, record_errors, now)
-                if self._is_fatal(error):
+                is_numbered = batch.state is not NO_PRODUCER_STATE
+                fatal = isinstance(error, KafkaError) and error.disposition is Disposition.FATAL
+                if fatal and is_numbered:  # without a producer id each batch fails alone
                     self.abort(error, now)
-
-    def _is_fatal(self, error: ProducerError) -> bool:
-        """True if all batches fail with ``error``; without a producer id each fails by itself."""
-        unused = self._sequence_numbers.state is ProducerIdState.UNUSED
-        return (
-            isinstance(error, KafkaError) and error.disposition is Disposition.FATAL and not unused
-        )
 
     @property
     def has_gaps(self) -> bool:
-        """True if :meth:`block_behind_gaps` has something to do."""
-        return bool(self._blocked or self._sequence_numbers.breaks)
+        """True if :meth:`close_gaps` has something to do."""
+        gaps = self._gaps
+        return bool(gaps.breaks or gaps.blocked)
 
-    def block_behind_gaps(self, now: float) -> None:
-        """Block the partitions with a gap in their sequence numbers, until they can go on.
-
-        Call this after outcomes, before batches leave.
-        """
-        if not self.has_gaps:
-            return
-        concerned, self._blocked = self._blocked.union(self._sequence_numbers.breaks), set()
-        for partition in sorted(concerned):
-            barrier = self._sequence_numbers.barrier(partition)
-            if self._batches.block(partition, barrier, now):
-                self._fail_aside(partition, now)
-                self._sequence_numbers.renew(partition)
-                self._batches.renumber(partition, now)
-            elif barrier is not None:
-                self._blocked.add(partition)
+    def close_gaps(self, now: float) -> None:
+        """Do :meth:`Gaps.close`: after outcomes, before batches leave."""
+        for batch in self._gaps.close(now):
+            self._fail_doubtful(batch, now)
 
     def _fail_aside(self, partition: TopicPartition, now: float) -> None:
         """Fail the batches that were set aside, as no later one has told about them."""
-        self._aside.discard(partition)
-        for batch in self._batches.aside(partition):
+        for batch in self._gaps.take_aside(partition):
             self._fail_doubtful(batch, now)
 
     def _fail_doubtful(self, batch: ProducerBatch, now: float) -> None:
@@ -295,7 +264,7 @@ class BatchCompleter:
         self._reports.failed(batch, error, now)
         self._reports.records_failed(batch, error)
         self._outcomes.failed(batch.topic_partition.topic, count, error, now)
-        self._note_gap(batch, written)
+        self._gaps.left_by(batch, uncertain=written)
         self._batches.complete(batch, now)
         return count
 
@@ -311,13 +280,10 @@ class BatchCompleter:
         for record in records:
             waiting.setdefault(_place_of(record), []).append(record)
         failed = 0
-        for place, records_there in waiting.items():
+        for place, there in waiting.items():
             if place not in errors:
                 errors[place] = _error_for(error, False, place)
-            topic, count = records_there[0].topic, len(records_there)
-            self._reports.pending_failed(topic, count, now)
-            self._outcomes.failed(topic, count, error, now)
-            failed += self._pending.fail(records_there, errors[place])
+            failed += self._pending_failures.fail(there[0].topic, there, errors[place], now)
         return failed
 
     def _must_be_settled(self, batch: ProducerBatch) -> bool:
@@ -364,22 +330,12 @@ class BatchCompleter:
         )
         self._reports.failed(batch, error, now)
         self._outcomes.failed(topic, count, error, now)
-        self._note_gap(batch, uncertain)
+        self._gaps.left_by(batch, uncertain=uncertain)
         self._batches.complete(batch, now)
         if self._transactions is not None:
-            self._transactions.batch_failed(error)
+            self._transactions.delivery_failed(error)
             if not alone:
                 self._fail_aside(batch.topic_partition, now)
-
-    def _note_gap(self, batch: ProducerBatch, uncertain: bool) -> None:
-        """Note the gap in the sequence numbers, if the failed ``batch`` had some."""
-        if batch.state is NO_PRODUCER_STATE:
-            return
-        if self._transactions is not None:
-            self._transactions.numbers_lost()
-            return
-        leave = self._sequence_numbers.doubtful if uncertain else self._sequence_numbers.missing
-        leave(batch.topic_partition, batch.order)
 
 
 def _up_to_a_slice(batches: Iterable[ProducerBatch]) -> list[ProducerBatch]:

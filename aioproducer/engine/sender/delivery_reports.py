@@ -80,10 +80,6 @@ class DeliveryReports:
         if self._failed_records is not None:
             self._failed_records.add_batch(batch, error, record_errors)
 
-    def pending_failed(self, topic: str, records: int, now: float) -> None:
-        """Pending records for ``topic`` have failed."""
-        self._metrics.records_failed(topic, records, now)
-
     def request_ended(self, request: ProduceRequest, completion: Completion) -> None:
         """A produce request has its response, or failed as a whole."""
         observer = self._observed.observer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +10,7 @@ from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.metrics import ProducerMetrics
 from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.sender.completer import RECORDS_PER_SLICE, BatchCompleter
+from aioproducer.engine.sender.pending_failures import PendingFailures
 from aioproducer.engine.sender.refresher import MetadataRefresher
 from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
 from aioproducer.errors import (
@@ -87,13 +87,14 @@ class RecordExpiry:
         accumulator: RecordAccumulator,
         metadata: Metadata,
         refresher: MetadataRefresher,
+        failures: PendingFailures,
         metrics: ProducerMetrics,
     ) -> None:
         self._accumulator = accumulator
         self._pending = accumulator.pending
-        self._outcomes = accumulator.outcomes
         self._metadata = metadata
         self._refresher = refresher
+        self._failures = failures
         self._metrics = metrics
         self._next_line = 0.0
         """No line about waiting records before this time."""
@@ -106,32 +107,23 @@ class RecordExpiry:
             if record.settled:  # it went into a batch as the record before it failed
                 continue
             error = self._why(record, now)
-            self._pending.fail([record], error)
-            if record.serialize is not None and vain[record.topic] < _VAIN_ATTEMPTS:
-                vain[record.topic] += not self._serialize_next(record.topic, now)
-            self._metrics.records_failed(record.topic, 1, now)
             # A topic that is known lacks the partition that this record names.
             others_may_pass = isinstance(error, MetadataTimeoutError) and (
                 record.topic in self._metadata.snapshot.topics
             )
-            self._outcomes.failed(record.topic, 1, error, now, others_may_pass=others_may_pass)
+            self._failures.fail(record.topic, [record], error, now, others_may_pass=others_may_pass)
+            if record.serialize is not None and vain[record.topic] < _VAIN_ATTEMPTS:
+                vain[record.topic] += not self._serialize_next(record.topic, now)
             count, _ = late.get(record.topic, (0, error))
             late[record.topic] = count + 1, error
         for topic, (count, error) in late.items():
-            _tell_failed(topic, count, error)
+            self._failures.tell(topic, count, error)
 
     def _serialize_next(self, topic: str, now: float) -> bool:
         """Serialize the records behind a failed one; False: the next one is not prepared either."""
         head = self._pending.first_unserialized(topic)
         self._accumulator.serialize_pending(topic, RECORDS_PER_SLICE, now)
         return head is None or self._pending.first_unserialized(topic) is not head
-
-    def report_refused(self, now: float) -> None:
-        """Count the pending records that no batch could take."""
-        for topic, error in self._pending.take_refused():
-            self._metrics.records_failed(topic, 1, now)
-            self._outcomes.failed(topic, 1, error, now)
-            _tell_failed(topic, 1, error)
 
     def tell_waiting(self, now: float) -> None:
         """Write a line if records have waited for metadata or memory for long."""
@@ -186,20 +178,6 @@ class RecordExpiry:
         return error
 
 
-def _tell_failed(topic: str, count: int, error: ProducerError) -> None:
-    logger.repeated(
-        logging.ERROR,
-        ("expired", type(error)),
-        "%s for %s failed: %s",
-        counted(count, "pending record"),
-        topic,
-        error,
-        records=count,
-        topic=topic,
-        error=error,
-    )
-
-
 class Expiry:
     """Both kinds of expiry, for the sender's rounds."""
 
@@ -215,7 +193,3 @@ class Expiry:
     def tell_waiting(self, now: float) -> None:
         """Write a line if records have waited for metadata or memory for long."""
         self._records.tell_waiting(now)
-
-    def report_refused(self, now: float) -> None:
-        """Count the pending records that no batch could take."""
-        self._records.report_refused(now)

@@ -17,6 +17,7 @@ from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.network.request import Completion
 from aioproducer.engine.sender.cluster_news import shortened, tell_moves
 from aioproducer.engine.sender.compressor import Compressor
+from aioproducer.engine.sender.pending_failures import PendingFailures
 from aioproducer.engine.sender.requests import MetadataRequest
 from aioproducer.errors import (
     BootstrapError,
@@ -33,7 +34,7 @@ from aioproducer.errors import (
     kafka_error,
 )
 from aioproducer.foundation.logs import RoomLogger
-from aioproducer.foundation.wording import counted, duration
+from aioproducer.foundation.wording import duration
 from aioproducer.model import NodeId
 
 logger = RoomLogger(__name__)
@@ -59,16 +60,16 @@ class MetadataRefresher(Requester):
         metadata: Metadata,
         client: NetworkClient,
         accumulator: RecordAccumulator,
+        failures: PendingFailures,
         compressor: Compressor,
         on_refusal: Callable[[ProducerError], None] = lambda error: None,
     ) -> None:
         self._on_refusal = on_refusal
         self._metadata = metadata
         self._client = client
-        client.misrouted = lambda _: metadata.misrouted()
         self._accumulator = accumulator
         self._pending = accumulator.pending
-        self._outcomes = accumulator.outcomes
+        self._failures = failures
         self._compressor = compressor
         self._refusal: ProducerError | None = None
         """The last request's error, if a broker has sent it; else None."""
@@ -254,22 +255,9 @@ class MetadataRefresher(Requester):
         tell_moves(info.name, self._accumulator.update_topic(info, self._now, fresh))
 
     def _fail_pending(self, topic: str, error: ProducerError) -> None:
-        waiting = self._pending.awaiting(topic)
-        failed = self._pending.fail(waiting, error)
+        failed = self._failures.fail(topic, self._pending.awaiting(topic), error, self._now)
         if failed:
-            self._client.metrics.records_failed(topic, failed, self._now)
-            self._outcomes.failed(topic, failed, error, self._now)
-            logger.repeated(
-                logging.ERROR,
-                ("failed", type(error)),
-                "%s for %s failed: %s",
-                counted(failed, "pending record"),
-                topic,
-                error,
-                records=failed,
-                topic=topic,
-                error=error,
-            )
+            self._failures.tell(topic, failed, error)
 
     def _failed(self, error: ProducerError) -> None:
         logger.debug("Metadata request failed: %s", error, error=error)

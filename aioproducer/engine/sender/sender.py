@@ -16,6 +16,7 @@ from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.sender.batch_sender import BatchSender
 from aioproducer.engine.sender.completer import BatchCompleter
 from aioproducer.engine.sender.expiry import Expiry
+from aioproducer.engine.sender.pending_failures import PendingFailures
 from aioproducer.engine.sender.refresher import MetadataRefresher
 from aioproducer.errors import ProducerError
 from aioproducer.foundation import logs
@@ -38,6 +39,7 @@ class Sender:
         client: NetworkClient,
         completer: BatchCompleter,
         expiry: Expiry,
+        pending_failures: PendingFailures,
         refresher: MetadataRefresher,
         requesters: Sequence[Requester],
         batch_sender: BatchSender,
@@ -51,6 +53,7 @@ class Sender:
         self._client = client
         self._completer = completer
         self._expiry = expiry
+        self._pending_failures = pending_failures
         self._refresher = refresher
         self._requesters = requesters
         self._batch_sender = batch_sender
@@ -66,7 +69,6 @@ class Sender:
         """True if no requester had a step left after the last whole round."""
         self._late_at: float | None = None
         """No batch, pending record or connection is late before this time."""
-        client.responded = self._take_response
 
     async def run(self) -> None:
         """Send until the accumulator is closing and empty."""
@@ -111,7 +113,7 @@ class Sender:
         self._wakeup.whole = False
         self._take_completed(now)
         self._expiry.tell_waiting(now)
-        self._completer.block_behind_gaps(now)
+        self._completer.close_gaps(now)
         due = self._refresher.step(now)
         others = [
             self._serve_memory(now),
@@ -120,7 +122,7 @@ class Sender:
         batches_due = self._batch_sender.step(now)
         if not self._refresher.quiet:
             due = self._refresher.step(now)  # now leaders may lack
-        self._expiry.report_refused(now)
+        self._pending_failures.count_refused(now)
         self._others_quiet = all(each.quiet for each in self._requesters)
         moments = [moment for moment in (due, *others, logs.tell_due()) if moment is not None]
         self._whole_at = min(moments, default=None)
@@ -146,10 +148,10 @@ class Sender:
             requester.completed(completion, now)
             only_batches = only_batches and requester is self._batch_sender
         if self._pending.refused:  # before the callers look at the metrics
-            self._expiry.report_refused(now)
+            self._pending_failures.count_refused(now)
         return only_batches
 
-    def _take_response(self, now: float) -> None:
+    def take_response(self, now: float) -> None:
         """Take a response in the callback that brought it: its records need not wait for a round.
 
         Otherwise each awaited record would take another iteration of the event loop. A round

@@ -203,7 +203,7 @@ class TransactionDriver(Requester):
             known = self._metadata.snapshot.topics
             for topic, topic_id in request.topic_ids.items():
                 if topic in known and known[topic].topic_id not in (None, topic_id):
-                    self._manager.batch_failed(
+                    self._manager.delivery_failed(
                         TopicRecreatedError(
                             f"topic {topic!r} was deleted and created again: the consumed offsets "
                             "may be those of its earlier records. Consume again from the "

@@ -206,8 +206,8 @@ class TransactionManager(RequestSource):
         """True if ``partition`` is in the transaction."""
         return self.transaction is not None and self.transaction.contains(partition)
 
-    def batch_failed(self, error: ProducerError) -> None:
-        """A batch, or a pending record, failed: the transaction can't be committed."""
+    def delivery_failed(self, error: ProducerError) -> None:
+        """A record was not delivered: the transaction can't be committed."""
         if isinstance(error, errors.DELIBERATE):
             return
         if errors.is_fatal(error):
@@ -223,7 +223,7 @@ class TransactionManager(RequestSource):
         ``KafkaProducer.doSend`` and ``TransactionManager.maybeTransitionToErrorState``.
         """
         if not isinstance(error, errors.MISUSE):
-            self.batch_failed(error)
+            self.delivery_failed(error)
 
     def numbers_lost(self) -> None:
         """A numbered batch was given up, so the numbers behind it fit no more."""

@@ -1,28 +1,10 @@
 """The idempotent producer's identity: producer id, epochs, sequence numbers. No I/O.
 
 A broker remembers for each producer id and partition the sequence numbers that it has seen. So a
-batch that is sent twice is written once, and nothing is written behind a batch that is missing: a
-batch that fails for good leaves a gap, and no later number of its partition is taken any more.
+batch that is sent twice is written once, and nothing is written after a batch that is missing:
+:mod:`aioproducer.engine.sender.gaps` is about those.
 
-The partition, and it alone, is then held back by its *break*:
-
-- The batch is surely not in the log, for a broker refused it or it never left: a **gap**. Batches
-  with earlier numbers are settled first. Then the partition's epoch grows, and the batches behind
-  the gap, none of which can be in the log, get numbers from 0.
-- The batch may be in the log, because it was given up on its way: a **doubt**. No batch gets a
-  number. Batches that have one are sent with it: if one is taken, there was no gap, and the numbers
-  go on; if a broker misses an earlier one (OUT_OF_ORDER_SEQUENCE_NUMBER), there is a gap. If there
-  are none, the epoch grows, so that the batch in doubt can't be written any more once a later one
-  is, however late its request comes.
-
-The failed batch's records have their error by then; later records are delivered in order, once.
-
-In a transaction nothing breaks: a batch that fails aborts the transaction as a whole, and the next
-one has an epoch of its own.
-
-Source: Kafka's ``TransactionManager`` (``handleFailedBatch``, ``canRetry``,
-``maybeResolveSequences``, ``bumpIdempotentProducerEpoch``; KIP-360). Where it numbers a batch anew
-that may have been written, the batch here keeps its number until a broker has said what it knows.
+Source: Kafka's ``TransactionManager`` and ``TxnPartitionMap``.
 """
 
 from __future__ import annotations
@@ -32,13 +14,10 @@ from enum import Enum
 from typing import Final
 
 from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE, ProducerState
-from aioproducer.model import BatchOrder, TopicPartition
+from aioproducer.model import TopicPartition
 
 MAX_EPOCH: Final = 2**15 - 1
 _LAST_SEQUENCE: Final = 2**31 - 1
-
-EVERYTHING_WITH_A_NUMBER: Final = 2**62
-"""A place behind those of all batches."""
 
 
 class ProducerIdState(Enum):
@@ -61,16 +40,6 @@ class _Numbers:
     sequence: int = 0
 
 
-@dataclass(slots=True)
-class Break:
-    """The reason that a partition can't go on with its numbers."""
-
-    gap: BatchOrder | None = None
-    """The first place that is known to be missing in the log."""
-    doubt: BatchOrder | None = None
-    """The last place of a batch that may be in the log or not."""
-
-
 class SequenceNumbers:
     """Producer id, and the epoch and the next sequence number of each partition."""
 
@@ -83,8 +52,6 @@ class SequenceNumbers:
         self._producer_id = -1
         self._epoch = -1
         self._numbers: dict[TopicPartition, _Numbers] = {}
-        self.breaks: dict[TopicPartition, Break] = {}
-        """The partitions with a break, and its kind."""
 
     @property
     def usable(self) -> bool:
@@ -126,40 +93,11 @@ class SequenceNumbers:
         numbers.sequence = (sequence + count) & _LAST_SEQUENCE  # as next_sequence()
         return ProducerState(numbers.producer_id, numbers.epoch, sequence, self.transactional)
 
-    # --- a numbered batch failed -----------------------------------------------------------
-
-    def missing(self, partition: TopicPartition, place: BatchOrder) -> None:
-        """The batch at ``place`` is not in the log, and its number will not be either."""
-        found = self.breaks.setdefault(partition, Break())
-        found.gap = place if found.gap is None else min(found.gap, place)
-
-    def doubtful(self, partition: TopicPartition, place: BatchOrder) -> None:
-        """The batch at ``place`` was given up, and may be in the log."""
-        found = self.breaks.setdefault(partition, Break())
-        found.doubt = place if found.doubt is None else max(found.doubt, place)
-
-    def delivered(self, partition: TopicPartition, place: BatchOrder) -> None:
-        """The batch at ``place`` is in the log, and so is every one that came before it."""
-        found = self.breaks.get(partition)
-        if found is None or found.doubt is None or found.doubt > place:
-            return
-        found.doubt = None
-        if found.gap is None:
-            del self.breaks[partition]
-
-    def barrier(self, partition: TopicPartition) -> BatchOrder | None:
-        """The place before which numbered batches may still leave, and no others; None: all may."""
-        found = self.breaks.get(partition)
-        if found is None:
-            return None
-        return EVERYTHING_WITH_A_NUMBER if found.gap is None else found.gap
-
     def renew(self, partition: TopicPartition) -> None:
         """Begin at 0 in a new epoch: brokers refuse later batches of an older one.
 
         After the last epoch, a new producer id is needed.
         """
-        self.breaks.pop(partition, None)
         numbers = self._numbers.pop(partition)
         if numbers.epoch < MAX_EPOCH:
             self._numbers[partition] = _Numbers(numbers.producer_id, numbers.epoch + 1)

@@ -7,7 +7,7 @@ from typing import Any
 from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE
 from aioproducer.engine.sender import outcomes
 from aioproducer.engine.sender.batch_sender import BatchSender
-from aioproducer.engine.sender.completer import BatchCompleter
+from aioproducer.engine.sender.gaps import Gaps
 from aioproducer.engine.transactions.sequence_numbers import (
     ProducerIdState,
     SequenceNumbers,
@@ -45,7 +45,6 @@ def sequence_reused_after_a_failed_batch(patch: Patch) -> None:
 
     def mutant(_renew: Any) -> Any:
         def renewed(self: SequenceNumbers, partition: Any) -> None:
-            self.breaks.pop(partition, None)
             before = self._numbers.pop(partition)
             self._numbers[partition] = _Numbers(before.producer_id, before.epoch)
 
@@ -72,31 +71,28 @@ def numbers_go_on_in_a_new_epoch(patch: Patch) -> None:
 def numbers_of_a_late_batch_used_again(patch: Patch) -> None:
     """The batch after one that expired in flight gets its numbers, in the same epoch."""
 
-    def mutant(note_gap: Any) -> Any:
-        def noted(self: BatchCompleter, batch: Any, uncertain: bool) -> None:
+    def mutant(left_by: Any) -> Any:
+        def left(self: Gaps, batch: Any, *, uncertain: bool) -> None:
             numbers = self._sequence_numbers._numbers.get(batch.topic_partition)
             if uncertain and numbers is not None and self._transactions is None:
                 numbers.sequence = batch.state.base_sequence
             else:
-                note_gap(self, batch, uncertain)
+                left_by(self, batch, uncertain=uncertain)
 
-        return noted
+        return left
 
-    patch(BatchCompleter, "_note_gap", mutant)
+    patch(Gaps, "left_by", mutant)
 
 
 def epoch_bump_forgotten(patch: Patch) -> None:
     """A failed batch leaves no gap: its successors go on with their numbers."""
-    patch(BatchCompleter, "_note_gap", lambda _: lambda self, batch, written: None)
+    patch(Gaps, "left_by", lambda _: lambda self, batch, uncertain: None)
 
 
 def doubt_taken_for_a_gap(patch: Patch) -> None:
     """After a batch that may have been written, later ones get new numbers, written or not."""
 
-    def mutant(_doubtful: Any) -> Any:
-        return lambda self, partition, place: self.missing(partition, place)
-
-    patch(SequenceNumbers, "doubtful", mutant)
+    patch(Gaps, "_doubt", lambda _: Gaps.missing)
 
 
 def retry_numbered_anew(patch: Patch) -> None:

@@ -53,7 +53,7 @@ def offsets_outside_of_the_transaction(patch: Patch) -> None:
 
 def failed_record_committed(patch: Patch) -> None:
     """A transaction is committed although one of its records has failed."""
-    patch(TransactionManager, "batch_failed", lambda _: lambda self, error: None)
+    patch(TransactionManager, "delivery_failed", lambda _: lambda self, error: None)
 
 
 def abort_commits(patch: Patch) -> None:

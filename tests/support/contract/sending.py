@@ -33,9 +33,14 @@ PARTITIONS_OF_JAVA: Final = {b"customer-7": 1, b"anna": 1, b"": 3, "größe".enc
 _MORE_THAN_ALLOWED: Final = bytes(2_000_000)
 
 CALLS: Final[dict[str, tuple[Callable[[Any], Any], type[Exception]]]] = {
-    "no topic": (lambda producer: producer.send(""), InvalidTopicError),
-    "topic of a wrong name": (lambda producer: producer.send("a/b"), InvalidTopicError),
-    "topic of a wrong type": (lambda producer: producer.send(7), InvalidTopicError),
+    "no topic": (lambda producer: producer.send("", b"v"), InvalidTopicError),
+    "topic of a wrong name": (lambda producer: producer.send("a/b", b"v"), InvalidTopicError),
+    "topic of a wrong type": (lambda producer: producer.send(7, b"v"), InvalidTopicError),
+    "no value": (lambda producer: producer.send("orders", key=b"k"), SerializationError),
+    "no value beside headers": (
+        lambda producer: producer.send("orders", headers={"a": b"1"}),
+        SerializationError,
+    ),
     "negative partition": (
         lambda producer: producer.send("orders", b"v", partition=-1),
         InvalidPartitionError,

@@ -30,6 +30,7 @@ async def without_serializers() -> None:
     producer.send("orders", b"1", key=Order(1))  # error
     producer.send(ProducerRecord("orders", 1))  # error
     await producer.send_many("orders", [1, 2])  # error
+    producer.send(ProducerRecord("orders", key=b"k"))  # error
 
 
 async def with_serializers() -> None:

@@ -137,6 +137,19 @@ def test_nothing_follows_the_first_batch_before_it_is_acknowledged() -> None:
     assert world.drain() == [], "nor the first of a new epoch"
 
 
+def test_a_batch_that_failed_lets_no_others_follow_one_another() -> None:
+    world = AccumulatorWorld()
+    world.acknowledged = False
+    world.learn(1)
+    for _ in range(3):
+        world.send(0, FULL)
+    world.fail(*world.drain())
+    (second,) = world.drain()
+    assert world.drain() == [], "no broker is known to have seen the producer"
+    world.deliver(second)
+    assert len(world.drain()) == 1
+
+
 def test_behind_a_barrier_only_what_is_numbered_before_it_leaves(world: AccumulatorWorld) -> None:
     first, second, third = three_on_the_wire(world)
     for number, batch in enumerate((first, second, third)):

@@ -151,7 +151,7 @@ async def test_a_record_with_interceptors_may_be_taken_back_too() -> None:
     world = DrainingWorld(1)
     world.send()
     future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
-    token = Interceptors([Hook()]).follow(future, ProducerRecord("orders"))
+    token = Interceptors([Hook()]).follow(future, ProducerRecord("orders", None))
     record = SerializedRecord("orders", 0, 1, None, bytes(900), (), token)
     world.accumulator.enqueue(record, 0.0, 60.0)
     await world.settle()

@@ -74,18 +74,6 @@ def test_first_in_line_is_the_batch_that_no_earlier_one_precedes() -> None:
     assert not partition.is_busy
 
 
-def test_only_a_delivered_batch_acknowledges_the_epoch() -> None:
-    partition, (first, second) = with_batches(2)
-    for batch in (first, second):
-        partition.take(NOW)
-        assert not partition.is_acknowledged
-        batch.delivered = batch is second
-        partition.settle(batch, NOW)
-    assert partition.is_acknowledged
-    partition.forget_acknowledged()
-    assert not partition.is_acknowledged
-
-
 @pytest.mark.parametrize("queued", [True, False])
 @pytest.mark.parametrize(("offset", "proves"), [(10, False), (11, False), (12, True), (-1, True)])
 def test_a_later_batch_proves_an_earlier_one_if_it_leaves_room_for_it(

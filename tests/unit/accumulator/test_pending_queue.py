@@ -111,7 +111,7 @@ def test_a_record_is_cancelled_by_its_caller_not_by_its_token() -> None:
             told.append(error)
 
     caller: Future[RecordMetadata] = Future()
-    token = Interceptors([Hook()]).follow(caller, ProducerRecord("t"))
+    token = Interceptors([Hook()]).follow(caller, ProducerRecord("t", None))
     record = SerializedRecord("t", 0, TIMESTAMP_MS, None, b"v", (), token)
     pending = world.accumulator.enqueue(record, world.now, world.now + BLOCK)
     assert not pending.cancelled

@@ -73,7 +73,6 @@ def test_help_says_the_exit_codes(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["topics"], "Missing command. See --help"),
         (["prodcue"], "No such command 'prodcue'. Did you mean 'produce'? See --help"),
         (["--nonsense"], "No such option: --nonsense. See --help"),
         (["produce", "--partiton", "1"], "No such option: --partiton"),
@@ -89,6 +88,17 @@ def test_wrong_use_is_one_line_that_says_what_to_do(
     assert error.startswith("aioproducer: ")
     assert message in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["topics", "groups"])
+def test_a_command_without_its_subcommand_shows_them(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([name]) == 2
+    told, error = capsys.readouterr()
+    assert told == ""
+    assert error.startswith(f"Usage: aioproducer {name} ")
+    assert {"list", "describe", "delete"} <= set(error.partition("Commands:")[2].split())
 
 
 def test_the_program_alone_shows_its_commands(capsys: pytest.CaptureFixture[str]) -> None:

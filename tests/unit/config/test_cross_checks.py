@@ -148,10 +148,6 @@ def test_reconnect_backoff(
             {"partitioner_rack_aware": True},
             "partitioner_rack_aware has no effect: client_rack is not set",
         ),
-        (
-            {"client_rack": "a"},
-            "client_rack has no effect on a producer: partitioner_rack_aware is not set",
-        ),
     ],
 )
 def test_warnings(options: dict[str, Any], warning: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -22,10 +22,11 @@ def made(*topics: Any, **options: Any) -> Consumer:
     ("topics", "error", "says"),
     [
         ((), ConfigError, "name at least one topic"),
+        ((["orders"],), ConfigError, "one by one, not a list: Consumer('orders', 'payments'"),
+        (("orders", "a:9092"), InvalidTopicError, "not 'a:9092'; name brokers by bootstrap_serv"),
         ((None,), InvalidTopicError, "None"),
         (("",), InvalidTopicError, "''"),
         (("  ",), InvalidTopicError, "'  '"),
-        ((["orders"],), InvalidTopicError, "not of type list"),
         ((re.compile(b"orders"),), ConfigError, "is one of str"),
     ],
 )

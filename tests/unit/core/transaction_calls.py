@@ -44,7 +44,7 @@ class Calls(TransactionApi):
             self.world.group_offsets,
             SenderCommands(
                 wake=self._woken,
-                close_batches=self._batches_closed,
+                flush=self._batches_closed,
                 allow_sending=self._sending_allowed,
                 describe_delay=lambda error: f": {error}" if error else self.delay,
                 topic_ids=lambda topics: {},
@@ -64,7 +64,7 @@ class Calls(TransactionApi):
         self.sending = is_open
 
     def batch_fails(self, error: ProducerError = FAILED) -> None:
-        self.manager.batch_failed(error)
+        self.manager.delivery_failed(error)
         self.changed()
 
     def answer(self, code: int = 0, **said: Any) -> None:

@@ -325,7 +325,7 @@ async def test_a_commit_that_fails_while_the_producer_closes_is_aborted_before_i
         await written(world)
         world.manager.commit()
         world.accumulator.close()
-        world.manager.batch_failed(ProducerError("refused"))
+        world.manager.delivery_failed(ProducerError("refused"))
         assert world.manager.state is S.ABORTABLE_ERROR
         assert not requester(world).idle, "the abort is still to be sent"
 

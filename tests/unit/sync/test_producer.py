@@ -62,7 +62,7 @@ def fill(producer: Producer, field: str = "value") -> int:
     """Send until that raises, which it does; how many records it was."""
     for sent in range(1_000_000):
         try:
-            producer.send("orders", **{field: b"x" * 1000})  # type: ignore[arg-type]
+            producer.send("orders", **{"value": None, field: b"x" * 1000})  # type: ignore[arg-type]
         except (ProducerClosedError, BufferExhaustedError):
             return sent
     raise AssertionError("memory is not bounded")
@@ -98,7 +98,14 @@ def run_in_loop(producer: Producer, call: Callable[..., object], *args: object) 
 def test_what_is_wrong_with_a_record_is_in_its_future(
     producer: Producer, arguments: dict[str, Any], error: type[ProducerError]
 ) -> None:
-    assert isinstance(producer.send(**{"topic": "orders", **arguments}).exception(5), error)
+    record = {"topic": "orders", "value": b"v", **arguments}
+    assert isinstance(producer.send(**record).exception(5), error)
+    assert producer.close(0) == 0
+
+
+def test_a_value_that_was_left_out_is_an_error_of_the_call(producer: Producer) -> None:
+    with pytest.raises(SerializationError, match=r"no value.*value=None"):
+        producer.send("orders", key=b"k")
     assert producer.close(0) == 0
 
 

@@ -42,7 +42,7 @@ S = TransactionState
 # --- failures --------------------------------------------------------------------------------
 def doomed_in_transaction(world: TransactionWorld) -> None:
     world.write(ONE)
-    world.manager.batch_failed(FAILED)
+    world.manager.delivery_failed(FAILED)
 
 
 def test_a_batch_that_fails_makes_the_transaction_abortable() -> None:
@@ -59,7 +59,7 @@ def test_a_batch_that_fails_makes_the_transaction_abortable() -> None:
 def test_the_first_reason_is_kept() -> None:
     world = opened()
     doomed_in_transaction(world)
-    world.manager.batch_failed(DeliveryTimeoutError("another"))
+    world.manager.delivery_failed(DeliveryTimeoutError("another"))
     assert world.manager.error is FAILED
 
 
@@ -68,7 +68,7 @@ def test_a_commit_under_way_tells_of_the_batch_that_failed() -> None:
     world.write(ONE)
     world.settled = False
     ending = world.manager.commit()
-    world.manager.batch_failed(FAILED)
+    world.manager.delivery_failed(FAILED)
     assert (ending.open, ending.done, ending.error) == (False, False, FAILED)
     assert world.manager.state is S.ABORTABLE_ERROR
     assert world.manager.refusal("commit").__cause__ is FAILED
@@ -78,7 +78,7 @@ def test_what_fails_while_aborting_changes_nothing_but_the_epoch() -> None:
     world = opened()
     world.write(ONE)
     ending = world.manager.abort()
-    world.manager.batch_failed(FAILED)
+    world.manager.delivery_failed(FAILED)
     assert ending.open
     assert world.manager.state is S.ABORTING
     assert world.manager.error is None
@@ -110,14 +110,14 @@ def test_a_batch_that_the_producer_itself_is_refused_for_is_the_end(
     world.write(ONE)
     ending = None
     if doing == "doomed":
-        world.manager.batch_failed(FAILED)
+        world.manager.delivery_failed(FAILED)
     elif doing != "write":
         ending = world.manager.commit() if doing == "commit" else world.manager.abort()
-    world.manager.batch_failed(error)
+    world.manager.delivery_failed(error)
     assert world.manager.state is S.FATAL_ERROR
     assert world.manager.error is error
     assert ending is None or ending.error is error
-    world.manager.batch_failed(UnsupportedVersionError("and another"))
+    world.manager.delivery_failed(UnsupportedVersionError("and another"))
     assert world.manager.error is error
     assert world.next() is None
     for call in (world.manager.commit, world.manager.abort, world.manager.begin):
@@ -129,7 +129,7 @@ def test_records_that_have_not_left_are_dropped_once_there_is_no_commit_any_more
     world = opened()
     assert world.manager.discard_error is None
     world.write(ONE)
-    world.manager.batch_failed(FAILED)
+    world.manager.delivery_failed(FAILED)
     dropped = world.manager.discard_error
     assert isinstance(dropped, TransactionAbortedError)
     assert str(FAILED) in str(dropped)
@@ -252,7 +252,7 @@ def in_state(state: TransactionState) -> TransactionManager:
     elif state is S.ABORTING:
         manager.abort()
     elif state is S.ABORTABLE_ERROR:
-        manager.batch_failed(FAILED)
+        manager.delivery_failed(FAILED)
     else:
         manager.fail(FAILED)
     return manager

@@ -178,7 +178,7 @@ def test_in_version_2_no_epoch_is_asked_for_whatever_went_wrong(committed: bool)
     world = opened(2)
     world.write(ONE)
     if not committed:
-        world.manager.batch_failed(FAILED)
+        world.manager.delivery_failed(FAILED)
     world.end(committed=committed)
     assert kinds(world.asked) == ["FindCoordinator", "InitProducerId", "EndTxn"]
     assert world.manager.state is S.READY
@@ -233,7 +233,7 @@ def test_after_a_failure_the_next_transaction_has_a_new_epoch() -> None:
     """KIP-360: what is still on its way from the failed one is refused then."""
     world = opened()
     world.write(ONE)
-    world.manager.batch_failed(FAILED)
+    world.manager.delivery_failed(FAILED)
     assert world.manager.state is S.ABORTABLE_ERROR
     ending = world.manager.abort()
     assert world.exchange() == ABORT
@@ -270,7 +270,7 @@ def test_an_abort_without_a_failure_keeps_the_epoch() -> None:
 def test_an_epoch_that_is_not_the_newest_any_more_is_the_end(code: int) -> None:
     world = opened()
     world.write(ONE)
-    world.manager.batch_failed(FAILED)
+    world.manager.delivery_failed(FAILED)
     ending = world.manager.abort()
     world.exchange()
     world.exchange(code)

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import pytest
 from aiokafka.record import MemoryRecords  # type: ignore[import-untyped]
 from hypothesis import given
@@ -10,12 +8,11 @@ from hypothesis import strategies as st
 from aioproducer.engine.accumulator import ProducerBatch
 from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE, ProducerState, next_sequence
 from aioproducer.engine.transactions.sequence_numbers import (
-    EVERYTHING_WITH_A_NUMBER,
     MAX_EPOCH,
     ProducerIdState,
     SequenceNumbers,
 )
-from aioproducer.model import BatchOrder, TopicPartition
+from aioproducer.model import TopicPartition
 from tests.support.tokens import Token
 
 LAST = 2**31 - 1
@@ -61,7 +58,6 @@ def test_a_producer_that_is_not_idempotent_stamps_nothing_for_ever() -> None:
     assert identity.state is ProducerIdState.UNUSED
     assert identity.usable
     assert identity.stamp(ONE, 5) is NO_PRODUCER_STATE
-    assert not identity.breaks
 
 
 def test_each_partition_counts_by_itself() -> None:
@@ -104,56 +100,14 @@ def test_states(steps: tuple[str, ...], state: str, usable: bool) -> None:
 # --- after a batch that failed ------------------------------------------------------------------
 
 
-Happens: TypeAlias = tuple[str, int]
-
-
-@pytest.mark.parametrize(
-    ("happens", "barrier"),
-    [
-        ([], None),
-        ([("missing", 3)], 3),
-        ([("missing", 3), ("missing", 5)], 3),
-        ([("missing", 3), ("missing", 2)], 2),
-        ([("doubtful", 3)], EVERYTHING_WITH_A_NUMBER),
-        ([("doubtful", 3), ("delivered", 2)], EVERYTHING_WITH_A_NUMBER),
-        ([("doubtful", 3), ("delivered", 4)], None),
-        ([("doubtful", 3), ("doubtful", 5), ("delivered", 4)], EVERYTHING_WITH_A_NUMBER),
-        ([("doubtful", 3), ("doubtful", 5), ("delivered", 6)], None),
-        ([("doubtful", 3), ("missing", 4)], 4),
-        ([("missing", 4), ("doubtful", 3), ("delivered", 3)], 4),
-        ([("missing", 4), ("delivered", 3)], 4),
-        ([("delivered", 9)], None),
-    ],
-)
-def test_what_may_still_leave(happens: list[Happens], barrier: BatchOrder | None) -> None:
-    identity = ready()
-    identity.stamp(ONE, 10)
-    for what, place in happens:
-        getattr(identity, what)(ONE, place)
-    assert identity.barrier(ONE) == barrier
-    assert list(identity.breaks) == ([] if barrier is None else [ONE])
-    assert identity.barrier(TWO) is None, "it is the business of one partition"
-    assert identity.usable
-
-
 def test_a_partition_goes_on_at_0_in_the_next_epoch_and_others_as_they_were() -> None:
     identity = ready(7, 3)
     identity.stamp(ONE, 10)
     identity.stamp(TWO, 10)
-    identity.missing(ONE, 0)
     identity.renew(ONE)
-    assert not identity.breaks
     assert identity.stamp(ONE, 5) == ProducerState(7, 4, 0)
     assert identity.stamp(ONE, 5) == ProducerState(7, 4, 5)
     assert identity.stamp(TWO, 5) == ProducerState(7, 3, 10)
-
-
-def test_a_doubt_that_is_dispelled_costs_no_epoch() -> None:
-    identity = ready()
-    identity.stamp(ONE, 10)
-    identity.doubtful(ONE, 0)
-    identity.delivered(ONE, 1)
-    assert identity.stamp(ONE, 5) == ProducerState(7, 0, 10)
 
 
 def test_after_the_last_epoch_comes_a_new_producer_id() -> None:

@@ -231,7 +231,7 @@ class TransactionMachine(RuleBasedStateMachine):
         assert batch.write.transaction == self.current.number
         assert isinstance(error, DeliveryTimeoutError) or hasattr(error, "code")
         self.lose(batch)
-        self.manager.batch_failed(error)  # type: ignore[arg-type]
+        self.manager.delivery_failed(error)  # type: ignore[arg-type]
 
     # --- what becomes of batches ---------------------------------------------------------------
 

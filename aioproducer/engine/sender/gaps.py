@@ -1,0 +1,169 @@
+"""Gaps in the sequence numbers of partitions, and how their batches get over them. No I/O.
+
+A batch that fails for good leaves a gap: brokers take no later number of its partition. Only that
+partition is held back, by its *break*:
+
+- The batch is surely not in the log, for a broker refused it or it never left: it is **missing**.
+  Batches with earlier numbers are settled first. Then the partition's epoch grows, and the batches
+  after the gap, none of which can be in the log, get numbers from 0.
+- The batch may be in the log, because it was given up on its way: it is **doubtful**. No batch
+  gets a number. Batches that have one are sent with it: if one is taken, there was no gap, and the
+  numbers go on; if a broker misses an earlier one (OUT_OF_ORDER_SEQUENCE_NUMBER), there is a gap.
+  If there are none, the epoch grows, so that the batch in doubt can't be written any more once a
+  later one is, however late its request comes.
+
+The failed batch's records have their error by then; later records are delivered in order, once.
+
+A batch that no broker remembers is *set aside* instead, if a later one may be in the log: the later
+one's outcome tells whether this one is there, too.
+
+In a transaction nothing breaks: a batch that fails aborts the transaction as a whole, and the next
+one has an epoch of its own.
+
+Source: Kafka's ``TransactionManager`` (``handleFailedBatch``, ``canRetry``,
+``maybeResolveSequences``, ``bumpIdempotentProducerEpoch``; KIP-360). Where it numbers a batch anew
+that may have been written, the batch here keeps its number until a broker has said what it knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from aioproducer.engine.accumulator import BatchQueue, ProducerBatch
+from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE
+from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
+from aioproducer.model import BatchOrder, TopicPartition
+
+if TYPE_CHECKING:
+    from aioproducer.engine.transactions.manager import TransactionManager
+
+EVERYTHING_WITH_A_NUMBER: Final = 2**62
+"""A place after those of all batches."""
+
+
+@dataclass(slots=True)
+class _Break:
+    """The reason that a partition can't go on with its numbers."""
+
+    missing: BatchOrder | None = None
+    """The first place that is known to be missing in the log."""
+    doubtful: BatchOrder | None = None
+    """The last place of a batch that may be in the log or not."""
+
+    @property
+    def barrier(self) -> BatchOrder:
+        """The place before which numbered batches may still leave, and no others."""
+        return EVERYTHING_WITH_A_NUMBER if self.missing is None else self.missing
+
+
+class Gaps:
+    """The partitions whose sequence numbers have a gap, or may have one.
+
+    ``transactions``: None without a ``transactional_id``.
+    """
+
+    def __init__(
+        self,
+        batches: BatchQueue,
+        sequence_numbers: SequenceNumbers,
+        transactions: TransactionManager | None = None,
+    ) -> None:
+        self._batches = batches
+        self._sequence_numbers = sequence_numbers
+        self._transactions = transactions
+        self.breaks: dict[TopicPartition, _Break] = {}
+        """The partitions with a break."""
+        self.aside: set[TopicPartition] = set()
+        """The partitions with a batch that was set aside."""
+        self.blocked: set[TopicPartition] = set()
+        """The partitions that have a barrier."""
+
+    # --- batches that have numbers -------------------------------------------------------------
+
+    def left_by(self, batch: ProducerBatch, *, uncertain: bool) -> None:
+        """``batch`` has failed for good. ``uncertain``: it may be in the log."""
+        if batch.state is NO_PRODUCER_STATE:
+            return
+        if self._transactions is not None:
+            self._transactions.numbers_lost()
+        elif uncertain:
+            self._doubt(batch)
+        else:
+            self.missing(batch)
+
+    def missing(self, batch: ProducerBatch) -> None:
+        """``batch`` is not in the log, and its number will not be either."""
+        found, place = self._break_of(batch), batch.order
+        found.missing = place if found.missing is None else min(found.missing, place)
+
+    def _doubt(self, batch: ProducerBatch) -> None:
+        found, place = self._break_of(batch), batch.order
+        found.doubtful = place if found.doubtful is None else max(found.doubtful, place)
+
+    def _break_of(self, batch: ProducerBatch) -> _Break:
+        return self.breaks.setdefault(batch.topic_partition, _Break())
+
+    def set_aside(self, batch: ProducerBatch, now: float) -> None:
+        """Let the outcome of a later batch tell whether ``batch`` is in the log."""
+        batch.partition.set_aside(batch, now)
+        self.aside.add(batch.topic_partition)
+        if self._transactions is None:
+            self._doubt(batch)
+
+    def delivered(self, batch: ProducerBatch) -> None:
+        """``batch`` is in the log, and so is every one that was sent before it."""
+        partition = batch.topic_partition
+        found = self.breaks.get(partition)
+        if found is None or found.doubtful is None or found.doubtful > batch.order:
+            return
+        found.doubtful = None
+        if found.missing is None:
+            del self.breaks[partition]
+
+    # --- batches that were set aside -----------------------------------------------------------
+
+    def told_by(
+        self, delivered: ProducerBatch, base_offset: int
+    ) -> list[tuple[ProducerBatch, bool]]:
+        """The batches that were set aside before a ``delivered`` one, and whether it tells that
+        they are in the log.
+
+        They are, at unknown offsets, for no broker writes a number after a gap. But one that forgot
+        the producer does. It leaves no room for them.
+        """
+        told: list[tuple[ProducerBatch, bool]] = []
+        room = base_offset - delivered.partition.log_end
+        for batch in self.take_aside(delivered.topic_partition):
+            room -= batch.count
+            # Without an offset it is a duplicate: its broker forgot nothing.
+            told.append((batch, room >= 0 or base_offset < 0))
+        return told
+
+    def take_aside(self, partition: TopicPartition) -> Sequence[ProducerBatch]:
+        """The batches of ``partition`` that were set aside, in order: the caller settles them."""
+        if partition not in self.aside:
+            return ()
+        self.aside.discard(partition)
+        return self._batches.aside(partition)
+
+    # --- partitions ----------------------------------------------------------------------------
+
+    def close(self, now: float) -> Iterator[ProducerBatch]:
+        """Block the partitions with a gap until they can go on, with numbers of a new epoch.
+
+        Call this after outcomes, before batches leave. The batches that were set aside, and that no
+        later one has told about, are yielded: the caller fails them.
+        """
+        concerned, self.blocked = self.blocked.union(self.breaks), set()
+        for partition in sorted(concerned):
+            found = self.breaks.get(partition)
+            barrier = None if found is None else found.barrier
+            if self._batches.block(partition, barrier, now):
+                yield from self.take_aside(partition)
+                self.breaks.pop(partition, None)
+                self._sequence_numbers.renew(partition)
+                self._batches.renumber(partition, now)
+            elif barrier is not None:
+                self.blocked.add(partition)

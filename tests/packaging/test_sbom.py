@@ -1,0 +1,66 @@
+"""The wheel's bill of materials, and its metadata."""
+
+from __future__ import annotations
+
+import email
+import json
+import tomllib
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aioproducer.foundation.version import __version__
+from tests.packaging.wheel import ROOT
+
+pytestmark = pytest.mark.slow
+
+INFO = f"aioproducer-{__version__}.dist-info"
+
+
+@pytest.fixture(scope="module")
+def bill(wheel: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(_read(wheel, "sboms/aioproducer.cdx.json"))
+    return found
+
+
+def _read(wheel: Path, name: str) -> str:
+    with zipfile.ZipFile(wheel) as packed:
+        return packed.read(f"{INFO}/{name}").decode()
+
+
+def test_the_bill_is_one_of_cyclonedx_about_this_version(bill: dict[str, Any]) -> None:
+    assert (bill["bomFormat"], bill["specVersion"], bill["version"]) == ("CycloneDX", "1.6", 1)
+    about = bill["metadata"]["component"]
+    assert (about["name"], about["version"]) == ("aioproducer", __version__)
+    assert about["licenses"] == [{"license": {"id": "Apache-2.0"}}]
+
+
+def test_the_bill_has_every_dependency_as_it_is_declared(bill: dict[str, Any]) -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    required = [part for part in bill["components"] if part.get("scope") == "required"]
+    assert len(required) == len(declared["dependencies"]) > 0
+    for part, requirement in zip(required, declared["dependencies"], strict=True):
+        assert requirement.startswith(part["name"])
+        assert part["purl"] == f"pkg:pypi/{part['name']}"
+        [written] = part["properties"]
+        assert written["value"].partition(";")[0] == requirement.partition(";")[0]
+
+
+def test_every_reference_of_the_bill_leads_to_a_component(bill: dict[str, Any]) -> None:
+    known = [part["bom-ref"] for part in bill["components"]]
+    assert len(set(known)) == len(known)
+    [depends] = bill["dependencies"]
+    assert depends["ref"] == bill["metadata"]["component"]["bom-ref"]
+    assert depends["dependsOn"] == known
+
+
+def test_the_bill_is_recorded_in_the_wheel(wheel: Path) -> None:
+    assert f"{INFO}/sboms/aioproducer.cdx.json,sha256=" in _read(wheel, "RECORD")
+
+
+def test_the_metadata_name_authors_and_kinds(wheel: Path) -> None:
+    about = email.message_from_string(_read(wheel, "METADATA"))
+    assert about["Author"] == "The aioproducer contributors"
+    assert "Typing :: Typed" in about.get_all("Classifier", [])

@@ -1,0 +1,113 @@
+"""Breaks in the sequence numbers of partitions: what may still leave, and how they end."""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+import pytest
+
+from aioproducer.engine.accumulator import ProducerBatch
+from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE, ProducerState
+from aioproducer.engine.sender.gaps import EVERYTHING_WITH_A_NUMBER, Gaps
+from aioproducer.engine.transactions.manager import TransactionManager
+from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
+from aioproducer.model import BatchOrder, TopicPartition
+from tests.unit.accumulator.world import AccumulatorWorld
+
+ONE: Final = TopicPartition("t", 0)
+TWO: Final = TopicPartition("t", 1)
+Happens: TypeAlias = tuple[str, BatchOrder]
+
+
+def ready(epoch: int = 0) -> SequenceNumbers:
+    identity = SequenceNumbers(idempotent=True)
+    identity.requested()
+    identity.assigned(7, epoch)
+    return identity
+
+
+def gaps_of(identity: SequenceNumbers, transactions: TransactionManager | None = None) -> Gaps:
+    return Gaps(AccumulatorWorld().batches, identity, transactions)
+
+
+def numbered(place: BatchOrder, partition: TopicPartition = ONE) -> ProducerBatch:
+    batch = ProducerBatch(partition, bytearray(100), 100, 10.0, 130.0)
+    batch.order = place
+    batch.state = ProducerState(7, 0, int(place))
+    return batch
+
+
+@pytest.mark.parametrize(
+    ("happens", "barrier"),
+    [
+        ([], None),
+        ([("missing", 3)], 3),
+        ([("missing", 3), ("missing", 5)], 3),
+        ([("missing", 3), ("missing", 2)], 2),
+        ([("doubtful", 3)], EVERYTHING_WITH_A_NUMBER),
+        ([("doubtful", 3), ("delivered", 2)], EVERYTHING_WITH_A_NUMBER),
+        ([("doubtful", 3), ("delivered", 4)], None),
+        ([("doubtful", 3), ("doubtful", 5), ("delivered", 4)], EVERYTHING_WITH_A_NUMBER),
+        ([("doubtful", 3), ("doubtful", 5), ("delivered", 6)], None),
+        ([("doubtful", 3), ("missing", 4)], 4),
+        ([("missing", 4), ("doubtful", 3), ("delivered", 3)], 4),
+        ([("missing", 4), ("delivered", 3)], 4),
+        ([("delivered", 9)], None),
+    ],
+)
+def test_what_may_still_leave(happens: list[Happens], barrier: BatchOrder | None) -> None:
+    gaps = gaps_of(ready())
+    for what, place in happens:
+        if what == "delivered":
+            gaps.delivered(numbered(place))
+        else:
+            gaps.left_by(numbered(place), uncertain=what == "doubtful")
+    found = gaps.breaks.get(ONE)
+    assert (None if found is None else found.barrier) == barrier
+    assert TWO not in gaps.breaks, "it is the business of one partition"
+
+
+def test_a_batch_without_numbers_leaves_no_gap() -> None:
+    gaps = gaps_of(ready())
+    batch = numbered(0)
+    batch.state = NO_PRODUCER_STATE
+    gaps.left_by(batch, uncertain=True)
+    gaps.left_by(batch, uncertain=False)
+    assert not gaps.breaks
+
+
+def test_a_partition_that_has_nothing_left_goes_on_at_0_in_the_next_epoch() -> None:
+    identity = ready(epoch=3)
+    for place in (ONE, TWO):
+        identity.stamp(place, 10)
+    gaps = gaps_of(identity)
+    gaps.missing(numbered(0))
+    assert list(gaps.close(10.0)) == []
+    assert not gaps.breaks
+    assert not gaps.blocked
+    assert identity.stamp(ONE, 5) == ProducerState(7, 4, 0)
+    assert identity.stamp(TWO, 5) == ProducerState(7, 3, 10)
+
+
+def test_a_doubt_that_is_dispelled_costs_no_epoch() -> None:
+    identity = ready()
+    identity.stamp(ONE, 10)
+    gaps = gaps_of(identity)
+    gaps.left_by(numbered(0), uncertain=True)
+    gaps.delivered(numbered(1))
+    assert list(gaps.close(10.0)) == []
+    assert identity.stamp(ONE, 5) == ProducerState(7, 0, 10)
+
+
+@pytest.mark.parametrize("uncertain", [True, False])
+def test_in_a_transaction_nothing_breaks_and_its_numbers_are_lost(
+    uncertain: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    identity = SequenceNumbers(idempotent=True, transactional=True)
+    manager = TransactionManager("till", identity)
+    lost: list[None] = []
+    monkeypatch.setattr(manager, "numbers_lost", lambda: lost.append(None))
+    gaps = gaps_of(identity, manager)
+    gaps.left_by(numbered(0), uncertain=uncertain)
+    assert not gaps.breaks
+    assert lost == [None]
