@@ -234,7 +234,7 @@ async def test_health_and_metrics_tell_what_a_member_does(topic: Topic) -> None:
         await until(lambda: consumer.health().is_degraded, "the record is in work for too long")
         health = consumer.health()
         assert health.oldest_record == (record.topic_partition, record.offset)
-        assert "at offset 10 is in work" in health.reason
+        assert "at offset 10 has been in processing" in health.reason
         metrics = consumer.metrics()
         counted = metrics["consumer-coordinator-metrics"]
         assert counted["assigned-partitions"] == PARTITIONS

@@ -143,7 +143,7 @@ async def test_a_silent_controller_is_waited_for_until_the_timeout() -> None:
         kafka.mute.add(Api.CREATE_TOPICS)
         began = time.monotonic()
         with pytest.raises(
-            ProducerTimeoutError, match=r"creating topic 'new' took longer than 1 s.*no answer"
+            ProducerTimeoutError, match=r"creating topic 'new' took longer than 1 s.*no response"
         ) as caught:
             await admin.create_topic("new", 1, 1, timeout=1)
         assert time.monotonic() - began < 20

@@ -188,7 +188,7 @@ def test_what_is_no_event_is_not_sent() -> None:
 def test_usage() -> None:
     with pytest.raises(ConfigError, match="mode='batched' must be 'binary' or 'structured'"):
         CloudEventSerializer("batched")  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="give it as value_serializer"):
+    with pytest.raises(ConfigError, match="pass it as value_serializer"):
         Producer(bootstrap_servers="a:1", key_serializer=CloudEventSerializer())
 
 
