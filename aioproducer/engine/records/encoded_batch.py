@@ -148,8 +148,8 @@ class EncodedBatch(NamedTuple):
         except UnpackedTooLargeError as error:
             raise CorruptRecordsError(
                 f"the batch of {self.where} at offset {self.base_offset} has {self.size} bytes and "
-                f"unpacks to more than {limit}: raise max_batch_bytes if that is right, or read on "
-                f"behind it, at offset {self.next_offset}"
+                f"decompresses to more than {limit}: raise max_batch_bytes if that is right, or "
+                f"continue after it, at offset {self.next_offset}"
             ) from error
         except DecompressionError as error:
             raise self.corrupt(error) from error

@@ -85,7 +85,7 @@ def _parse(batch: EncodedBatch, data: memoryview) -> Iterator[ConsumerRecord]:
             batch.leader_epoch,
         )
     if batch.record_count and reader.position != len(data):
-        raise MalformedRecordError(f"there are bytes after its {batch.record_count} records")
+        raise MalformedRecordError(f"there are bytes behind its {batch.record_count} records")
 
 
 def _wrapped(timestamp_ms: int) -> int:

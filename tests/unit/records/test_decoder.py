@@ -198,8 +198,8 @@ def test_reading_can_end_within_a_batch(
         (record(0, length=2**31 - 1), "a record is longer than its batch"),
         (record(0, behind=b"x"), "a record is shorter than its length"),
         (record(0, headers=[(b"a", b"")], behind=b"\0"), "a record is shorter than its length"),
-        (record(0) + b"\0", "there are bytes after its 1 records"),
-        (record(0) + record(1), "there are bytes after its 1 records"),
+        (record(0) + b"\0", "there are bytes behind its 1 records"),
+        (record(0) + record(1), "there are bytes behind its 1 records"),
         (b"\x80" * 5 + b"\0", "a number is too long"),
         (field(b"\0" + b"\x80" * 10 + b"\0\0\1\1\0"), "a number is too long"),
         (b"\xff\xff\xff\xff\x10", "a number is too large"),
@@ -267,7 +267,7 @@ def test_records_that_unpack_to_more_than_the_limit(codec: str) -> None:
     with pytest.raises(CorruptRecordsError) as caught:
         decode(encoded, limit=100_000)
     assert str(caught.value) == (
-        f"the batch of flights-3 at offset 7 has {len(data)} bytes and unpacks to more than "
+        f"the batch of flights-3 at offset 7 has {len(data)} bytes and decompresses to more than "
         "100000: raise max_batch_bytes if that is right, or continue after it, at offset 10"
     )
 
