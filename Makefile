@@ -135,8 +135,9 @@ check: lint ## make lint, and the fast tests
 wheel: env ## Build the sdist and a wheel into dist, install it in a clean environment, send a record
 	"$(BIN)/python" -m tests.packaging.wheel
 
-docs: $(FOR_DOCS) ## Build the documentation site into build/site; a broken link is an error
+docs: $(FOR_DOCS) ## Build the documentation site, also as Markdown, into build/site; a broken link is an error
 	"$(<D)/bin/zensical" build --clean --strict
+	"$(<D)/bin/python" docs/.site/markdown_pages.py build/site
 
 docs-serve: $(FOR_DOCS) ## Serve the documentation on http://localhost:8000, built anew with each change
 	"$(<D)/bin/zensical" serve --dev-addr localhost:8000

@@ -1,4 +1,4 @@
-"""The plugin of pytest: producers, clusters and topics as fixtures.
+"""The pytest plugin: producers, clusters and topics as fixtures.
 
 pytest imports this module at the start of each run, so it lies outside of the package, and imports
 the package in the fixtures alone. ``docs/how-to/testing.md`` describes the fixtures.
@@ -60,7 +60,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def mock_producer_options(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """The arguments of ``mock_producer``: those of the marker. Override it for all tests."""
+    """Return the arguments of ``mock_producer``, from the marker. Override this fixture for all
+    tests."""
     marker = request.node.get_closest_marker("mock_producer")
     return {} if marker is None else dict(marker.kwargs)
 
@@ -69,9 +70,9 @@ def mock_producer_options(request: pytest.FixtureRequest) -> dict[str, Any]:
 def mock_producer(
     request: pytest.FixtureRequest, mock_producer_options: dict[str, Any]
 ) -> MockProducer:
-    """A MockProducer, started on the event loop of the test.
+    """A MockProducer, started on the test's event loop.
 
-    It is not started in a test that has no loop, or with ``start=False``: the application does so.
+    In a test without a loop, or with ``start=False``, it is not started: the application starts it.
     """
     from aioproducer.testing import MockProducer
 
@@ -85,7 +86,7 @@ def mock_producer(
 
 @pytest.fixture
 def sync_mock_producer(mock_producer_options: dict[str, Any]) -> Iterator[SyncMockProducer]:
-    """A SyncMockProducer that was started, for blocking tests."""
+    """A started SyncMockProducer, for blocking tests."""
     from aioproducer.testing import SyncMockProducer
 
     options = {**mock_producer_options}
@@ -151,7 +152,7 @@ def _asyncio_fixtures() -> ModuleType:
 
 @pytest.fixture(scope="session")
 def mock_cluster(request: pytest.FixtureRequest) -> Iterator[MockCluster]:
-    """A mock cluster of three brokers, for all tests of the session (of the xdist worker)."""
+    """A mock cluster of three brokers, shared by all tests of the session (or xdist worker)."""
     from aioproducer.errors import MissingExtraError
     from aioproducer.testing import MockCluster
 
@@ -166,7 +167,7 @@ def mock_cluster(request: pytest.FixtureRequest) -> Iterator[MockCluster]:
 
 @pytest.fixture(scope="session")
 def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
-    """A real Kafka, for all tests of the session (of the xdist worker)."""
+    """A real Kafka cluster, shared by all tests of the session (or xdist worker)."""
     from aioproducer.testing import KafkaCluster
     from aioproducer.testing.kafka_cluster import KafkaUnavailableError
 
@@ -185,7 +186,7 @@ def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
 
 @pytest.fixture
 def new_mock_topic(request: pytest.FixtureRequest, mock_cluster: MockCluster) -> Callable[..., str]:
-    """``new_mock_topic(partitions=1)`` makes a topic of ``mock_cluster``, and returns its name."""
+    """``new_mock_topic(partitions=1)`` creates a topic in ``mock_cluster`` and returns its name."""
 
     def create(partitions: int = 1) -> str:
         name = _topic_of(request)
@@ -199,7 +200,7 @@ def new_mock_topic(request: pytest.FixtureRequest, mock_cluster: MockCluster) ->
 def new_kafka_topic(
     request: pytest.FixtureRequest, kafka_cluster: KafkaCluster
 ) -> Callable[..., str]:
-    """``new_kafka_topic(partitions=1, **create_topic)`` makes a topic of ``kafka_cluster``."""
+    """``new_kafka_topic(partitions=1, **create_topic)`` creates a topic in ``kafka_cluster``."""
 
     def create(partitions: int = 1, **options: Any) -> str:
         name = _topic_of(request)
@@ -211,13 +212,13 @@ def new_kafka_topic(
 
 @pytest.fixture
 def mock_topic(request: pytest.FixtureRequest, new_mock_topic: Callable[..., str]) -> str:
-    """The name of a topic of ``mock_cluster`` that no other test has."""
+    """The name of a topic in ``mock_cluster`` that no other test uses."""
     return new_mock_topic(**_topic_options(request))
 
 
 @pytest.fixture
 def kafka_topic(request: pytest.FixtureRequest, new_kafka_topic: Callable[..., str]) -> str:
-    """The name of a topic of ``kafka_cluster`` that no other test has."""
+    """The name of a topic in ``kafka_cluster`` that no other test uses."""
     return new_kafka_topic(**_topic_options(request))
 
 

@@ -1,4 +1,4 @@
-"""The faster event loop, if it is installed."""
+"""Run programs on the faster event loop, uvloop, if it is installed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ T = TypeVar("T")
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run ``main`` as ``asyncio.run`` does, on uvloop if it is installed (``aioproducer[uvloop]``).
+    """Run ``main`` like ``asyncio.run``, on uvloop if it is installed (``aioproducer[uvloop]``).
 
-    The producer works on both. With uvloop a record costs less time and is acknowledged sooner.
+    The producer works on both. uvloop needs less time per record and acknowledges sooner.
     """
     with asyncio.Runner(loop_factory=_uvloop()) as runner:
         return runner.run(main)

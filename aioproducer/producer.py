@@ -1,4 +1,4 @@
-"""The producer that users hold: its public methods, and the reference of them."""
+"""The producer of applications: its public methods and their reference."""
 
 from __future__ import annotations
 
@@ -65,19 +65,19 @@ if TYPE_CHECKING:
     ),
 )
 class Producer(Generic[K_contra, V_contra]):
-    """Sends records to Kafka from an event loop.
+    """Sends records to Kafka from an asyncio event loop.
 
     ::
 
         async with Producer(bootstrap_servers="localhost:9092") as producer:
             metadata = await producer.send("orders", b"value", key=b"customer-7")
 
-    Options are keywords (see :class:`ProducerConfig`), or a ``config`` that the keywords override.
-    A producer belongs to the event loop on which it was started.
+    Pass options as keywords (see :class:`ProducerConfig`) or as a ``config``, which keywords
+    override. A producer belongs to the event loop on which it was started.
 
-    ``transaction``: the :meth:`transaction_handle` of another producer's open transaction, in which
-    this producer takes part. It writes into that transaction or ends it, and begins no other.
-    Closing this producer leaves the transaction open. Only one of the producers that take part may
+    ``transaction``: the :meth:`transaction_handle` of another producer's open transaction. This
+    producer then joins it: it writes into that transaction or ends it, and cannot begin another
+    one. Closing this producer leaves the transaction open. Only one of the joined producers may
     write to a given partition.
 
     Raises:
@@ -205,13 +205,13 @@ class Producer(Generic[K_contra, V_contra]):
     # --- life ------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Start on the running event loop. The first send connects to the brokers.
+        """Start on the running event loop. Connections to the brokers open with the first send.
 
-        With a ``transactional_id`` it also calls :meth:`init_transactions` and raises its errors;
-        the producer is closed then.
+        With a ``transactional_id`` this also calls :meth:`init_transactions`. If that fails, the
+        error is raised and the producer is closed.
 
         Raises:
-            IllegalStateError: the producer was started before.
+            IllegalStateError: the producer has already been started.
             ProducerClosedError: the producer was closed meanwhile.
             BootstrapError: no name in ``bootstrap_servers`` could be resolved within
                 ``bootstrap_resolve_timeout_ms``.
@@ -227,13 +227,13 @@ class Producer(Generic[K_contra, V_contra]):
             await self.close()
 
     async def close(self, timeout: float | None = None) -> int:
-        """Refuse new records, deliver the buffered ones, and end.
+        """Refuse new records, deliver the buffered ones, and stop.
 
-        ``timeout``: seconds until undelivered records are given up, 0 for at once; None waits as
-        long as a record may take at most (``delivery_timeout_ms``). Returns the number of records
-        given up; their futures raise :class:`ProducerClosedError`. A second call waits for the same
-        end, which comes when the first of the timeouts is over. If a call is cancelled, all
-        remaining records are given up at once.
+        ``timeout``: the seconds to wait for deliveries; 0 does not wait, and None waits up to
+        ``delivery_timeout_ms``. Returns the number of records that were not delivered; their
+        futures raise :class:`ProducerClosedError`. A second call waits for the same shutdown, which
+        ends with the earlier of the two timeouts. If a call is cancelled, all remaining records
+        fail at once.
         """
         check_timeout(timeout)
         return await self._core.close(timeout)
@@ -250,32 +250,32 @@ class Producer(Generic[K_contra, V_contra]):
         headers: Headers | None = None,
         timestamp_ms: int | None = None,
     ) -> asyncio.Future[RecordMetadata]:
-        """Put a record into memory to be sent; the future gets its outcome.
+        """Buffer a record for sending, and return a future for its outcome.
 
-        Never blocks. ``key`` and ``value``: bytes-like, ``str`` (UTF-8), None, or any object that
-        the serializers take. ``value=None`` writes a tombstone, which deletes the key on a
-        compacted topic. ``partition``: None lets the partitioner choose; a partition that is
-        not in the metadata is waited for (``max_block_ms``). ``headers``: a mapping or pairs,
-        values bytes, ``str`` or None. ``timestamp_ms``: milliseconds since the epoch, None for now.
-        A :class:`ProducerRecord` as the only argument carries all of these.
+        The call never blocks. ``key`` and ``value``: bytes-like, ``str`` (UTF-8), None, or any
+        object that the serializers accept. ``value=None`` writes a tombstone, which deletes the key
+        in a compacted topic. ``partition``: None lets the partitioner choose; for a partition that
+        is not in the metadata yet, the record waits up to ``max_block_ms``. ``headers``: a mapping
+        or pairs, values bytes, ``str`` or None. ``timestamp_ms``: milliseconds since the epoch,
+        None for now. A :class:`ProducerRecord` as the only argument carries all of these.
 
-        Cancelling the future takes the record back only while it waits for metadata or memory. A
-        record in a batch is sent.
+        Cancelling the future withdraws the record only while it waits for metadata or memory. Once
+        in a batch, the record is sent.
 
-        In a transaction, RecordTooLargeError and BufferExhaustedError mean a missing record: the
-        transaction can only be aborted, even if the caller catches the error. Errors about the
-        arguments (SerializationError, the Invalid… ones) leave the transaction as it is, as in
-        Java; in a ``send_many()`` every failed record counts.
+        In a transaction, RecordTooLargeError and BufferExhaustedError mean that a record is
+        missing: the transaction can only be aborted, even if you catch the error. As in Java,
+        errors about the arguments (SerializationError, the Invalid… errors) leave the transaction
+        as it is. In ``send_many()``, any failed record makes the commit fail.
 
         Raises:
             SerializationError: key, value or headers can't be turned into bytes, or there is no
                 value.
-            RecordTooLargeError: over ``max_request_size`` or the memory for batches.
+            RecordTooLargeError: the record exceeds ``max_request_size`` or the memory for batches.
             InvalidPartitionError: the number is out of range, or the partitioner chose a partition
                 that the topic lacks.
-            InvalidTopicError: no broker takes a topic of this name.
+            InvalidTopicError: brokers do not accept this topic name.
             InvalidTimestampError: the timestamp is no int, or out of range.
-            BufferExhaustedError: no more records may be pending; ``await drain()`` between sends.
+            BufferExhaustedError: too many records are pending; ``await drain()`` between sends.
             ProducerClosedError, ProducerBrokenError: the producer has ended.
             IllegalStateError: the producer was not started, or no transaction is open.
             WrongLoopError: the call is in another event loop, thread or process.
@@ -293,18 +293,18 @@ class Producer(Generic[K_contra, V_contra]):
         return core.send(fields)
 
     async def drain(self) -> None:
-        """Return at once while there is memory for more records; else wait for it, in turn.
+        """Wait, if necessary, until there is memory for more records. Callers take turns.
 
-        Call it between sends whose futures you do not await. Source: ``StreamWriter.drain``. The
-        call waits for memory of two kinds of brokers: the leaders of the caller's pending records,
-        and the leader of the record sent last. A broker that has delivered nothing for a second is
-        waited for only on behalf of the caller's own pending records, and only while half of that
-        broker's space for pending records is used; a broker that leads all partitions is waited for
-        always. The caller is the task: bound the wait by ``asyncio.timeout()``, because
-        ``asyncio.wait_for()`` of Python 3.11 makes a task of its own.
+        Call this between sends whose futures you do not await. Source: ``StreamWriter.drain``. The
+        call considers two kinds of brokers: the leaders of the caller's pending records, and the
+        leader of the record sent last. If a broker has delivered nothing for a second, the call
+        waits for it only if the caller itself has pending records there, and only while half of
+        that broker's space for pending records is used. For a broker that leads all partitions it
+        always waits. The caller is the current task: limit the wait with ``asyncio.timeout()``,
+        because ``asyncio.wait_for()`` of Python 3.11 runs the call in another task.
 
-        A call from another loop or thread raises only if it would wait; ``send()`` always raises
-        there.
+        From another loop or thread, the call raises only if it would have to wait; ``send()``
+        always raises.
 
         Raises:
             ProducerClosedError, ProducerBrokenError: the producer has ended.
@@ -322,23 +322,25 @@ class Producer(Generic[K_contra, V_contra]):
         topics: Iterable[str] = (),
         transactional_id: str | None = None,
     ) -> ClusterCheck:
-        """Connect, log in, and find out whether this producer can write. It writes nothing.
+        """Connect, log in, and check that this producer can write. Nothing is written.
 
-        Call it at the start of an application; probes ask :meth:`health`. Each topic must exist,
-        its leaders must be reachable, and the principal must have the right to write to it.
+        Call this when your application starts; use :meth:`health` for probes. Each topic must
+        exist, its leaders must be reachable, and the principal must be allowed to write to it.
 
         Args:
             timeout: seconds; None: ``max_block_ms``.
             topics: the names of the topics that the application writes to.
-            transactional_id: its coordinator must be reachable, which needs DESCRIBE. The check
-                does not use the id, so only :meth:`init_transactions` finds a lack of WRITE.
+            transactional_id: the id whose coordinator must be reachable, which needs DESCRIBE. The
+                check does not use the id, so only :meth:`init_transactions` notices that WRITE is
+                missing.
 
         Raises:
             AuthenticationError: a broker refused the login, or TLS failed.
             ConfigError: a file that TLS needs can't be used.
-            BootstrapError: the timeout is over; the message has each broker's last error.
+            BootstrapError: the timeout is over; the message shows each broker's last error.
             BrokerConnectionError: the leader of a topic can't be reached.
-            KafkaError: a topic does not exist, or the principal lacks a right; each has a class.
+            KafkaError: a topic does not exist, or the principal lacks a permission. Each case has
+                its own class.
         """
         from aioproducer.engine.core.check import check
 
@@ -347,10 +349,10 @@ class Producer(Generic[K_contra, V_contra]):
         return await check(self._core.engine.queries, topics, transactional_id, bound)
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Wait until every record sent before has its outcome, delivered or failed.
+        """Wait until every record sent so far is delivered or has failed.
 
         Raises:
-            ProducerTimeoutError: ``timeout`` seconds are over; the records are still sent.
+            ProducerTimeoutError: ``timeout`` seconds are over. Sending goes on in the background.
             AbortableTransactionError: a record failed in a transaction that other producers may
                 commit.
         """
@@ -365,26 +367,26 @@ class Producer(Generic[K_contra, V_contra]):
         partition: int | None = None,
         headers: Headers | None = None,
     ) -> SendReport:
-        """Send every value (or :class:`ProducerRecord`) of ``values``; wait for all outcomes.
+        """Send every value (or :class:`ProducerRecord`) of ``values`` and wait for all outcomes.
 
-        ``values``: an iterable, which is read up to 500 values ahead (fewer where batches hold
-        fewer), or an async iterable, or Arrow columns. The call waits for memory between records.
-        An invalid record counts as failed and does not stop the others. In a transaction a failed
-        record makes the commit fail.
+        ``values``: an iterable, an async iterable, or Arrow columns. An iterable is read up to 500
+        values ahead (fewer if batches hold fewer). The call waits for memory between records. An
+        invalid record fails and does not stop the others. In a transaction a failed record makes
+        the commit fail.
 
         If the producer is closed or breaks, or ``values`` raises, the call raises that error once
-        all records sent have their outcome. If the call is cancelled, it sends no further record,
-        takes back the records that wait for metadata or memory, and does not wait for the rest. In
-        each case ``SendReport.of(error)`` returns the report of the records sent.
+        all records sent have their outcome. If the call is cancelled, it sends no more records,
+        withdraws those that wait for metadata or memory, and does not wait for the rest. In all
+        cases ``SendReport.of(error)`` returns the report of the records sent.
 
         Arrow columns are a ``pyarrow.RecordBatch`` or ``Table`` with the column ``value``, and any
         of ``key`` (both binary, large_binary, string or large_string; nulls are None),
         ``partition`` (int32; null: chosen by the key), ``timestamp`` (timestamp, or int64 in ms
         since the epoch; null: now) and ``headers`` (list of struct<key: string, value: binary>).
-        The column ``offset`` (int64) of records that were read is not sent. A ``pyarrow.Array`` or
-        ``ChunkedArray`` holds values alone. No row becomes a Python object of its own on its way
-        into a batch, unless there are serializers, interceptors or a partitioner; they see bytes.
-        The order is kept within each partition.
+        A column ``offset`` (int64), as in columns that were read, is ignored. A ``pyarrow.Array``
+        or ``ChunkedArray`` contains only values. Rows go into batches without becoming Python
+        objects, unless there are serializers, interceptors or a partitioner, which get bytes. The
+        order is kept within each partition.
 
         Raises:
             SerializationError: ``values`` is not iterable, or is a single str or bytes; or
@@ -398,31 +400,31 @@ class Producer(Generic[K_contra, V_contra]):
         return await send_many(self._core, topic, values, partition, headers)
 
     async def partitions_for(self, topic: str) -> tuple[int, ...]:
-        """The numbers of the topic's partitions, in order. Source: ``partitionsFor``.
+        """Return the numbers of the topic's partitions, in order. Source: ``partitionsFor``.
 
-        The call waits for a topic that is not in the metadata, ``max_block_ms`` at most.
+        If the topic is not in the metadata yet, the call waits up to ``max_block_ms``.
 
         Raises:
-            InvalidTopicError: no broker takes a topic of this name.
+            InvalidTopicError: brokers do not accept this topic name.
             TopicAuthorizationFailedError: the principal may not describe the topic.
-            MetadataTimeoutError, BootstrapError: the topic did not become known in time.
+            MetadataTimeoutError, BootstrapError: there was no metadata for the topic in time.
             ProducerClosedError, ProducerBrokenError: the producer has ended.
             IllegalStateError, WrongLoopError: see :meth:`drain`.
         """
         return await self._core.partitions_for(checked_topic(topic))
 
     async def partition_infos_for(self, topic: str) -> tuple[PartitionInfo, ...]:
-        """The topic's partitions with leader, replicas and in-sync replicas, in order.
+        """Return the topic's partitions with leader, replicas and in-sync replicas, in order.
 
-        Each call requests the metadata of this topic, because the producer does not keep replicas.
-        The call waits as :meth:`partitions_for` does, and raises the same errors.
+        Every call requests the topic's metadata, because the producer does not store replicas. It
+        waits like :meth:`partitions_for`, and raises the same errors.
         """
         return await self._core.partition_infos_for(checked_topic(topic))
 
     # --- transactions ----------------------------------------------------------------------
 
     async def init_transactions(self, timeout: float | None = None) -> None:
-        """Get the producer id and an epoch. :meth:`start` calls it; a second call does nothing.
+        """Get the producer id and an epoch. :meth:`start` calls this; a second call does nothing.
 
         The brokers fence an older producer with the same ``transactional_id``, and abort its open
         transaction. ``timeout``: seconds, None for ``max_block_ms``.
@@ -436,7 +438,7 @@ class Producer(Generic[K_contra, V_contra]):
         await self._core.transactions.initialize(timeout)
 
     def transaction(self, *, shared: bool = False) -> AbstractAsyncContextManager[None]:
-        """A transaction: the records sent in its block become visible together, or never.
+        """Open a transaction: the records sent in its block become visible together, or never.
 
         ::
 
@@ -444,10 +446,10 @@ class Producer(Generic[K_contra, V_contra]):
                 producer.send("orders", order)
                 producer.send("audit", entry)
 
-        The end of the block commits, and waits until every record is delivered. Any exception
-        aborts, cancellation included, and is raised again. A cancelled commit goes on in the
-        background; the next transaction waits for it, and raises its failure. ``shared``: see
-        :meth:`begin_transaction`.
+        Leaving the block waits until every record is delivered, and commits. Any exception,
+        including cancellation, aborts the transaction and is raised again. A cancelled commit goes
+        on in the background; the next transaction waits for it, and raises its error. ``shared``:
+        see :meth:`begin_transaction`.
 
         ::
 
@@ -456,27 +458,27 @@ class Producer(Generic[K_contra, V_contra]):
             except (FatalTransactionError, ProducerBrokenError, UsageError):
                 raise                                 # another attempt would fail as well
             except CommitUnconfirmedError:
-                await producer.commit_transaction()   # waits on, and raises if the commit failed
+                await producer.commit_transaction()   # keep waiting; raises if the commit failed
             except ProducerError:
                 ...                                   # aborted, nothing is visible: try again
 
         Raises:
-            FatalTransactionError: fenced by a newer producer, or refused.
+            FatalTransactionError: the producer was fenced by a newer one, or refused.
             AbortableTransactionError: a record was not delivered, so the transaction was aborted.
             CommitUnconfirmedError: the commit was not confirmed within ``max_block_ms``, or the
                 producer was closed meanwhile. Unless it is closed, the commit goes on.
-            IllegalStateError: a transaction is open already.
+            IllegalStateError: a transaction is already open.
         """
         return self._core.transactions.block(shared=shared)
 
     async def begin_transaction(self, *, shared: bool = False) -> None:
-        """Open a transaction. Prefer :meth:`transaction`, which never forgets to end it.
+        """Open a transaction. Prefer :meth:`transaction`, which always ends it.
 
-        The call first waits for a commit or abort that was cancelled or timed out. ``shared``:
-        other producers will take part (:meth:`transaction_handle`).
+        The call first waits for a commit or abort that was cancelled or timed out. ``shared``: set
+        it if other producers will join (:meth:`transaction_handle`).
 
         Raises:
-            AbortableTransactionError: an earlier, cancelled commit has failed: abort it.
+            AbortableTransactionError: an earlier, cancelled commit has failed; abort it.
             FatalTransactionError, ProducerTimeoutError, IllegalStateError: see
                 :meth:`transaction`.
         """
@@ -489,24 +491,24 @@ class Producer(Generic[K_contra, V_contra]):
         goes on; a second call waits for the same commit, and raises if it failed.
 
         Raises:
-            AbortableTransactionError: a record was not delivered: call :meth:`abort_transaction`.
-            FatalTransactionError: fenced or refused: close the producer.
-            CommitUnconfirmedError: not confirmed in time (call it again), or before the producer
-                was closed.
-            IllegalStateError: no transaction is open, or a ``send_many()`` is under way in it.
+            AbortableTransactionError: a record was not delivered; call :meth:`abort_transaction`.
+            FatalTransactionError: the producer was fenced or refused; close it.
+            CommitUnconfirmedError: the commit was not confirmed in time (call this again), or not
+                before the producer was closed.
+            IllegalStateError: no transaction is open, or a ``send_many()`` in it is still running.
         """
         check_timeout(timeout)
         await self._core.transactions.commit(timeout)
 
     async def abort_transaction(self, timeout: float | None = None) -> None:
-        """Drop the unsent records, wait for the sent ones, and abort.
+        """Drop the records that are not sent yet, wait for the sent ones, and abort.
 
         ``timeout``: as for :meth:`commit_transaction`.
 
         Raises:
-            FatalTransactionError: fenced or refused: close the producer.
-            ProducerTimeoutError: not confirmed in time; call it again.
-            IllegalStateError: no transaction is open, or its commit is under way.
+            FatalTransactionError: the producer was fenced or refused; close it.
+            ProducerTimeoutError: the abort was not confirmed in time; call this again.
+            IllegalStateError: no transaction is open, or its commit has begun.
         """
         check_timeout(timeout)
         await self._core.transactions.abort(timeout)
@@ -517,18 +519,19 @@ class Producer(Generic[K_contra, V_contra]):
         group: ConsumerGroupMetadata | str,
         timeout: float | None = None,
     ) -> None:
-        """Write consumed offsets with the transaction: they move if it commits, and only then.
+        """Write consumed offsets in the transaction: they change only if it commits.
 
-        ``offsets``: a mapping of partitions to the offset of the next record to read, an int, an
-        :class:`OffsetAndMetadata` or another client's object; or an iterable of objects with
+        ``offsets``: a mapping of partitions to the offset of the next record to read (an int, an
+        :class:`OffsetAndMetadata` or another client's object), or an iterable of objects with
         ``topic``, ``partition`` and ``offset``. ``group``: the group's id, or the consumer's group
-        metadata, by which the group refuses a consumer that lost its partitions (KIP-447); without
-        generation and member id it accepts every consumer. If the call is cancelled or times out,
-        the offsets are still written with the transaction, unless it is aborted.
+        metadata. With the metadata the group refuses a consumer that has lost its partitions
+        (KIP-447); without generation and member id it accepts any consumer. If the call is
+        cancelled or times out, the offsets are still written in the transaction, unless it is
+        aborted.
 
         Raises:
-            InvalidOffsetError: the arguments are no offsets, or no group.
-            AbortableTransactionError: the group refused the offsets: abort the transaction.
+            InvalidOffsetError: the arguments are not offsets, or not a group.
+            AbortableTransactionError: the group refused the offsets; abort the transaction.
             FatalTransactionError, ProducerTimeoutError, IllegalStateError: see
                 :meth:`commit_transaction`.
         """
@@ -542,19 +545,20 @@ class Producer(Generic[K_contra, V_contra]):
         partitions: Iterable[TopicPartition],
         timeout: float | None = None,
     ) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        """The committed offsets of the group ``group_id``: of each partition, the next to read.
+        """Return the committed offsets of the group ``group_id``: the next record to read per
+        partition.
 
-        A partition without a committed offset is left out. The call waits until no open transaction
-        would change an offset (KIP-447), even if the transaction is this producer's: end that
+        Partitions without a committed offset are omitted. The call waits until no open transaction
+        can change the offsets (KIP-447). This includes a transaction of this producer, so end it
         first. The call never changes the state of a transaction. ``timeout``: seconds, None for
         ``max_block_ms``. Needs brokers of Kafka 2.5.
 
         Raises:
-            InvalidOffsetError: the arguments are no group, or no partitions.
-            GroupAuthorizationFailedError, KafkaError: the group's coordinator refuses.
+            InvalidOffsetError: the arguments are not a group, or not partitions.
+            GroupAuthorizationFailedError, KafkaError: the group's coordinator refused.
             UnsupportedVersionError: the brokers are older than Kafka 2.5.
-            ProducerTimeoutError: the timeout is over; the message has the reason.
-            FatalTransactionError: fenced or refused: close the producer.
+            ProducerTimeoutError: the timeout is over; the message gives the reason.
+            FatalTransactionError: the producer was fenced or refused; close it.
             IllegalStateError: there is no ``transactional_id``.
         """
         check_timeout(timeout)
@@ -562,19 +566,19 @@ class Producer(Generic[K_contra, V_contra]):
         return await self._core.transactions.fetch_offsets(group.group_id, places, timeout)
 
     def transaction_handle(self, *, hand_over: bool = False) -> TransactionHandle:
-        """The open transaction, for producers elsewhere: ``Producer(..., transaction=handle)``.
+        """Return the open transaction for other producers: ``Producer(..., transaction=handle)``.
 
-        Engines that coordinate many writers need it. The transaction must be begun with
-        ``shared=True``. Every holder of the handle can write into the transaction, and can end it.
-        Every writer must flush before the commit; ``flush()`` raises if a record failed. If a
-        writer dies, abort: brokers would take its successor's records for duplicates. Several
-        producers may request the same end. This producer must request it before its own next
-        transaction.
+        This is for systems that coordinate many writers. Begin the transaction with
+        ``shared=True``. Anyone with the handle can write into the transaction, and can end it. All
+        writers must flush before the commit; ``flush()`` raises if a record failed. If a writer
+        dies, abort the transaction: brokers would treat its successor's records as duplicates.
+        Several producers may request the same commit or abort. This producer must request it before
+        its own next transaction.
 
-        ``hand_over``: from now on this producer only takes part. Closing it leaves the transaction
-        open, and so does the end of the :meth:`transaction` block in which it was begun. The
-        producer begins no other transaction. If no producer ends the transaction, the coordinator
-        aborts it after ``transaction_timeout_ms``, or when a producer starts with this
+        ``hand_over``: from now on this producer is only a participant. Closing it leaves the
+        transaction open, and so does leaving the :meth:`transaction` block that began it. The
+        producer cannot begin another transaction. If no producer ends the transaction, the
+        coordinator aborts it after ``transaction_timeout_ms``, or when a producer starts with this
         ``transactional_id``.
 
         Raises:
@@ -585,41 +589,43 @@ class Producer(Generic[K_contra, V_contra]):
     # --- observation -----------------------------------------------------------------------
 
     def health(self) -> Health:
-        """Whether the producer can write now, and the reasons if not; for health checks.
+        """Report whether the producer can write now, and why not; for health checks.
 
-        The call never waits and never raises: it reads the known facts. Any thread may call it, in
-        every state of the producer. :meth:`check` asks the cluster.
+        The call never waits and never raises, because it only uses what the producer already knows.
+        You can call it from any thread and in any state of the producer. To ask the cluster, use
+        :meth:`check`.
         """
         return self._core.health()
 
     def metrics(self) -> MetricsSnapshot:
-        """The Java producer's metrics by group and name; see ``docs/reference/metrics.md``.
+        """Return the Java producer's metrics by group and name; see ``docs/reference/metrics.md``.
 
-        Any thread may ask.
+        You can call this from any thread.
         """
         return self._core.metrics()
 
     def latencies(self) -> Latencies:
-        """Histograms of the times of records, whole and in parts, since the producer's start."""
+        """Return histograms of the records' latencies, total and by stage, since the producer's
+        start."""
         return self._core.latencies()
 
     async def client_instance_id(self, timeout: float | None = None) -> UUID:
-        """The id that a broker has assigned to this producer, for the metrics that it pushes.
+        """Return the id that a broker has assigned to this producer for pushed metrics.
 
-        The id does not change as long as the producer lives (KIP-714). Brokers name it in Kafka's
-        own form, base64 without padding::
+        The id stays the same for the producer's lifetime (KIP-714). Brokers show it in Kafka's
+        form, base64 without padding::
 
             base64.urlsafe_b64encode(client_instance_id.bytes).decode().rstrip("=")
 
-        ``timeout``: seconds until an id is assigned, None for ``max_block_ms``, 0 for not at all.
+        ``timeout``: the seconds to wait for an id; None is ``max_block_ms``, and 0 does not wait.
         The producer connects to a broker if it is not connected. Source: ``clientInstanceId``.
 
         Raises:
             IllegalStateError: ``enable_metrics_push`` is False, or the producer was not started.
-            UnsupportedVersionError: the brokers take no metrics of clients.
-            ProducerTimeoutError: no broker has assigned an id in time.
-            AuthenticationError: every broker refuses the login.
-            KafkaError: the broker refuses to assign an id.
+            UnsupportedVersionError: the brokers do not accept client metrics.
+            ProducerTimeoutError: no broker assigned an id in time.
+            AuthenticationError: every broker refused the login.
+            KafkaError: the broker refused to assign an id.
             ProducerClosedError, ProducerBrokenError, WrongLoopError: see :meth:`drain`.
         """
         check_timeout(timeout)

@@ -16,7 +16,7 @@ from rich.console import Console
 from aioproducer.testing.kafka_distribution import kafka_version
 from benchmarks.brokers import BROKERS
 from benchmarks.clients import CLIENTS, Choice
-from benchmarks.machine import Machine, look_at_machine
+from benchmarks.machine import Machine, look_at_commit, look_at_machine
 from benchmarks.report import Section, collect, describe, print_sections
 from benchmarks.runner import Plan, run_all
 from benchmarks.summary import Run, summarise
@@ -33,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     plan, results = _parse(arguments)
     console = Console()
     distributions = [client.distribution for client in plan.clients if client.distribution]
+    commit = look_at_commit()
     machine = look_at_machine([*distributions, "uvloop"])
     if plan.brokers == "kafka":
         machine.versions["Apache Kafka"] = kafka_version()
@@ -54,18 +55,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for workload in plan.workloads
     ]
     print_sections(sections, console)
-    print(f"\nwritten to {_write(results, machine, plan, runs, sections)}")
+    print(f"\nwritten to {_write(results, commit, machine, plan, runs, sections)}")
     return 1 if any(run.void for run in runs) else 0
 
 
 def _write(
-    results: Path, machine: Machine, plan: Plan, runs: Sequence[Run], sections: Sequence[Section]
+    results: Path,
+    commit: str | None,
+    machine: Machine,
+    plan: Plan,
+    runs: Sequence[Run],
+    sections: Sequence[Section],
 ) -> Path:
     results.mkdir(parents=True, exist_ok=True)
     now = datetime.now(UTC)
     path = results / f"{now:%Y%m%dT%H%M%SZ}.json"
     content = {
         "measured_at": now.isoformat(timespec="seconds"),
+        "commit": commit,
         "machine": dataclasses.asdict(machine),
         "workloads": [dataclasses.asdict(workload) for workload in plan.workloads],
         "clients": [dataclasses.asdict(client) for client in plan.clients],

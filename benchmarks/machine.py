@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import resource
+import subprocess
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -91,6 +92,21 @@ def look_at_machine(distributions: Iterable[str]) -> Machine:
         load=os.getloadavg(),
         versions=versions,
     )
+
+
+def look_at_commit() -> str | None:
+    """The commit that is measured, with ``-dirty`` if files differ from it; None without Git."""
+    try:
+        described = subprocess.run(
+            ["git", "describe", "--always", "--exclude=*", "--abbrev=10", "--dirty"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return described.stdout.strip()
 
 
 def _usable_cores() -> int:

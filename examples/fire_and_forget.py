@@ -1,7 +1,7 @@
-"""Events without awaited futures: ``python examples/fire_and_forget.py [host:port]``.
+"""Send events without awaiting their futures: ``python examples/fire_and_forget.py [host:port]``.
 
-``send()`` puts an event into memory and returns; ``drain()`` returns at once while there is room,
-and waits for memory otherwise, so a slow broker slows this loop down and does not fill the memory.
+``send()`` buffers an event and returns. ``drain()`` returns at once while the buffer has room, and
+waits otherwise: a slow broker slows this loop down instead of filling the memory.
 """
 
 import json
@@ -22,9 +22,9 @@ async def main() -> None:
             event = {"visitor": number % 1000, "page": f"/products/{number % 77}"}
             producer.send("page-views", json.dumps(event))  # the future is ignored
             await producer.drain()
-        await producer.flush()  # leaving `async with` does it too; here the metrics are to be whole
+        await producer.flush()  # `async with` flushes too, but the metrics are read here
         metrics = producer.metrics()["producer-metrics"]
-    # A failure would have been one line in the log for each batch, and is a metric:
+    # Failures are logged, one line per failed batch, and counted:
     sent, failed = metrics["record-send-total"], metrics["record-error-total"]
     print(f"{sent:,.0f} events sent, {failed:,.0f} failed")
 

@@ -1,4 +1,4 @@
-"""One record, and where it arrived: ``python examples/quickstart.py [host:port]``."""
+"""Send one record and print where it was written: ``python examples/quickstart.py [host:port]``."""
 
 import asyncio
 import os

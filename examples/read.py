@@ -1,6 +1,6 @@
-"""A topic, read to its end and then followed: ``python examples/read.py TOPIC [host:port]``.
+"""Read a topic to its end and then follow it: ``python examples/read.py TOPIC [host:port]``.
 
-Control-C ends it.
+Press Ctrl-C to stop.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ SERVERS = (
 
 
 async def read_to_the_end() -> dict[TopicPartition, int]:
-    """Read record by record. Returns the positions, from which another reader goes on."""
+    """Read record by record. Return the positions where another reader can continue."""
     count = 0
     async with Reader(
         TOPIC, bootstrap_servers=SERVERS, end="end", isolation_level="read_committed"
@@ -39,11 +39,11 @@ async def sum_up() -> None:
         async for batch in reader.arrow_batches():
             rows += batch.num_rows
             size += batch.nbytes
-    print(f"{rows:,} rows with {size:,} bytes")
+    print(f"{rows:,} rows, {size:,} bytes")
 
 
 async def follow(positions: dict[TopicPartition, int]) -> None:
-    """Wait for new records, and read them as they come."""
+    """Wait for new records and read them as they arrive."""
     async with Reader(positions, bootstrap_servers=SERVERS) as reader:
         print("waiting for new records", flush=True)
         async for record in reader:

@@ -7,7 +7,7 @@
     curl http://127.0.0.1:8000/health
     curl -d '{"article": 7}' http://127.0.0.1:8000/orders/anna
 
-A wrong password ends it at the start, with the broker's message. No log has the password.
+A wrong password stops it at startup, with the broker's message. The password is never logged.
 """
 
 import contextlib
@@ -27,11 +27,11 @@ TOPIC = os.environ.get("KAFKA_TOPIC", "orders")
 
 @contextlib.asynccontextmanager
 async def lifespan(app: Starlette) -> AsyncIterator[None]:
-    """The application does not start with a login or a topic that is wrong."""
+    """Refuse to start with a wrong login or a wrong topic."""
     async with Producer(
         bootstrap_servers="${env:KAFKA_SERVERS}",
         security_protocol="SASL_SSL",
-        ssl_truststore_location="${env:KAFKA_AUTHORITY}",  # leave it out: the system's
+        ssl_truststore_location="${env:KAFKA_AUTHORITY}",  # omit: the system's CAs
         sasl_mechanism="SCRAM-SHA-512",
         sasl_username="${env:KAFKA_USERNAME}",
         sasl_password="${env:KAFKA_PASSWORD}",
@@ -45,7 +45,7 @@ async def lifespan(app: Starlette) -> AsyncIterator[None]:
 
 
 async def health(request: Request) -> JSONResponse:
-    """Asks the cluster each time: a probe every few seconds is right."""
+    """Ask the cluster on every call. Probe every few seconds, not more often."""
     producer: Producer = request.app.state.producer
     try:
         found = await producer.check(timeout=2, topics=[TOPIC])
@@ -55,7 +55,7 @@ async def health(request: Request) -> JSONResponse:
 
 
 async def post_order(request: Request) -> JSONResponse:
-    """Answers when the order is in Kafka."""
+    """Answer once the order is in Kafka."""
     producer: Producer = request.app.state.producer
     try:
         metadata = await producer.send(

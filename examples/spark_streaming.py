@@ -1,13 +1,13 @@
-"""A stream into Kafka, exactly once, whatever is killed:
+"""Write a stream to Kafka exactly once, even if processes are killed:
 
     python examples/spark_streaming.py /tmp/checkpoint [host:port of Kafka]
 
 Kill it (``kill -9``) and start it again with the same checkpoint, as often as you like: a reader of
 the topic ``numbers`` with ``isolation.level=read_committed`` sees each number once. Each printed
-line is a micro-batch that is in Kafka for good.
+line is a micro-batch that is safely in Kafka.
 
-Needs ``pip install '.[spark]'`` and Java 17. Each task takes Kafka partitions of its own:
-here one task does for a topic with any number of them.
+Needs ``pip install '.[spark]'`` and Java 17. A task needs Kafka partitions of its own. This example
+has one task, so the topic can have any number of partitions.
 """
 
 import os
@@ -20,7 +20,7 @@ from aioproducer.spark import register
 
 
 def main(checkpoint: str, bootstrap_servers: str) -> None:
-    """Write numbers until somebody ends it."""
+    """Write numbers until the program is stopped."""
     spark = SparkSession.builder.appName("numbers").getOrCreate()
     written = register(spark)
     numbers = (
@@ -50,5 +50,5 @@ def main(checkpoint: str, bootstrap_servers: str) -> None:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers' Python: this one
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers use this Python
     main(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "localhost:9092")

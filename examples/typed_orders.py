@@ -1,6 +1,7 @@
-"""Dataclasses as Avro with a schema registry: ``python examples/typed_orders.py [SERVERS] [URL]``.
+"""Send dataclasses as Avro with a schema registry:
+``python examples/typed_orders.py [SERVERS] [URL]``.
 
-Two event types share a topic. They are written, read back, and a wrong value is explained.
+Two event types share a topic. They are written and read back. The error for a wrong value is shown.
 """
 
 import asyncio

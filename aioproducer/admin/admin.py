@@ -1,4 +1,4 @@
-"""The admin that users hold: topics, their configuration and records, and groups."""
+"""The Admin: topics, their configuration and records, and groups."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _NUMBERS: Final = count(1)
 
 @elsewhere(__enter__=ASYNC_WITH)
 class Admin:
-    """Makes, changes and describes topics and groups, and describes brokers, from an event loop.
+    """Creates, changes and describes topics and groups, and describes brokers, on an event loop.
 
     ::
 
@@ -61,23 +61,23 @@ class Admin:
             await admin.create_topic("orders", partitions=6, replication_factor=3)
             print(await admin.describe_topics("orders"))
 
-    Options are a producer's, as keywords (see :class:`~aioproducer.ProducerConfig`) or as a
-    ``config`` that the keywords override. Options that mean something to producers alone are
-    ignored in a ``config`` and refused as keywords.
+    Options are a producer's options, as keywords (see :class:`~aioproducer.ProducerConfig`) or as a
+    ``config`` that the keywords override. Options that only producers use are ignored in a
+    ``config`` and refused as keywords.
 
-    Every call has a ``timeout`` in seconds for all its attempts; None means ``max_block_ms``.
-    Errors that may pass are retried until then, by the same table as a producer's, and the call
-    ends in a :class:`~aioproducer.ProducerTimeoutError` with the last of them. A topic that does
-    not exist is an error at once, unless this Admin has just created it.
+    Every call has a ``timeout`` in seconds for all its attempts; None means ``max_block_ms``. Until
+    then it retries the same errors as a producer, and then raises a
+    :class:`~aioproducer.ProducerTimeoutError` with the last of them. A topic that does not exist is
+    an immediate error, unless this Admin has just created it.
 
-    A call about several topics, partitions, resources or groups tries all of them. If some fail, it
-    raises the error of the first one in the order of the arguments; the error's notes
-    (``__notes__``) name the others and those that succeeded.
+    A call for several topics, partitions, resources or groups attempts all of them. If some fail,
+    it raises the error of the first one in the order of the arguments; the notes of the error
+    (``__notes__``) list the other errors and the successes.
 
-    If the response to a change is lost, the change is tried again. The second attempt may meet the
-    work of the first: a new topic exists already, a deleted one is unknown. Nobody can tell whether
-    another client did that, so the error is raised. It says that an attempt got no answer, and its
-    ``may_have_been_written`` is True.
+    If the response to a change is lost, the change is retried. The retry can then find the result
+    of the first attempt: a new topic already exists, or a deleted one is unknown. It is impossible
+    to tell whether another client did that, so the error is raised. It says that an attempt got no
+    response, and its ``may_have_been_written`` is True.
 
     Raises:
         ConfigError: an option is unknown, out of range, or contradicts another one.
@@ -105,17 +105,17 @@ class Admin:
     # --- life ------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Start on the running event loop. The first call connects to the brokers.
+        """Start on the running event loop. Connections to the brokers open with the first call.
 
         Raises:
-            IllegalStateError: the Admin was started before.
+            IllegalStateError: the Admin has already been started.
             BootstrapError: no name in ``bootstrap_servers`` could be resolved within
                 ``bootstrap_resolve_timeout_ms``.
         """
         await self._client.start()
 
     async def close(self) -> None:
-        """End every connection; calls that wait fail with :class:`ClientClosedError`."""
+        """Close all connections. Waiting calls fail with :class:`ClientClosedError`."""
         await self._client.close()
 
     async def __aenter__(self) -> Self:
@@ -138,16 +138,17 @@ class Admin:
         validate_only: bool = False,
         timeout: float | None = None,
     ) -> CreatedTopic:
-        """Create a topic; the arguments are those of :class:`NewTopic`.
+        """Create a topic. The arguments are those of :class:`NewTopic`.
 
-        The controller has the topic then. Its leaders may follow a moment later: see
-        :meth:`wait_for_leaders`. ``validate_only``: check everything and create nothing.
+        On return the controller has the topic. Its leaders can be ready a moment later: see
+        :meth:`wait_for_leaders`. ``validate_only``: check everything but create nothing.
 
         Raises:
-            TopicAlreadyExistsError: there is a topic of this name.
+            TopicAlreadyExistsError: a topic with this name already exists.
             InvalidReplicationFactorError: the cluster has fewer brokers.
-            InvalidConfigError, PolicyViolationError, …: as :class:`NewTopic` and the brokers check.
-            UnsupportedVersionError: the brokers' defaults are asked for, before Kafka 2.4.
+            InvalidConfigError, PolicyViolationError, …: a check of :class:`NewTopic` or of the
+                brokers failed.
+            UnsupportedVersionError: the brokers' defaults are requested, before Kafka 2.4.
         """
         topic = NewTopic(name, partitions, replication_factor, assignment, configs or {})
         created = await self.create_topics([topic], validate_only=validate_only, timeout=timeout)
@@ -160,7 +161,7 @@ class Admin:
         validate_only: bool = False,
         timeout: float | None = None,
     ) -> dict[str, CreatedTopic]:
-        """Create topics, as :meth:`create_topic` does; the results are by name."""
+        """Create topics, like :meth:`create_topic`. Returns the results by name."""
         named = by_name(topics)
         check_timeout(timeout)
         return await self._topics.create(named, validate_only, timeout)
@@ -174,15 +175,15 @@ class Admin:
         validate_only: bool = False,
         timeout: float | None = None,
     ) -> None:
-        """Give a topic more partitions, so that it has ``total`` of them.
+        """Add partitions to a topic, so that it has ``total`` partitions.
 
-        Records with keys go to other partitions from then on. ``assignment``: the brokers of each
-        new partition, by its number, as ``assign_replicas(..., start_partition=...)`` returns them;
-        None: the controller chooses.
+        From then on, keys map to other partitions. ``assignment``: the brokers of each new
+        partition, by number, as returned by ``assign_replicas(..., start_partition=...)``; None
+        lets the controller choose.
 
         Raises:
-            InvalidPartitionsError: the topic has as many partitions already, or more.
-            UnknownTopicOrPartitionError: there is no such topic.
+            InvalidPartitionsError: the topic already has this many partitions, or more.
+            UnknownTopicOrPartitionError: the topic does not exist.
         """
         (name,) = checked_topics((topic,))
         where = f"topic {name!r}"
@@ -198,11 +199,11 @@ class Admin:
     ) -> None:
         """Delete topics with all their records.
 
-        Brokers forget a topic a moment later; a producer may recreate it until then, if
+        Brokers remove the topic a moment later. Until then a producer can recreate it, if
         ``auto.create.topics.enable`` allows that.
 
         Raises:
-            UnknownTopicOrPartitionError: there is no such topic.
+            UnknownTopicOrPartitionError: the topic does not exist.
         """
         names = checked_topics(topics)
         check_timeout(timeout)
@@ -211,7 +212,8 @@ class Admin:
     async def list_topics(
         self, *, internal: bool = False, timeout: float | None = None
     ) -> list[str]:
-        """The names of the topics that the principal may see; ``internal``: Kafka's own, too."""
+        """Return the names of the topics that the principal can see; ``internal`` includes Kafka's
+        own."""
         check_timeout(timeout)
         return await self._topics.names(internal, timeout)
 
@@ -222,12 +224,13 @@ class Admin:
         configs: bool = False,
         timeout: float | None = None,
     ) -> dict[str, TopicDescription]:
-        """Leaders, replicas and in-sync replicas of topics by name; None: of all topics.
+        """Return leaders, replicas and in-sync replicas of topics by name; None describes all
+        topics.
 
-        ``configs``: the topics' configuration, too.
+        ``configs``: include the topics' configuration.
 
         Raises:
-            UnknownTopicOrPartitionError: there is no such topic.
+            UnknownTopicOrPartitionError: the topic does not exist.
         """
         names = None if topics is None else checked_topics(topics)
         check_timeout(timeout)
@@ -255,9 +258,9 @@ class Admin:
     async def describe_cluster(
         self, *, versions: bool = False, timeout: float | None = None
     ) -> ClusterDescription:
-        """The brokers with their racks, the controller and the features of the cluster.
+        """Return the brokers with their racks, the controller and the features of the cluster.
 
-        ``versions``: the versions of requests that each broker speaks, too. Each is asked.
+        ``versions``: include the request versions of every broker. This asks every broker.
         """
         check_timeout(timeout)
         return await self._cluster.describe(versions, timeout)
@@ -271,13 +274,13 @@ class Admin:
         names: str | Iterable[str] | None = None,
         timeout: float | None = None,
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
-        """The configuration of topics (by name) and brokers (by id).
+        """Return the configuration of topics (by name) and brokers (by id).
 
-        ``names``: the wanted values, such as ``retention.ms``; None: all.
+        ``names``: the values to return, such as ``retention.ms``; None returns all.
 
         Raises:
-            UnknownTopicOrPartitionError: there is no such topic.
-            BrokerNotAvailableError: there is no such broker at present.
+            UnknownTopicOrPartitionError: the topic does not exist.
+            BrokerNotAvailableError: the broker does not exist or is not available.
         """
         wanted = checked_resources(resources)
         chosen = checked_names(names)
@@ -291,16 +294,16 @@ class Admin:
         validate_only: bool = False,
         timeout: float | None = None,
     ) -> None:
-        """Change values of the configuration of topics (by name) and brokers (by id).
+        """Change the configuration of topics (by name) and brokers (by id).
 
         ``changes``: by resource and name, a new value, None for the default, :class:`Append` or
-        :class:`Subtract`. Other values stay as they are::
+        :class:`Subtract`. Other values do not change::
 
             await admin.alter_configs({"orders": {"retention.ms": 3_600_000, "segment.ms": None}})
 
         Raises:
             InvalidConfigError: a name or value is wrong.
-            UnknownTopicOrPartitionError, BrokerNotAvailableError: there is no such resource.
+            UnknownTopicOrPartitionError, BrokerNotAvailableError: the resource does not exist.
             UnsupportedVersionError: the broker is older than Kafka 2.3.
         """
         checked = checked_changes(changes)
@@ -314,12 +317,12 @@ class Admin:
     ) -> dict[TopicPartition, int]:
         """Delete the records before an offset of each partition; -1 deletes all.
 
-        Returns the first offset of each partition then.
+        Returns the new first offset of each partition.
 
         Raises:
             OffsetOutOfRangeError: a partition ends before the offset.
-            PolicyViolationError: the topic is compacted, and not deleted from.
-            UnknownTopicOrPartitionError: there is no such topic or partition.
+            PolicyViolationError: the topic's ``cleanup.policy`` allows only compaction.
+            UnknownTopicOrPartitionError: a topic or partition does not exist.
         """
         checked = checked_offsets(offsets)
         check_timeout(timeout)
@@ -328,14 +331,14 @@ class Admin:
     async def list_offsets(
         self, positions: Mapping[TopicPartition, LogPosition], *, timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The offsets of positions in the logs of partitions.
+        """Return the offsets of positions in the logs of partitions.
 
-        A position is ``"beginning"``, ``"end"`` (the offset behind the last record), or a
-        ``datetime``, which means the first record with this timestamp or a later one, and the end
-        if no record is so late. Source: Kafka's ``Admin.listOffsets``.
+        A position is ``"beginning"``, ``"end"`` (the offset after the last record), or a
+        ``datetime``. A ``datetime`` means the first record with this timestamp or a later one, or
+        the end if there is none. Source: Kafka's ``Admin.listOffsets``.
 
         Raises:
-            UnknownTopicOrPartitionError: there is no such topic or partition.
+            UnknownTopicOrPartitionError: a topic or partition does not exist.
         """
         checked = checked_positions(positions)
         check_timeout(timeout)
@@ -344,17 +347,17 @@ class Admin:
     # --- groups ----------------------------------------------------------------------------
 
     async def list_groups(self, *, timeout: float | None = None) -> list[GroupListing]:
-        """The groups of the whole cluster that the principal may see, by id."""
+        """Return all groups of the cluster that the principal can see, by id."""
         check_timeout(timeout)
         return await self._groups.listed(timeout)
 
     async def describe_groups(
         self, groups: str | Iterable[str], *, timeout: float | None = None
     ) -> dict[str, GroupDescription]:
-        """Consumer groups with their members, by id.
+        """Return consumer groups with their members, by id.
 
         Raises:
-            GroupIdNotFoundError: there is no such group.
+            GroupIdNotFoundError: the group does not exist.
         """
         ids = checked_groups(groups)
         check_timeout(timeout)
@@ -367,12 +370,12 @@ class Admin:
         topics: str | Iterable[str] | None = None,
         timeout: float | None = None,
     ) -> dict[TopicPartition, PartitionLag]:
-        """The committed offset, the end and the lag of a group in each of its partitions.
+        """Return the committed offset, the end and the lag of a group for each partition.
 
-        Partitions for which the group has no offset are left out. ``topics``: None for all.
+        Partitions without a committed offset are omitted. ``topics``: None for all.
 
         Raises:
-            GroupIdNotFoundError: there is no such group.
+            GroupIdNotFoundError: the group does not exist.
         """
         (name,) = checked_groups((group,))
         wanted = None if topics is None else checked_topics(topics)
@@ -386,13 +389,13 @@ class Admin:
         topics: str | Iterable[str] | None = None,
         timeout: float | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The committed offsets of a group, with their metadata and leader epochs.
+        """Return the committed offsets of a group, with their metadata and leader epochs.
 
-        Offsets of open transactions are not waited for: the last committed ones count.
+        The call does not wait for offsets in open transactions; it returns the last committed ones.
         ``topics``: None for all. Source: Kafka's ``Admin.listConsumerGroupOffsets``.
 
         Raises:
-            GroupIdNotFoundError: there is no such group.
+            GroupIdNotFoundError: the group does not exist.
         """
         (name,) = checked_groups((group,))
         wanted = None if topics is None else checked_topics(topics)
@@ -406,15 +409,15 @@ class Admin:
         *,
         timeout: float | None = None,
     ) -> None:
-        """Set the offsets from which a group goes on, while it has no members.
+        """Set the offsets from which a group continues. The group must have no members.
 
-        Other offsets of the group stay. A group that does not exist is made. An offset is not
-        compared with the log: :meth:`list_offsets` has the log's beginning and end. Source: Kafka's
-        ``Admin.alterConsumerGroupOffsets``.
+        Other offsets of the group do not change. If the group does not exist, it is created.
+        Offsets are not checked against the log; :meth:`list_offsets` returns the log's beginning
+        and end. Source: Kafka's ``Admin.alterConsumerGroupOffsets``.
 
         Raises:
             UnknownMemberIdError: the group has members; stop them first.
-            UnknownTopicOrPartitionError: there is no such topic or partition.
+            UnknownTopicOrPartitionError: a topic or partition does not exist.
             OffsetMetadataTooLargeError: metadata is longer than the brokers'
                 ``offset.metadata.max.bytes``.
         """
@@ -426,16 +429,16 @@ class Admin:
     async def delete_group_offsets(
         self, group: str, partitions: Iterable[TopicPartition], *, timeout: float | None = None
     ) -> None:
-        """Delete the offsets of a group in partitions of topics that no member reads (KIP-496).
+        """Delete offsets of a group, for topics that no member reads (KIP-496).
 
-        A partition without an offset is no error. Before Kafka 4 a group without members disappears
-        with its last offset. Source: Kafka's ``Admin.deleteConsumerGroupOffsets``.
+        A partition without an offset is not an error. Before Kafka 4, a group without members is
+        deleted together with its last offset. Source: Kafka's ``Admin.deleteConsumerGroupOffsets``.
 
         Raises:
             GroupSubscribedToTopicError: members of the group read the topic; stop them first.
-            NonEmptyGroupError: the group has members that are no consumers.
-            GroupIdNotFoundError: there is no such group.
-            UnknownTopicOrPartitionError: there is no such topic or partition.
+            NonEmptyGroupError: the group has members that are not consumers.
+            GroupIdNotFoundError: the group does not exist.
+            UnknownTopicOrPartitionError: a topic or partition does not exist.
             UnsupportedVersionError: the broker is older than Kafka 2.4.
         """
         (name,) = checked_groups((group,))
@@ -446,11 +449,11 @@ class Admin:
     async def delete_groups(
         self, groups: str | Iterable[str], *, timeout: float | None = None
     ) -> None:
-        """Delete groups without members, with all their offsets (KIP-229).
+        """Delete groups without members, including their offsets (KIP-229).
 
         Raises:
             NonEmptyGroupError: the group has members; stop them first.
-            GroupIdNotFoundError: there is no such group.
+            GroupIdNotFoundError: the group does not exist.
         """
         ids = checked_groups(groups)
         check_timeout(timeout)

@@ -138,7 +138,7 @@ class Calls:
         node = None if found.controller is None else found.brokers.get(found.controller)
         node = node or next(iter(found.brokers.values()), None)
         if node is None:
-            raise NotControllerError("the cluster has no controller at present")
+            raise NotControllerError("the cluster currently has no controller")
         return node
 
     async def at_leaders(

@@ -30,7 +30,9 @@ _UNAUTHORIZED: Final = (
 )
 _UNKNOWN: Final = (UnknownTopicOrPartitionError, UnknownTopicIdError)
 _MOST_NOTES: Final = 20
-_DOUBT: Final = "an attempt got no answer and may have done it; look before you repeat the call"
+_DOUBT: Final = (
+    "an attempt got no response and may have succeeded; check before you repeat the call"
+)
 
 
 class Outcomes(Generic[_Key]):

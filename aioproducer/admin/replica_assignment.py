@@ -51,36 +51,35 @@ def assign_replicas(
 ) -> dict[int, tuple[int, ...]]:
     """Assign the replicas of a topic's partitions to brokers, as Kafka's own tools do.
 
-    The first replicas go round the brokers from a random place. The other replicas of a partition
-    are on the brokers behind the first, and their distance from it grows with each round. With
-    racks the list of brokers alternates between the racks (:func:`rack_alternated`), and a
-    partition has one replica on each rack before any rack has a second one. Hence:
+    The first replicas go round the brokers, starting at a random one. The other replicas of a
+    partition are on the brokers that follow, at a distance that grows with every round. With racks,
+    the list of brokers alternates between the racks (:func:`rack_alternated`), and a partition has
+    a replica on every rack before any rack gets a second one. So:
 
-    - leaders are spread within one of each other;
-    - in whole rounds (a multiple of the number of brokers, from a partition that is one, too) every
-      broker has equally many replicas, if all racks have equally many brokers.
+    - the numbers of leaders per broker differ by at most one;
+    - in whole rounds (a multiple of the number of brokers, starting at such a multiple) every
+      broker has the same number of replicas, if all racks have the same number of brokers.
 
     Args:
         brokers: the brokers' ids in the order of the assignment, or :class:`Node` objects, whose
-            racks count if ``racks`` is None.
+            racks are used if ``racks`` is None.
         partitions: the number of partitions to assign.
         replication_factor: the number of replicas of each partition.
-        fixed_start: the place of the first replica of partition 0 in the list of brokers, and the
-            first shift; None: both are random.
-        start_partition: the number of the first partition, for partitions that are added to a
-            topic; None: 0.
+        fixed_start: the position of partition 0's first replica in the list of brokers, and the
+            first shift; None makes both random.
+        start_partition: the number of the first partition, if you add partitions to a topic; None
+            is 0.
         racks: the brokers' racks by id.
-        rack_mode: the use of racks.
+        rack_mode: how to use the racks.
         random: the source of the random start.
 
     Returns:
-        The brokers' ids by partition; the first one is the preferred leader.
+        The brokers' ids by partition. The first is the preferred leader.
 
     Raises:
         InvalidPartitionsError: ``partitions``, ``start_partition`` or ``fixed_start`` is too low.
         InvalidReplicationFactorError: the factor is below 1, or above the number of brokers.
-        InvalidReplicaAssignmentError: a broker is named twice, or some brokers have racks and
-            others have none.
+        InvalidReplicaAssignmentError: a broker is listed twice, or only some brokers have racks.
     """
     ids, known_racks = _brokers(brokers, racks)
     _check(ids, partitions, replication_factor, fixed_start, start_partition)

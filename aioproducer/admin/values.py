@@ -47,37 +47,38 @@ __all__ = [
 ]
 
 LogPosition: TypeAlias = datetime | Literal["beginning", "end"]
-"""A place in the log of a partition: the beginning, the end, or the first record at or after a
-time, which is local unless it has a zone; without such a record, the end."""
+"""A place in the log of a partition: the beginning, the end, or the first record at or after a time
+(the end if there is none). A time without a zone is local."""
 
 Setting: TypeAlias = str | int | float
-"""A value of a configuration. Kafka gets ``true`` for True, and an integer for a whole float."""
+"""A configuration value. True is sent as ``true``, and a whole float as an integer."""
 
 ConfigResource: TypeAlias = str | int
-"""The owner of a configuration: a topic by its name, or a broker by its id."""
+"""The resource of a configuration: a topic by its name, or a broker by its id."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to be created: by numbers, or by an assignment.
+    """A topic to create, with numbers or with an assignment of replicas.
 
     Raises:
-        InvalidTopicError: no broker takes a topic of this name.
+        InvalidTopicError: brokers do not accept this topic name.
         InvalidPartitionsError, InvalidReplicationFactorError: a number is below 1.
         InvalidReplicaAssignmentError: the assignment contradicts itself or the numbers.
-        InvalidConfigError: a name or value of the configuration is no text.
+        InvalidConfigError: a name or value of the configuration is not text.
     """
 
     name: str
     partitions: int | None = None
-    """None: the brokers' ``num.partitions``."""
+    """Omit it to use the brokers' ``num.partitions``."""
     replication_factor: int | None = None
-    """None: the brokers' ``default.replication.factor``."""
+    """Omit it to use the brokers' ``default.replication.factor``."""
     assignment: Mapping[int, Sequence[int]] | None = None
     """The ids of the brokers with each partition's replicas, the preferred leader first, as
-    :func:`assign_replicas` returns them. It stands for both numbers."""
+    returned by :func:`assign_replicas`. It replaces both numbers."""
     configs: Mapping[str, Setting] = field(default_factory=dict)
-    """Such as ``{"retention.ms": 3_600_000}``; the brokers' defaults count for the rest."""
+    """Configuration values, such as ``{"retention.ms": 3_600_000}``. Omit a value to use the
+    broker's default."""
 
     def __post_init__(self) -> None:
         name = checked_topic(self.name)
@@ -100,11 +101,11 @@ class NewTopic:
 
 
 class ConfigEntry(NamedTuple):
-    """One value of a configuration. Source: Kafka's ``ConfigEntry``."""
+    """A configuration value. Source: Kafka's ``ConfigEntry``."""
 
     name: str
     value: str | None
-    """None for a sensitive value, which brokers don't tell."""
+    """None for a sensitive value, which brokers don't reveal."""
     source: str
     """The level at which it was set: ``DYNAMIC_TOPIC_CONFIG``, ``STATIC_BROKER_CONFIG``,
     ``DEFAULT_CONFIG`` and so on."""
@@ -113,24 +114,24 @@ class ConfigEntry(NamedTuple):
 
     @property
     def is_default(self) -> bool:
-        """True if nobody set the value."""
+        """True if the value was not set."""
         return self.source == "DEFAULT_CONFIG"
 
 
 class Append(NamedTuple):
-    """A value to be added to a list, such as ``cleanup.policy``."""
+    """A value to add to a list, such as ``cleanup.policy``."""
 
     value: str
 
 
 class Subtract(NamedTuple):
-    """A value to be taken out of a list."""
+    """A value to remove from a list."""
 
     value: str
 
 
 ConfigChange: TypeAlias = Setting | Append | Subtract | None
-"""A new value, a change of a list, or None: back to the default."""
+"""A new value, a change of a list, or None to restore the default."""
 CheckedChange: TypeAlias = str | Append | Subtract | None
 """The same, with the value as text."""
 
@@ -171,28 +172,29 @@ def by_name(topics: Iterable[NewTopic]) -> dict[str, NewTopic]:
 
 
 class CreatedTopic(NamedTuple):
-    """A topic as its creation was answered. Brokers before Kafka 2.4 tell the name alone."""
+    """The response to the creation of a topic. Brokers before Kafka 2.4 return only the name."""
 
     name: str
     topic_id: UUID | None
-    """None from brokers before Kafka 2.8. It means nothing if the topic was only validated."""
+    """The topic's id; None from brokers before Kafka 2.8. Meaningless if the topic was only
+    validated."""
     partitions: int | None
     replication_factor: int | None
     configs: Mapping[str, ConfigEntry] | None
-    """The whole configuration; None without the permission DESCRIBE_CONFIGS."""
+    """The complete configuration; None without the permission DESCRIBE_CONFIGS."""
 
 
 class TopicDescription(NamedTuple):
-    """A topic as a broker knows it."""
+    """A topic, as described by a broker."""
 
     name: str
     topic_id: UUID | None
     """None from brokers before Kafka 2.8."""
     internal: bool
     partitions: tuple[PartitionDescription, ...]
-    """The partitions by number. Brokers are given by their ids."""
+    """The partitions by number. Brokers are identified by id."""
     configs: Mapping[str, ConfigEntry] | None = None
-    """None unless it was asked for."""
+    """None unless requested."""
 
 
 class BrokerDescription(NamedTuple):
@@ -203,16 +205,17 @@ class BrokerDescription(NamedTuple):
     port: int
     rack: str | None
     versions: Mapping[str, tuple[int, int]] | None = None
-    """The lowest and highest version of each request that this client makes; None unless it was
-    asked for."""
+    """The lowest and highest supported version of each request that this client uses; None unless
+    requested."""
 
 
 class ClusterDescription(NamedTuple):
-    """A cluster as its brokers describe it."""
+    """A cluster, as described by its brokers."""
 
     cluster_id: str | None
     controller: int | None
-    """The id of the controller; with KRaft brokers name any broker, which forwards requests."""
+    """The id of the controller. With KRaft it can be any broker, because brokers forward
+    requests."""
     brokers: tuple[BrokerDescription, ...]
     """The brokers by id."""
     features: Mapping[str, int]
@@ -229,7 +232,7 @@ class GroupListing(NamedTuple):
 
     group_id: str
     protocol_type: str
-    """``consumer``, ``connect`` and so on; empty for a group that has offsets and no members."""
+    """``consumer``, ``connect`` and so on; empty for a group with offsets but no members."""
     state: str | None
     """``Stable``, ``Empty`` and so on; None from brokers before Kafka 2.6."""
     type: str | None
@@ -245,7 +248,7 @@ class GroupMember(NamedTuple):
     client_id: str
     client_host: str
     partitions: tuple[TopicPartition, ...] | None
-    """The assigned partitions; None for members that are no consumers."""
+    """The assigned partitions; None for members that are not consumers."""
 
 
 class GroupDescription(NamedTuple):
@@ -257,21 +260,21 @@ class GroupDescription(NamedTuple):
     state: str
     protocol_type: str
     assignor: str
-    """The name of the strategy that assigns partitions; may be empty."""
+    """The name of the assignment strategy; can be empty."""
     members: tuple[GroupMember, ...]
     coordinator: Node | None = None
-    """The broker that coordinates the group."""
+    """The coordinator of the group."""
 
 
 class PartitionLag(NamedTuple):
     """The lag of a group in a partition."""
 
     committed: int
-    """The offset of the next record that the group reads."""
+    """The offset of the next record that the group will read."""
     end: int | None
-    """The offset behind the last record; None: the partition does not exist any more."""
+    """The offset after the last record; None: the partition no longer exists."""
 
     @property
     def lag(self) -> int | None:
-        """The number of offsets between the two; None without an end."""
+        """The difference between the two; None without an end."""
         return None if self.end is None else max(0, self.end - self.committed)

@@ -107,10 +107,10 @@ class AwsMskIamExchange:
 
 
 def msk_token_provider(region: str, options: AwsOptions | None = None) -> Callable[[], Token]:
-    """A token provider for OAUTHBEARER at Amazon MSK; the token is good for 15 minutes.
+    """Return a token provider for OAUTHBEARER with Amazon MSK. Tokens are valid for 15 minutes.
 
-    The same arguments give the same provider, so producers that each ask for one share its token.
-    Other ``AWS_…`` variables of the environment give another provider.
+    The same arguments return the same provider, so several producers share its token. With other
+    ``AWS_…`` environment variables you get another provider.
     """
     named = sorted((name, text) for name, text in os.environ.items() if name.startswith("AWS_"))
     return _provider_of(region, options, Secret(repr(named)))

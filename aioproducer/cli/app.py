@@ -18,7 +18,7 @@ EXIT_UNDELIVERED = 1
 
 app = new_program(
     name="aioproducer",
-    help="Kafka from the command line: write, read, measure, and look after topics and groups.",
+    help="Kafka from the command line: write, read, measure, and manage topics and groups.",
     cls=CommandGroup,
     add_completion=True,
 )

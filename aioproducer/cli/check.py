@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 __all__ = ["check", "fields", "lines"]
 
 HELP = """\
-Connect, log in, and say whether a producer could write. Nothing is written.
+Connect, log in, and check whether a producer could write. Nothing is written.
 
-Prints the cluster and its brokers, and of each topic how many partitions it has and whether this \
-principal may write to it. The errors are those of a producer.
+Prints the cluster and its brokers, and for each topic the number of partitions and whether this \
+principal is allowed to write to it. The errors are those of a producer.
 
 \b
 Exit codes:
   0  a producer could write
-  1  it could not; standard error has the reason
+  1  it could not; standard error shows the reason
   2  wrong use: an option or the configuration
 
 \b

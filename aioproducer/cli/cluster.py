@@ -27,7 +27,7 @@ Show the brokers of a cluster with their racks, and the features it supports.
 \b
 Exit codes:
   0  the cluster was described
-  1  it was not; standard error has the reason
+  1  it was not; standard error shows the reason
   2  wrong use: an option or the configuration
 
 \b

@@ -27,7 +27,7 @@ EXIT_CODES: Final = """
 \b
 Exit codes:
   0  done
-  1  not done; standard error has the reason
+  1  not done; standard error shows the reason
   2  wrong use: an option or the configuration
 """
 """The last lines of the help of commands that do something or not."""
@@ -69,7 +69,7 @@ _COMMANDS: Final = {
     "produce": _Command(
         "produce", "produce", "Send each line of standard input, or of a file, as a record."
     ),
-    "tail": _Command("tail", "tail", "Show the records of a topic, as they come."),
+    "tail": _Command("tail", "tail", "Show the records of a topic as they arrive."),
     "perf": _Command("perf", "perf", "Send records at a rate, and measure throughput and latency."),
     "topics": _Command(
         "topics", "topics", "List, describe, create and delete topics, and add partitions."
@@ -80,12 +80,14 @@ _COMMANDS: Final = {
     "cluster": _Command(
         "cluster", "cluster", "Show the brokers of a cluster, their racks, and its features."
     ),
-    "top": _Command("top", "top", "Show what the producers of a running process do."),
+    "top": _Command("top", "top", "Show the activity of a running process's producers."),
     "dashboard": _Command(
         "dashboard", "dashboard", "Print a Grafana dashboard for the metrics of producers."
     ),
     "mock": _Command("mock", "mock", "Run a mock cluster at localhost:9092, for a first try."),
-    "check": _Command("check", "check", "Connect, log in, and say whether a producer could write."),
+    "check": _Command(
+        "check", "check", "Connect, log in, and check whether a producer could write."
+    ),
 }
 
 

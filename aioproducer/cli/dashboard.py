@@ -11,10 +11,10 @@ from aioproducer.cli.results import require_output
 __all__ = ["dashboard"]
 
 HELP = """\
-Print a Grafana dashboard for the metrics that Prometheus has of producers.
+Print a Grafana dashboard for the producer metrics in Prometheus.
 
 Import the JSON in Grafana (Dashboards, New, Import), or put the file where Grafana's provisioning \
-finds it. The dashboard asks for its Prometheus.
+finds it. On import, choose your Prometheus.
 
 \b
 Exit codes:

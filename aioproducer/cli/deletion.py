@@ -15,7 +15,7 @@ from aioproducer.errors import ConfigError, KafkaError, ProducerError
 __all__ = ["Yes", "delete_each", "is_confirmed"]
 
 Yes: TypeAlias = Annotated[
-    bool, typer.Option("--yes", "-y", help="Do not ask; needed without a terminal.")
+    bool, typer.Option("--yes", "-y", help="Do not ask; required without a terminal.")
 ]
 
 
@@ -23,7 +23,7 @@ def is_confirmed(names: Iterable[str], content: str) -> bool:
     """The answer on a terminal; ``content``: the loss. Raises ConfigError without a terminal."""
     shown = f"{', '.join(names)} with {content}"
     if sys.stdin is None or not sys.stdin.isatty():
-        raise ConfigError(f"give --yes to delete {shown}: nobody can be asked here")
+        raise ConfigError(f"give --yes to delete {shown}: there is no terminal to ask on")
     return Terminal().confirm(f"Delete {shown}?")
 
 

@@ -98,14 +98,14 @@ def describe(
 
 @groups.command(
     "reset-offsets",
-    help="Set the offsets from which a group goes on. Without --execute the command only shows "
-    "them.\n\nThe group must have no members. An offset that the log lacks becomes the nearer end "
-    "of the log. A time is 2026-01-31T12:00:00 (local, if it has no zone), @ and the seconds since "
-    "1970, or a duration such as 1h, which means an hour ago."
+    help="Set the offsets from which a group continues. Without --execute the command only shows "
+    "them.\n\nThe group must have no members. An offset outside the log becomes the nearer end "
+    "of the log. A time is 2026-01-31T12:00:00 (local unless it has a zone), @ and the seconds "
+    "since 1970, or a duration such as 1h for an hour ago."
     f"\n{EXIT_CODES}\n\b\nExample:\n"
     "  aioproducer groups reset-offsets billing --topic orders --to-time 1h \\\n"
     "      -b localhost:9092 --execute\n",
-    short_help="Set the offsets from which a group goes on.",
+    short_help="Set the offsets from which a group continues.",
 )
 def reset_offsets(
     group: Annotated[str, typer.Argument(metavar="GROUP", help="The group.")],
@@ -116,7 +116,7 @@ def reset_offsets(
         ),
     ] = None,
     all_topics: Annotated[
-        bool, typer.Option("--all-topics", help="Every partition the group has an offset of.")
+        bool, typer.Option("--all-topics", help="Every partition with a committed offset.")
     ] = False,
     to_beginning: Annotated[
         bool, typer.Option("--to-beginning", help="The first record of each partition.")
@@ -127,12 +127,12 @@ def reset_offsets(
     to_offset: Annotated[int | None, typer.Option(metavar="N", min=0, help="This offset.")] = None,
     to_time: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="The first record of this time or a later one."),
+        typer.Option(metavar="TIME", help="The first record at or after this time."),
     ] = None,
     shift_by: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="N offsets on from the committed one; back if N is negative."
+            metavar="N", help="N offsets forward from the committed one; back if negative."
         ),
     ] = None,
     execute: Annotated[
@@ -169,7 +169,7 @@ def delete(
     names: GroupNames,
     yes: Yes = False,
     if_exists: Annotated[
-        bool, typer.Option("--if-exists", help="Succeed if a group is not there.")
+        bool, typer.Option("--if-exists", help="Succeed if a group does not exist.")
     ] = False,
     bootstrap_servers: BootstrapServers = None,
     timeout: Timeout = 30.0,

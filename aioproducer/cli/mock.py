@@ -16,14 +16,14 @@ __all__ = ["mock"]
 HELP = f"""\
 {DESCRIPTION}
 
-It can't create topics by `aioproducer topics create`, nor delete them: --topic names those that \
-need another number of partitions.
+`aioproducer topics` can't create or delete its topics: use --topic for a topic that needs another \
+number of partitions.
 
 \b
 Exit codes:
   0  ended by Ctrl-C
-  1  it did not start: the port is in use, for instance
-  2  wrong use: an option, or an extra that is missing
+  1  it did not start, for example because the port is in use
+  2  wrong use: an option, or a missing extra
 
 \b
 Example:
@@ -43,7 +43,7 @@ def mock(
             "--topic",
             "-t",
             metavar="NAME[:PARTITIONS]",
-            help="A topic that is there from the start. Repeatable.",
+            help="A topic to create at the start. Repeatable.",
         ),
     ] = None,
 ) -> int:

@@ -32,7 +32,7 @@ BootstrapServers: TypeAlias = Annotated[
         "--bootstrap-servers",
         "-b",
         metavar="HOST:PORT,...",
-        help="The brokers to ask first; by default those of the variable BOOTSTRAP_SERVERS.",
+        help="The brokers to contact first; default: the environment variable BOOTSTRAP_SERVERS.",
     ),
 ]
 Properties: TypeAlias = Annotated[
@@ -53,7 +53,7 @@ CommandConfig: TypeAlias = Annotated[
     typer.Option(
         "--command-config",
         metavar="PATH",
-        help="A Java client's .properties file; the command line's options come before it.",
+        help="A Java client's .properties file; the command line's options override it.",
     ),
 ]
 CompressionType: TypeAlias = Annotated[
@@ -66,7 +66,7 @@ Json: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print the result as one JSON object.")
 ]
 Timeout: TypeAlias = Annotated[
-    float, typer.Option(min=0.001, metavar="SECONDS", help="The bound of the whole command.")
+    float, typer.Option(min=0.001, metavar="SECONDS", help="The time limit of the whole command.")
 ]
 Verbose: TypeAlias = Annotated[
     bool, typer.Option("--verbose", "-v", help="Log what the client does.")

@@ -33,16 +33,16 @@ from aioproducer.foundation.wording import counted
 __all__ = ["fields", "lines", "perf"]
 
 HELP = """\
-Send records at a rate, and measure how many arrive and how long each takes.
+Send records at a rate, and measure throughput and latency.
 
-Latency is the time from the send of a record to its acknowledgement. Figures so far go to \
-standard error, the result to standard output. An interrupt (SIGINT), SIGTERM or SIGHUP ends the \
-sending, and the result has what was measured; a second one gives up.
+Latency is the time from sending a record to its acknowledgement. Interim figures go to standard \
+error, the result to standard output. An interrupt (SIGINT), SIGTERM or SIGHUP stops sending, and \
+the result shows what was measured so far. A second signal gives up.
 
 \b
 Exit codes:
-  0              every record that was sent was delivered, even interrupted
-  1              some were not; standard error has errors and the count
+  0              every record sent was delivered, even if interrupted
+  1              some were not; standard error shows the errors and the count
   2              wrong use: an option, the configuration or the file
   129, 130, 143  a second signal gave up (128 + signal)
 
@@ -74,16 +74,16 @@ def perf(
         ),
     ] = None,
     payload_file: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Values of this file, chosen at random.")
+        Path | None, typer.Option(metavar="PATH", help="Values from this file, chosen at random.")
     ] = None,
     payload_delimiter: Annotated[
         str,
         typer.Option(
-            metavar="TEXT", help=r"The end of a value in the file; \t, \xNN are understood."
+            metavar="TEXT", help=r"The end of a value in the file; \t and \xNN are allowed."
         ),
     ] = r"\n",
     payload_monotonic: Annotated[
-        bool, typer.Option("--payload-monotonic", help="The numbers from 0 as values.")
+        bool, typer.Option("--payload-monotonic", help="Use the numbers from 0 as values.")
     ] = False,
     throughput: Annotated[
         float, typer.Option(metavar="RATE", help="Records per second; -1: no limit.")
@@ -105,7 +105,9 @@ def perf(
     ] = None,
     reporting_interval: Annotated[
         int,
-        typer.Option(metavar="MS", min=1, help="A line of figures this often, without a terminal."),
+        typer.Option(
+            metavar="MS", min=1, help="How often to print figures if there is no terminal."
+        ),
     ] = 5000,
     print_metrics: Annotated[
         bool, typer.Option("--print-metrics", help="Print the producer's metrics at the end.")

@@ -39,15 +39,15 @@ __all__ = ["produce"]
 HELP = """\
 Send each line of standard input, or of a file, as a record.
 
-A line is the bytes up to a newline, sent as they are. An interrupt (SIGINT), SIGTERM or SIGHUP \
-ends the reading, and what was read is delivered before the program leaves; a second one gives up.
+A line is sent unchanged, without its newline. An interrupt (SIGINT), SIGTERM or SIGHUP stops \
+reading; records read so far are delivered before the program exits. A second signal gives up.
 
-Properties (-X) may also be Kafka's parse.key, key.separator, ignore.error and null.marker.
+Properties (-X) can also be Kafka's parse.key, key.separator, ignore.error and null.marker.
 
 \b
 Exit codes:
-  0              every line that was read was delivered, even interrupted
-  1              some were not; standard error has errors and the count
+  0              every line read was delivered, even if interrupted
+  1              some were not; standard error shows the errors and the count
   2              wrong use: an option, the configuration or the file
   129, 130, 143  a second signal gave up (128 + signal)
 
@@ -71,7 +71,7 @@ def produce(
             "--key-separator",
             "-K",
             metavar="SEP",
-            help=r"A line is key, separator, value; \t, \0 and \xNN are understood. A line "
+            help=r"A line is key, separator, value; \t, \0 and \xNN are allowed. A line "
             "without it ends the reading with an error.",
         ),
     ] = None,

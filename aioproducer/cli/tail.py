@@ -31,22 +31,22 @@ from aioproducer.reader import Assignment
 __all__ = ["tail"]
 
 HELP = """\
-Show the records of a topic, from its end on, as they come.
+Show the records of a topic as they arrive, starting at its end.
 
-With --group it is a member of a consumer group, which shows the records of its share of the \
-partitions, goes on where the group has stopped, and commits what it has shown.
+With --group the command joins a consumer group: it shows the records of its share of the \
+partitions, continues where the group stopped, and commits the records that it has shown.
 
 A position is beginning, end, an offset, -N for the last N records of each partition, or a time: \
-2026-01-31T12:00:00 (local, if it has no zone), @ and the seconds since 1970, or a duration such \
-as 1h, which means an hour ago.
+2026-01-31T12:00:00 (local unless it has a zone), @ and the seconds since 1970, or a duration such \
+as 1h for an hour ago.
 
-A format has %t topic, %p partition, %o offset, %k key, %s value, %h headers, %T timestamp in \
-milliseconds, %K and %S the sizes of key and value, and \\n, \\t, \\xNN.
+A format can contain %t topic, %p partition, %o offset, %k key, %s value, %h headers, %T timestamp \
+in milliseconds, %K and %S sizes of key and value, and \\n, \\t, \\xNN.
 
 \b
 Exit codes:
-  0              read to the end, to an interrupt, or until nobody read it
-  1              it failed; standard error has the reason
+  0              the end, an interrupt, or a closed output pipe was reached
+  1              reading failed; standard error shows the reason
   2              wrong use: an option or the configuration
   129, 130, 143  a second signal gave up (128 + signal)
 
@@ -80,7 +80,7 @@ def tail(
     until: Annotated[
         str | None,
         typer.Option(
-            "--until", metavar="POSITION", help="The first record that is not shown any more."
+            "--until", metavar="POSITION", help="Where to stop; this record is not shown."
         ),
     ] = None,
     exit_at_end: Annotated[
@@ -89,11 +89,11 @@ def tail(
     partition: Annotated[
         list[int] | None,
         typer.Option(
-            "--partition", "-p", metavar="N", min=0, help="One partition. Repeatable; none: all."
+            "--partition", "-p", metavar="N", min=0, help="A partition. Repeatable; default: all."
         ),
     ] = None,
     count: Annotated[
-        int | None, typer.Option("--count", "-c", metavar="N", min=1, help="End after N records.")
+        int | None, typer.Option("--count", "-c", metavar="N", min=1, help="Stop after N records.")
     ] = None,
     group: Annotated[
         str | None,
@@ -101,22 +101,26 @@ def tail(
             "--group",
             "-G",
             metavar="GROUP",
-            help="Read as a member of this consumer group, and commit what was shown.",
+            help="Read as a member of this consumer group, and commit shown records.",
         ),
     ] = None,
     form: Annotated[
         str | None,
-        typer.Option("--format", "-f", metavar="FORMAT", help="The form of a record, as of kcat."),
+        typer.Option(
+            "--format", "-f", metavar="FORMAT", help="The format of a record, as in kcat."
+        ),
     ] = None,
-    headers: Annotated[bool, typer.Option("--headers", help="Headers before each value.")] = False,
+    headers: Annotated[
+        bool, typer.Option("--headers", help="Show headers before the value.")
+    ] = False,
     null_marker: Annotated[
         str, typer.Option(metavar="TEXT", help="Shown for a key or value that is null.")
     ] = "",
     json_lines: Annotated[
-        bool, typer.Option("--json", help="A JSON object per line and record.")
+        bool, typer.Option("--json", help="Print a JSON object per record.")
     ] = False,
     read_committed: Annotated[
-        bool, typer.Option("--read-committed", help="Leave out open and aborted transactions.")
+        bool, typer.Option("--read-committed", help="Skip open and aborted transactions.")
     ] = False,
     properties: Properties = None,
     command_config: CommandConfig = None,

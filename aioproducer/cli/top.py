@@ -26,11 +26,11 @@ from aioproducer.observability.live.snapshot import Snapshot
 __all__ = ["top"]
 
 HELP = """\
-Show what the producers of a process do, by its endpoint for Prometheus.
+Show the activity of a process's producers, from its Prometheus endpoint.
 
-Rates and latencies are those of the interval. On a terminal a picture shows them, else each \
-producer has a line per interval. Once the endpoint has answered, the command goes on when it \
-fails, and says so.
+Rates and latencies are those of the interval. A terminal shows a live table; otherwise each \
+producer gets a line per interval. If the endpoint fails after its first answer, the command says \
+so and keeps trying.
 
 \b
 Exit codes:
@@ -54,13 +54,15 @@ _NO_PRODUCERS: Final = (
 def top(
     url: Annotated[str, typer.Argument(metavar="URL", help="The endpoint; host:port is enough.")],
     interval: Annotated[
-        float, typer.Option("--interval", "-i", metavar="SECONDS", help="Between two readings.")
+        float,
+        typer.Option("--interval", "-i", metavar="SECONDS", help="The time between two readings."),
     ] = 1.0,
     count: Annotated[
-        int | None, typer.Option("--count", "-n", metavar="N", min=1, help="End after N intervals.")
+        int | None,
+        typer.Option("--count", "-n", metavar="N", min=1, help="Stop after N intervals."),
     ] = None,
     rows: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Topics and brokers of each producer to show.")
+        int, typer.Option(metavar="N", min=0, help="How many topics and brokers to show.")
     ] = 10,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print a JSON object per producer and interval.")

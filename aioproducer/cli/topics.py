@@ -56,14 +56,14 @@ ReplicaAssignment: TypeAlias = Annotated[
     ),
 ]
 ValidateOnly: TypeAlias = Annotated[
-    bool, typer.Option("--validate-only", help="Let the brokers check it, and change nothing.")
+    bool, typer.Option("--validate-only", help="Let the brokers check it; change nothing.")
 ]
 
 
 @topics.command("list", help=f"Print the names of all topics.\n{EXIT_CODES}")
 def list_topics(
     internal: Annotated[
-        bool, typer.Option("--internal", help="Kafka's own topics as well.")
+        bool, typer.Option("--internal", help="Include Kafka's own topics.")
     ] = False,
     bootstrap_servers: BootstrapServers = None,
     timeout: Timeout = 30.0,
@@ -88,13 +88,13 @@ def list_topics(
 )
 def describe(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="TOPIC", help="Topics; none: all.")
+        list[str] | None, typer.Argument(metavar="TOPIC", help="Topics; default: all.")
     ] = None,
     under_replicated: Annotated[
-        bool, typer.Option("--under-replicated", help="Partitions with replicas out of sync.")
+        bool, typer.Option("--under-replicated", help="Only partitions with out-of-sync replicas.")
     ] = False,
     unavailable: Annotated[
-        bool, typer.Option("--unavailable", help="Partitions without a leader.")
+        bool, typer.Option("--unavailable", help="Only partitions without a leader.")
     ] = False,
     bootstrap_servers: BootstrapServers = None,
     timeout: Timeout = 30.0,
@@ -129,8 +129,7 @@ def describe(
 
 @topics.command(
     "create",
-    help="Create a topic. Without numbers it has the brokers' default partitions and replicas.\n"
-    + EXIT_CODES,
+    help="Create a topic. Omit a number to use the brokers' default.\n" + EXIT_CODES,
 )
 def create(
     topic: TopicName,
@@ -138,7 +137,7 @@ def create(
         int | None, typer.Option(metavar="N", min=1, help="The number of partitions.")
     ] = None,
     replication_factor: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="The number of replicas of each.")
+        int | None, typer.Option(metavar="N", min=1, help="The number of replicas per partition.")
     ] = None,
     replica_assignment: ReplicaAssignment = None,
     config: Annotated[
@@ -146,7 +145,7 @@ def create(
         typer.Option(metavar="NAME=VALUE", help="A setting of the topic. Repeatable."),
     ] = None,
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="Succeed if the topic is there already.")
+        bool, typer.Option("--if-not-exists", help="Succeed if the topic already exists.")
     ] = False,
     validate_only: ValidateOnly = False,
     bootstrap_servers: BootstrapServers = None,
@@ -188,7 +187,7 @@ def delete(
     names: Annotated[list[str], typer.Argument(metavar="TOPIC", help="Topics.")],
     yes: Yes = False,
     if_exists: Annotated[
-        bool, typer.Option("--if-exists", help="Succeed if a topic is not there.")
+        bool, typer.Option("--if-exists", help="Succeed if a topic does not exist.")
     ] = False,
     bootstrap_servers: BootstrapServers = None,
     timeout: Timeout = 30.0,
@@ -216,13 +215,12 @@ def delete(
 
 @topics.command(
     "add-partitions",
-    help="Give a topic more partitions. Keyed records go to other partitions from then on.\n"
-    + EXIT_CODES,
+    help="Add partitions to a topic. From then on, keys map to other partitions.\n" + EXIT_CODES,
 )
 def add_partitions(
     topic: TopicName,
     partitions: Annotated[
-        int, typer.Option(metavar="N", min=1, help="All partitions, those that exist included.")
+        int, typer.Option(metavar="N", min=1, help="The new total number of partitions.")
     ],
     replica_assignment: ReplicaAssignment = None,
     validate_only: ValidateOnly = False,

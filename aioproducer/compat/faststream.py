@@ -1,4 +1,4 @@
-"""FastStream's Kafka broker publishes over this project's core.
+"""Let FastStream's Kafka broker publish with aioproducer.
 
 ::
 
@@ -7,9 +7,9 @@
 
     broker = use_aioproducer(KafkaBroker("localhost:9092"))
 
-FastStream keeps the producer of a broker in ``broker.config.broker_config.producer``, which its own
-test client exchanges. :func:`use_aioproducer` exchanges it as well. Consumers and the admin client
-stay aiokafka's.
+FastStream keeps the producer of a broker in ``broker.config.broker_config.producer``, and its own
+test client replaces it there. :func:`use_aioproducer` does the same. Consumers and the admin client
+are still aiokafka's.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ Broker = TypeVar("Broker", bound="KafkaBroker")
 
 
 def use_aioproducer(broker: Broker) -> Broker:
-    """Let ``broker`` publish over this project's core; returns it.
+    """Let ``broker`` publish with aioproducer. Returns ``broker``.
 
-    The options are those that ``broker`` was made with. Call this before the broker connects; for
-    FastAPI it is ``use_aioproducer(router.broker)``. A second call does nothing.
+    The options are those of ``broker``. Call this before the broker connects; with FastAPI, call
+    ``use_aioproducer(router.broker)``. A second call does nothing.
 
     Raises:
-        IllegalStateError: the broker is connected, or has a producer of another kind, as within
+        IllegalStateError: the broker is connected, or has another kind of producer, as in
             ``TestKafkaBroker``.
     """
     config = broker.config.broker_config

@@ -73,7 +73,7 @@ def write(path: Path) -> None:
 def option_table(table: type) -> str:
     """The table of options of a dataclass that belongs to a part above this one."""
     said = _meanings_of((table,))
-    lines = _table("Option", "Values", "Default", "Importance", "Meaning")
+    lines = _table("Option", "Meaning")
     return "\n".join((*lines, *(_row(each, said) for each in options_of(table).values())))
 
 
@@ -111,7 +111,7 @@ def _lines() -> Iterator[str]:
         of_readers = [each for name, each in READER_OPTIONS.items() if name not in OPTIONS]
         rows = [each for each in (*OPTIONS.values(), *of_readers) if each.group is group]
         yield from (f"### {group.value}", "")
-        yield from _table("Option", "Values", "Default", "Importance", "Meaning")
+        yield from _table("Option", "Meaning")
         yield from (_row(row, meanings()) for row in rows)
         yield ""
     yield from ("### Java options without effect", "")
@@ -128,14 +128,18 @@ def _table(*titles: str) -> Iterator[str]:
 
 
 def _row(option: Option, said: Mapping[str, str]) -> str:
-    name = f"`{option.name}`"
+    """Two cells, which fit beside each other on a desk and below each other on a phone.
+
+    The anchor has the option's name, so that any page can link to ``configuration.html#linger_ms``.
+    """
+    name = f'<a id="{option.name}"></a>[`{option.name}`](#{option.name})'
     if option.java_name != option.name.replace("_", "."):
-        name += f" (Java: `{option.java_name}`)"
-    default = "required" if option.required else f"`{option.default!r}`"
+        name += f"<br>Java: `{option.java_name}`"
+    default = "Required" if option.required else f"Default: `{option.default!r}`"
     if option.kafka_default is not None:
         default += f" (Kafka: {option.kafka_default})"
-    cells = (name, option.kind.wording, default, option.importance.value, said[option.name])
-    return f"| {' | '.join(map(_cell, cells))} |"
+    values = f"Values: {option.kind.wording}. {default}. Importance: {option.importance.value}."
+    return f"| {_cell(name)} | {_cell(said[option.name])}<br>*{_cell(values)}* |"
 
 
 def _cell(text: str) -> str:

@@ -1,8 +1,9 @@
-"""The names of options: as keywords with their types, as Java properties, and unknown ones.
+"""The names of options: as typed keywords, as Java properties, and unknown names.
 
-A function that takes ``**options: Unpack[ProducerOptions]`` has keywords that type checkers and
-editors know. The names are those of ``OptionTable``; a test compares them. The types are wider than
-those of ``OptionTable``: a ``str`` for a :class:`Secret`, a number for ``acks``.
+Type checkers and editors know the keywords of a function that takes
+``**options: Unpack[ProducerOptions]``. The names are those of ``OptionTable``; a test compares
+them. The types are wider than those of ``OptionTable``: a ``str`` for a :class:`Secret`, a number
+for ``acks``.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ class LoginKeywords(TlsKeywords, total=False):
 
 
 class UntypedOptions(LoginKeywords, total=False):
-    """The options that do not tell the types of keys and values, as keywords."""
+    """The options that do not determine the types of keys and values, as keywords."""
 
     bootstrap_servers: str | Iterable[str | Address]
     client_id: str | None
@@ -169,7 +170,7 @@ class UntypedOptions(LoginKeywords, total=False):
 
 
 class ProducerOptions(UntypedOptions, total=False):
-    """Every option as keyword; ``bootstrap_servers`` alone is required."""
+    """Every option as a keyword. Only ``bootstrap_servers`` is required."""
 
     key_serializer: SerializerOption | None
     value_serializer: SerializerOption | None

@@ -107,7 +107,7 @@ def _from_url(url: str, sources: LoginSources) -> TokenSettings:
     how = _retriever(config, is_file=is_file)
     if is_file != (how == "File") or (not is_file and not parts.netloc):
         wanted = "a file, 'file:///…'" if how == "File" else "a URL, 'https://…'"
-        raise ConfigError(f"{_URL} has to be {wanted} for tokens by {how}JwtRetriever")
+        raise ConfigError(f"{_URL} must be {wanted} for tokens from {how}JwtRetriever")
     if is_file:
         if parts.netloc not in _LOCAL_HOSTS or not parts.path.startswith("/"):
             raise ConfigError(
@@ -115,7 +115,7 @@ def _from_url(url: str, sources: LoginSources) -> TokenSettings:
             )
         return TokenFileSettings(unquote(parts.path))
     if parts.scheme.lower() not in ("http", "https"):
-        raise ConfigError(f"{_URL} has to begin with 'https://' (or 'file:', 'http://' in tests)")
+        raise ConfigError(f"{_URL} must begin with 'https://' (or 'file:', 'http://' in tests)")
     scope = sources.text("sasl_oauthbearer_scope", "scope")
     if how == "JwtBearer":
         return JwtBearerSettings(url, scope, _assertion(config))
@@ -190,7 +190,7 @@ def _extensions(sources: LoginSources) -> tuple[tuple[str, str], ...]:
         Extensions().accept(of_line)
     except UnacceptableError:
         raise ConfigError(
-            "sasl_jaas_config: extension_NAME=value needs a name of letters alone, other than"
+            "sasl_jaas_config: extension_NAME=value needs a name of only letters, other than"
             " 'auth', and a printable value"
         ) from None
     return tuple({**of_line, **dict(sources.config.sasl_oauthbearer_extensions)}.items())

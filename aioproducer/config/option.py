@@ -34,7 +34,7 @@ class Group(Enum):
     TOKENS = "Security: OAuth tokens"
     TRANSACTIONS = "Transactions"
     METRICS = "Metrics"
-    READING = "Reading: options of a Reader alone"
+    READING = "Reading: options only for a Reader"
 
 
 class Importance(Enum):

@@ -1,5 +1,5 @@
-"""The option table. Every option and every default value of the producer stands here, once, and
-those of security in ``security_options.py``.
+"""The option table: every option of the producer with its default value, each defined once. The
+options of security are in ``security_options.py``.
 
 Names, defaults, ranges and importance are those of ``org.apache.kafka.clients.producer.
 ProducerConfig`` in Kafka 4.4; ``kafka_default`` marks where a default differs and the meaning says
@@ -76,21 +76,21 @@ HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 
 @dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class OptionTable(TokenOptions):
-    """The options with the types that :class:`ProducerConfig` holds them in; those of TLS, logins
-    and tokens stand in files of their own."""
+    """The options, with the types that they have in :class:`ProducerConfig`. The options of TLS,
+    logins and tokens are in separate files."""
 
     bootstrap_servers: tuple[Address, ...] = required_option(Addresses(), Group.ESSENTIALS, HIGH)
-    """The brokers to ask first; they tell the rest of the cluster, so two or three are enough.
-    IPv6 addresses stand in brackets: `[::1]:9092`."""
+    """The brokers to contact first. They report the rest of the cluster, so two or three are
+    enough. Write IPv6 addresses in brackets: `[::1]:9092`."""
 
     client_id: str | None = option(
         Nullable(Text(most=_LONGEST_STRING)), None, Group.ESSENTIALS, MEDIUM
     )
-    """The name in the brokers' logs, quotas and metrics. None makes up `producer-N`."""
+    """The client's name in the brokers' logs, quotas and metrics. None generates `producer-N`."""
 
     acks: AcksOption = option(Acks(AcksOption), "all", Group.ESSENTIALS)
-    """The replicas that make a record delivered: `all` in-sync ones, `1` the leader alone, `0` none
-    (offsets are then unknown, and losses unnoticed)."""
+    """The replicas that must have a record before it counts as delivered: `all` in-sync replicas,
+    `1` for only the leader, `0` for none (offsets are then unknown, and losses go unnoticed)."""
 
     compression_type: CompressionType = option(
         Choice(CompressionType), "none", Group.ESSENTIALS, HIGH
@@ -100,126 +100,127 @@ class OptionTable(TokenOptions):
     linger_ms: int | None = option(
         Nullable(Milliseconds(0, LONG_MAX)), None, Group.BATCHING, MEDIUM, kafka_default="5"
     )
-    """The time that a batch waits for more records, if not full. None adapts: nearly none while
-    nothing is in flight to the broker (up to 1 ms while each iteration of a busy event loop brings
-    records), else up to 5 ms. A number has exactly Kafka's meaning. Kafka waits 5 ms always, which
-    an application that awaits each send would pay every time."""
+    """How long a batch that is not full waits for more records. None adapts: almost no wait while
+    nothing is in flight to the broker (up to 1 ms while every iteration of a busy event loop brings
+    records), otherwise up to 5 ms. A number means exactly what it means in Kafka. Kafka always
+    waits 5 ms, which would delay every send of an application that awaits each one."""
 
     batch_size: int | None = option(
         Nullable(Bytes(0, INT_MAX)), None, Group.BATCHING, MEDIUM, kafka_default="16384"
     )
-    """The size of a batch, before compression. None adapts: 16 KB at first, and up to 1 MB while
-    batches fill before they can leave. A number has exactly Kafka's meaning: a larger record gets a
-    batch of its own, and 0 makes every batch hold one record."""
+    """The size of a batch before compression. None adapts: 16 KB at first, and up to 1 MB while
+    batches fill up before they can be sent. A number means exactly what it means in Kafka: a larger
+    record gets its own batch, and 0 puts one record in each batch."""
 
     buffer_memory: int = option(Bytes(1, LONG_MAX), 33554432, Group.BATCHING, HIGH)
-    """Bound on the memory for records that are not delivered yet. One quarter is kept for records
-    that wait for a batch, so a number for `batch_size` must fit into three quarters."""
+    """The maximum memory for records that are not delivered yet. A quarter is reserved for records
+    that wait for a batch, so `batch_size`, if set, must fit into the other three quarters."""
 
     max_block_ms: int = option(Milliseconds(0, LONG_MAX), 60000, Group.BATCHING, MEDIUM)
-    """The time that a record waits for its topic's metadata and memory before it fails. The call
-    of `send()` itself never blocks."""
+    """How long a record waits for its topic's metadata and for memory before it fails. `send()`
+    itself never blocks."""
 
     max_request_size: int = option(Bytes(1, INT_MAX), 1048576, Group.BATCHING, MEDIUM)
-    """Bound on a produce request, and on a record before compression. Brokers have a bound of
-    their own, `message.max.bytes`."""
+    """The maximum size of a produce request, and of a record before compression. Brokers have their
+    own limit, `message.max.bytes`."""
 
     compression_gzip_level: int = option(Integer(1, 9, also=-1), -1, Group.BATCHING, MEDIUM)
-    """From fast to small; -1 is zlib's own default."""
+    """Low levels are faster, high levels compress better; -1 is zlib's default."""
 
     compression_lz4_level: int = option(Integer(1, 17), 9, Group.BATCHING, MEDIUM)
-    """From fast to small."""
+    """Low levels are faster, high levels compress better."""
 
     compression_zstd_level: int = option(Integer(-131072, 22), 3, Group.BATCHING, MEDIUM)
-    """From fast to small."""
+    """Low levels are faster, high levels compress better."""
 
     enable_idempotence: bool = option(Boolean(), True, Group.DELIVERY)
-    """Every record is written exactly once and in order, across retries. Needs `acks="all"`,
-    `retries` above 0 and at most 5 requests in flight. Unless set, it gives way to a conflicting
-    `acks` or `retries`."""
+    """Writes every record exactly once and in order, across retries. Requires `acks="all"`,
+    `retries` above 0 and at most 5 requests in flight. If you do not set it, a conflicting `acks`
+    or `retries` switches it off."""
 
     max_in_flight_requests_per_connection: int = option(Integer(1, INT_MAX), 5, Group.DELIVERY)
-    """Requests sent to one broker without waiting for the answer to the first. Without
-    idempotence, more than 1 can change the order of records on a retry."""
+    """The number of requests to a broker that can be unanswered at the same time. Without
+    idempotence, more than 1 can reorder records on a retry."""
 
     delivery_timeout_ms: int = option(Milliseconds(0, INT_MAX), 120000, Group.DELIVERY, MEDIUM)
-    """From `send()` to a record's delivery or failure, retries included. At least `linger_ms` plus
-    `request_timeout_ms`; unless set, it grows to their sum."""
+    """The time limit from `send()` to a record's delivery or failure, including retries. Must be at
+    least `linger_ms` plus `request_timeout_ms`; if you do not set it, it grows to their sum."""
 
     request_timeout_ms: int = option(Milliseconds(0, INT_MAX), 30000, Group.DELIVERY, MEDIUM)
-    """The time that a broker has to answer before its connection is closed and the request is
-    retried. Should exceed the brokers' `replica.lag.time.max.ms`."""
+    """How long to wait for a broker's response before the connection is closed and the request is
+    retried. Should be greater than the brokers' `replica.lag.time.max.ms`."""
 
     retries: int = option(Integer(0, INT_MAX), INT_MAX, Group.DELIVERY, HIGH)
-    """The number of retries of a batch after an error that may pass. Prefer to bound the time by
-    `delivery_timeout_ms`."""
+    """The maximum number of retries of a batch after a retriable error. Prefer
+    `delivery_timeout_ms` as the limit."""
 
     retry_backoff_ms: int = option(Milliseconds(0, LONG_MAX), 100, Group.DELIVERY)
-    """Wait before the first retry; doubles with each further one, with 20 % jitter."""
+    """The wait before the first retry. Doubles with every further retry, with 20 % jitter."""
 
     retry_backoff_max_ms: int = option(Milliseconds(0, LONG_MAX), 1000, Group.DELIVERY)
-    """The longest wait between retries."""
+    """The maximum wait between retries."""
 
     metadata_max_age_ms: int = option(Milliseconds(0, LONG_MAX), 300000, Group.METADATA)
-    """After this time metadata is fetched anew even if nothing went wrong, to notice new brokers
-    and partitions."""
+    """How often metadata is fetched again even without errors, to discover new brokers and
+    partitions."""
 
     metadata_max_idle_ms: int = option(Milliseconds(5000, LONG_MAX), 300000, Group.METADATA)
-    """A topic that nothing was sent to for this time is forgotten."""
+    """How long metadata of a topic is kept after the last record was sent to it."""
 
     bootstrap_resolve_timeout_ms: int = option(Milliseconds(0, LONG_MAX), 0, Group.METADATA, HIGH)
-    """Above 0, `start()` waits for this time until a name in `bootstrap_servers` can be resolved;
-    then it raises `BootstrapError`. With 0 it does not wait: names are looked up at each attempt to
-    connect, and a record waits for `max_block_ms` (KIP-909)."""
+    """How long `start()` waits until a name in `bootstrap_servers` can be resolved before it raises
+    `BootstrapError`. With 0 it does not wait: names are looked up at every attempt to connect, and
+    a record waits up to `max_block_ms` (KIP-909)."""
 
     metadata_recovery_strategy: RecoveryStrategy = option(
         Choice(RecoveryStrategy), "rebootstrap", Group.METADATA
     )
     """The reaction when no known broker can be reached: `rebootstrap` starts again from
-    `bootstrap_servers`, `none` keeps trying the known ones."""
+    `bootstrap_servers`, `none` keeps trying the known brokers."""
 
     metadata_recovery_rebootstrap_trigger_ms: int = option(
         Milliseconds(0, LONG_MAX), 300000, Group.METADATA
     )
-    """With `rebootstrap`: start again from `bootstrap_servers` also when metadata could not be
-    fetched for this time (KIP-1102)."""
+    """With `rebootstrap`, also start again from `bootstrap_servers` when metadata could not be
+    fetched for this long (KIP-1102)."""
 
     metadata_cluster_check_enable: bool = option(Boolean(), True, Group.METADATA)
-    """A client keeps to the first cluster that answered it, and to the brokers that it was told of.
-    A connection that reaches another broker (swapped ports, recycled addresses) is closed after the
-    login and before a record is sent there (KIP-1242). Metadata of another cluster is refused, also
-    from `bootstrap_servers`. Brokers check connections since Kafka 4.4; an older one of another
-    cluster may get records until its metadata comes. Without effect if
+    """Stay with the first cluster that answered, and with its brokers. A connection that reaches
+    another broker (swapped ports, recycled addresses) is closed after the login and before any
+    record is sent (KIP-1242). Metadata of another cluster is refused, also from
+    `bootstrap_servers`. Brokers check connections since Kafka 4.4; an older broker of another
+    cluster can receive records until its metadata arrives. No effect if
     `metadata_recovery_strategy="none"`."""
 
     reconnect_backoff_ms: int = option(Milliseconds(0, LONG_MAX), 50, Group.NETWORK)
-    """Wait before connecting again to the same broker; doubles with each failure, with 20 %
-    jitter. Set alone, it is also the maximum."""
+    """The wait before connecting to the same broker again. Doubles with every failure, with 20 %
+    jitter. If `reconnect_backoff_max_ms` is not set, this is also the maximum."""
 
     reconnect_backoff_max_ms: int = option(Milliseconds(0, LONG_MAX), 1000, Group.NETWORK)
-    """The longest wait between connection attempts to one broker."""
+    """The maximum wait between attempts to connect to a broker."""
 
     socket_connection_setup_timeout_ms: int = option(
         Milliseconds(1, LONG_MAX), 10000, Group.NETWORK, MEDIUM
     )
-    """Bound on establishing a connection; doubles with each failure, with 20 % jitter."""
+    """The time limit for establishing a connection. Doubles with every failure, with 20 %
+    jitter."""
 
     socket_connection_setup_timeout_max_ms: int = option(
         Milliseconds(1, LONG_MAX), 30000, Group.NETWORK, MEDIUM
     )
-    """The longest bound on establishing a connection."""
+    """The maximum time limit for establishing a connection."""
 
     connections_max_idle_ms: int = option(
         Milliseconds(0, LONG_MAX, also=-1), 540000, Group.NETWORK, MEDIUM
     )
-    """A connection unused for this time is closed; -1 never. The default is below the brokers'
-    own 10 minutes."""
+    """How long an unused connection stays open; -1 keeps it open. The default is less than the
+    brokers' 10 minutes."""
 
     client_dns_lookup: DnsLookup = option(
         Choice(DnsLookup), "use_all_dns_ips", Group.NETWORK, MEDIUM
     )
-    """`use_all_dns_ips` tries all addresses of a name, side by side; the other also replaces each
-    bootstrap server by the canonical names of its addresses (for Kerberos)."""
+    """`use_all_dns_ips` tries all addresses of a name in parallel. The other value also replaces
+    each bootstrap server with the canonical names of its addresses (for Kerberos)."""
 
     proxy_url: Secret | None = option(Nullable(ProxyUrl()), None, Group.NETWORK, MEDIUM)
     """The proxy of all connections to brokers (kafka-python's name): `socks5h://host:port` and
@@ -236,70 +237,72 @@ class OptionTable(TokenOptions):
     key_serializer: SerializerOption | JavaSerializer | None = option(
         Serializer("key_serializer"), None, Group.HOOKS, HIGH, kafka_default="required"
     )
-    """Turns keys into bytes. None: bytes-like keys pass as they are, str as UTF-8."""
+    """Converts keys to bytes. None: bytes-like keys are sent unchanged, str as UTF-8."""
 
     value_serializer: SerializerOption | JavaSerializer | None = option(
         Serializer("value_serializer"), None, Group.HOOKS, HIGH, kafka_default="required"
     )
-    """Turns values into bytes. None: bytes-like values pass as they are, str as UTF-8."""
+    """Converts values to bytes. None: bytes-like values are sent unchanged, str as UTF-8."""
 
     partitioner: PartitionerOption | None = option(
         Partitioner(), None, Group.HOOKS, MEDIUM, java_name="partitioner.class"
     )
-    """Chooses the partition of a record that does not name one. None: by the key's murmur2 hash as
-    every Java client does; without key, a sticky partition that changes after the bytes of a full
-    batch (KIP-794)."""
+    """Chooses the partition of a record that does not name one. None: by the key's murmur2 hash,
+    like every Java client; records without a key go to a sticky partition, which changes after the
+    bytes of a full batch (KIP-794)."""
 
     partitioner_ignore_keys: bool = option(Boolean(), False, Group.HOOKS, MEDIUM)
     """Treat keyed records as if they had no key. No effect with a `partitioner` of your own."""
 
     partitioner_adaptive_partitioning_enable: bool = option(Boolean(), True, Group.HOOKS)
-    """Records without key go more often to the brokers that answer faster. No effect with a
+    """Send more of the records without a key to brokers that respond faster. No effect with a
     `partitioner` of your own."""
 
     partitioner_availability_timeout_ms: int = option(Milliseconds(0, LONG_MAX), 0, Group.HOOKS)
-    """Records without key avoid a partition whose broker has taken nothing for this time; 0 never
-    avoids one. No effect with a `partitioner` of your own or without adaptive partitioning."""
+    """Records without a key avoid a partition whose broker has accepted nothing for this long; 0
+    disables this. No effect with a `partitioner` of your own or without adaptive partitioning."""
 
     partitioner_rack_aware: bool = option(Boolean(), False, Group.HOOKS)
-    """Records without key go to partitions whose leader is in `client_rack`, while there are any
+    """Send records without a key to partitions whose leader is in `client_rack`, if there are any
     (KIP-1123). No effect with a `partitioner` of your own."""
 
     client_rack: str = option(Text(), "", Group.HOOKS)
-    """The rack of this client, as `broker.rack` names those of brokers. A producer needs
-    `partitioner_rack_aware` as well. A reader gets records from a replica in this rack, if the
-    brokers have a rack-aware `replica.selector.class` (KIP-392)."""
+    """The rack of this client; the brokers' racks are set with `broker.rack`. A producer needs
+    `partitioner_rack_aware` as well. A reader fetches from a replica in this rack if the brokers
+    have a rack-aware `replica.selector.class` (KIP-392)."""
 
     interceptor_classes: tuple[InterceptorOption, ...] = option(Interceptors(), (), Group.HOOKS)
-    """See every record before it is serialized, and every outcome, that of a failed record with its
-    topic and partition; called in this order. An `on_acknowledgement` with a parameter `headers`
-    gets the headers, too (KIP-512)."""
+    """The interceptors, in the order in which they are called. They see every record before it is
+    serialized, and every outcome, even that of a failed record, with topic and partition. If
+    `on_acknowledgement` has a parameter `headers`, it also gets the headers (KIP-512)."""
 
     on_failed: FailureHookOption | None = option(FailureHook(), None, Group.HOOKS)
-    """Takes each record whose delivery failed for good, once, as a `FailedRecord`: a function,
-    plain or async, a `DeadLetterTopic` or a `DeadLetterFile`."""
+    """Gets every record whose delivery finally failed, once, as a `FailedRecord`: a function, plain
+    or async, a `DeadLetterTopic` or a `DeadLetterFile`."""
 
     security_protocol: SecurityProtocol = option(
         Choice(SecurityProtocol), "PLAINTEXT", Group.SECURITY, MEDIUM
     )
-    """The protocol of the listener: with TLS or without, with a login (SASL) or without."""
+    """The protocol of the brokers' listener: with or without TLS, with or without a login
+    (SASL)."""
 
     transactional_id: str | None = option(Nullable(Text(empty=False)), None, Group.TRANSACTIONS)
-    """The name under which transactions survive a restart. With it, everything that is sent is part
-    of a transaction, and whoever starts with the same name fences the one before."""
+    """The name that identifies this producer's transactions across restarts. If it is set, every
+    record must be part of a transaction, and a producer that starts with the same name fences the
+    earlier one."""
 
     transaction_timeout_ms: int = option(Milliseconds(1, INT_MAX), 60000, Group.TRANSACTIONS)
-    """The time after which the coordinator aborts a transaction; before Kafka 4 it fences
-    the producer as well. At most the brokers' `transaction.max.timeout.ms`."""
+    """The time after which the coordinator aborts a transaction; before Kafka 4 it also fences the
+    producer. The maximum is the brokers' `transaction.max.timeout.ms`."""
 
     metrics_num_samples: int = option(Integer(1, INT_MAX), 2, Group.METRICS)
-    """The number of samples that rates and averages are computed over."""
+    """The number of samples from which rates and averages are computed."""
 
     metrics_sample_window_ms: int = option(Milliseconds(0, LONG_MAX), 30000, Group.METRICS)
     """The time that one sample covers."""
 
     enable_metrics_push: bool = option(Boolean(), True, Group.METRICS)
-    """Push metrics to the brokers if their operators have subscribed to them (KIP-714). No
+    """Push metrics to the brokers if their operators subscribe to them (KIP-714). No extra
     connection is opened for this."""
 
 

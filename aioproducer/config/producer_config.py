@@ -40,7 +40,7 @@ from aioproducer.errors import ConfigError
 __all__ = ["ProducerConfig", "PropertiesSource", "read_properties"]
 
 PropertiesSource: TypeAlias = Mapping[str, Any] | str | os.PathLike[str]
-"""Java properties by their dotted names, or the path of a ``.properties`` file."""
+"""Java properties with their dotted names, or the path of a ``.properties`` file."""
 
 _ACKS_ON_THE_WIRE: Final = {"all": -1, "1": 1, "0": 0}
 
@@ -51,14 +51,17 @@ _logger: Final = logging.getLogger("aioproducer.config")
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class ProducerConfig(GivenOptions):
-    """Every option's effective value under its Python name; times are integers in milliseconds.
+    """The effective value of every option, under its Python name. Times are integers in
+    milliseconds.
 
-    Equal when all effective values are; hashable and picklable when the user's own serializers,
-    partitioner and interceptors are. ``repr`` shows what differs from the defaults, no secret.
+    Two configurations are equal if all effective values are. A configuration is hashable and
+    picklable if your serializers, partitioner and interceptors are. ``repr`` shows the values that
+    differ from the defaults, and never shows secrets.
 
-    A ``str`` may hold ``${env:NAME}``, ``${file:/path/of.properties:key}`` or ``${dir:/path:file}``
-    (the whole content of a file, without its last line feed). It is read here, and ``repr`` and
-    pickles have the placeholder: a pickle is read anew where it is loaded.
+    A ``str`` can contain ``${env:NAME}``, ``${file:/path/of.properties:key}`` or
+    ``${dir:/path:file}`` (the whole content of a file, without the last line feed). These
+    placeholders are resolved here. ``repr`` and pickles keep the placeholder, so it is resolved
+    again where a pickle is loaded.
 
     Raises:
         ConfigError: an option is unknown, of the wrong type, out of range, not available in this
@@ -66,7 +69,7 @@ class ProducerConfig(GivenOptions):
     """
 
     references: Mapping[str, Reference] = field(init=False, compare=False)
-    """The options whose values came by placeholders, with the texts as they were written."""
+    """The options whose values came from placeholders, with the original texts."""
 
     def __init__(self, *no_others: Never, **options: Unpack[ProducerOptions]) -> None:
         hide_secrets(options)
@@ -112,14 +115,14 @@ class ProducerConfig(GivenOptions):
         Args:
             source: dotted names with values, or the path of a ``.properties`` file in UTF-8 or
                 Latin-1. A ``str`` value is converted to the option's type; its placeholders are
-                read if ``config.providers`` names their providers.
-            overrides: options that count instead of the source's, which are then not looked at.
+                resolved if ``config.providers`` names their providers.
+            overrides: options that replace those of the source, which are then not read.
 
-        Java options without effect here are named in one warning.
+        One warning names all Java options that have no effect here.
 
         Raises:
-            ConfigError: the file cannot be read, or as for :class:`ProducerConfig`; a message
-                about a property has its dotted name.
+            ConfigError: the file cannot be read, or as for :class:`ProducerConfig`. Messages show
+                the dotted name of a property.
         """
         hide_secrets(overrides)
         _refuse_unknown(overrides)
@@ -149,19 +152,21 @@ class ProducerConfig(GivenOptions):
     def from_librdkafka(
         cls, config: Mapping[str, Any], /, **overrides: Unpack[ProducerOptions]
     ) -> ProducerConfig:
-        """Take the options of a producer of librdkafka, as confluent-kafka has them.
+        """Convert the options of a librdkafka producer, such as confluent-kafka's.
 
-        An option that is not set has this producer's default, but for the partitioner: librdkafka's
-        own, ``consistent_random``, keeps each key in its partition. A ``${…}`` is no placeholder.
+        Options that are not set get this producer's defaults. The exception is the partitioner: it
+        is librdkafka's ``consistent_random``, so every key stays in its partition. Text such as
+        ``${…}`` is not a placeholder here.
 
         Args:
-            config: librdkafka's names with values, as ``confluent_kafka.Producer`` takes them.
-            overrides: options that count instead; those of ``config`` that they replace are not
-                looked at, with ``ssl_context`` all of TLS.
+            config: librdkafka's names with values, as for ``confluent_kafka.Producer``.
+            overrides: options that replace those of ``config``, which are then not read;
+                ``ssl_context`` replaces all TLS options.
 
         Raises:
-            ConfigError: options are unknown, have no counterpart or a wrong value (the message
-                names all of them, and what to do instead), or as for :class:`ProducerConfig`.
+            ConfigError: options are unknown, have no counterpart, or have a wrong value (the
+                message lists all of them, and what to do instead), or as for
+                :class:`ProducerConfig`.
         """
         from aioproducer.config.librdkafka import hidden_librdkafka, options_of_librdkafka
 
@@ -173,9 +178,9 @@ class ProducerConfig(GivenOptions):
         return _make({**options, **_with_references(overrides)})
 
     def replace(self, **changes: Unpack[ProducerOptions]) -> ProducerConfig:
-        """A configuration with ``changes`` over the options that were set explicitly here.
+        """Return a copy with ``changes`` applied to the options that were set explicitly.
 
-        An option that gave way to another (``enable_idempotence`` to ``acks``) is decided anew.
+        An option that depends on another (``enable_idempotence`` on ``acks``) is determined again.
 
         Raises:
             ConfigError: as for :class:`ProducerConfig`.
@@ -187,13 +192,14 @@ class ProducerConfig(GivenOptions):
     __replace__ = replace
 
     def reread(self) -> ProducerConfig:
-        """This configuration with the placeholders of TLS and logins read again, for the secrets
-        behind them may have changed; the very same object if they have not.
+        """Return this configuration with the placeholders of TLS and logins resolved again, because
+        the secrets may have changed. If they have not, return the same object.
 
-        This blocks where a placeholder refers to a file.
+        This blocks if a placeholder refers to a file.
 
         Raises:
-            ConfigError: a placeholder can't be read now, or has a value that its option refuses.
+            ConfigError: a placeholder can't be resolved now, or its value is invalid for the
+                option.
         """
         changed = {
             name: value
@@ -210,12 +216,12 @@ class ProducerConfig(GivenOptions):
 
     @property
     def acks_value(self) -> int:
-        """``acks`` as a produce request carries it: -1 (all), 1 or 0."""
+        """``acks`` as in produce requests: -1 (all), 1 or 0."""
         return _ACKS_ON_THE_WIRE[self.acks]
 
     def plain_secrets(self) -> tuple[str, ...]:
-        """The names of the options that hold a secret as it is, which a pickle would carry, too;
-        a secret that came by a placeholder is not among them."""
+        """The names of options with plain secrets, which a pickle would contain. Secrets from
+        placeholders are not included."""
         return tuple(
             name for name, option in OPTIONS.items() if option.kind.secret and self._is_plain(name)
         )

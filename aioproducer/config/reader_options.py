@@ -1,4 +1,4 @@
-"""The options of a reader, beside those of its connections.
+"""The options of a reader, in addition to those of its connections.
 
 Names, defaults and ranges are those of ``org.apache.kafka.clients.consumer.ConsumerConfig`` in
 Kafka 4.3; ``kafka_default`` marks where a default differs and the meaning says why.
@@ -55,39 +55,40 @@ class ReaderOptions:
     isolation_level: IsolationOption = option(
         Choice(IsolationOption), "read_uncommitted", Group.READING, MEDIUM
     )
-    """`read_committed` leaves out the records of aborted transactions, and waits for the end of
-    open ones."""
+    """`read_committed` skips the records of aborted transactions, and waits until open transactions
+    end."""
 
     auto_offset_reset: OffsetReset = option(
         OffsetResets(_NamedReset), "none", Group.READING, MEDIUM, kafka_default="latest"
     )
-    """The place to go on from if the log does not have the position any more. `none` raises an
-    error, for a jump is a loss that the application should know of. `by_duration:PT1H` goes on with
-    the records of the last hour (KIP-1106)."""
+    """Where to continue if the log no longer contains the position. `none` raises an error, because
+    a jump loses records and the application should know. `by_duration:PT1H` continues with the
+    records of the last hour (KIP-1106)."""
 
     read_ahead_bytes: int = option(Bytes(1, INT_MAX), 16 * 1024 * 1024, Group.READING, MEDIUM)
-    """Bound on the memory of fetched batches that the application has not taken, of all
-    partitions: their bytes as they were sent, and about 600 for each batch. A batch that is larger
-    than the rest of it comes whole."""
+    """The maximum memory for fetched batches that the application has not taken yet, for all
+    partitions together: their size as sent, and about 600 bytes per batch. A batch larger than the
+    remaining memory is still fetched whole."""
 
     fetch_max_bytes: int = option(Bytes(0, INT_MAX), 52428800, Group.READING, MEDIUM)
-    """Bound on a response. `read_ahead_bytes` lowers it."""
+    """The maximum size of a response. A smaller `read_ahead_bytes` lowers it."""
 
     max_partition_fetch_bytes: int = option(Bytes(0, INT_MAX), 1048576, Group.READING, HIGH)
-    """Bound on a partition's part of a response; a first batch that is larger comes whole."""
+    """The maximum size of a partition's data in a response. If the first batch is larger, it is
+    still returned whole."""
 
     fetch_min_bytes: int = option(Bytes(0, INT_MAX), 1, Group.READING, HIGH)
-    """The bytes that a broker waits for before it responds."""
+    """The number of bytes that a broker collects before it responds."""
 
     fetch_max_wait_ms: int = option(Milliseconds(0, INT_MAX), 500, Group.READING)
-    """The time that a broker waits for `fetch_min_bytes`."""
+    """How long a broker waits for `fetch_min_bytes`."""
 
     check_crcs: bool = option(Boolean(), True, Group.READING)
-    """The checksum of each batch is checked."""
+    """Verify the checksum of every batch."""
 
     max_batch_bytes: int = option(Bytes(1, INT_MAX), 64 * 1024 * 1024, Group.READING)
-    """Bound on the records of one batch when they are unpacked. A larger batch is an error: a few
-    damaged or hostile bytes could else unpack to any size."""
+    """The maximum decompressed size of a batch. A larger batch is an error: otherwise a few damaged
+    or malicious bytes could decompress to any size."""
 
     def __init__(self, **given: Any) -> None:
         for name, row in READER_OPTIONS.items():  # first, so that repr() works in a traceback

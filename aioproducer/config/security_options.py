@@ -1,7 +1,7 @@
 """The options of security: TLS, logins (SASL), and OAuth tokens (KIP-768, KIP-1139).
 
 Names and defaults are Kafka's (``org.apache.kafka.common.config.SslConfigs`` and ``SaslConfigs``).
-A few names are librdkafka's: Java has these options in the JAAS line alone.
+A few names are librdkafka's: Java has these options only in the JAAS line.
 """
 
 # ruff: noqa: RUF009  # option() is dataclasses.field() with a kind
@@ -56,19 +56,19 @@ _NAME = Nullable(Text(empty=False))
 
 @dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class TlsOptions:
-    """The options of connections with TLS; without effect for the other protocols."""
+    """The options of connections with TLS. They have no effect with other protocols."""
 
     ssl_context: Any = option(Nullable(SslContext()), None, Group.TLS, HIGH)
-    """An `ssl.SSLContext` of your own, used as it is; no other option of TLS may then be set. It
-    can't be pickled."""
+    """Your own `ssl.SSLContext`, used unchanged. It excludes all other TLS options and can't be
+    pickled."""
 
     ssl_truststore_location: str | None = option(Nullable(Text(empty=False)), None, Group.TLS, HIGH)
-    """The file with the authorities that brokers' certificates are checked against. None: those of
-    the system."""
+    """The file with the certificate authorities (CAs) that you trust. None uses the system's
+    CAs."""
 
     ssl_truststore_type: StoreType = option(Choice(StoreType), "JKS", Group.TLS, MEDIUM)
-    """The format of `ssl_truststore_location`. With Kafka's default, `JKS`, the file's
-    content says whether it is PEM or PKCS#12; a Java keystore itself can't be read here."""
+    """The format of `ssl_truststore_location`. With Kafka's default, `JKS`, the format (PEM or
+    PKCS#12) is detected from the content. Java keystores can't be read."""
 
     ssl_truststore_password: Secret | None = option(Nullable(SecretText()), None, Group.TLS, HIGH)
     """The password of a `PKCS12` truststore; PEM has none."""
@@ -76,28 +76,27 @@ class TlsOptions:
     ssl_truststore_certificates: Secret | None = option(
         Nullable(SecretText()), None, Group.TLS, HIGH
     )
-    """The authorities themselves instead of a file, as PEM text; needs `ssl_truststore_type="PEM"`
-    (KIP-651)."""
+    """The CAs as PEM text instead of a file; requires `ssl_truststore_type="PEM"` (KIP-651)."""
 
     ssl_keystore_location: str | None = option(Nullable(Text(empty=False)), None, Group.TLS, HIGH)
-    """The file with the client's private key and certificate, for brokers that ask for one. In PEM
-    both stand in the same file."""
+    """The file with the client's private key and certificate, for brokers that require one. A PEM
+    file contains both."""
 
     ssl_keystore_type: StoreType = option(Choice(StoreType), "JKS", Group.TLS, MEDIUM)
-    """The format of `ssl_keystore_location`. With Kafka's default, `JKS`, the file's
-    content says whether it is PEM or PKCS#12; a Java keystore itself can't be read here."""
+    """The format of `ssl_keystore_location`. With Kafka's default, `JKS`, the format (PEM or
+    PKCS#12) is detected from the content. Java keystores can't be read."""
 
     ssl_keystore_password: Secret | None = option(Nullable(SecretText()), None, Group.TLS, HIGH)
-    """The password of a `PKCS12` keystore; PEM has `ssl_key_password`."""
+    """The password of a `PKCS12` keystore. For PEM use `ssl_key_password`."""
 
     ssl_keystore_key: Secret | None = option(Nullable(SecretText()), None, Group.TLS, HIGH)
-    """The client's private key itself instead of a file, as PEM text (PKCS#8); needs
+    """The client's private key as PEM text (PKCS#8) instead of a file; requires
     `ssl_keystore_type="PEM"` and `ssl_keystore_certificate_chain`."""
 
     ssl_keystore_certificate_chain: Secret | None = option(
         Nullable(SecretText()), None, Group.TLS, HIGH
     )
-    """The client's certificate and those between it and its authority, as PEM text, beside
+    """The client's certificate with its intermediate certificates, as PEM text; goes with
     `ssl_keystore_key`."""
 
     ssl_key_password: Secret | None = option(Nullable(SecretText()), None, Group.TLS, HIGH)
@@ -106,27 +105,27 @@ class TlsOptions:
     ssl_endpoint_identification_algorithm: str = option(
         Choice(Literal["https", ""]), "https", Group.TLS
     )
-    """`https` checks that a broker's certificate is for the host name that was asked for. An empty
-    text switches the check off: whoever has any certificate of a trusted authority can then stand
-    in for a broker."""
+    """`https` checks that a broker's certificate matches the host name of the connection. An empty
+    string disables the check: then anyone with a certificate from a trusted CA can impersonate a
+    broker."""
 
     ssl_protocol: str = option(
         Choice(Literal["TLSv1.3", "TLSv1.2", "TLS"]), "TLSv1.3", Group.TLS, MEDIUM
     )
-    """The highest version of TLS; `TLS` is the highest that there is."""
+    """The highest version of TLS to use; `TLS` is the highest available."""
 
     ssl_enabled_protocols: tuple[str, ...] = option(
         Names(), ("TLSv1.2", "TLSv1.3"), Group.TLS, MEDIUM
     )
-    """The versions of TLS that may be negotiated: `TLSv1.2` and `TLSv1.3`, or one of them."""
+    """The versions of TLS that can be negotiated: `TLSv1.2` and `TLSv1.3`, or one of them."""
 
     ssl_cipher_suites: tuple[str, ...] = option(Names(), (), Group.TLS)
-    """The cipher suites that may be negotiated, by their names in OpenSSL or in the standards.
-    Empty: OpenSSL's own choice."""
+    """The cipher suites that can be negotiated, by their OpenSSL or standard names. Empty uses
+    OpenSSL's defaults."""
 
     ssl_crl_location: str | None = option(Nullable(Text(empty=False)), None, Group.TLS)
-    """A PEM file of revocation lists that brokers' certificates are checked against (librdkafka's
-    name). None checks none."""
+    """A PEM file with revocation lists for the brokers' certificates (librdkafka's name). None
+    checks no list."""
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
@@ -136,82 +135,83 @@ class SaslOptions(TlsOptions):
     sasl_mechanism: SaslMechanism | None = option(
         Nullable(Choice(SaslMechanism)), None, Group.SASL, MEDIUM, kafka_default="GSSAPI"
     )
-    """The kind of login. A SASL protocol needs this option, for Kafka's default is seldom what is
-    meant; None is `GSSAPI` where a login of Kerberos is configured."""
+    """The login mechanism. SASL protocols require this option, because Kafka's default is rarely
+    what you want; None is `GSSAPI` if a Kerberos login is configured."""
 
     sasl_username: str | None = option(_NAME, None, Group.SASL, MEDIUM)
-    """The user name for `PLAIN` and `SCRAM-…` (librdkafka's name; Java has it in
+    """The user name for `PLAIN` and `SCRAM-…` (librdkafka's name; in Java part of
     `sasl_jaas_config`)."""
 
     sasl_password: Secret | None = option(Nullable(SecretText()), None, Group.SASL, MEDIUM)
-    """The password for `PLAIN` and `SCRAM-…`, beside `sasl_username`."""
+    """The password for `PLAIN` and `SCRAM-…`; goes with `sasl_username`."""
 
     sasl_credentials_provider: ProviderOption | None = option(
         Nullable(Provider()), None, Group.SASL, MEDIUM
     )
-    """Gives user name and password for `PLAIN` and `SCRAM-…` at each login, instead of
+    """Provides user name and password for `PLAIN` and `SCRAM-…` at every login, instead of
     `sasl_username` and `sasl_password`: a callable without arguments, async or not, that returns
-    the pair. The import path `package.module:function` instead is a reference that a pickle
-    carries."""
+    the pair. Use an import path, `package.module:function`, if the configuration is pickled."""
 
     sasl_jaas_config: Secret | None = option(Nullable(JaasLine()), None, Group.SASL, MEDIUM)
-    """The JAAS line that Java clients take their credentials from: the login modules of `PLAIN`,
-    `SCRAM`, `OAUTHBEARER`, Kerberos and MSK's IAM are known."""
+    """The JAAS line from which Java clients take their credentials. Supported are the login modules
+    of `PLAIN`, `SCRAM`, `OAUTHBEARER`, Kerberos and MSK's IAM."""
 
     sasl_kerberos_service_name: str | None = option(_NAME, None, Group.SASL, MEDIUM)
-    """The name of the brokers' principals, for most clusters `kafka`; `GSSAPI` needs it, here or as
-    `serviceName` of the JAAS line."""
+    """The service name in the brokers' principals, usually `kafka`. `GSSAPI` requires it, here or
+    as `serviceName` in the JAAS line."""
 
     sasl_kerberos_principal: str | None = option(_NAME, None, Group.SASL)
-    """The client's own principal, for `GSSAPI` (librdkafka's name). None: that of the ticket cache
-    or the keytab."""
+    """The client's own principal for `GSSAPI` (librdkafka's name). None uses the one in the ticket
+    cache or keytab."""
 
     sasl_kerberos_keytab: str | None = option(_NAME, None, Group.SASL)
-    """The keytab file to log in with for `GSSAPI` (librdkafka's name). None: the ticket cache that
-    `kinit` fills."""
+    """The keytab file for `GSSAPI` (librdkafka's name). None uses the ticket cache that `kinit`
+    fills."""
 
     sasl_aws_profile_name: str | None = option(_NAME, None, Group.SASL)
-    """The profile of the AWS configuration for `AWS_MSK_IAM`; `awsProfileName` of the JAAS line.
-    None: AWS's own chain of credentials."""
+    """The AWS configuration profile for `AWS_MSK_IAM`; `awsProfileName` in the JAAS line. None uses
+    the default credential chain of AWS."""
 
     sasl_aws_role_arn: str | None = option(_NAME, None, Group.SASL)
-    """The role to take on for `AWS_MSK_IAM`; `awsRoleArn` of the JAAS line."""
+    """The role to assume for `AWS_MSK_IAM`; `awsRoleArn` in the JAAS line."""
 
     sasl_aws_role_session_name: str | None = option(_NAME, None, Group.SASL)
-    """The name of the role's session; `awsRoleSessionName` of the JAAS line."""
+    """The session name for the role; `awsRoleSessionName` in the JAAS line."""
 
     sasl_aws_role_external_id: str | None = option(_NAME, None, Group.SASL)
-    """The external id that the role's owner asks for; `awsRoleExternalId` of the JAAS line."""
+    """The external id that the role's owner requires; `awsRoleExternalId` in the JAAS line."""
 
     sasl_aws_sts_region: str | None = option(_NAME, None, Group.SASL)
-    """The region of the service that is asked for the role; `awsStsRegion` of the JAAS line."""
+    """The region of the STS service that issues the role's credentials; `awsStsRegion` in the JAAS
+    line."""
 
     sasl_aws_region: str | None = option(_NAME, None, Group.SASL)
-    """The region of the cluster. None reads it from the brokers' host names; name it where those
-    are of a domain of your own."""
+    """The region of the cluster. None takes it from the brokers' host names; set it if you use your
+    own domain for the brokers."""
 
     sasl_login_class: str | None = option(_NAME, None, Group.SASL, MEDIUM)
-    """A Java class. Kafka's own are known and need nothing; any other is refused by name."""
+    """A Java class. Kafka's own classes are accepted and need nothing else. Any other class is
+    refused with its name."""
 
     sasl_login_callback_handler_class: str | None = option(_NAME, None, Group.SASL, MEDIUM)
-    """A Java class. Kafka's `OAuthBearerLoginCallbackHandler` is known. Any other is refused by
-    name, unless `sasl_oauthbearer_token_provider` stands in for it."""
+    """A Java class. Kafka's `OAuthBearerLoginCallbackHandler` is accepted. Any other class is
+    refused with its name, unless `sasl_oauthbearer_token_provider` replaces it."""
 
     sasl_client_callback_handler_class: str | None = option(_NAME, None, Group.SASL, MEDIUM)
-    """A Java class. `software.amazon.msk.auth.iam.IAMClientCallbackHandler` and Kafka's own are
-    known; any other is refused by name."""
+    """A Java class. `software.amazon.msk.auth.iam.IAMClientCallbackHandler` and Kafka's own classes
+    are accepted. Any other class is refused with its name."""
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class TokenOptions(SaslOptions):
-    """The options of tokens: their sources, and the times to fetch them anew."""
+    """The options of OAuth tokens: their sources, and when to renew them."""
 
     sasl_oauthbearer_token_provider: ProviderOption | None = option(
         Nullable(Provider()), None, Group.TOKENS, MEDIUM
     )
-    """Gives tokens: a callable without arguments, async or not. The import path
-    `package.module:function` instead is a reference that a pickle (to Spark's executors, say)
-    carries."""
+    """Provides tokens: a callable without arguments, async or not. Use an import path,
+    `package.module:function`, if the configuration is pickled (for Spark's executors, for
+    example)."""
 
     sasl_oauthbearer_token_endpoint_url: str | None = option(
         Nullable(EndpointUrl()), None, Group.TOKENS, MEDIUM
@@ -222,24 +222,24 @@ class TokenOptions(SaslOptions):
     sasl_oauthbearer_client_credentials_client_id: str | None = option(
         _NAME, None, Group.TOKENS, MEDIUM
     )
-    """The client's id at the token endpoint; `clientId` of the JAAS line."""
+    """The client id for the token endpoint; `clientId` in the JAAS line."""
 
     sasl_oauthbearer_client_credentials_client_secret: Secret | None = option(
         Nullable(SecretText()), None, Group.TOKENS, MEDIUM
     )
-    """The client's secret at the token endpoint; `clientSecret` of the JAAS line."""
+    """The client secret for the token endpoint; `clientSecret` in the JAAS line."""
 
     sasl_oauthbearer_scope: str | None = option(_NAME, None, Group.TOKENS, MEDIUM)
-    """The scope that a token is asked for; `scope` of the JAAS line."""
+    """The scope to request for the token; `scope` in the JAAS line."""
 
     sasl_oauthbearer_extensions: tuple[tuple[str, str], ...] = option(
         Extensions(), (), Group.TOKENS
     )
-    """Names and values that go to the broker beside the token, for instance Confluent Cloud's
-    `logicalCluster` and `identityPoolId` (librdkafka's name); `extension_…` of the JAAS line."""
+    """Names and values to send to the broker with the token, such as Confluent Cloud's
+    `logicalCluster` and `identityPoolId` (librdkafka's name); `extension_…` in the JAAS line."""
 
     sasl_oauthbearer_header_urlencode: bool = option(Boolean(), False, Group.TOKENS)
-    """Client id and secret are URL-encoded in the header of the request, as RFC 6749 has it."""
+    """URL-encode client id and secret in the request header, as RFC 6749 specifies."""
 
     sasl_oauthbearer_jwt_retriever_class: str = option(
         Text(empty=False),
@@ -247,18 +247,18 @@ class TokenOptions(SaslOptions):
         Group.TOKENS,
         MEDIUM,
     )
-    """The way to get a token, by Kafka's class name: `ClientCredentialsJwtRetriever`,
-    `JwtBearerJwtRetriever`, `FileJwtRetriever`; the default takes the file for a `file:` URL, else
-    client credentials."""
+    """How to get a token, as one of Kafka's class names: `ClientCredentialsJwtRetriever`,
+    `JwtBearerJwtRetriever`, `FileJwtRetriever`; the default reads the file of a `file:` URL, and
+    uses client credentials otherwise."""
 
     sasl_oauthbearer_assertion_file: str | None = option(_NAME, None, Group.TOKENS, MEDIUM)
-    """A file with an assertion that somebody else has signed and renews. No other option of
-    assertions counts beside it."""
+    """A file with an assertion that another program signs and renews. All other assertion options
+    are then ignored."""
 
     sasl_oauthbearer_assertion_private_key_file: str | None = option(
         _NAME, None, Group.TOKENS, MEDIUM
     )
-    """The PEM file of the private key that assertions are signed with."""
+    """The PEM file with the private key that signs assertions."""
 
     sasl_oauthbearer_assertion_private_key_passphrase: Secret | None = option(
         Nullable(SecretText()), None, Group.TOKENS, MEDIUM
@@ -268,10 +268,10 @@ class TokenOptions(SaslOptions):
     sasl_oauthbearer_assertion_algorithm: AssertionAlgorithm = option(
         Choice(AssertionAlgorithm), "RS256", Group.TOKENS, MEDIUM
     )
-    """The algorithm that assertions are signed with."""
+    """The algorithm that signs assertions."""
 
     sasl_oauthbearer_assertion_template_file: str | None = option(_NAME, None, Group.TOKENS, MEDIUM)
-    """A JSON file with headers and claims that every assertion has."""
+    """A JSON file with headers and claims for every assertion."""
 
     sasl_oauthbearer_assertion_claim_aud: str | None = option(_NAME, None, Group.TOKENS, MEDIUM)
     """The claim `aud` (audience) of assertions."""
@@ -283,42 +283,43 @@ class TokenOptions(SaslOptions):
     """The claim `sub` (subject) of assertions."""
 
     sasl_oauthbearer_assertion_claim_exp_seconds: int = option(Integer(0, 86400), 300, Group.TOKENS)
-    """The time for which an assertion is valid."""
+    """How long an assertion is valid."""
 
     sasl_oauthbearer_assertion_claim_nbf_seconds: int = option(Integer(0, 3600), 60, Group.TOKENS)
-    """The time before an assertion's making from which it is valid, for clocks that differ."""
+    """How long before its creation an assertion is already valid, to allow for clock
+    differences."""
 
     sasl_oauthbearer_assertion_claim_jti_include: bool = option(
         Boolean(), False, Group.TOKENS, MEDIUM
     )
-    """Each assertion has an id of its own (claim `jti`)."""
+    """Give every assertion a unique id (claim `jti`)."""
 
     sasl_login_connect_timeout_ms: int | None = option(
         Nullable(Milliseconds(0, INT_MAX)), None, Group.TOKENS
     )
-    """Bound on connecting to the token endpoint."""
+    """The time limit for connecting to the token endpoint."""
 
     sasl_login_read_timeout_ms: int | None = option(
         Nullable(Milliseconds(0, INT_MAX)), None, Group.TOKENS
     )
-    """Bound on the answer of the token endpoint, or of `sasl_credentials_provider`; None is 10
-    seconds."""
+    """The time limit for the response of the token endpoint or of `sasl_credentials_provider`; None
+    is 10 seconds."""
 
     sasl_login_retry_backoff_ms: int = option(Milliseconds(0, LONG_MAX), 100, Group.TOKENS)
-    """Wait before the token endpoint is asked again; doubles with each failure."""
+    """The wait before the token endpoint is asked again. Doubles with every failure."""
 
     sasl_login_retry_backoff_max_ms: int = option(Milliseconds(0, LONG_MAX), 10000, Group.TOKENS)
-    """The longest wait before the token endpoint is asked again."""
+    """The maximum wait before the token endpoint is asked again."""
 
     sasl_login_refresh_window_factor: float = option(Number(0.5, 1.0), 0.8, Group.TOKENS)
-    """The part of a token's lifetime after which it is fetched anew."""
+    """The fraction of a token's lifetime after which it is renewed."""
 
     sasl_login_refresh_window_jitter: float = option(Number(0.0, 0.25), 0.05, Group.TOKENS)
-    """The part of a token's lifetime that is added at random, so that clients don't all ask at
-    once."""
+    """The maximum fraction of a token's lifetime that is added at random, so that clients don't all
+    renew at once."""
 
     sasl_login_refresh_min_period_seconds: int = option(Integer(0, 900), 60, Group.TOKENS)
-    """The least time between two fetches, unless the token ends before."""
+    """The minimum time between two renewals, unless the token expires earlier."""
 
     sasl_login_refresh_buffer_seconds: int = option(Integer(0, 3600), 300, Group.TOKENS)
-    """The least time between a token's renewal and its end, if its lifetime allows."""
+    """The minimum time between a token's renewal and its expiry, if its lifetime allows."""

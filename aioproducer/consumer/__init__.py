@@ -1,6 +1,7 @@
 """A member of a consumer group, in an event loop.
 
-Provisional: names and behaviour may change in any version until it has run for a release.
+Provisional: names and behaviour can change in any version until the consumer has been in use for
+one release.
 """
 
 from aioproducer.consumer.consumer import Consumer

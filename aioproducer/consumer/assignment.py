@@ -279,8 +279,8 @@ class Assignment:
             if not bound.expired():
                 raise
             logger.warning(
-                "Group %r: records of revoked partitions are in work for longer than %s "
-                "(max_poll_interval_ms): another member will read them again",
+                "Group %r: records of revoked partitions have been in processing for longer than "
+                "%s (max_poll_interval_ms): another member will read them again",
                 self._link.group_id,
                 duration(self._settings.rebalance_timeout),
             )

@@ -1,4 +1,4 @@
-"""The consumer that users hold."""
+"""The consumer: a member of a consumer group."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class _Arguments(ProducerOptions, ReaderKeywords, ConsumerKeywords):
 
 @elsewhere(**FOR_A_CONSUMER)
 class Consumer:
-    """Reads topics as a member of a group, which shares their partitions.
+    """Reads topics as a member of a group whose members share the partitions.
 
     ::
 
@@ -83,29 +83,30 @@ class Consumer:
             async for record in consumer:
                 await handle(record)
 
-    Asking for the next record acknowledges the last one. What is acknowledged is committed each
-    ``auto_commit_interval_ms``, before partitions go to another member, and on close. A record that
-    was in work when the loop ended, by an exception or a cancellation, is read again by whoever
-    goes on. :meth:`run` works on many records at a time, :meth:`batches` and :meth:`lists` hand out
-    several at once, :meth:`transactions` is exactly once.
+    Asking for the next record acknowledges the previous one. Acknowledged records are committed
+    every ``auto_commit_interval_ms``, before partitions move to another member, and on close. If an
+    exception or a cancellation ends the loop, the record being processed is read again later, by
+    this member or another one. :meth:`run` processes many records concurrently, :meth:`batches` and
+    :meth:`lists` return several at once, and :meth:`transactions` processes them exactly once.
 
-    ``topics``: names, and compiled patterns of whole names: ``re.compile("orders-.*")``.
+    ``topics``: topic names, and compiled patterns for whole names: ``re.compile("orders-.*")``.
 
-    ``on_assigned``, ``on_revoked`` and ``on_lost`` are functions or coroutine functions that are
-    told of partitions: before they are read (:meth:`seek` works there), when nothing of them is in
-    work any more and before the last commit, and when they went to another member without it.
-    Heartbeats go on meanwhile. An error of a callback ends the member, and the next read raises it;
-    a commit or a seek that comes too late because of a rebalance does not.
+    ``on_assigned``, ``on_revoked`` and ``on_lost`` are functions or coroutine functions that get
+    partitions. ``on_assigned`` is called before they are read (you can :meth:`seek` there),
+    ``on_revoked`` when their records are processed and before the last commit, and ``on_lost`` when
+    they went to another member without that commit. Heartbeats continue meanwhile. An error of a
+    callback ends the membership, and the next read raises it; a commit or seek that is too late
+    because of a rebalance does not.
 
-    Options are a producer's for connections, logins and pushed metrics, as keywords or as a
-    ``config`` that they override, a reader's for fetching (of
-    :class:`~aioproducer.config.ReaderOptions`; a group without an offset begins at the end of the
-    log, unless ``auto_offset_reset="earliest"``), and those of
+    Options are a producer's options for connections, logins and pushed metrics, as keywords or as a
+    ``config`` that the keywords override; a reader's options for fetching
+    (:class:`~aioproducer.config.ReaderOptions`; a group without offsets starts at the end of the
+    log, unless ``auto_offset_reset="earliest"``); and those of
     :class:`~aioproducer.consumer.options.ConsumerOptions`. Source: Kafka's ``KafkaConsumer``.
 
     Raises:
         ConfigError: an option is unknown, out of range, or contradicts another one.
-        InvalidTopicError: a topic's name is illegal.
+        InvalidTopicError: a topic name is invalid.
     """
 
     def __init__(
@@ -167,10 +168,10 @@ class Consumer:
     # --- life ------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Begin to join the group; the first read waits until it has.
+        """Start to join the group. The first read waits until this is done.
 
         Raises:
-            IllegalStateError: the consumer was started before.
+            IllegalStateError: the consumer has already been started.
             BootstrapError: no name in ``bootstrap_servers`` could be resolved in time.
         """
         await self._client.start()
@@ -253,10 +254,10 @@ class Consumer:
         self._source.fetcher.fail(error)
 
     def finish(self) -> None:
-        """Hand out nothing more: loops end, and :meth:`run` returns once its handlers are done.
+        """Stop returning records: loops end, and :meth:`run` returns once its handlers are done.
 
-        It suits a signal: ``loop.add_signal_handler(signal.SIGTERM, consumer.finish)``. The member
-        stays in the group until :meth:`close`.
+        Use it as a signal handler: ``loop.add_signal_handler(signal.SIGTERM, consumer.finish)``.
+        The member stays in the group until :meth:`close`.
         """
         if self._state == "closed":
             return
@@ -266,15 +267,15 @@ class Consumer:
         self._source.finish()
 
     async def close(self) -> None:
-        """Commit what was acknowledged, leave the group, and end every connection.
+        """Commit the acknowledged records, leave the group, and close all connections.
 
-        ``on_revoked`` hears of the partitions before the commit. A close takes about ten seconds at
-        most, beside the end of the connections, and about as long as two round trips usually. One
-        that is cancelled goes on in the background.
+        ``on_revoked`` is called before the commit. Closing usually takes two round trips, and at
+        most about ten seconds, plus the time to close the connections. If the call is cancelled,
+        closing goes on in the background.
 
         Raises:
-            IllegalStateError: a callback of the consumer has called it.
-            Exception: a callback has raised it; everything else is done.
+            IllegalStateError: a callback of the consumer called this.
+            Exception: raised by a callback; everything else has been done.
         """
         if self._state == "not started":
             await self._client.close()
@@ -344,29 +345,29 @@ class Consumer:
         """What another loop had in work when it ended comes again."""
         self._enter()
         if self._assignment.handlers is not None:
-            raise IllegalStateError("run() reads from this Consumer: one at a time can")
+            raise IllegalStateError("run() reads from this Consumer: only one at a time can read")
         self._assignment.rewind()
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
-        """The records, one by one.
+        """Iterate over the records one by one.
 
-        A record that another loop had in work when it ended comes again.
+        A record that an earlier loop was processing when it ended is returned again.
         """
         self._enter_loop()
         return Records(self._source, self._progress, self._check)
 
     def batches(self) -> AsyncIterator[RecordBatch]:
-        """The records as they were written, batch by batch.
+        """Iterate over the records batch by batch, as they were written.
 
-        Asking for the next batch acknowledges the last one.
+        Asking for the next batch acknowledges the previous one.
         """
         self._enter_loop()
         return Batches(self._source, self._progress, self._check, self._client.clock)
 
     def lists(self, max_records: int = 500) -> AsyncIterator[list[ConsumerRecord]]:
-        """Lists of the records that are there, of all partitions, up to ``max_records``.
+        """Iterate over lists of available records, of all partitions, up to ``max_records``.
 
-        A list has one record at least. Asking for the next list acknowledges the last one.
+        A list has at least one record. Asking for the next list acknowledges the previous one.
         """
         return self._lists(max_records)
 
@@ -378,14 +379,14 @@ class Consumer:
     async def run(
         self, handle: Handle, *, concurrency: int = 64, order: Order = "partition"
     ) -> None:
-        """Call ``handle`` with each record, ``concurrency`` at a time, until :meth:`finish`.
+        """Call ``handle`` for each record, up to ``concurrency`` at a time, until :meth:`finish`.
 
         ``order``: ``"partition"`` and ``"key"`` handle the records of a partition, or of a key in a
-        partition, one after another; ``"none"`` begins with each one as soon as it can. The group
-        gets the offset of the first record that is not done, so it never passes a gap. When a
-        handler raises, the others are cancelled, and the error is raised here; the records that
-        they worked on come again. Handlers of a partition that is lost are cancelled; those of one
-        that is revoked may finish.
+        partition, one after another; ``"none"`` starts each record as soon as possible. The
+        committed offset is that of the first unfinished record, so it never skips a record. If a
+        handler raises, the others are cancelled and the error is raised here; their records are
+        read again later. Handlers of a lost partition are cancelled; handlers of a revoked
+        partition can finish.
 
         Raises:
             ConfigError: an argument is out of range.
@@ -414,7 +415,8 @@ class Consumer:
     def transactions(
         self, producer: TransactionalProducer, *, max_records: int = 500
     ) -> AsyncIterator[TransactionalWork]:
-        """Records in works of up to ``max_records``, each with a transaction of ``producer``.
+        """Iterate over groups of up to ``max_records`` records, each with a transaction of
+        ``producer``.
 
         ::
 
@@ -423,12 +425,13 @@ class Consumer:
                     for record in work:
                         producer.send("invoices", invoice(record), key=record.key)
 
-        The end of the block commits the records that were sent, and the offsets of those that were
-        read, together (KIP-447). An exception aborts both and is raised again; the records come
-        again in the next loop. If the group refuses the offsets because of a rebalance, the
-        transaction is aborted, and the loop goes on without an error. A revocation waits for the
-        transaction under way. The consumer commits nothing by itself from then on. Set
-        ``isolation_level="read_committed"`` if the records are written in transactions, too.
+        Leaving the block commits the records sent and the offsets of the records read, together
+        (KIP-447). An exception aborts both and is raised again; the next loop returns the records
+        again. If the group refuses the offsets because of a rebalance, the transaction is aborted,
+        and the loop continues without an error. A revocation waits for the current transaction.
+        From this call on the consumer does not commit automatically. Set
+        ``isolation_level="read_committed"`` if the records you read are also written in
+        transactions.
         """
         lists = self._lists(max_records)
         self._transactional = True
@@ -445,21 +448,22 @@ class Consumer:
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """The partitions that the group has given to this member."""
+        """The partitions that the group has assigned to this member."""
         self._check()
         return frozenset(self._assignment.owned)
 
     @property
     def positions(self) -> dict[TopicPartition, int]:
-        """The offset of the next record of each partition; without those that are not known yet."""
+        """The offset of each partition's next record. Partitions whose position is not known yet
+        are omitted."""
         self._check()
         return {where: self._progress.position(where) for where in self._progress.partitions}
 
     async def seek(self, partition: TopicPartition, position: Position) -> None:
-        """Hand out the records of ``partition`` from another position on.
+        """Continue reading ``partition`` from another position.
 
         Raises:
-            ConfigError: it is no position, or the partition is not this member's.
+            ConfigError: the position is invalid, or the partition is not assigned to this member.
             ProducerTimeoutError: the position was not found within ``max_block_ms``.
         """
         [where] = self._owned([partition])
@@ -469,16 +473,17 @@ class Consumer:
             self._assignment.seek(where, found[where])
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Hand out nothing of ``partitions`` until :meth:`resume`; they stay this member's."""
+        """Stop returning records of ``partitions`` until :meth:`resume`. They stay assigned to this
+        member."""
         self._assignment.pause(self._owned(partitions))
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Go on with partitions that were paused."""
+        """Continue with paused partitions."""
         self._assignment.resume(self._owned(partitions))
 
     @property
     def paused(self) -> frozenset[TopicPartition]:
-        """The partitions that :meth:`pause` has paused."""
+        """The partitions paused by :meth:`pause`."""
         self._check()
         return self._assignment.paused
 
@@ -495,15 +500,15 @@ class Consumer:
     async def commit(
         self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None
     ) -> None:
-        """Acknowledge what the loop has handed out, and commit; or commit ``offsets``.
+        """Acknowledge and commit all records that the loop has returned; or commit ``offsets``.
 
-        An offset is that of the next record to read. With :meth:`run`, what handlers have finished
-        is committed.
+        An offset is that of the next record to read. With :meth:`run`, this commits the records
+        whose handlers have finished.
 
         Raises:
-            KafkaError: the group has refused an offset, or has given partitions to another member
-                before their records were committed.
-            ProducerTimeoutError: no coordinator has answered within ``max_block_ms``.
+            KafkaError: the group refused an offset, or assigned partitions to another member before
+                their records were committed.
+            ProducerTimeoutError: no coordinator answered within ``max_block_ms``.
         """
         self._enter()
         if offsets is not None:
@@ -530,18 +535,19 @@ class Consumer:
     async def committed(
         self, *partitions: TopicPartition
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """The group's offsets of ``partitions``, or of this member's; None: there is none.
+        """Return the group's committed offsets of ``partitions``, by default this member's; None if
+        a partition has none.
 
-        Raises :class:`ProducerTimeoutError` if they are not known within ``max_block_ms``.
+        Raises :class:`ProducerTimeoutError` if they are not available within ``max_block_ms``.
         """
         self._enter()
         wanted = checked_places(partitions or self._assignment.owned)
         return await self._commits.committed(wanted, self._timeout) if wanted else {}
 
     async def lag(self) -> dict[TopicPartition, int]:
-        """The number of records behind the position of each partition of this member.
+        """Return the number of records after the position, for each partition of this member.
 
-        With ``read_committed`` those of open transactions do not count. Raises
+        With ``read_committed``, records of open transactions are not counted. Raises
         :class:`ProducerTimeoutError` if the ends are not known within ``max_block_ms``.
         """
         positions = self.positions
@@ -551,7 +557,7 @@ class Consumer:
 
     @property
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """The member as its group knows it, for ``send_offsets_to_transaction()``."""
+        """The identity of this member in its group, for ``send_offsets_to_transaction()``."""
         self._check()
         group_id, member_id, generation, instance_id = self._member.identity[:4]
         return ConsumerGroupMetadata(group_id, generation, member_id, instance_id)
@@ -559,9 +565,9 @@ class Consumer:
     # --- what it does ----------------------------------------------------------------------
 
     def health(self) -> ConsumerHealth:
-        """Whether the consumer can read now, and the reasons if not; for health checks.
+        """Report whether the consumer can read now, and why not; for health checks.
 
-        The call never waits and never raises: it reads the known facts.
+        The call never waits and never raises, because it only uses what the consumer already knows.
         """
         state = self._state
         if os.getpid() != self._process:
@@ -574,16 +580,16 @@ class Consumer:
         return self._observation.health(self.client_id, failed, self._client.why_no_answer)
 
     def metrics(self) -> ConsumerMetricsSnapshot:
-        """Metrics of Java's consumer by group and name, as far as they are counted here."""
+        """Return metrics of Java's consumer by group and name, as far as this consumer has them."""
         if self._state == "not started":
             return no_metrics()
         return self._observation.metrics()
 
     async def client_instance_id(self, timeout: float | None = None) -> UUID:
-        """The id that a broker has assigned to this consumer, for the metrics that it pushes.
+        """Return the id that a broker has assigned to this consumer for pushed metrics.
 
-        ``timeout``: seconds until an id is assigned, None for ``max_block_ms``. Raises as that of
-        a :class:`~aioproducer.Producer`.
+        ``timeout``: the seconds to wait for an id; None is ``max_block_ms``. Raises the same errors
+        as :meth:`aioproducer.Producer.client_instance_id`.
         """
         check_timeout(timeout)
         self._check()

@@ -1,4 +1,4 @@
-"""The state of a consumer, for health checks: a stall has a name here. No I/O."""
+"""The state of a consumer, for health checks. No I/O."""
 
 from __future__ import annotations
 
@@ -12,38 +12,39 @@ __all__ = ["ConsumerHealth"]
 
 @dataclass(frozen=True, slots=True)
 class ConsumerHealth:
-    """The state of a consumer at one moment. Times are seconds before that moment."""
+    """The state of a consumer at one point in time. Ages are in seconds before that point."""
 
     client_id: str
     group_id: str
     state: str
-    """``not started``, ``joining`` the group, ``joined``, ``rebalancing``: the member waits for
-    others, or gives partitions up; ``silent``: the coordinator has not answered for the session's
-    time; ``failed``: each read raises an error; ``closed``, ``forked``: it belongs to another
+    """``not started``; ``joining`` the group; ``joined``; ``rebalancing``: the member waits for
+    others, or gives up partitions; ``silent``: the coordinator has not answered within the session
+    timeout; ``failed``: every read raises an error; ``closed``; ``forked``: it belongs to another
     process."""
     problems: tuple[str, ...] = ()
-    """A line for each problem."""
+    """The problems, one line each."""
     member_id: str = ""
     generation: int = -1
-    """The group's generation, or with KIP-848 the member's epoch."""
+    """The group's generation; with KIP-848 the member's epoch."""
     partitions: int = 0
-    """The partitions that the group has given to this member."""
+    """The partitions that the group has assigned to this member."""
     partitions_without_position: int = 0
-    """Those whose offsets are being looked up."""
+    """The partitions whose offsets are being looked up."""
     paused_partitions: int = 0
     rebalances: int = 0
     """The number of assignments so far."""
     heartbeat_age: float | None = None
     """Seconds since the coordinator's last answer; None: the member is not in the group."""
     oldest_record: tuple[TopicPartition, int] | None = None
-    """The partition and offset of the record that is in work for the longest time."""
+    """The partition and offset of the record that has been in processing the longest."""
     oldest_record_age: float | None = None
     lag: int | None = None
-    """Records behind the positions, as of the last answer of each leader; None: not known."""
+    """The number of records after the positions, from the last response of each leader; None:
+    unknown."""
 
     @property
     def is_live(self) -> bool:
-        """False once only a new consumer could help: closed, failed, or a forked process."""
+        """False if only a new consumer would help: it is closed, failed, or in a forked process."""
         return self.state not in ("closed", "failed", "forked")
 
     @property
@@ -53,12 +54,12 @@ class ConsumerHealth:
 
     @property
     def is_degraded(self) -> bool:
-        """True if there are problems, although records are read."""
+        """True if there are problems but records are still read."""
         return self.is_ready and bool(self.problems)
 
     @property
     def reason(self) -> str:
-        """The problems in one line; empty without any."""
+        """The problems in one line; empty if there are none."""
         return "; ".join(self.problems)
 
     def as_dict(self) -> dict[str, Any]:

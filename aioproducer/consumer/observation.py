@@ -89,13 +89,13 @@ class Observation:
     def _problems(
         self, now: float, failure: ProducerError | None, why_no_answer: Callable[[], str]
     ) -> tuple[str, ...]:
-        found = [] if failure is None else [f"each read raises {failure}"]
+        found = [] if failure is None else [f"every read raises {failure}"]
         if self._state == "silent":
             found.append("the coordinator has not answered for longer than session_timeout_ms")
         elif self._state == "joining":
             found.append(f"the member is not in group {self._group_id!r}")
         elif (began := self._member.rebalance_began) is not None:
-            found.append(f"a rebalance has been under way for {now - began:.0f} s")
+            found.append(f"a rebalance has been in progress for {now - began:.0f} s")
         begun = self._progress.partitions
         if (call := self._assignment.oldest_call) is not None:
             found.append(f"the callback {call[0]!r} has been running for {now - call[1]:.0f} s")
@@ -104,7 +104,9 @@ class Observation:
         oldest = self._progress.oldest(now)
         if oldest is not None and oldest[2] > self._longest_work / 2:
             where, offset, age = oldest
-            found.append(f"the record of {where} at offset {offset} is in work for {age:.0f} s")
+            found.append(
+                f"the record of {where} at offset {offset} has been in processing for {age:.0f} s"
+            )
         idle = now - self._last_read(now)
         if oldest is None and idle > self._longest_work / 2:
             found.append(f"nothing has read from this consumer for {idle:.0f} s")

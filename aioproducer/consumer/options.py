@@ -1,4 +1,4 @@
-"""The options of a consumer, beside those of its connections and of reading.
+"""The options of a consumer, in addition to those for connections and for reading.
 
 Names and defaults are those of ``org.apache.kafka.clients.consumer.ConsumerConfig``;
 ``kafka_default`` marks where a default differs and the meaning says why.
@@ -51,54 +51,56 @@ class ConsumerOptions:
     group_protocol: GroupProtocolOption = option(
         Choice(GroupProtocolOption), "classic", Group.READING, Importance.HIGH
     )
-    """`classic`: members divide the partitions themselves, on every broker. `consumer`: the
-    coordinator divides them (KIP-848, Kafka 4.0), and partitions that stay are read on."""
+    """`classic`: the members assign the partitions themselves; works with every broker. `consumer`:
+    the coordinator assigns them (KIP-848, Kafka 4.0), and partitions that do not move are read
+    without interruption."""
 
     group_instance_id: str | None = option(
         Nullable(Text(empty=False)), None, Group.READING, Importance.MEDIUM
     )
-    """The id of a static member (KIP-345): it keeps its partitions when it comes back within
-    `session_timeout_ms`, so a restart moves none."""
+    """The id of a static member (KIP-345): it keeps its partitions if it returns within
+    `session_timeout_ms`, so a restart moves no partitions."""
 
     group_remote_assignor: str | None = option(
         Nullable(Text(empty=False)), None, Group.READING, Importance.MEDIUM
     )
     """The coordinator's assignor with `group_protocol="consumer"`: `uniform`, `range`, or another
-    one that the brokers have. None: they choose."""
+    one that the brokers offer. None lets the brokers choose."""
 
     partition_assignment_strategy: AssignorOption = option(
         Choice(AssignorOption), "range", Group.READING, Importance.MEDIUM
     )
-    """How the group's leader divides the partitions, with `group_protocol="classic"`. All members
-    need one in common."""
+    """How the group's leader assigns the partitions, with `group_protocol="classic"`. All members
+    must have one strategy in common."""
 
     session_timeout_ms: int = option(
         Milliseconds(1, INT_MAX), 45000, Group.READING, Importance.HIGH
     )
-    """The coordinator gives the partitions of a member away that it has not heard of for this
-    time. With `group_protocol="consumer"` the brokers decide it."""
+    """How long the coordinator waits for a member's heartbeat before it reassigns the member's
+    partitions. With `group_protocol="consumer"` the brokers decide."""
 
     heartbeat_interval_ms: int = option(
         Milliseconds(1, INT_MAX), 3000, Group.READING, Importance.HIGH
     )
-    """The time between heartbeats; at most a third of `session_timeout_ms`. With
-    `group_protocol="consumer"` the brokers decide it."""
+    """The time between heartbeats, at most a third of `session_timeout_ms`. With
+    `group_protocol="consumer"` the brokers decide."""
 
     max_poll_interval_ms: int = option(
         Milliseconds(1, INT_MAX), 300000, Group.READING, Importance.MEDIUM
     )
-    """The age of the oldest unacknowledged record from which on the member leaves the group, so
-    that another one can go on. A rebalance waits no longer for a record in work."""
+    """How long a record can stay unacknowledged before the member leaves the group, so that another
+    member can continue. This is also the longest that a rebalance waits for a record in
+    processing."""
 
     auto_commit: bool = option(Boolean(), True, Group.READING, Importance.MEDIUM)
-    """Acknowledged records are committed each `auto_commit_interval_ms`, when partitions are
-    revoked, and on close. Kafka's name is `enable.auto.commit`."""
+    """Commit acknowledged records every `auto_commit_interval_ms`, when partitions are revoked, and
+    on close. Kafka's name is `enable.auto.commit`."""
 
     auto_commit_interval_ms: int = option(
         Milliseconds(1, INT_MAX), 1000, Group.READING, kafka_default="5000"
     )
-    """The time between commits. Kafka's five seconds repeat five times as many records after a
-    crash."""
+    """The time between commits. With Kafka's five seconds, five times as many records are repeated
+    after a crash."""
 
     def __init__(self, **given: Any) -> None:
         for name, row in CONSUMER_OPTIONS.items():

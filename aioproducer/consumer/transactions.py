@@ -46,21 +46,21 @@ class TransactionalProducer(Protocol):
 
 
 class TransactionalWork:
-    """Records, and the transaction of what is made of them.
+    """Records, and the transaction for their results.
 
-    Enter it before you send: ``async with work:``. The end of the block commits the records that
-    were sent and the offsets of those that were read, together. An exception aborts both; then the
-    records come again.
+    Enter it before you send: ``async with work:``. Leaving the block commits the records sent and
+    the offsets of the records read, together. An exception aborts both; the records are then
+    returned again.
     """
 
     def __init__(
         self, records: list[ConsumerRecord], block: AbstractAsyncContextManager[None]
     ) -> None:
         self.records: list[ConsumerRecord] = records
-        """The records, of each partition in their order."""
+        """The records; those of a partition are in order."""
         self._block = block
         self.entered: bool = False
-        """True once the transaction was begun."""
+        """True once the transaction has begun."""
 
     def __len__(self) -> int:
         return len(self.records)

@@ -59,8 +59,8 @@ class WorkWatch:
             elif age >= self._longest * _WARNING and self._warned != (where, offset):
                 self._warned = where, offset
                 logger.warning(
-                    "Group %r: the record of %s at offset %d is in work for %s: after %s "
-                    "(max_poll_interval_ms) this member leaves the group",
+                    "Group %r: the record of %s at offset %d has been in processing for %s: after "
+                    "%s (max_poll_interval_ms) this member leaves the group",
                     self._group_id,
                     where,
                     offset,
@@ -71,7 +71,7 @@ class WorkWatch:
     async def _give_up(self, where: TopicPartition, offset: int) -> None:
         self._given_up = where, offset
         reason = (
-            f"the record of {where} at offset {offset} is in work for longer than "
+            f"the record of {where} at offset {offset} has been in processing for longer than "
             f"{duration(self._longest)} (max_poll_interval_ms)"
         )
         try:

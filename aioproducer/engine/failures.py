@@ -34,10 +34,10 @@ class FailedRecordHandler(Protocol):
     """
 
     async def handle(self, records: Sequence[FailedRecord]) -> None:
-        """Handle ``records``, which are in the order in which they failed.
+        """Handle ``records``, in the order in which they failed.
 
-        The next records come when the call has returned. An error is logged, and the next records
-        come all the same. The end of the producer cancels a call that takes too long.
+        The next call comes when this one has returned. An error is logged and does not stop later
+        calls. When the producer closes, a call that takes too long is cancelled.
         """
 
     async def close(self) -> None:

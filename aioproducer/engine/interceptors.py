@@ -1,4 +1,4 @@
-"""Hooks around a send. An error of a hook is logged and never breaks the send.
+"""Hooks around a send. Errors of a hook are logged and never break the send.
 
 Source: Kafka's ``ProducerInterceptor`` and ``ProducerInterceptors`` (KIP-42, KIP-512).
 """
@@ -21,22 +21,22 @@ logger = RoomLogger(__name__)
 
 
 class ProducerInterceptor(Protocol):
-    """Sees every record and every outcome. A class may have some of these methods, or all."""
+    """Sees every record and every outcome. Implement any of these methods."""
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """Return the record to send. ``send()`` calls it before serialization."""
+        """Return the record to send. ``send()`` calls this before serialization."""
 
     def on_acknowledgement(self, metadata: RecordMetadata, error: BaseException | None) -> None:
-        """Take the record's outcome: it was delivered if ``error`` is None.
+        """Receive the record's outcome: the record was delivered if ``error`` is None.
 
-        With an error, ``metadata`` has the record's topic and its partition (-1 if none was chosen
+        With an error, ``metadata`` contains the record's topic and partition (-1 if none was chosen
         yet), and -1 in all other fields. A method with a parameter named ``headers`` also gets the
-        record's headers by that name, as pairs (KIP-512):
+        record's headers, as pairs (KIP-512):
         ``def on_acknowledgement(self, metadata, error, headers)``.
         """
 
     def close(self) -> None:
-        """The producer is closed."""
+        """Called when the producer is closed."""
 
 
 class Interceptors:

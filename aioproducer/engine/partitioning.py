@@ -32,13 +32,13 @@ _P = TypeVar("_P")
 
 @dataclass(frozen=True, slots=True)
 class Partitions:
-    """The partitions of a topic, as a partitioner sees them: ``len()`` counts all of them, and
-    iterating gives their numbers."""
+    """The partitions of a topic, for a partitioner: ``len()`` counts them, and iterating yields
+    their numbers."""
 
     count: int
     """The topic has the partitions 0 to ``count - 1``."""
     available: Sequence[int]
-    """The partitions that have a leader now."""
+    """The partitions that currently have a leader."""
 
     def __len__(self) -> int:
         return self.count
@@ -48,17 +48,17 @@ class Partitions:
 
 
 PartitionFunction: TypeAlias = Callable[[str, bytes | None, bytes | None, Partitions], int]
-"""``(topic, key, value, partitions) -> partition``; key and value as they will be sent."""
+"""``(topic, key, value, partitions) -> partition``; key and value are already serialized."""
 
 
 @runtime_checkable
 class Partitioner(Protocol):
-    """An object that chooses partitions; a plain :data:`PartitionFunction` is allowed as well."""
+    """An object that chooses partitions. A plain :data:`PartitionFunction` also works."""
 
     def partition(
         self, topic: str, key: bytes | None, value: bytes | None, partitions: Partitions
     ) -> int:
-        """The partition for a record, from 0 to ``partitions.count - 1``."""
+        """Return the partition for a record, from 0 to ``partitions.count - 1``."""
 
 
 def murmur2_partition(key: bytes, count: int) -> int:
@@ -80,7 +80,7 @@ def route(key: bytes | None, partition: int | None, count: int, *, ignore_keys: 
 
 
 class RoundRobinPartitioner:
-    """Sends each record to the topic's next available partition, whatever its key.
+    """Sends every record to the topic's next available partition and ignores its key.
 
     Starts at a random partition. Source: Kafka's ``RoundRobinPartitioner``.
     """
@@ -107,7 +107,8 @@ class RoundRobinPartitioner:
 class Murmur3Partitioner:
     """Chooses by the key's murmur3 (32 bits, seed 0); keyless records go round robin.
 
-    The partitions differ from the Java client's. Use it beside programs with the same hash.
+    The partitions differ from the Java client's. Use this together with programs that use the same
+    hash.
     """
 
     def __init__(self, random: Random | None = None) -> None:
@@ -124,7 +125,7 @@ class Murmur3Partitioner:
 
 
 class RandomPartitioner:
-    """Sends each record to a random available partition, whatever its key. Source: librdkafka's
+    """Sends every record to a random available partition and ignores its key. Source: librdkafka's
     ``random``.
     """
 
@@ -158,11 +159,11 @@ class _StickyPartitions:
 
 
 class ConsistentRandomPartitioner:
-    """Chooses by the key's CRC-32; records without one, or whose key is empty, stay with a random
-    available partition for the bytes of a batch.
+    """Chooses by the key's CRC-32. Records without a key, or with an empty one, stay in a random
+    available partition until a batch is full.
 
-    This is the default of librdkafka, on which clients for Python, Go, .NET and C++ are built: a
-    program that moves from one of them keeps each key in its partition. Source: librdkafka's
+    This is the default of librdkafka, on which clients for Python, Go, .NET and C++ are built. If
+    you migrate from one of them, every key stays in its partition. Source: librdkafka's
     ``consistent_random``.
     """
 
@@ -179,8 +180,8 @@ class ConsistentRandomPartitioner:
 
 
 class ConsistentPartitioner(ConsistentRandomPartitioner):
-    """Differs from its base in one case: an empty key belongs to partition 0. Source: librdkafka's
-    ``consistent``, which does not see records without key either.
+    """Differs from its base class in one case: an empty key belongs to partition 0. Source:
+    librdkafka's ``consistent``, which does not get records without a key either.
     """
 
     def partition(
@@ -191,7 +192,8 @@ class ConsistentPartitioner(ConsistentRandomPartitioner):
 
 
 class Fnv1aPartitioner:
-    """Chooses by the key's FNV-1a hash, as Sarama's default does; keyless records as above.
+    """Chooses by the key's FNV-1a hash, like Sarama's default. Records without a key are handled as
+    above.
 
     Source: librdkafka's ``fnv1a`` and ``fnv1a_random``.
     """

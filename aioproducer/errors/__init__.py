@@ -21,37 +21,37 @@
     │   ├── BufferExhaustedError                no memory for the record within ``max_block_ms``
     │   ├── MetadataTimeoutError                no metadata for the topic within ``max_block_ms``
     │   ├── PreparationTimeoutError             no prepared serializer within ``max_block_ms``
-    │   └── RequestTimeoutError                 one request; retried by the producer itself
-    ├── RecordCancelledError                    the caller took the record back; for interceptors
+    │   └── RequestTimeoutError                 one request; the producer retries it
+    ├── RecordCancelledError                    the caller cancelled the record; for interceptors
     ├── NetworkError                            (ConnectionError)
-    │   ├── BootstrapError                      no bootstrap server answered; each with its reason
-    │   ├── BrokerConnectionError               one broker's connection failed or broke
+    │   ├── BootstrapError                      no bootstrap server answered; lists each reason
+    │   ├── BrokerConnectionError               a connection to a broker failed or broke
     │   ├── ProtocolError                       the peer does not speak Kafka
     │   └── TokenEndpointError                  the token endpoint did not answer
     ├── AuthenticationError                     a login failed, or a peer can't be trusted
     │   ├── SslAuthenticationError              the TLS handshake failed
     │   └── TokenError                          no token is available
     ├── CorruptRecordsError                     records that were read can't be decoded
-    ├── LogTruncatedError                       records that were read are not in the log any more
-    ├── TopicRecreatedError                     a topic that is read was deleted and created again
+    ├── LogTruncatedError                       records that were read are no longer in the log
+    ├── TopicRecreatedError                     a topic was deleted and recreated while being read
     ├── UnsupportedVersionError                 the broker is too old or too new for a request
     ├── TransactionError
-    │   ├── AbortableTransactionError           the transaction fails; the next one can work
+    │   ├── AbortableTransactionError           the transaction failed; the next one can succeed
     │   │   └── TransactionAbortedError         a record of an aborted transaction, not sent
     │   ├── CommitUnconfirmedError              (ProducerTimeoutError)
-    │   └── FatalTransactionError               the producer can begin no other transaction
-    ├── SchemaRegistryError                     a schema registry refused, or its response is bad
-    │   ├── SchemaRegistryUnavailableError      (ConnectionError) not reached, or no answer in time
+    │   └── FatalTransactionError               the producer cannot begin another transaction
+    ├── SchemaRegistryError                     a schema registry refused or sent a bad response
+    │   ├── SchemaRegistryUnavailableError      (ConnectionError) unreachable, or timed out
     │   ├── SchemaRegistryAuthenticationError   the registry does not accept the credentials
-    │   ├── IncompatibleSchemaError             the subject's earlier versions rule the schema out
+    │   ├── IncompatibleSchemaError             the schema is incompatible with earlier versions
     │   ├── SchemaNotFoundError                 the registry has no such subject, version or schema
     │   └── InvalidSchemaError                  the registry can't parse the schema
-    ├── ClientBrokenError                       a part of the client died; see ``__cause__``
+    ├── ClientBrokenError                       a part of the client failed; see ``__cause__``
     │   └── ProducerBrokenError
     └── KafkaError                              an error code of a broker; one class per code
 
-A :class:`KafkaError` has ``code``, ``name`` (Kafka's own), ``disposition``, ``retriable`` and
-``refresh_metadata``, all from one table: :mod:`aioproducer.errors.table`.
+A :class:`KafkaError` has the attributes ``code``, ``name`` (Kafka's name), ``disposition``,
+``retriable`` and ``refresh_metadata``. They come from one table: :mod:`aioproducer.errors.table`.
 """
 
 from __future__ import annotations

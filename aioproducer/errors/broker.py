@@ -1,6 +1,6 @@
-"""The errors that a broker answers with: one class for each code that a producer can meet.
+"""The errors of broker responses: one class for each code that a producer can get.
 
-The disposition and the code of each are in :mod:`aioproducer.errors.table`.
+:mod:`aioproducer.errors.table` defines their codes and dispositions.
 """
 
 from __future__ import annotations
@@ -21,42 +21,42 @@ from aioproducer.errors.dispositions import Disposition, Written
 
 
 class KafkaError(ProducerError):
-    """A broker's answer with an error code."""
+    """A broker answered with an error code."""
 
     code: int = -1
-    """Kafka's number of the error."""
+    """Kafka's number for the error."""
     disposition: ClassVar[Disposition] = Disposition.REFUSED
     """The producer's reaction: retry, split, refuse, abort and so on."""
 
     @property
     def name(self) -> str:
-        """Kafka's name of the error, such as ``NOT_LEADER_OR_FOLLOWER``."""
+        """Kafka's name for the error, such as ``NOT_LEADER_OR_FOLLOWER``."""
         return code_name(self.code)
 
 
 class UnlistedKafkaError(KafkaError):
-    """A broker answered with a code that has no class here: no producer is meant to get it."""
+    """A broker answered with a code that has no class here, because producers should not get it."""
 
     written = Written.MAYBE
 
 
 class UnlistedRetriableError(UnlistedKafkaError):
-    """A broker answered with a code that has no class here, and that Kafka calls retriable."""
+    """A broker answered with a code that has no class here, and that Kafka considers retriable."""
 
     disposition = Disposition.RETRIABLE
     retriable = True
 
 
 class UnknownServerError(KafkaError):
-    """The broker met an error that it did not expect; its log says which."""
+    """The broker had an unexpected error; its log has the details."""
 
 
 class OffsetOutOfRangeError(KafkaError):
-    """The log has no record at the offset that is to be read, or never had one."""
+    """The log has no record at the requested offset, or never had one."""
 
 
 class CorruptMessageError(KafkaError):
-    """The batch arrived with a wrong checksum."""
+    """The checksum of the batch was wrong on arrival."""
 
 
 class UnknownTopicOrPartitionError(KafkaError):
@@ -64,7 +64,7 @@ class UnknownTopicOrPartitionError(KafkaError):
 
 
 class LeaderNotAvailableError(KafkaError):
-    """The partition has no leader: an election is under way."""
+    """The partition has no leader: an election is in progress."""
 
 
 class NotLeaderOrFollowerError(KafkaError):
@@ -72,7 +72,7 @@ class NotLeaderOrFollowerError(KafkaError):
 
 
 class RequestTimedOutError(KafkaError):
-    """The broker did not get enough replicas to acknowledge in time."""
+    """Not enough replicas acknowledged in time."""
 
 
 class BrokerNotAvailableError(KafkaError):
@@ -100,11 +100,11 @@ class CoordinatorNotAvailableError(KafkaError):
 
 
 class NotCoordinatorError(KafkaError):
-    """The broker is not the coordinator asked for."""
+    """The broker is not the requested coordinator."""
 
 
 class InvalidTopicError(KafkaError, UsageError, ValueError):
-    """The topic's name is not legal, or the topic may not be written to."""
+    """The topic name is invalid, or writing to the topic is not allowed."""
 
 
 class RecordListTooLargeError(KafkaError, RecordTooLargeError):
@@ -112,35 +112,35 @@ class RecordListTooLargeError(KafkaError, RecordTooLargeError):
 
 
 class NotEnoughReplicasError(KafkaError):
-    """Fewer replicas are in sync than ``min.insync.replicas`` asks for; nothing was written."""
+    """Fewer replicas are in sync than ``min.insync.replicas`` requires; nothing was written."""
 
 
 class NotEnoughReplicasAfterAppendError(KafkaError):
-    """The leader wrote the batch, then found too few replicas in sync."""
+    """The leader wrote the batch, but then found too few replicas in sync."""
 
 
 class InvalidRequiredAcksError(KafkaError):
-    """The broker does not take this value of ``acks``."""
+    """The broker does not accept this value of ``acks``."""
 
 
 class TopicAuthorizationFailedError(KafkaError):
-    """The principal may not write to (or describe) the topic."""
+    """The principal is not allowed to write to (or describe) the topic."""
 
 
 class GroupAuthorizationFailedError(KafkaError):
-    """The principal may not use the group."""
+    """The principal is not allowed to use the group."""
 
 
 class ClusterAuthorizationFailedError(KafkaError):
-    """The principal may not do this on the cluster."""
+    """The principal is not allowed to do this on the cluster."""
 
 
 class InvalidTimestampError(KafkaError, UsageError, ValueError):
-    """A record's timestamp is no time, or outside the range that the topic allows."""
+    """A record's timestamp is invalid, or outside the range that the topic allows."""
 
 
 class BrokerUnsupportedVersionError(KafkaError, UnsupportedVersionError):
-    """The broker does not know this version of the request."""
+    """The broker does not support this version of the request."""
 
 
 class InvalidRequestError(KafkaError):
@@ -160,7 +160,7 @@ class OutOfOrderSequenceNumberError(KafkaError):
 
 
 class DuplicateSequenceNumberError(KafkaError):
-    """The broker has the batch already."""
+    """The broker already has the batch."""
 
 
 class InvalidProducerEpochError(KafkaError):
@@ -168,11 +168,11 @@ class InvalidProducerEpochError(KafkaError):
 
 
 class TransactionalIdAuthorizationFailedError(KafkaError, FatalTransactionError):
-    """The principal may not use the transactional id."""
+    """The principal is not allowed to use the transactional id."""
 
 
 class KafkaStorageError(KafkaError):
-    """The broker's disk failed; another replica takes over."""
+    """The broker's disk failed; another replica will take over."""
 
 
 class UnsupportedSaslMechanismError(KafkaError, AuthenticationError):
@@ -184,11 +184,11 @@ class IllegalSaslStateError(KafkaError, AuthenticationError):
 
 
 class SaslAuthenticationFailedError(KafkaError, AuthenticationError):
-    """The broker refused the credentials, or gave no proof that it knows them."""
+    """The broker refused the credentials, or did not prove that it knows them."""
 
 
 class UnknownProducerIdError(KafkaError):
-    """The broker has no state of this idempotent producer (its records were deleted)."""
+    """The broker has no state for this idempotent producer (its records were deleted)."""
 
 
 class FencedLeaderEpochError(KafkaError):
@@ -204,7 +204,7 @@ class UnsupportedCompressionTypeError(KafkaError):
 
 
 class InvalidRecordError(KafkaError):
-    """The broker's validation refused a record (a compacted topic needs keys, for one)."""
+    """The broker's validation refused a record (compacted topics require keys, for example)."""
 
 
 class ThrottlingQuotaExceededError(KafkaError):
@@ -217,11 +217,11 @@ class ProducerFencedError(KafkaError, FatalTransactionError):
 
 
 class UnknownTopicIdError(KafkaError):
-    """The topic was deleted, or made anew under another id."""
+    """The topic was deleted, or recreated with another id."""
 
 
 class InconsistentTopicIdError(KafkaError):
-    """The broker's log has another topic id."""
+    """The broker's log has a different topic id."""
 
 
 class RebootstrapRequiredError(KafkaError):
@@ -229,7 +229,7 @@ class RebootstrapRequiredError(KafkaError):
 
 
 class InvalidTxnStateError(KafkaError):
-    """The transaction is not open, or the record was no part of one where it had to be."""
+    """The transaction is not open, or the record had to be part of a transaction and was not."""
 
 
 class InvalidProducerIdMappingError(KafkaError):
@@ -237,19 +237,19 @@ class InvalidProducerIdMappingError(KafkaError):
 
 
 class ConcurrentTransactionsError(KafkaError):
-    """The coordinator still finishes the previous transaction."""
+    """The coordinator is still finishing the previous transaction."""
 
 
 class ListenerNotFoundError(KafkaError):
-    """The partition's leader has no listener of the kind that was used to ask."""
+    """The partition's leader has no listener with the name of the one that got the request."""
 
 
 class TransactionAbortableError(KafkaError, AbortableTransactionError):
-    """The transaction failed on the broker and has to be aborted."""
+    """The transaction failed on the broker and must be aborted."""
 
 
 class OffsetMetadataTooLargeError(KafkaError):
-    """The text beside a consumed offset is longer than the broker allows."""
+    """The metadata of a consumed offset is longer than the broker allows."""
 
 
 class IllegalGenerationError(KafkaError):
@@ -257,11 +257,11 @@ class IllegalGenerationError(KafkaError):
 
 
 class InvalidGroupIdError(KafkaError):
-    """The consumer group's name is not legal."""
+    """The consumer group's name is invalid."""
 
 
 class UnknownMemberIdError(KafkaError):
-    """The consumer is no member of its group any more."""
+    """The consumer is no longer a member of its group."""
 
 
 class InvalidTransactionTimeoutError(KafkaError, FatalTransactionError):
@@ -269,7 +269,7 @@ class InvalidTransactionTimeoutError(KafkaError, FatalTransactionError):
 
 
 class OperationNotAttemptedError(KafkaError):
-    """The broker did not get so far, because of another error in the same request."""
+    """The broker did not attempt this, because of another error in the same request."""
 
 
 class FencedInstanceIdError(KafkaError):
@@ -277,11 +277,11 @@ class FencedInstanceIdError(KafkaError):
 
 
 class StaleMemberEpochError(KafkaError):
-    """The consumer has an older epoch than its group."""
+    """The consumer's epoch is older than its group's."""
 
 
 class TopicAlreadyExistsError(KafkaError, UsageError, ValueError):
-    """A topic of this name exists already."""
+    """A topic with this name already exists."""
 
 
 class InvalidPartitionsError(KafkaError, UsageError, ValueError):
@@ -297,15 +297,15 @@ class InvalidReplicaAssignmentError(KafkaError, UsageError, ValueError):
 
 
 class InvalidConfigError(KafkaError, UsageError, ValueError):
-    """A topic or broker has no such configuration, or it does not take the value."""
+    """A topic or broker has no such configuration, or does not accept the value."""
 
 
 class NotControllerError(KafkaError):
-    """The broker is not the controller of the cluster, or not any more."""
+    """The broker is not, or no longer, the controller of the cluster."""
 
 
 class ReassignmentInProgressError(KafkaError):
-    """The topic's replicas are being moved; it takes no other change meanwhile."""
+    """The topic's replicas are being moved; no other change is possible meanwhile."""
 
 
 class GroupIdNotFoundError(KafkaError):
@@ -317,7 +317,7 @@ class NonEmptyGroupError(KafkaError):
 
 
 class GroupSubscribedToTopicError(KafkaError):
-    """Members of the consumer group read the topic."""
+    """Members of the consumer group are subscribed to the topic."""
 
 
 class TopicDeletionDisabledError(KafkaError):

@@ -1,4 +1,4 @@
-"""The errors that are raised on this side of the wire."""
+"""The errors that the client itself raises."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _Error = TypeVar("_Error", bound="ProducerError")
 def anew(error: _Error) -> _Error:
     """``error`` as a new object, to be raised.
 
-    An object that is raised again and again keeps the frames of every time in its traceback, and
-    callers that got it before see it change.
+    An error object that is raised repeatedly collects the frames of every raise in its traceback,
+    and earlier callers see it change.
     """
     new = copy(error)
     new.__cause__ = error.__cause__
@@ -22,22 +22,22 @@ def anew(error: _Error) -> _Error:
 
 
 class ProducerError(Exception):
-    """The root: ``except ProducerError`` catches everything that this library raises."""
+    """The root of all errors: ``except ProducerError`` catches every error of this library."""
 
     retriable: ClassVar[bool] = False
-    """True if the producer itself tries again until ``delivery_timeout_ms``."""
+    """True if the producer retries on its own until ``delivery_timeout_ms``."""
     refresh_metadata: ClassVar[bool] = False
-    """True if the error says that the known leaders are out of date."""
+    """True if the error means that the known leaders are out of date."""
     written: ClassVar[Written] = Written.NO
-    """The error's statement about the log."""
+    """Whether the failed attempt may have written to the log."""
     may_have_been_written: bool = False
-    """True if the record may be in the log: it was on its way when it was given up, and nobody said
-    what became of it. False: it never left, or the broker refused it. For an Admin's call: its
+    """True if the record may be in the log: it was sent, and no response told whether it was
+    written. False: it was never sent, or the broker refused it. For a call of an Admin: True if the
     change may have been made."""
 
 
 class UsageError(ProducerError):
-    """The library was used wrongly. Nothing was sent."""
+    """The library was used incorrectly. Nothing was sent."""
 
 
 class ConfigError(UsageError, ValueError):
@@ -45,18 +45,18 @@ class ConfigError(UsageError, ValueError):
 
 
 class ColumnError(ConfigError):
-    """A column of Arrow and a schema do not fit; the message names the column and both types."""
+    """An Arrow column does not fit a schema; the message names the column and both types."""
 
 
 class SerializationError(UsageError, TypeError):
-    """A key, value or header could not be turned into bytes."""
+    """A key, value or header could not be converted to bytes."""
 
 
 class NotPreparedError(SerializationError):
     """A serializer lacks something that its ``prepare()`` fetches.
 
-    ``serialize()`` of a user's serializer may raise it: the record waits until ``prepare()`` was
-    called again. See :class:`~aioproducer.serialization.Serializer`.
+    Your serializer's ``serialize()`` can raise this: the record then waits until ``prepare()`` has
+    been called again. See :class:`~aioproducer.serialization.Serializer`.
     """
 
 
@@ -65,11 +65,11 @@ class RecordTooLargeError(UsageError, ValueError):
 
 
 class InvalidPartitionError(UsageError, ValueError):
-    """No topic has the partition, or the partitioner chose none of the topic's."""
+    """The partition number is invalid, or the partitioner chose a partition that does not exist."""
 
 
 class InvalidOffsetError(UsageError, ValueError):
-    """The consumed offsets that were given, or the group that consumed them, can't be right."""
+    """The consumed offsets, or the group that consumed them, are invalid."""
 
 
 class ClientClosedError(UsageError, RuntimeError):
@@ -81,7 +81,7 @@ class ProducerClosedError(ClientClosedError):
 
 
 class IllegalStateError(UsageError, RuntimeError):
-    """The call does not fit the producer's state (not started, started twice, …)."""
+    """The call is not allowed in the producer's state (not started, started twice, …)."""
 
 
 class WrongLoopError(UsageError, RuntimeError):
@@ -93,7 +93,7 @@ class MissingExtraError(UsageError, ImportError):
 
 
 class ProducerTimeoutError(ProducerError, TimeoutError):
-    """The root of the timeouts."""
+    """The base class of timeouts."""
 
 
 class DeliveryTimeoutError(ProducerTimeoutError):
@@ -101,11 +101,11 @@ class DeliveryTimeoutError(ProducerTimeoutError):
 
 
 class BufferExhaustedError(ProducerTimeoutError):
-    """``buffer_memory`` is used up; ``await producer.drain()`` before sending more."""
+    """``buffer_memory`` is full; ``await producer.drain()`` before sending more."""
 
 
 class MetadataTimeoutError(ProducerTimeoutError):
-    """The topic, or the partition that a record names, did not become known in ``max_block_ms``."""
+    """There was no metadata for the topic, or for a record's partition, within ``max_block_ms``."""
 
 
 class PreparationTimeoutError(ProducerTimeoutError):
@@ -121,11 +121,12 @@ class RequestTimeoutError(ProducerTimeoutError):
 
 
 class RecordCancelledError(ProducerError):
-    """The caller cancelled the record while it was pending; interceptors and traces get this."""
+    """The caller cancelled the record while it was pending. Only interceptors and traces get
+    this."""
 
 
 class NetworkError(ProducerError, ConnectionError):
-    """The root of the errors between the producer and a broker."""
+    """The base class of errors between the producer and a broker."""
 
     retriable = True
     refresh_metadata = True
@@ -133,7 +134,7 @@ class NetworkError(ProducerError, ConnectionError):
 
 
 class BootstrapError(NetworkError):
-    """None of ``bootstrap_servers`` answered; the message gives each address its reason."""
+    """None of ``bootstrap_servers`` answered; the message lists the reason for each address."""
 
 
 class BrokerConnectionError(NetworkError):
@@ -145,68 +146,72 @@ class ProtocolError(NetworkError):
 
 
 class AuthenticationError(ProducerError):
-    """A broker refused the login, or can't be trusted. The producer does not try again at once."""
+    """A broker refused the login, or can't be trusted. The producer does not retry immediately."""
 
 
 class SslAuthenticationError(AuthenticationError):
-    """The TLS handshake failed: a certificate, a host name, a protocol version, or no TLS at all.
+    """The TLS handshake failed because of a certificate, a host name, a protocol version, or a peer
+    without TLS.
 
     Source: Kafka's ``SslAuthenticationException``.
     """
 
 
 class TokenError(AuthenticationError):
-    """No token can be had: the provider or the token endpoint refused, or gave nothing usable."""
+    """No token is available: the provider or the token endpoint refused, or returned nothing
+    usable."""
 
 
 class TokenEndpointError(NetworkError):
-    """The token endpoint did not answer at present; the producer asks it again."""
+    """The token endpoint did not answer; the producer asks it again."""
 
     written = Written.NO
 
 
 class CorruptRecordsError(ProducerError):
-    """Records that were read can't be decoded; the message names the batch, and what to do."""
+    """Records that were read can't be decoded; the message names the batch and what to do."""
 
 
 class LogTruncatedError(ProducerError):
-    """Records that a reader has returned are not in the log any more (KIP-320).
+    """Records that a reader has returned are no longer in the log (KIP-320).
 
     Source: Kafka's ``LogTruncationException``.
     """
 
 
 class TopicRecreatedError(ProducerError):
-    """A topic that is read was deleted and created again."""
+    """A topic was deleted and recreated while it was being read."""
 
 
 class TransactionError(ProducerError):
-    """The root of the errors of a transaction as a whole."""
+    """The base class of errors of a whole transaction."""
 
 
 class AbortableTransactionError(TransactionError):
-    """The transaction can only be aborted (``__cause__`` has the reason). The next one can work."""
+    """The transaction can only be aborted (see ``__cause__``). The next one can succeed."""
 
 
 class TransactionAbortedError(AbortableTransactionError):
-    """The record was not sent any more, because its transaction is aborted."""
+    """The record was not sent, because its transaction was aborted."""
 
 
 class CommitUnconfirmedError(TransactionError, ProducerTimeoutError):
-    """The commit was asked for and is not confirmed yet: it may be done, or may still fail."""
+    """The commit was requested but is not confirmed yet: it may have succeeded, or may still
+    fail."""
 
 
 class FatalTransactionError(TransactionError):
-    """This producer does no transaction any more (``__cause__`` has the reason). Close it."""
+    """The producer cannot begin another transaction (see ``__cause__``). Close it."""
 
 
 class UnsupportedVersionError(ProducerError):
-    """Broker and client share no version of a request, or the version lacks what was asked."""
+    """Broker and client have no version of a request in common, or the common version lacks a
+    feature."""
 
 
 class ClientBrokenError(ProducerError):
-    """A task of the client ended in an unexpected error (``__cause__``). Make a new client."""
+    """A task of the client failed unexpectedly (see ``__cause__``). Create a new client."""
 
 
 class ProducerBrokenError(ClientBrokenError):
-    """A task of the producer ended in an unexpected error (``__cause__``). Make a new producer."""
+    """A task of the producer failed unexpectedly (see ``__cause__``). Create a new producer."""

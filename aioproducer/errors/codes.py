@@ -188,7 +188,7 @@ RETRIABLE: Final = frozenset(
         ErrorCode.SHARE_SESSION_LIMIT_REACHED,
     }
 )
-"""The errors that Kafka's own clients take for retriable (``RetriableException``)."""
+"""The errors that Kafka's own clients consider retriable (``RetriableException``)."""
 
 
 def code_name(code: int) -> str:

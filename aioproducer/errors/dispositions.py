@@ -1,4 +1,4 @@
-"""The dispositions of a batch, topic or request that a broker answers with an error code."""
+"""The dispositions of a batch, topic or request after an error code from a broker."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ class Disposition(Enum):
     """The producer's reaction to an error code, for a batch, a topic or a request."""
 
     RETRIABLE = "retriable"
-    """The error may pass: retry after a backoff, until ``delivery_timeout_ms``."""
+    """The error may be temporary: retry after a backoff, until ``delivery_timeout_ms``."""
     DELIVERED = "delivered"
-    """The batch was written before."""
+    """The batch was already written."""
     TOO_LARGE = "too large"
     """A batch of several records is split and sent again; a single record is refused."""
     MISNUMBERED = "misnumbered"
-    """The sequence number does not fit: retry, with new numbers if an earlier batch is missing."""
+    """The sequence number is wrong: retry, with new numbers if an earlier batch is missing."""
     REFUSED = "refused"
-    """The batch fails, and others go on."""
+    """The batch fails; others continue."""
     TOPIC_REFUSED = "topic refused"
-    """The batch fails, others go on, and callers that wait to know the topic fail at once."""
+    """The batch fails; others continue; callers that wait for the topic's metadata fail at once."""
     ABORTABLE = "abortable"
-    """The batch fails, and a transaction that it is part of could only be aborted."""
+    """The batch fails; a transaction that contains it can only be aborted."""
     FATAL = "fatal"
-    """The broker refuses the producer itself: every record without outcome fails."""
+    """The broker refuses the producer itself: all outstanding records fail."""
     UNSUPPORTED = "unsupported"
-    """The broker does not speak this version of the request: use a lower one, or fail."""
+    """The broker does not support this version of the request: use a lower one, or fail."""
     REBOOTSTRAP = "rebootstrap"
-    """The client finds the cluster again, from ``bootstrap_servers``."""
+    """The client locates the cluster again, from ``bootstrap_servers``."""
 
 
 class Written(Enum):

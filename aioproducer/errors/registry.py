@@ -18,8 +18,8 @@ class SchemaRegistryError(ProducerError):
     """A schema registry refused a request, or its response can't be used.
 
     ``url`` is the request's address, without credentials. ``status`` is the response's HTTP status,
-    and ``error_code`` is the registry's own number of the error, 40401 for example; each is None if
-    no response has one.
+    and ``error_code`` is the registry's own error number, such as 40401; both are None if there was
+    none.
     """
 
     def __init__(
@@ -37,22 +37,22 @@ class SchemaRegistryError(ProducerError):
 
 
 class SchemaRegistryUnavailableError(SchemaRegistryError, ConnectionError):
-    """No registry could be reached, or none answered in time; a later call may succeed.
+    """No registry could be reached, or none answered in time. A later call may succeed.
 
-    A registry that answers with the status 429 or 5xx after the last retry is unavailable, too.
+    This also covers a registry that still answers with status 429 or 5xx after the last retry.
     """
 
     retriable = True
 
 
 class SchemaRegistryAuthenticationError(SchemaRegistryError):
-    """The registry does not accept the credentials, or they do not permit the request (401, 403);
+    """The registry does not accept the credentials, or they do not permit the request (401, 403),
     or its certificate can't be trusted."""
 
 
 class IncompatibleSchemaError(SchemaRegistryError):
-    """The schema is not compatible with earlier versions of the subject (409); the message is the
-    registry's own."""
+    """The schema is not compatible with earlier versions of the subject (409); the message comes
+    from the registry."""
 
 
 class SchemaNotFoundError(SchemaRegistryError):

@@ -1,12 +1,12 @@
-"""The error table: the disposition of each error code that a broker can answer with.
+"""The error table: the disposition of each error code in a broker's response.
 
-Nothing else decides by code. The meaning of a coordinator's answer for a transaction depends on the
+Nothing else decides by code. What a coordinator's error means for a transaction depends on the
 error's class, in :mod:`aioproducer.engine.transactions.requests`. A code without a row is one that
-no producer is meant to get (it is retried if Kafka calls it retriable, else refused) or one of a
-newer Kafka (it is refused); nobody knows what it says about the log.
+producers should not get (retried if Kafka considers it retriable, otherwise refused) or one of a
+newer Kafka (refused). Whether the batch was written is then unknown.
 
-Source: Kafka's ``Errors``, ``Sender`` and ``TransactionManager``; for batches that are written in
-spite of an error, ``ReplicaManager`` and ``DelayedProduce``.
+Source: Kafka's ``Errors``, ``Sender`` and ``TransactionManager``; for batches that are written
+despite an error, ``ReplicaManager`` and ``DelayedProduce``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Row(NamedTuple):
     """The known leaders are out of date."""
     written: Written = Written.NO
     advice: str = ""
-    """The advice that the broker's own words lack."""
+    """Advice that the broker's message lacks."""
 
 
 # fmt: off
@@ -71,7 +71,7 @@ TABLE: Final = (
     Row(ErrorCode.COORDINATOR_NOT_AVAILABLE, broker.CoordinatorNotAvailableError, _RETRIABLE),
     Row(ErrorCode.NOT_COORDINATOR, broker.NotCoordinatorError, _RETRIABLE),
     Row(ErrorCode.INVALID_TOPIC_EXCEPTION, broker.InvalidTopicError, _TOPIC_REFUSED,
-        advice="check the topic's name: it is illegal, or the topic is internal"),
+        advice="check the topic's name: it is invalid, or the topic is internal"),
     # Java fails such a batch. Batches that grow under load may be larger than a small segment.
     Row(ErrorCode.RECORD_LIST_TOO_LARGE, broker.RecordListTooLargeError, _TOO_LARGE,
         advice="send smaller records, or raise the topic's segment.bytes"),
@@ -110,7 +110,7 @@ TABLE: Final = (
         advice="a newer producer has the same identity, or its transaction was aborted because it "
         "took longer than transaction_timeout_ms"),
     Row(ErrorCode.INVALID_TXN_STATE, broker.InvalidTxnStateError, _ABORTABLE,
-        advice="the transaction is not open any more; it may have taken longer than "
+        advice="the transaction is no longer open; it may have taken longer than "
         "transaction_timeout_ms"),
     Row(ErrorCode.INVALID_PRODUCER_ID_MAPPING, broker.InvalidProducerIdMappingError, _ABORTABLE,
         advice="the transactional id has another producer id now: a newer producer has used up "

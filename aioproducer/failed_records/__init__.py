@@ -1,4 +1,4 @@
-"""Places for records whose delivery failed: a dead letter topic, a file, and the way back.
+"""Keep records whose delivery failed, in a dead letter topic or a file, and send them again.
 
 ::
 

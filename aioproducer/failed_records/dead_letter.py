@@ -1,7 +1,7 @@
 """A dead letter: a record that failed and the reason, as headers of a record or as a line of JSON.
 
-The headers have the names of Kafka Connect (``errors.deadletterqueue.context.headers.enable``) with
-another beginning. Spring's ``DeadLetterPublishingRecoverer`` writes the same facts.
+The headers have Kafka Connect's names (``errors.deadletterqueue.context.headers.enable``) with a
+different prefix. Spring's ``DeadLetterPublishingRecoverer`` writes the same information.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from aioproducer.model import ConsumerRecord, FailedRecord, Header, ProducerReco
 logger = RoomLogger(__name__)
 
 Uncertain: TypeAlias = Literal["keep", "skip"]
-"""The choice for records that may be in the log: ``keep`` them, marked, or ``skip`` them."""
+"""The treatment of records that may be in the log: ``keep`` them, marked, or ``skip`` them."""
 
 _PREFIX: Final = "__aioproducer.errors."
 TOPIC: Final = f"{_PREFIX}topic"
@@ -37,17 +37,17 @@ _LONGEST_MESSAGE: Final = 1000
 
 
 class NotDeadLetterError(ProducerError, ValueError):
-    """A line or a record is no dead letter."""
+    """A line or a record is not a dead letter."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A failed record and its error, as they were kept."""
+    """A failed record and its error, as stored."""
 
     topic: str
     """The topic that the record was sent to."""
     partition: int | None
-    """The partition; None: none was chosen yet."""
+    """The partition; None if none was chosen yet."""
     key: bytes | None
     value: bytes | None
     headers: tuple[Header, ...]
@@ -56,11 +56,12 @@ class DeadLetter:
     """The name of the error's class."""
     error_message: str
     may_have_been_written: bool
-    """True if the record may be in its topic: sending it again may write it twice."""
+    """True if the record may be in its topic: sending it again can duplicate it."""
 
     @classmethod
     def of(cls, failed: FailedRecord) -> DeadLetter:
-        """The dead letter of a record that failed. The headers of an earlier one are left out."""
+        """Create the dead letter of a failed record. Headers of an earlier dead letter are
+        removed."""
         return cls(
             failed.topic,
             failed.partition,
@@ -75,7 +76,7 @@ class DeadLetter:
 
     @classmethod
     def of_record(cls, record: ConsumerRecord) -> DeadLetter:
-        """The dead letter that was read from a dead letter topic.
+        """Return the dead letter in a record that was read from a dead letter topic.
 
         Raises:
             ValueError: the record has no such headers.
@@ -90,7 +91,7 @@ class DeadLetter:
             topic, timestamp_ms = facts[TOPIC], int(facts[TIMESTAMP])
         except (KeyError, ValueError) as error:
             raise NotDeadLetterError(
-                f"{record.topic_partition}: the record is no dead letter: {error!r}"
+                f"{record.topic_partition}: the record is not a dead letter: {error!r}"
             ) from error
         return cls(
             topic,
@@ -105,7 +106,7 @@ class DeadLetter:
         )
 
     def record(self) -> ProducerRecord[bytes | None, bytes | None]:
-        """The record as it was, to be sent again to its topic and partition."""
+        """The original record, to send again to its topic and partition."""
         return ProducerRecord(
             self.topic,
             self.value,
@@ -116,7 +117,7 @@ class DeadLetter:
         )
 
     def all_headers(self) -> tuple[Header, ...]:
-        """The record's headers and those of the dead letter, whose values are text."""
+        """The record's headers and those of the dead letter, which have text values."""
         facts = {TOPIC: self.topic}
         if self.partition is not None:
             facts[PARTITION] = str(self.partition)
@@ -128,7 +129,7 @@ class DeadLetter:
         return (*self.headers, *added)
 
     def line(self) -> bytes:
-        """The dead letter as a line of JSON, with its line feed; bytes are in base64."""
+        """The dead letter as a line of JSON, including the line feed; bytes are in base64."""
         return (json.dumps(self._document(), separators=(",", ":")) + "\n").encode()
 
     def _document(self) -> dict[str, Any]:
@@ -145,7 +146,7 @@ class DeadLetter:
 
     @classmethod
     def of_line(cls, line: bytes) -> DeadLetter:
-        """The dead letter of a line. Raises ValueError for any other line."""
+        """Return the dead letter in a line. Raises ValueError for any other line."""
         try:
             document = json.loads(line)
             return cls(
@@ -160,7 +161,7 @@ class DeadLetter:
                 document["may_have_been_written"],
             )
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise NotDeadLetterError(f"the line is no dead letter: {error!r}") from error
+            raise NotDeadLetterError(f"the line is not a dead letter: {error!r}") from error
 
 
 def _text(data: bytes | None) -> str | None:
@@ -172,7 +173,7 @@ def _bytes(text: str | None) -> bytes | None:
 
 
 def is_dead_letter(record: FailedRecord) -> bool:
-    """True if ``record`` was sent as a dead letter, and not again to its own topic."""
+    """True if ``record`` is a dead letter, and not one that was sent again to its own topic."""
     origin = dict(record.headers).get(TOPIC)
     return origin is not None and origin != record.topic.encode()
 
@@ -195,7 +196,7 @@ def to_keep(records: Sequence[FailedRecord], uncertain: Uncertain) -> Sequence[F
         logger.repeated(
             logging.WARNING,
             "skipped",
-            "%s skipped, for they may have been written (uncertain='skip')",
+            "%s skipped, because they may have been written (uncertain='skip')",
             counted(skipped, "failed record"),
             records=skipped,
         )

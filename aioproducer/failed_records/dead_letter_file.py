@@ -1,4 +1,5 @@
-"""A dead letter file: the hook that appends failed records to a file, and the file's reader."""
+"""A dead letter file: the hook that appends failed records to it, and the function that reads
+it."""
 
 from __future__ import annotations
 
@@ -36,22 +37,23 @@ _MODE: Final = 0o600
 
 
 class DeadLetterFile:
-    """The value of ``on_failed`` that appends failed records to the file at ``path``.
+    """Appends failed records to the file at ``path``. Pass it as ``on_failed``.
 
     ::
 
         Producer(bootstrap_servers=..., on_failed=DeadLetterFile("failed.jsonl"))
 
-    Each record is a line of JSON; :func:`read_dead_letters` reads the lines. A thread writes them,
-    up to 500 at once. Several producers and processes may write to one file, and the file may be
-    renamed at any time (Windows: one process at a time). Only its owner may read it.
+    Each record is a line of JSON; :func:`read_dead_letters` reads them back. A thread writes the
+    lines, up to 500 at a time. Several producers and processes can write to the same file, and you
+    can rename the file at any time (on Windows only one process can write). Only the file's owner
+    can read it.
 
     Args:
-        path: the file, in a directory that exists; or a device, or a pipe that somebody reads.
+        path: the file, in an existing directory; or a device; or a pipe with a reader.
         uncertain: ``keep`` the records that may be in their topic, or ``skip`` them.
-        fsync: wait after each write until it is on the disk. Without it, records may be lost when
-            the machine fails, but not when the process does.
-        fallback: the hook for the records that can't be written. None: a log line counts them.
+        fsync: wait after each write until it is on disk. Without it, records can be lost if the
+            machine fails, but not if only the process fails.
+        fallback: the hook for records that can't be written. None: a log line reports their number.
 
     Raises:
         ConfigError: ``uncertain`` has another value.
@@ -191,9 +193,9 @@ def _sync_directory(path: str) -> None:
 
 
 def read_dead_letters(path: str | os.PathLike[str]) -> Iterator[DeadLetter]:
-    """The dead letters in the file at ``path``, in their order.
+    """Return the dead letters in the file at ``path``, in order.
 
-    A line that a crash has cut off is skipped, with a log line. Raises OSError if the file can't be
+    A line that a crash has truncated is skipped and logged. Raises OSError if the file can't be
     read.
     """
     with open(path, "rb") as file:

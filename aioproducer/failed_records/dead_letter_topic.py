@@ -37,32 +37,33 @@ _UNLIKE: Final[Mapping[str, Any]] = {
 
 
 class DeadLetterTopic:
-    """The value of ``on_failed`` that sends failed records to ``topic``.
+    """Sends failed records to ``topic``. Pass it as ``on_failed``.
 
     ::
 
         Producer(bootstrap_servers=..., on_failed=DeadLetterTopic("orders.failed"))
 
-    A dead letter has the record's key, value, timestamp and headers, and headers that begin with
-    ``__aioproducer.errors.``: ``topic``, ``partition``, ``timestamp``, ``exception.class.name``,
-    ``exception.message`` and ``may.have.been.written``. A record that can't be sent there goes to
-    ``fallback``, and so does one that is not acknowledged shortly before the end of ``close()``; it
-    may be in both places then. Dead letters whose delivery fails are never dead letters again.
+    A dead letter has the record's key, value, timestamp and headers, and additional headers that
+    begin with ``__aioproducer.errors.``: ``topic``, ``partition``, ``timestamp``,
+    ``exception.class.name``, ``exception.message`` and ``may.have.been.written``. A record that
+    can't be sent there goes to ``fallback``. So does a record that is not acknowledged shortly
+    before the end of ``close()``; it can then be in both places. A dead letter whose delivery fails
+    does not become another dead letter.
 
     Args:
-        topic: the topic, which must exist or be created by the brokers.
+        topic: the topic. It must exist, or the brokers must create topics automatically.
         producer: a started :class:`aioproducer.Producer` without serializers, on the same event
-            loop; it stays open. None: each producer that fails gets a second one at its first
-            failed record, with its own options and ``options`` over them.
+            loop; you close it. None: at its first failed record, a producer creates a second one,
+            with the same options and ``options`` on top.
         uncertain: ``keep`` the records that may be in their topic, or ``skip`` them.
-        fallback: the hook for the records that can't be sent, such as a :class:`DeadLetterFile`.
-            None: a log line counts them.
-        options: options of the second producer. With ``bootstrap_servers`` it is one of another
-            cluster, and takes no other option from the producer that failed.
+        fallback: the hook for records that can't be sent, such as a :class:`DeadLetterFile`. None:
+            a log line reports their number.
+        options: options of the second producer. With ``bootstrap_servers`` it connects to another
+            cluster, and takes no options from the first producer.
 
     Raises:
-        ConfigError: an option is wrong, or ``producer`` comes with options.
-        InvalidTopicError: no broker takes a topic of this name.
+        ConfigError: an option is wrong, or both ``producer`` and options are given.
+        InvalidTopicError: brokers do not accept this topic name.
     """
 
     def __init__(

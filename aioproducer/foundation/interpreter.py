@@ -15,5 +15,5 @@ _is_gil_enabled = getattr(sys, "_is_gil_enabled", None)  # since Python 3.13
 if _is_gil_enabled is not None and not _is_gil_enabled():
     raise ImportError(
         "aioproducer needs the GIL, and this Python runs without it: set PYTHON_GIL=1 in the "
-        "environment, or take a build of Python that is not free-threaded"
+        "environment, or use a build of Python that is not free-threaded"
     )

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
 Header: TypeAlias = tuple[str, bytes | None]
-"""One header of a record: its key, and its value or None."""
+"""A header of a record: its key, and its value or None."""
 
 Headers: TypeAlias = Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | str | None]]
-"""The headers of a record, as an argument: a mapping, or pairs (keys may repeat). ``str`` values
+"""The headers of a record as an argument: a mapping, or pairs (keys can repeat). ``str`` values
 become UTF-8."""
 
 
@@ -51,16 +51,16 @@ class Node(NamedTuple):
 
 
 class PartitionInfo(NamedTuple):
-    """A partition and the brokers that have it. Source: Kafka's ``PartitionInfo``."""
+    """A partition and its brokers. Source: Kafka's ``PartitionInfo``."""
 
     topic: str
     partition: int
     leader: Node | None
-    """The broker that takes records; None while there is none."""
+    """The broker that accepts records; None if there is no leader."""
     replicas: tuple[Node, ...]
-    """All assigned replicas. A broker whose address is not in the metadata has port -1."""
+    """All assigned replicas. Port -1: the broker's address is not in the metadata."""
     in_sync_replicas: tuple[Node, ...]
-    """The replicas that have all committed records, the leader included."""
+    """The replicas that have all committed records, including the leader."""
     offline_replicas: tuple[Node, ...] = ()
     """The replicas that are down."""
 
@@ -102,7 +102,7 @@ _NULL: Any = None
 
 @dataclass(frozen=True, slots=True)
 class ProducerRecord(Generic[K_co, V_co]):
-    """One record to send: an alternative to the arguments of ``send()``."""
+    """A record to send: an alternative to the arguments of ``send()``."""
 
     topic: str
     value: V_co
@@ -132,7 +132,7 @@ class ProducerRecord(Generic[K_co, V_co]):
 
 
 class ConsumerRecord(NamedTuple):
-    """A record as it was read. Source: Kafka's ``ConsumerRecord``."""
+    """A record that was read. Source: Kafka's ``ConsumerRecord``."""
 
     topic: str
     partition: int
@@ -144,9 +144,10 @@ class ConsumerRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: tuple[Header, ...]
-    """Keys may repeat. As Java's, bytes of a key that are not UTF-8 become U+FFFD."""
+    """The headers as pairs; keys can repeat. As in Java, bytes of a key that are not UTF-8 become
+    U+FFFD."""
     leader_epoch: int | None = None
-    """The epoch of the leader that wrote the record; None: the batch does not tell."""
+    """The epoch of the leader that wrote the record; None: the batch does not contain it."""
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -155,7 +156,7 @@ class ConsumerRecord(NamedTuple):
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A consumed offset to be committed. Source: Kafka's ``OffsetAndMetadata``."""
+    """A consumed offset to commit. Source: Kafka's ``OffsetAndMetadata``."""
 
     offset: int
     """The offset of the next record to read."""
@@ -164,10 +165,10 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class ConsumerGroupMetadata(NamedTuple):
-    """The consumer: a member of a group in one of its generations (KIP-447).
+    """Identifies a consumer as a member of a group in one generation (KIP-447).
 
-    Source: Kafka's ``ConsumerGroupMetadata``. With ``group_id`` alone the group does not check that
-    the consumer still owns the partitions; then only the transactional id fences others.
+    Source: Kafka's ``ConsumerGroupMetadata``. With only ``group_id``, the group does not check that
+    the consumer still owns the partitions; then only the transactional id fences other instances.
     """
 
     group_id: str
@@ -178,21 +179,22 @@ class ConsumerGroupMetadata(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TransactionHandle:
-    """The data by which a producer in any process writes into an open transaction, or ends it.
+    """Lets a producer in any process write into an open transaction, or end it.
 
-    A handle can be pickled. Every holder can commit, so give it to trusted code alone.
+    A handle can be pickled. Anyone with the handle can commit, so give it only to trusted code.
     """
 
     transactional_id: str
     producer_id: int
     epoch: int
     version: int
-    """The transaction protocol's version (KIP-890): with 1 the client takes each partition into the
+    """The version of the transaction protocol (KIP-890): with 1 the client adds partitions to the
     transaction, with 2 the brokers do."""
 
 
 class RecordMetadata(NamedTuple):
-    """The partition, offset and timestamp of a record. Source: Kafka's ``RecordMetadata``."""
+    """Where a record was written: partition, offset and timestamp. Source: Kafka's
+    ``RecordMetadata``."""
 
     topic: str
     partition: int
@@ -200,11 +202,11 @@ class RecordMetadata(NamedTuple):
     """The record's offset in its partition; -1 with ``acks=0``, or for a duplicate whose offset
     the broker no longer knew."""
     timestamp_ms: int
-    """The record's own timestamp, or the broker's where the topic uses ``LogAppendTime``."""
+    """The record's timestamp, or the broker's if the topic uses ``LogAppendTime``."""
     serialized_key_size: int
-    """The key's bytes; -1 without a key."""
+    """The size of the key in bytes; -1 without a key."""
     serialized_value_size: int
-    """The value's bytes; -1 without a value."""
+    """The size of the value in bytes; -1 without a value."""
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -213,29 +215,29 @@ class RecordMetadata(NamedTuple):
 
 
 class FailedRecord(NamedTuple):
-    """A record whose delivery failed for good, as the hook ``on_failed`` gets it.
+    """A record whose delivery finally failed, as passed to the hook ``on_failed``.
 
-    The hook gets each such record once, after its future has the error, in the order in which the
-    records failed. It does not get:
+    The hook gets every such record once, after its future has the error, in the order of failure.
+    It does not get:
 
-    - records that the call of ``send()`` refused, or that ``send_many()`` reports as refused: their
-      caller has the error, and the blocking shell sets it on the future;
-    - records without bytes: their serializer failed, or was not prepared in time;
-    - records that their caller took back before they were in a batch;
-    - records of a transaction that is aborted, fenced or left open at the close: the application
-      sends them again with the next transaction. A record whose own delivery failed in a
-      transaction is given, because it is the reason for the abort.
+    - records that ``send()`` refused, or that ``send_many()`` reports as refused: the caller has
+      the error (from the blocking producer, through the future);
+    - records that could not be serialized: their serializer failed, or was not prepared in time;
+    - records that were cancelled before they were in a batch;
+    - records of a transaction that is aborted, fenced or still open at close: the application sends
+      them again in the next transaction. If a record's own delivery failed in a transaction, the
+      hook does get it, because it is the reason for the abort.
     """
 
     topic: str
     partition: int | None
-    """None: no partition was chosen yet."""
+    """The partition; None: no partition was chosen yet."""
     key: bytes | None
     value: bytes | None
     headers: tuple[Header, ...]
     timestamp_ms: int
     """Milliseconds since the epoch."""
     error: BaseException
-    """The error that the record's future has."""
+    """The error, which the record's future also raises."""
     may_have_been_written: bool
     """True if the record may be in the log: see :class:`ProducerError`."""

@@ -1,4 +1,4 @@
-"""A handler of the standard library's logging that sends log records to a topic."""
+"""A handler for the standard library's logging that sends log records to a topic."""
 
 from __future__ import annotations
 
@@ -44,30 +44,30 @@ class KafkaHandler(logging.Handler):
         logging.getLogger().addHandler(KafkaHandler("logs", bootstrap_servers="localhost:9092"))
 
     ``emit()`` formats the record, puts it into a bounded queue, and never waits. A record is
-    dropped if the queue is full, or if the producer can't deliver it. :attr:`dropped` counts them,
-    and standard error gets a line once a minute at most. Records of this library are never sent,
-    and neither are those that other libraries emit in its tasks and threads.
+    dropped if the queue is full, or if the producer can't deliver it. :attr:`dropped` counts these
+    records, and at most once a minute a line goes to standard error. Records of this library are
+    never sent, nor are those that other libraries emit in its tasks and threads.
 
     Args:
         topic: the topic.
-        producer: an :class:`aioproducer.sync.Producer`, or an :class:`aioproducer.Producer` on
-            whose event loop the handler is made. It stays open. None: the handler makes a
-            producer of its own from the other keywords, which are options of
+        producer: an :class:`aioproducer.sync.Producer`, or an :class:`aioproducer.Producer` if the
+            handler is created on its event loop. You close it. None: the handler creates its own
+            producer from the other keywords, which are options of
             :class:`aioproducer.ProducerConfig`, and closes it.
         key: the name of an attribute of log records whose value is the key, such as ``name``; or
             a function of the log record; None: no key.
         headers: the headers of each record, or a function of the log record.
-        capacity: the most records in the queue.
-        drop: the record to drop when the queue is full, the ``newest`` or the ``oldest``.
-        flush_timeout: seconds that ``flush()``, ``close()`` and the interpreter's exit wait at
-            most until all records are delivered.
+        capacity: the maximum number of records in the queue.
+        drop: which record to drop when the queue is full: the ``newest`` or the ``oldest``.
+        flush_timeout: the maximum number of seconds that ``flush()``, ``close()`` and the
+            interpreter's exit wait until all records are delivered.
 
-    The formatter makes the value: a str is sent as UTF-8, any other object goes to the producer's
-    ``value_serializer``. Without a formatter, :class:`JsonFormatter` does.
+    The formatter produces the value: a str is sent as UTF-8, any other object goes to the
+    producer's ``value_serializer``. The default formatter is :class:`JsonFormatter`.
 
     Raises:
-        ConfigError: an option is wrong, or ``producer`` comes with options of a producer.
-        InvalidTopicError: no broker takes a topic of this name.
+        ConfigError: an option is wrong, or both ``producer`` and producer options are given.
+        InvalidTopicError: brokers do not accept this topic name.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class KafkaHandler(logging.Handler):
     # --- records ---------------------------------------------------------------------------
 
     def handle(self, record: logging.LogRecord) -> bool:
-        """Pass ``record`` on to :meth:`emit`, unless this library has caused it.
+        """Pass ``record`` to :meth:`emit`, unless this library caused it.
 
         Such records do not even wait for the handler's lock: ``close()`` may hold it while it waits
         for the threads that emit them.
@@ -157,15 +157,16 @@ class KafkaHandler(logging.Handler):
     # --- the end ---------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Wait until all records are delivered, for ``flush_timeout`` seconds at most.
+        """Wait until all records are delivered, for at most ``flush_timeout`` seconds.
 
-        The thread of an :class:`aioproducer.Producer` does not wait: it has to send them.
+        On the thread of an :class:`aioproducer.Producer` this does not wait, because that thread
+        must send the records.
         """
         if self._sender.may_wait:
             self._queue.flush(self.flush_timeout)
 
     def close(self) -> None:
-        """Deliver what is in the queue, within ``flush_timeout``, and end. A second call does
+        """Deliver the queued records, within ``flush_timeout``, and stop. A second call does
         nothing."""
         if self._closed:
             return
@@ -179,7 +180,7 @@ class KafkaHandler(logging.Handler):
         super().close()
 
     def begin_after_fork(self) -> None:
-        """Begin anew in a forked process: the parent sends what is in its own queue."""
+        """Start again in a forked process: the parent sends the records in its own queue."""
         if self._closed:
             return
         if isinstance(self._producer, producer.Producer):

@@ -1,8 +1,4 @@
-"""Records read back from assigned partitions.
-
-There are no groups here: who shares partitions among members, and who commits offsets, is a room of
-its own to come.
-"""
+"""Read records back from assigned partitions, without a consumer group."""
 
 from aioproducer.engine.records.decoder import RecordBatch
 from aioproducer.model import ConsumerRecord

@@ -97,7 +97,7 @@ class PositionCheck:
             self._read_ahead.fail(state, error)
             return
         to = first if reset == "earliest" else end if by_time < 0 else by_time
-        logger.warning("%s; reading goes on at offset %d", what, to)
+        logger.warning("%s; reading continues at offset %d", what, to)
         if to < offset:
             state.seek(to)
         else:
@@ -146,17 +146,17 @@ class PositionCheck:
             state.validated(leader_epoch)
         elif known and self._reset != "none":
             logger.warning(
-                "%s; reading goes on at offset %d", _truncated(state, end), end.end_offset
+                "%s; reading continues at offset %d", _truncated(state, end), end.end_offset
             )
             state.seek(end.end_offset)
             state.validated(leader_epoch)
         else:
-            text = f"{_truncated(state, end)}. seek() to the offset to go on from"
+            text = f"{_truncated(state, end)}. seek() to the offset where reading should continue"
             self._read_ahead.fail(state, LogTruncatedError(text))
 
 
 def _truncated(state: PartitionState, end: EpochEnd) -> str:
-    to = f"to offset {end.end_offset}" if end.end_offset >= 0 else "by an unclean election"
+    to = f"to offset {end.end_offset}" if end.end_offset >= 0 else "by an unclean leader election"
     return (
         f"{state.where}: the log was truncated {to}, and records up to offset "
         f"{state.read_to - 1} had been read: some of these are lost, and others may have their "

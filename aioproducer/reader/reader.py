@@ -1,4 +1,4 @@
-"""The reader that users hold."""
+"""The reader of topics and partitions."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _Arguments(ProducerOptions, ReaderKeywords):
 
 @elsewhere(**FOR_A_READER)
 class Reader:
-    """Reads the records of topics and partitions in an event loop, without a group.
+    """Reads the records of topics and partitions on an event loop, without a group.
 
     ::
 
@@ -57,24 +57,25 @@ class Reader:
             async for record in reader:
                 print(record.offset, record.value)
 
-    ``assignment``: a topic (all of its partitions, as they are at the start), a TopicPartition,
-    several of both, or a mapping of each TopicPartition to its offset, such as :attr:`positions`.
+    ``assignment``: a topic (all partitions that it has at the start), a TopicPartition, an iterable
+    of both, or a mapping from TopicPartitions to offsets, such as :attr:`positions`.
 
-    ``start`` is the first position to read, ``end`` the first one that is not read any more: an
-    offset, a negative offset that counts from the end of the log, a datetime, ``"beginning"`` or
-    ``"end"``. The end of the log is its end at the start of the reader. Without ``end`` the reader
-    waits for new records. With ``read_committed`` the log ends at its last stable offset.
+    ``start`` is the first position to read, and ``end`` the first position not to read: an offset,
+    a negative offset (counted from the end of the log), a datetime, ``"beginning"`` or ``"end"``.
+    ``"end"`` means the end of the log when the reader starts. Without ``end`` the reader waits for
+    new records. With ``read_committed`` the log ends at its last stable offset.
 
-    Records of a partition come in their order, those of several partitions as they arrive. One task
-    reads at a time. A read that is cancelled loses nothing, and an error of a partition does not
-    end the reader: the next read tries again.
+    Records of a partition come in order; records of different partitions come as they arrive. Only
+    one task can read at a time. A cancelled read loses nothing. An error of a partition does not
+    stop the reader: the next read tries again.
 
-    Options are a producer's for connections and logins, as keywords or as a ``config`` that they
-    override, and a consumer's for fetching (:class:`~aioproducer.config.ReaderOptions`).
+    Options are a producer's options for connections and logins, as keywords or as a ``config`` that
+    the keywords override, and a consumer's options for fetching
+    (:class:`~aioproducer.config.ReaderOptions`).
 
     Raises:
         ConfigError: an option is unknown, out of range, or contradicts another one.
-        InvalidTopicError: a topic's name is illegal.
+        InvalidTopicError: a topic name is invalid.
     """
 
     def __init__(
@@ -107,13 +108,13 @@ class Reader:
     # --- life ------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Connect, find the partitions and their positions, and begin to read ahead.
+        """Connect, find the partitions and their positions, and start to read ahead.
 
-        Takes ``max_block_ms`` at most, after ``bootstrap_resolve_timeout_ms`` at most.
+        This takes at most ``bootstrap_resolve_timeout_ms``, and then at most ``max_block_ms``.
 
         Raises:
-            IllegalStateError: the reader was started before.
-            UnknownTopicOrPartitionError: there is no such topic or partition.
+            IllegalStateError: the reader has already been started.
+            UnknownTopicOrPartitionError: a topic or partition does not exist.
             BootstrapError: no broker answered, or no name could be resolved.
         """
         await self._client.start()
@@ -155,7 +156,7 @@ class Reader:
         return IsolationLevel[self._options.isolation_level.upper()]
 
     async def close(self) -> None:
-        """End every connection; a read that waits fails with :class:`ClientClosedError`."""
+        """Close all connections. A waiting read fails with :class:`ClientClosedError`."""
         await self._client.close()
 
     async def __aenter__(self) -> Self:
@@ -168,21 +169,22 @@ class Reader:
     # --- reading ---------------------------------------------------------------------------
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
-        """The records, one by one."""
+        """Iterate over the records one by one."""
         return self._started().records()
 
     def batches(self) -> AsyncIterator[RecordBatch]:
-        """The records as they were written, batch by batch.
+        """Iterate over the records batch by batch, as they were written.
 
-        A batch whose records are before the start or behind the end has the others alone.
+        Records of a batch before the start or after the end are omitted.
         """
         return Steps(self._started().next_batch)
 
     def arrow_batches(self, max_rows: int = 65_536) -> AsyncIterator[Any]:
-        """The records as ``pyarrow.RecordBatch``, as ``send_many()`` takes them.
+        """Iterate over the records as ``pyarrow.RecordBatch`` objects, which ``send_many()``
+        accepts.
 
-        One has the records of one topic that are there, up to about ``max_rows``: a batch is not
-        cut. The columns are those of :meth:`RecordBatch.to_arrow`.
+        Each contains the available records of one topic, up to about ``max_rows``, because batches
+        are not split. The columns are those of :meth:`RecordBatch.to_arrow`.
 
         Raises:
             MissingExtraError: pyarrow is not installed.
@@ -200,25 +202,25 @@ class Reader:
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
-        """The partitions that are read."""
+        """The partitions being read."""
         return tuple(self._started().fetcher.partitions)
 
     @property
     def positions(self) -> dict[TopicPartition, int]:
-        """The offset of each partition's next record: the assignment of a reader that goes on."""
+        """The offset of each partition's next record. Pass it to a new reader to continue."""
         return self._started().positions
 
     @property
     def high_watermarks(self) -> dict[TopicPartition, int | None]:
-        """The end of each partition as of the last response; None: there was none yet."""
+        """The end of each partition in the last response; None: no response yet."""
         partitions = self._started().fetcher.partitions
         return {where: each.high_watermark for where, each in partitions.items()}
 
     async def seek(self, partition: TopicPartition, position: Position) -> None:
-        """Read ``partition`` from another position on.
+        """Continue reading ``partition`` from another position.
 
         Raises:
-            ConfigError: it is no position, or the partition is not assigned.
+            ConfigError: the position is invalid, or the partition is not assigned.
             ProducerTimeoutError: the position was not found within ``max_block_ms``.
         """
         self._client.check_usable()
@@ -236,13 +238,14 @@ class Reader:
         fetcher.seek(where, offsets[where], in_log=where not in beyond)
 
     async def end_offsets(self) -> dict[TopicPartition, int]:
-        """The end of each partition now: its last stable offset with ``read_committed``."""
+        """Return the current end of each partition: with ``read_committed``, its last stable
+        offset."""
         self._client.check_usable()
         wanted = dict.fromkeys(self.partitions, "end")
         return await find_offsets(self._client, wanted, self._isolation, self._timeout)  # type: ignore[arg-type]
 
     async def beginning_offsets(self) -> dict[TopicPartition, int]:
-        """The first offset of each partition now."""
+        """Return the current first offset of each partition."""
         self._client.check_usable()
         wanted = dict.fromkeys(self.partitions, "beginning")
         return await find_offsets(self._client, wanted, self._isolation, self._timeout)  # type: ignore[arg-type]

@@ -37,10 +37,10 @@ class _Deserializer(Protocol[V_co]):
 
 
 class BlockingDeserializer(Generic[V_co]):
-    """Deserializes in the caller's thread; a thread with an event loop fetches new schemas.
+    """Deserializes in the caller's thread. A thread with an event loop fetches new schemas.
 
-    Call it with bytes and a context that has ``topic`` and ``headers``, as confluent-kafka's
-    ``DeserializingConsumer`` does. kafka-python takes it as ``value_deserializer``.
+    Call it with bytes and a context with ``topic`` and ``headers``, like confluent-kafka's
+    ``DeserializingConsumer``. In kafka-python, pass it as ``value_deserializer``.
     """
 
     def __init__(self, deserializer: _Deserializer[V_co], timeout: float) -> None:
@@ -53,8 +53,8 @@ class BlockingDeserializer(Generic[V_co]):
         self._closed = False
 
     def __call__(self, data: bytes | None, context: Any = None) -> V_co | None:
-        """The value of ``data``. ``context``: None, or an object with ``topic``, ``headers`` and
-        ``field``: a key if that is ``"key"``."""
+        """Return the value of ``data``. ``context``: None, or an object with ``topic``, ``headers``
+        and ``field`` (``"key"`` for a key)."""
         topic = getattr(context, "topic", None) or "unknown"
         deserializer = self._deserializer
         if getattr(context, "field", None) == "key":
@@ -64,12 +64,12 @@ class BlockingDeserializer(Generic[V_co]):
         return self._value(deserializer, topic, data, getattr(context, "headers", None))
 
     def deserialize(self, topic: str, headers: ReadHeaders, data: bytes | None) -> V_co | None:
-        """The value of ``data``, with the arguments in kafka-python's order.
+        """Return the value of ``data``. The arguments are in kafka-python's order.
 
         Raises:
             ProducerTimeoutError: the schema was not fetched in time.
-            SerializationError: the bytes are no value of their schema.
-            SchemaRegistryError: the registry does not give the schema.
+            SerializationError: the bytes are not a value of their schema.
+            SchemaRegistryError: the registry does not return the schema.
         """
         return self._value(self._deserializer, topic, data, headers)
 
@@ -119,7 +119,7 @@ class BlockingDeserializer(Generic[V_co]):
         return loop
 
     def close(self) -> None:
-        """End the thread, and close the deserializer."""
+        """Stop the thread, and close the deserializer."""
         with self._lock:
             self._closed = True
             loop, thread = self._loop, self._thread

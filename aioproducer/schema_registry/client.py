@@ -1,4 +1,4 @@
-"""The client of a schema registry: its calls, and the cache of its answers."""
+"""The client of a schema registry: its calls, and the cache of its responses."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ _Answer = TypeVar("_Answer")
 
 
 class SchemaRegistry:
-    """A client of Confluent's schema registry, and of others that speak its REST API.
+    """A client for Confluent's schema registry, and for others with the same REST API.
 
-    One object may serve several producers, event loops and threads. Many callers that need one
-    schema share one request. The registry's immutable answers are kept, failures are not.
+    Several producers, event loops and threads can share one client. Concurrent callers that need
+    the same schema share one request. Immutable responses are cached, failures are not.
 
     Every call raises :class:`~aioproducer.errors.SchemaRegistryError`, or one of its subclasses:
     ``SchemaRegistryUnavailableError`` (a later call may succeed), ``SchemaNotFoundError``,
@@ -67,15 +67,15 @@ class SchemaRegistry:
         """Nothing is sent yet.
 
         Args:
-            url: the address, or several ones; a registry that fails is asked last.
-            username: for basic authentication, which ``https://user:password@host`` gives as well.
+            url: one or more addresses. A registry that fails is asked last.
+            username: for basic authentication; ``https://user:password@host`` also works.
             password: for basic authentication.
-            bearer_token: a token, or a function that gives one, which may be async; the function is
-                called again when the registry refuses its token.
-            ssl_context: for ``https://``; by default, the system's authorities are trusted.
-            headers: are sent with every request.
+            bearer_token: a token, or a function, possibly async, that returns one. The function is
+                called again if the registry refuses the token.
+            ssl_context: for ``https://``; by default the system's CAs are trusted.
+            headers: sent with every request.
             timeout: seconds for one request to one registry. Retries begin only within this time.
-            latest_ttl: seconds for which the latest version of a subject is kept.
+            latest_ttl: seconds for which the latest version of a subject is cached.
 
         Raises:
             ConfigError: an argument can't be used.
@@ -95,11 +95,11 @@ class SchemaRegistry:
 
     @classmethod
     def from_properties(cls, source: PropertiesSource) -> Self:
-        """A client by the names of Java's properties: ``schema.registry.url``,
-        ``basic.auth.user.info``, ``schema.registry.ssl.truststore.location``, …
+        """Create a client from Java properties: ``schema.registry.url``, ``basic.auth.user.info``,
+        ``schema.registry.ssl.truststore.location``, …
 
-        ``source``: the properties, or the path of a file with them. Placeholders such as
-        ``${env:REGISTRY_PASSWORD}`` are resolved. Properties of producers are not looked at.
+        ``source``: the properties, or the path of a properties file. Placeholders such as
+        ``${env:REGISTRY_PASSWORD}`` are resolved. Properties of producers are ignored.
 
         Raises:
             ConfigError: a property is unknown, or its value can't be used.
@@ -130,16 +130,16 @@ class SchemaRegistry:
 
     @property
     def latest_ttl(self) -> float:
-        """Seconds for which the latest version of a subject is kept."""
+        """Seconds for which the latest version of a subject is cached."""
         return self._latest_ttl
 
     async def register(
         self, subject: str, schema: Schema, *, normalize: bool = False
     ) -> RegisteredSchema:
-        """Register ``schema`` for ``subject``, which changes nothing if it is registered there.
+        """Register ``schema`` for ``subject``. Registering it again changes nothing.
 
         Raises:
-            IncompatibleSchemaError: earlier versions of the subject rule the schema out.
+            IncompatibleSchemaError: the schema is incompatible with earlier versions.
             InvalidSchemaError: the registry can't parse the schema.
         """
         key = Key("register", subject, (schema, normalize))
@@ -159,7 +159,7 @@ class SchemaRegistry:
     async def lookup(
         self, subject: str, schema: Schema, *, normalize: bool = False, deleted: bool = False
     ) -> RegisteredSchema:
-        """The id and version of ``schema``, which is registered for ``subject``.
+        """Return the id and version of ``schema``, which must be registered for ``subject``.
 
         Raises:
             SchemaNotFoundError: the schema is not registered for the subject.
@@ -176,7 +176,7 @@ class SchemaRegistry:
         )
 
     async def latest(self, subject: str) -> RegisteredSchema:
-        """The latest version of ``subject``, at most ``latest_ttl`` seconds old."""
+        """Return the latest version of ``subject``, at most ``latest_ttl`` seconds old."""
         return await self._kept(
             Key("latest", subject),
             RegistryRequest("GET", requests.path("subjects", subject, "versions", "latest")),
@@ -187,9 +187,9 @@ class SchemaRegistry:
     async def version(
         self, subject: str, version: int, *, deleted: bool = False
     ) -> RegisteredSchema:
-        """One version of ``subject``; ``deleted``: it may have been deleted.
+        """Return a version of ``subject``; ``deleted`` also finds deleted versions.
 
-        The version -1 is the latest one, as in Confluent's API.
+        As in Confluent's API, version -1 is the latest.
         """
         if version == -1:
             return await self.latest(subject)
@@ -201,7 +201,7 @@ class SchemaRegistry:
         )
 
     async def by_id(self, schema_id: int, *, subject: str | None = None) -> RegisteredSchema:
-        """The schema with the number ``schema_id``; ``subject`` names the context of the number."""
+        """Return the schema with the id ``schema_id``; ``subject`` names the context of the id."""
         return await self._kept(
             Key("id", subject, (schema_id,)),
             RegistryRequest("GET", requests.path("schemas", "ids", schema_id, subject=subject)),
@@ -209,9 +209,9 @@ class SchemaRegistry:
         )
 
     async def by_guid(self, guid: UUID) -> RegisteredSchema:
-        """The schema with the globally unique id ``guid``.
+        """Return the schema with the globally unique id ``guid``.
 
-        The registry's response may lack the number of the schema: ``id`` is 0 then.
+        If the registry's response lacks the schema's number, ``id`` is 0.
         """
         return await self._kept(
             Key("guid", None, (guid,)),
@@ -220,14 +220,14 @@ class SchemaRegistry:
         )
 
     async def resolve(self, schema: Schema, *, subject: str | None = None) -> Mapping[str, Schema]:
-        """All schemas that ``schema`` refers to, directly and through others, by the names of the
-        references; a schema stands behind those that it needs itself.
+        """Return all schemas that ``schema`` refers to, directly or indirectly, by reference name.
+        Every schema comes after those that it refers to.
 
-        ``subject``: names the context of references that name none.
+        ``subject``: the context of references that do not name one.
 
         Raises:
-            SchemaNotFoundError: a reference leads nowhere.
-            SchemaRegistryError: the references form a cycle, or are more than a thousand.
+            SchemaNotFoundError: a referenced schema does not exist.
+            SchemaRegistryError: the references form a cycle, or there are more than a thousand.
         """
 
         async def fetch(reference: Reference) -> Schema:
@@ -248,7 +248,7 @@ class SchemaRegistry:
         version: int | Literal["latest", "all"] = "latest",
         normalize: bool = False,
     ) -> bool:
-        """True if ``schema`` may be registered; see :meth:`check_compatibility`."""
+        """Return True if ``schema`` can be registered; see :meth:`check_compatibility`."""
         checked = await self.check_compatibility(
             subject, schema, version=version, normalize=normalize
         )
@@ -262,9 +262,10 @@ class SchemaRegistry:
         version: int | Literal["latest", "all"] = "latest",
         normalize: bool = False,
     ) -> CompatibilityCheck:
-        """The registry's judgement of ``schema``, with its reasons.
+        """Return whether the registry finds ``schema`` compatible, and its reasons.
 
-        ``version``: the version to compare with, or ``all`` that the subject's level demands.
+        ``version``: the version to compare with, or ``all`` versions that the subject's
+        compatibility level requires.
         """
         last = () if version == "all" else (version,)
         path = requests.path(
@@ -276,13 +277,13 @@ class SchemaRegistry:
         return await self._asked(request, requests.compatibility_check)
 
     async def subjects(self, *, prefix: str = "", deleted: bool = False) -> tuple[str, ...]:
-        """The names of the subjects; ``deleted``: those of deleted subjects, too."""
+        """Return the names of the subjects; ``deleted`` includes deleted subjects."""
         path = requests.path("subjects", subjectPrefix=prefix or None, deleted=deleted)
         found = await self._asked(RegistryRequest("GET", path), requests.names)
         return tuple(each for each in found if each.startswith(prefix))
 
     async def versions(self, subject: str, *, deleted: bool = False) -> tuple[int, ...]:
-        """The versions of a subject."""
+        """Return the versions of a subject."""
         path = requests.path("subjects", subject, "versions", deleted=deleted)
         return await self._asked(RegistryRequest("GET", path), requests.numbers)
 
@@ -303,7 +304,8 @@ class SchemaRegistry:
             self._cache.forget(lambda each: each.subject == subject)
 
     async def compatibility(self, subject: str | None = None) -> CompatibilityLevel:
-        """The compatibility level of a subject (its own or the global one), or the global one."""
+        """Return the compatibility level of a subject (by default the global level), or the global
+        level."""
         if subject is None:
             path = requests.path("config")
         else:
@@ -319,9 +321,9 @@ class SchemaRegistry:
         await self._asked(RegistryRequest("PUT", path, body), lambda _: None)
 
     async def close(self) -> None:
-        """End the requests of this event loop; their callers get an error.
+        """Cancel the requests of this event loop; their callers get an error.
 
-        A later call works again.
+        You can use the client again afterwards.
         """
         await self._flights.close()
 

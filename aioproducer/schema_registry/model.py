@@ -1,4 +1,4 @@
-"""Schemas, and schemas as a registry has them. Plain values."""
+"""Schemas and registered schemas, as plain values."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ LEVELS: Final[tuple[CompatibilityLevel, ...]] = (
 class Reference:
     """A schema's reference to another one, by subject and version.
 
-    ``name`` is the referring schema's word for it: a full name in Avro, a URI in JSON Schema, a
-    path to import in Protobuf.
+    ``name`` is the name used in the referring schema: a full name in Avro, a URI in JSON Schema, an
+    import path in Protobuf.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule of a data contract, as the registry has it."""
+    """A rule of a data contract, as stored in the registry."""
 
     name: str
     kind: str | None = None
@@ -66,18 +66,18 @@ class Rule:
     type: str | None = None
     """The kind of the rule's expression: ``CEL``, ``ENCRYPT``, …"""
     phase: RulePhase = "domain"
-    """The list of the rule set that has the rule."""
+    """The list of the rule set that contains the rule."""
     disabled: bool = False
     details: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """The other fields, as the registry writes them: ``doc``, ``tags``, ``params``, ``expr``,
+    """The other fields, in the registry's form: ``doc``, ``tags``, ``params``, ``expr``,
     ``onSuccess``, ``onFailure``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The text of a schema, and its surroundings.
+    """The text of a schema, with its type, references, metadata and rules.
 
-    Equal schemas are one schema for the registry's cache, so ``text`` is taken as it is written.
+    The registry's cache treats equal schemas as one, and ``text`` is compared as written.
     """
 
     text: str
@@ -85,15 +85,14 @@ class Schema:
     references: tuple[Reference, ...] = ()
     rules: tuple[Rule, ...] = ()
     metadata: Mapping[str, Any] | None = field(default=None, hash=False)
-    """``tags``, ``properties`` and ``sensitive`` of a data contract, as the registry writes
-    them."""
+    """``tags``, ``properties`` and ``sensitive`` of a data contract, in the registry's form."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """A schema with its number in the registry.
+    """A schema with its id in the registry.
 
-    ``subject``, ``version`` and ``guid`` are None if the registry's response does not name them.
+    ``subject``, ``version`` and ``guid`` are None if the registry's response lacks them.
     """
 
     id: int
@@ -105,7 +104,7 @@ class RegisteredSchema:
 
 @dataclass(frozen=True, slots=True)
 class CompatibilityCheck:
-    """The registry's judgement of a schema that is not registered."""
+    """The registry's compatibility check of a schema that is not registered."""
 
     compatible: bool
     messages: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Policies: how a serializer comes to the registered schema of its values."""
+"""Policies: how a serializer finds the registered schema of its values."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ SchemaIdLocation: TypeAlias = Literal["prefix", "header"]
 
 
 class SerializerOptions(TypedDict, total=False):
-    """Options of all serializers with a schema registry, by Java's names."""
+    """Options of all schema registry serializers, with Java's names."""
 
     auto_register_schemas: bool
-    """Register the schema (the default). False: the schema must be registered, and is looked up."""
+    """Register the schema (the default). False: the schema must already be registered."""
     use_latest_version: bool
-    """Write by the latest version of the subject; fields match by name."""
+    """Write with the latest version of the subject; fields match by name."""
     use_schema_id: int | None
-    """Write by the schema with this id."""
+    """Write with the schema of this id."""
     use_schema_version: int | None
-    """Write by this version of the subject."""
+    """Write with this version of the subject."""
     normalize_schemas: bool
-    """Ask the registry to compare schemas in their normal form."""
+    """Ask the registry to compare normalized schemas."""
     subject_name_strategy: SubjectNameStrategy
     """``topic_name`` (the default), ``record_name``, ``topic_record_name``, or a function."""
     schema_id_location: SchemaIdLocation
-    """``prefix`` (the default): before the payload; ``header``: in a header of the record."""
+    """``prefix`` (the default): before the payload. ``header``: in a header of the record."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ class _Failed:
 
 
 class SchemaDeserializer(ABC, Generic[V_co]):
-    """Reads values that were written with a schema registry, by any client."""
+    """Reads values that any client has written with a schema registry."""
 
     schema_type: SchemaType
     _indexed = False
@@ -57,7 +57,7 @@ class SchemaDeserializer(ABC, Generic[V_co]):
         """The decoder for values of a schema. A ProducerError that it raises passes as it is."""
 
     def for_field(self, field: Field) -> Self:
-        """The deserializer of keys or of values; it shares the registry with this one."""
+        """Return a deserializer for keys or values that shares the registry with this one."""
         if field == self._field:
             return self
         other = copy(self)
@@ -67,13 +67,13 @@ class SchemaDeserializer(ABC, Generic[V_co]):
     async def deserialize(
         self, topic: str, data: bytes | None, headers: ReadHeaders = None
     ) -> V_co | None:
-        """The value of ``data``; None stays None. The schema is fetched if it is not known yet.
+        """Return the value of ``data``; None stays None. Unknown schemas are fetched.
 
-        ``headers``: the record's, where the schema id may be.
+        ``headers``: the headers of the record, which can contain the schema id.
 
         Raises:
-            SerializationError: the bytes are no value of their schema, or have no schema id.
-            SchemaRegistryError: the registry does not give the schema.
+            SerializationError: the bytes are not a value of their schema, or have no schema id.
+            SchemaRegistryError: the registry does not return the schema.
         """
         if data is None:
             return None
@@ -85,10 +85,10 @@ class SchemaDeserializer(ABC, Generic[V_co]):
         return self._decoded(topic, framed.key, framed.payload, decode)
 
     def decode(self, topic: str, data: bytes | None, headers: ReadHeaders = None) -> V_co | None:
-        """The value of ``data``, without the network.
+        """Return the value of ``data`` without network access.
 
         Raises:
-            NotPreparedError: the schema is not known yet; :meth:`deserialize` fetches it.
+            NotPreparedError: the schema is unknown; :meth:`deserialize` fetches it.
             SerializationError: as in :meth:`deserialize`.
         """
         if data is None:
@@ -105,14 +105,15 @@ class SchemaDeserializer(ABC, Generic[V_co]):
         return self._decoded(topic, framed.key, framed.payload, decode)
 
     def blocking(self, *, timeout: float = 30.0) -> BlockingDeserializer[V_co]:
-        """This deserializer for a consumer without an event loop.
+        """Return this deserializer for a consumer without an event loop.
 
-        ``timeout``: seconds for a schema to be fetched. To be closed, or used by ``with``.
+        ``timeout``: seconds to fetch a schema. Close the result, or use it in a ``with`` block.
         """
         return BlockingDeserializer(self, timeout)
 
     async def close(self) -> None:
-        """End the requests in this event loop. A registry that was given as an object stays."""
+        """Cancel the requests of this event loop. A registry that you passed as an object stays
+        open."""
         if self._owns_registry:
             await self._registry.close()
 

@@ -93,7 +93,8 @@ class _Topic:
 
 
 class SchemaSerializer(ABC, Generic[Value]):
-    """A serializer that writes the registry's schema id and the value in a format of its own."""
+    """The base class of the serializers, which write the registry's schema id and the encoded
+    value."""
 
     schema_type: SchemaType
 
@@ -136,7 +137,7 @@ class SchemaSerializer(ABC, Generic[Value]):
     # --- the protocol of serializers ----------------------------------------------------------
 
     def for_field(self, field: Field) -> Self:
-        """The serializer of keys or of values; it shares the registry with this one."""
+        """Return a serializer for keys or values that shares the registry with this one."""
         if field == self._field:
             return self
         other = copy(self)  # without what was fetched
@@ -144,7 +145,7 @@ class SchemaSerializer(ABC, Generic[Value]):
         return other
 
     def serialize(self, topic: str, data: Value, headers: RecordHeaders) -> bytes:
-        """The bytes of ``data``; the schema id is before them, or is added to ``headers``.
+        """Return the bytes of ``data``. The schema id is put before them, or added to ``headers``.
 
         Raises:
             SerializationError: the value does not fit the schema; the message names the field.
@@ -158,10 +159,10 @@ class SchemaSerializer(ABC, Generic[Value]):
         return encode(data, headers)
 
     async def prepare(self, topic: str) -> None:
-        """Fetch the schemas that values for ``topic`` need: those known ahead, and those that
-        values have asked for.
+        """Fetch the schemas that values for ``topic`` need: those known in advance, and those that
+        values have needed.
 
-        A schema that the registry refuses fails the records that need it, in :meth:`serialize`.
+        If the registry refuses a schema, :meth:`serialize` fails for the records that need it.
 
         Raises:
             SchemaRegistryUnavailableError: the registry can't be reached; a later call may succeed.
@@ -190,7 +191,8 @@ class SchemaSerializer(ABC, Generic[Value]):
             raise unavailable
 
     async def close(self) -> None:
-        """End the requests in this event loop. A registry that was given as an object stays."""
+        """Cancel the requests of this event loop. A registry that you passed as an object stays
+        open."""
         owner = self._refreshers.pop(asyncio.get_running_loop(), None)
         if owner is not None:
             await owner.close()

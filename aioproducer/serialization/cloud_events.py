@@ -1,4 +1,4 @@
-"""CloudEvents in binary and structured mode, by the package cloudevents.
+"""CloudEvents in binary and structured mode, with the package cloudevents.
 
 Source: the Kafka protocol binding of CloudEvents 1.0.
 """
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["CloudEventDeserializer", "CloudEventMode", "CloudEventSerializer"]
 
 CloudEventMode: TypeAlias = Literal["binary", "structured"]
-"""``binary``: attributes are headers, and the value is the data. ``structured``: the value has all,
-as JSON."""
+"""``binary``: attributes become headers, and the value is the data. ``structured``: the value
+contains everything, as JSON."""
 
 _PREFIX: Final = "ce_"
 _CONTENT_TYPE: Final = "content-type"
@@ -36,19 +36,19 @@ _JSON_TYPE: Final = re.compile(r"(application|text)/([a-zA-Z0-9.\-]+\+)?json\s*(
 
 
 class CloudEventSerializer:
-    """CloudEvents (``cloudevents.core``) as values.
+    """Serializes CloudEvents (``cloudevents.core``) as values.
 
     Headers of an earlier event, ``ce_*`` and ``content-type``, are replaced. In binary mode an
-    event without data is a null value, a tombstone where a topic is compacted. Data that is neither
-    bytes nor text is written by :class:`JsonSerializer`. The key of a record is the caller's: pass
-    ``key=event.get_extension("partitionkey")`` for the extension of that name.
+    event without data becomes a null value, which is a tombstone in a compacted topic. Data that is
+    neither bytes nor text is written with :class:`JsonSerializer`. You choose the key of the
+    record: to use the extension ``partitionkey``, pass ``key=event.get_extension("partitionkey")``.
 
     Args:
         mode: ``"binary"`` or ``"structured"``.
         default: see :class:`JsonSerializer`.
 
     Raises:
-        ConfigError: ``mode`` is another one.
+        ConfigError: ``mode`` has another value.
         MissingExtraError: ``cloudevents`` is not installed.
     """
 
@@ -60,16 +60,16 @@ class CloudEventSerializer:
         self._json = JsonSerializer[Any](default=default)
 
     def for_field(self, field: Field) -> CloudEventSerializer:
-        """Refuse to make keys: an event is a value."""
+        """Refuse keys: an event is a value."""
         if field == "key":
-            raise ConfigError("CloudEventSerializer makes values; give it as value_serializer")
+            raise ConfigError("CloudEventSerializer serializes values; pass it as value_serializer")
         return self
 
     def serialize(self, topic: str, data: BaseCloudEvent, headers: RecordHeaders) -> bytes | None:
-        """The value of ``data``, whose attributes become headers in binary mode.
+        """Return the value for ``data``; in binary mode its attributes become headers.
 
         Raises:
-            SerializationError: ``data`` is no event.
+            SerializationError: ``data`` is not an event.
         """
         if not hasattr(data, "get_attributes") or not hasattr(data, "get_datacontenttype"):
             raise SerializationError(
@@ -97,9 +97,9 @@ class CloudEventSerializer:
 
 
 class CloudEventDeserializer(Deserializer["BaseCloudEvent"]):
-    """Values and headers as CloudEvents, of both modes and of the versions 0.3 and 1.0.
+    """Reads CloudEvents from values and headers, in both modes and in the versions 0.3 and 1.0.
 
-    Without headers, as aiokafka calls it, it reads structured mode alone.
+    Without headers, as in aiokafka, it reads only structured mode.
 
     Raises:
         MissingExtraError: ``cloudevents`` is not installed.
@@ -111,10 +111,10 @@ class CloudEventDeserializer(Deserializer["BaseCloudEvent"]):
     def deserialize(
         self, topic: str, data: bytes | None, headers: Sequence[Header] = ()
     ) -> BaseCloudEvent | None:
-        """The event; None for a null value without headers of an event.
+        """Return the event; None for a null value without event headers.
 
         Raises:
-            SerializationError: value and headers are no event.
+            SerializationError: value and headers are not an event.
         """
         from cloudevents.core.bindings.kafka import KafkaMessage, from_binary, from_structured
 
@@ -130,7 +130,7 @@ class CloudEventDeserializer(Deserializer["BaseCloudEvent"]):
             return from_binary(message, self._format)
         except Exception as error:  # of any kind: the bytes are a stranger's
             raise SerializationError(
-                f"a record of topic {topic!r} is no CloudEvent: {type(error).__name__}: {error}"
+                f"a record of topic {topic!r} is not a CloudEvent: {type(error).__name__}: {error}"
             ) from error
 
 

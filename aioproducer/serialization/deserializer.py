@@ -1,4 +1,4 @@
-"""The base of the deserializers: the counterparts of the serializers, for any consumer."""
+"""The base class of the deserializers: the counterparts of the serializers, for any consumer."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ else:
 
 
 class Deserializer(ABC, Generic[T_co]):
-    """Turns the bytes of keys or values into objects.
+    """Converts the bytes of keys or values to objects.
 
-    It is a function as well, which takes the bytes alone: as ``value_deserializer`` of aiokafka and
-    kafka-python, and as a deserializer of confluent-kafka, whose context has topic and headers.
+    You can also call it as a function of the bytes. So it works as ``value_deserializer`` in
+    aiokafka and kafka-python, and as a deserializer in confluent-kafka, whose context contains
+    topic and headers.
     """
 
     @abstractmethod
     def deserialize(
         self, topic: str, data: bytes | None, headers: Sequence[Header] = ()
     ) -> T_co | None:
-        """The object that ``data`` stands for; None for Kafka's null.
+        """Return the object for ``data``; None for Kafka's null.
 
         Raises:
-            SerializationError: ``data`` is nothing that the serializer makes.
+            SerializationError: ``data`` is not what the serializer produces.
         """
 
     def __call__(self, data: bytes | None, context: Any = None) -> T_co | None:

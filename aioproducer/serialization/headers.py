@@ -14,8 +14,7 @@ class SharedHeaders(tuple[Header, ...]):
     """Headers of many records, already checked; :func:`checked_headers` lets them pass."""
 
     context: tuple[Header, ...] = ()
-    """Those of them that carry the context of a trace: records with headers of their own get these
-    alone."""
+    """The headers that carry a trace context: records with their own headers get only these."""
 
 
 def shared_headers(headers: Headers, topic: str) -> SharedHeaders | None:

@@ -27,12 +27,13 @@ __all__ = ["JsonDeserializer", "JsonSerializer"]
 
 
 class JsonSerializer(Generic[T_contra]):
-    """Objects as JSON in UTF-8, without white space.
+    """Serializes objects as JSON in UTF-8, without white space.
 
-    Beside the types of JSON: dataclasses (without fields whose name begins with an underscore),
-    pydantic models and msgspec structs (each by its own library, if it is the whole value),
-    datetimes, dates and times (ISO 8601), UUIDs, enums (their value), Decimals (as text, which
-    keeps all digits). NaN and the infinities become null. ``default`` gets every other object.
+    In addition to JSON's own types it accepts dataclasses (without fields whose names begin with an
+    underscore), pydantic models and msgspec structs (serialized by their own libraries, if they are
+    the whole value), datetimes, dates and times (ISO 8601), UUIDs, enums (their values) and
+    Decimals (as text, which keeps all digits). NaN and the infinities become null. ``default`` gets
+    all other objects.
 
     ``JsonSerializer[Order]()`` tells type checkers the type of the values.
     """
@@ -43,7 +44,8 @@ class JsonSerializer(Generic[T_contra]):
         self._writers: dict[type, Callable[[Any], bytes] | None] = {}
 
     def serialize(self, topic: str, data: T_contra, headers: RecordHeaders) -> bytes:
-        """The JSON of ``data``. Raises TypeError or ValueError, which name what has no JSON."""
+        """Return the JSON of ``data``. Raises TypeError or ValueError, naming the value without a
+        JSON form."""
         kind = type(data)
         if kind is not dict:
             write = self._writers[kind] if kind in self._writers else self._writer(kind)
@@ -79,14 +81,13 @@ class JsonSerializer(Generic[T_contra]):
 
 
 class JsonDeserializer(Deserializer[T_co]):
-    """JSON as objects: of dicts and lists, or of a class.
+    """Reads JSON as dicts and lists, or as objects of a class.
 
     Args:
-        model: a model or dataclass of pydantic, or a msgspec struct or dataclass (which msgspec
-            reads).
+        model: a pydantic model or dataclass, a msgspec struct, or a dataclass (read with msgspec).
 
     Raises:
-        ConfigError: the class is of another kind, or msgspec is not installed.
+        ConfigError: the class is of an unsupported kind, or msgspec is not installed.
     """
 
     def __init__(self, model: type[T_co] | None = None) -> None:
@@ -95,9 +96,10 @@ class JsonDeserializer(Deserializer[T_co]):
     def deserialize(
         self, topic: str, data: bytes | None, headers: Sequence[Header] = ()
     ) -> T_co | None:
-        """The object of ``data``. Raises SerializationError if it is no JSON, or of no such object.
+        """Return the object in ``data``. Raises SerializationError if it is not JSON, or does not
+        fit the class.
 
-        ``null`` in JSON is None, too.
+        JSON's ``null`` also becomes None.
         """
         if data is None:
             return None

@@ -98,7 +98,7 @@ class FloatSerializer(_FractionSerializer):
 
 
 class DoubleSerializer(_FractionSerializer):
-    """A number as a float of eight bytes, which are Python's."""
+    """A number as a float of eight bytes, like Python's floats."""
 
     _fits = "a float, or an int in its range"
     _pack = _DOUBLE.pack

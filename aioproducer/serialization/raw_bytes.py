@@ -1,4 +1,4 @@
-"""Bytes as they are, and nothing else."""
+"""Bytes, unchanged, and nothing else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["BytesDeserializer", "BytesSerializer"]
 
 
 class BytesSerializer:
-    """Bytes-like objects pass as they are; text is refused, unlike without a serializer."""
+    """Bytes-like objects are sent unchanged. Unlike without a serializer, text is refused."""
 
     def serialize(self, topic: str, data: Buffer, headers: RecordHeaders) -> bytes:
         """The bytes of ``data``. Raises SerializationError if it is not bytes-like."""
@@ -31,7 +31,7 @@ class BytesSerializer:
 
 
 class BytesDeserializer(Deserializer[bytes]):
-    """Bytes as they are."""
+    """Returns bytes unchanged."""
 
     def deserialize(
         self, topic: str, data: bytes | None, headers: Sequence[Header] = ()

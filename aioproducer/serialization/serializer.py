@@ -17,39 +17,41 @@ from aioproducer.serialization.plain import bytes_of
 T_contra = TypeVar("T_contra", contravariant=True)
 
 Field: TypeAlias = Literal["key", "value"]
-"""The part of a record that a serializer makes."""
+"""The part of a record that a serializer produces."""
 
 RecordHeaders: TypeAlias = list[Header]
-"""The headers of one record, as pairs of a text and bytes or None: a serializer may append some."""
+"""The headers of one record, as pairs of ``str`` and bytes or None. A serializer can append
+more."""
 
 
 @runtime_checkable
 class Serializer(Protocol[T_contra]):
-    """An object that turns keys or values into bytes.
+    """An object that converts keys or values to bytes.
 
-    It may have three more methods, which a producer finds by their names:
+    It can have three more methods, which a producer finds by name:
 
     ``async def prepare(self, topic: str) -> None``
-        Fetch what :meth:`serialize` needs for ``topic``. The producer awaits it before it
-        serializes the first record of a topic; the records wait in their order, for
-        ``max_block_ms`` at most. An :class:`OSError`, a :class:`TimeoutError` or an error with a
-        true attribute ``retriable`` makes the producer call it again after a while. Any other error
-        fails the waiting records; a later record makes the producer call it again, at the
-        earliest after ``retry_backoff_ms``. If :meth:`serialize` raises
+        Fetch what :meth:`serialize` needs for ``topic``. The producer awaits this before it
+        serializes the first record of a topic; meanwhile records wait in order, up to
+        ``max_block_ms``. After an :class:`OSError`, a :class:`TimeoutError` or an error with a true
+        attribute ``retriable``, the producer calls it again after a backoff. Any other error fails
+        the waiting records; a later record makes the producer call it again, but not before
+        ``retry_backoff_ms``. If :meth:`serialize` raises
         :class:`~aioproducer.errors.NotPreparedError`, the record waits and the call is repeated.
     ``def for_field(self, field: "key" | "value") -> Serializer``
-        Return the serializer of keys or of values. A producer calls it once, when it is made.
+        Return the serializer for keys or for values. A producer calls this once, in its
+        constructor.
     ``def close(self) -> None``, or ``async def close(self) -> None``
-        The producer is closed. A producer closes the serializer that it made of a class; an object
-        is closed by its owner.
+        Called when the producer is closed, if you passed a class. If you pass an instance, you
+        close it.
 
-    ``serialize(topic, data)`` without the headers will do, too.
+    ``serialize(topic, data)``, without headers, also works.
     """
 
     def serialize(self, topic: str, data: T_contra, headers: RecordHeaders) -> bytes | None:
         """Return the bytes of ``data``, which is never None. None is Kafka's null.
 
-        ``headers``: the record's own, to read or to append to.
+        ``headers``: the record's headers; you can read them and append to them.
         """
 
 

@@ -1,4 +1,4 @@
-"""Text and UUIDs, as Java's serializers write them.
+"""Text and UUIDs in the format of Java's serializers.
 
 Source: ``org.apache.kafka.common.serialization``.
 """
@@ -54,7 +54,8 @@ class StringDeserializer(Deserializer[str]):
     def deserialize(
         self, topic: str, data: bytes | None, headers: Sequence[Header] = ()
     ) -> str | None:
-        """The text of ``data``. Raises SerializationError if it is none in the encoding."""
+        """Return the text of ``data``. Raises SerializationError if it is not text in the
+        encoding."""
         return None if data is None else _text(data, self.encoding, topic)
 
 
@@ -62,7 +63,7 @@ class UUIDSerializer:
     """A ``UUID`` as its text of 36 characters."""
 
     def serialize(self, topic: str, data: UUID, headers: RecordHeaders) -> bytes:
-        """The text of ``data`` in UTF-8. Raises SerializationError if it is no UUID."""
+        """Return the text of ``data`` in UTF-8. Raises SerializationError if it is not a UUID."""
         if not isinstance(data, UUID):
             raise SerializationError(
                 f"UUIDSerializer takes a uuid.UUID, not a {type(data).__name__} (topic {topic!r})"
@@ -76,7 +77,7 @@ class UUIDDeserializer(Deserializer[UUID]):
     def deserialize(
         self, topic: str, data: bytes | None, headers: Sequence[Header] = ()
     ) -> UUID | None:
-        """The UUID of ``data``. Raises SerializationError if it is the text of none."""
+        """Return the UUID of ``data``. Raises SerializationError if the text is not a UUID."""
         if data is None:
             return None
         text = _text(data, "utf-8", topic)

@@ -1,7 +1,8 @@
-"""Spark: DataFrames into Kafka, from the executors and from the driver, and exactly once.
+"""Spark: write DataFrames to Kafka, from the executors or from the driver, also exactly once.
 
-Needs the extra ``aioproducer[spark]``. Spark finds the format ``aioproducer`` by itself, through
-the module ``pyspark_aioproducer``; :func:`register` makes it known, too, and tells what is written.
+This needs the extra ``aioproducer[spark]``. Spark finds the format ``aioproducer`` automatically,
+through the module ``pyspark_aioproducer``. :func:`register` also registers it, and reports what is
+written.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ __all__ = [
 
 
 def register(spark: SparkSession) -> WrittenBatches:
-    """Make ``format("aioproducer")`` known to ``spark``. Returns reports of its streams' writes.
+    """Register ``format("aioproducer")`` with ``spark``. Returns reports of its streams' writes.
 
     ::
 
@@ -50,7 +51,7 @@ def register(spark: SparkSession) -> WrittenBatches:
         query = rows.writeStream.format("aioproducer")...start()
         written[query.id, query.lastProgress["batchId"]].ranges
 
-    With Spark Connect there are no reports.
+    Spark Connect provides no reports.
     """
     written = reports_accumulator(spark)
     # A class that Spark can't import is sent to it with its attributes.

@@ -1,4 +1,4 @@
-"""A DataFrame into Kafka from the driver's event loop: for asynchronous applications."""
+"""Write a DataFrame to Kafka from the driver's event loop, for asynchronous applications."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from aioproducer.spark.report import WriteReport
 
 
 class PublishError(ProducerError):
-    """A DataFrame did not get into Kafka as a whole; ``__cause__`` is the reason.
+    """A DataFrame was not written completely; ``__cause__`` is the reason.
 
-    ``report``: the records that did get there.
+    ``report``: the records that were written.
     """
 
     def __init__(self, message: str, report: WriteReport) -> None:
@@ -42,31 +42,31 @@ async def publish_dataframe(
     """Send every row of ``df`` and wait until all are in Kafka.
 
     The columns are those of Spark's Kafka sink: ``value``, and any of ``key``, ``headers``,
-    ``topic`` and ``partition``; others are left out. ``topic`` goes before the column. Rows of one
-    partition of ``df`` are sent in their order, and the partitions one after the other. Two of them
-    are computed at a time, and each stands in the memory of the driver's JVM several times: two of
-    200 MB are too much for 2 GB (``spark.driver.memory``). Many small partitions are better than a
-    few large ones. This process has at most four chunks of 4 MB, or of 512 rows where these are
-    larger (``spark.sql.execution.arrow.maxRecordsPerBatch`` lowers the number). For a DataFrame
-    that the driver should not see use ``df.write.format("aioproducer")``.
+    ``topic`` and ``partition``; others are ignored. The argument ``topic`` takes precedence over
+    the column. Rows of one partition of ``df`` are sent in order, and partitions one after the
+    other. Two partitions are computed at a time, and the driver's JVM holds several copies of each:
+    two partitions of 200 MB are too much for 2 GB (``spark.driver.memory``). Use many small
+    partitions rather than a few large ones. This process holds at most four chunks of 4 MB, or of
+    512 rows if these are larger (``spark.sql.execution.arrow.maxRecordsPerBatch`` lowers the
+    number). If the data should not pass through the driver, use ``df.write.format("aioproducer")``.
 
-    ``progress`` is called on the event loop whenever some thousand rows have come into Kafka, and
-    when a partition has; its exceptions end the call. ``local_properties``: for Spark's jobs, such
-    as ``{"spark.scheduler.pool": "background"}``; those of the calling thread are neither taken
-    over nor changed (Spark Connect has none). ``formats``: the options of the sink for typed
-    columns, such as ``{"value.format": "json"}``; this process encodes them. Blocking calls are
-    made in a thread.
+    ``progress`` is called on the event loop after every few thousand rows in Kafka, and after every
+    partition; its exceptions end the call. ``local_properties``: properties for Spark's jobs, such
+    as ``{"spark.scheduler.pool": "background"}``. The calling thread's properties are neither used
+    nor changed (Spark Connect has none). ``formats``: the sink's options for typed columns, such as
+    ``{"value.format": "json"}``; this process encodes them. Blocking calls run in a thread.
 
-    If it is cancelled, or fails, the jobs are cancelled, and it waits up to 30 s for them and for
-    the thread; cancelled once more, it does not, and they end by themselves. Rows that were sent
-    stay: at least once, or all or nothing in ``async with producer.transaction()``.
+    If the call is cancelled or fails, it cancels the jobs and waits up to 30 s for them and for the
+    thread. A second cancellation skips the wait, and they end in the background. Rows that were
+    sent stay: delivery is at least once, or all or nothing within
+    ``async with producer.transaction()``.
 
     Raises:
         ConfigError: a column is missing or has a wrong type; nothing ran.
-        SchemaRegistryError: the registry refuses a schema, or is not there; nothing ran.
+        SchemaRegistryError: the registry refused a schema, or is unavailable; nothing ran.
         PublishError: Spark failed, or a row could not be delivered, with its topic and the reason.
         ProducerClosedError, ProducerBrokenError, IllegalStateError, WrongLoopError: the producer
-            can't be used, not now or not here.
+            can't be used now, or not from here.
 
     Source: the columns and their errors, ``KafkaWriter`` of Spark's Kafka connector.
     """

@@ -18,16 +18,16 @@ from aioproducer.spark.worker_start import start_worker
 
 
 def encode_columns(df: DataFrame, topic: str | None = None, **options: Option) -> DataFrame:
-    """``df`` with its keys and values as records: binary columns, which any sink takes.
+    """Return ``df`` with encoded keys and values: binary columns, which any sink accepts.
 
-    The columns are those of Spark's Kafka sink, and others are left out. ``topic`` goes before the
-    column. The options are those of formats, such as
-    ``**{"key.format": "avro", "schema.registry.url": "http://localhost:8081"}``. The schemas are
-    registered, or fetched, in this call; Python workers encode the rows, when they are computed.
+    The columns are those of Spark's Kafka sink; others are ignored. The argument ``topic`` takes
+    precedence over the column. The options are those of the formats, such as
+    ``**{"key.format": "avro", "schema.registry.url": "http://localhost:8081"}``. This call
+    registers or fetches the schemas. Python workers encode the rows when they are computed.
 
     Raises:
-        ConfigError: an option or a column is wrong, or a part of a column fits no schema.
-        SchemaRegistryError: the registry refuses a schema, or is not there.
+        ConfigError: an option or a column is wrong, or a part of a column does not fit the schema.
+        SchemaRegistryError: the registry refused a schema, or is unavailable.
     """
     given = option_texts(options)
     check_format_names(given)

@@ -19,18 +19,18 @@ from aioproducer.spark.task import QUERY, batch_of, run_task
 
 
 def publish_partitions(df: DataFrame, **options: Option) -> WriteReport:
-    """Write ``df`` from the executors. Returns the records' number and places.
+    """Write ``df`` from the executors. Returns the number of records and their offsets.
 
-    It does the work of :meth:`DataFrame.write` with ``format("aioproducer")``, with its options
-    (``**{"kafka.bootstrap.servers": "localhost:9092", "topic": "orders"}``), in one job of Spark.
-    The rule for secrets is the same, too: an option that Spark would not redact has to refer to its
+    This does the same as :meth:`DataFrame.write` with ``format("aioproducer")``, with the same
+    options (``**{"kafka.bootstrap.servers": "localhost:9092", "topic": "orders"}``), in one Spark
+    job. The same rule for secrets applies: an option that Spark would not redact must refer to its
     secret (``${env:NAME}``).
 
     Raises:
         ConfigError: an option or a column is wrong; nothing ran.
-        SchemaRegistryError: the registry refuses a schema, or is not there; nothing ran.
-        pyspark.errors.PythonException: a task failed, with the reason in its text. With
-            ``exactly_once`` nothing of ``df`` is visible then.
+        SchemaRegistryError: the registry refused a schema, or is unavailable; nothing ran.
+        pyspark.errors.PythonException: a task failed; the text gives the reason. With
+            ``exactly_once`` nothing of ``df`` is then visible.
         ProducerError: the transaction could not be begun or committed.
     """
     given = option_texts(options)
@@ -54,14 +54,14 @@ def publish_partitions(df: DataFrame, **options: Option) -> WriteReport:
 def foreach_batch(
     *, on_report: Callable[[int, WriteReport], None] | None = None, **options: Option
 ) -> Callable[[DataFrame, int], None]:
-    """A function for ``writeStream.foreachBatch()`` that writes each micro-batch.
+    """Return a function for ``writeStream.foreachBatch()`` that writes each micro-batch.
 
-    ``on_report(batch_id, report)`` is called after each. The options are those of
-    :func:`publish_partitions`. With ``exactly_once`` a micro-batch that comes again after its
+    ``on_report(batch_id, report)`` is called after each micro-batch. The options are those of
+    :func:`publish_partitions`. With ``exactly_once``, a micro-batch that is repeated after its
     commit writes nothing.
 
     Raises:
-        ConfigError: there is no such option.
+        ConfigError: an option does not exist.
     """
 
     def publish(batch: DataFrame, batch_id: int) -> None:

@@ -46,13 +46,13 @@ class ProducerPool:
 
     @contextmanager
     def use(self, config: ProducerConfig) -> Iterator[Producer]:
-        """A context manager: the producer for ``config``, which others may use at the same time.
+        """A context manager for the producer of ``config``, which others can use at the same time.
 
-        If the block raises, the producer is not kept for the next one: it may be broken. Flush it
-        before the block ends; nobody does afterwards.
+        If the block raises, the producer is not reused, because it may be broken. Flush it before
+        the block ends; nothing else will.
 
         Raises:
-            ConfigError: nothing can be made from ``config``.
+            ConfigError: no producer can be created from ``config``.
         """
         kept = self._take(config)
         try:
@@ -104,5 +104,5 @@ class ProducerPool:
 
 _pool: Final = ProducerPool()
 get_pooled_producer = _pool.use
-"""``with get_pooled_producer(config) as producer:`` gives this process's producer for ``config``, a
-:class:`aioproducer.sync.Producer`; see :meth:`ProducerPool.use`."""
+"""``with get_pooled_producer(config) as producer:`` provides this process's producer for
+``config``, a :class:`aioproducer.sync.Producer`; see :meth:`ProducerPool.use`."""

@@ -1,4 +1,4 @@
-"""The progress of a DataFrame on its way into Kafka."""
+"""The progress of writing a DataFrame to Kafka."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PublishProgress:
-    """The rows in Kafka so far. No count is less than in the value before."""
+    """The rows in Kafka so far. Counts never decrease."""
 
     rows: int
     bytes: int
-    """The size of the Arrow columns, as they came to the driver."""
+    """The size of the Arrow columns that the driver has received."""
     partitions_done: int
-    """Partitions of the DataFrame that are in Kafka as a whole."""
+    """The number of the DataFrame's partitions that are completely in Kafka."""
     partitions_total: int | None
-    """None while it is not known; Spark Connect never tells."""
+    """The number of partitions; None while unknown, and always with Spark Connect."""
     seconds: float
     """The time since the call."""
 
     @property
     def rows_per_second(self) -> float:
-        """The mean rate since the call, Spark's start included."""
+        """The mean rate since the call, including Spark's start."""
         return self.rows / self.seconds if self.seconds else 0.0
 
 
@@ -37,7 +37,8 @@ class PublishProgress:
 def rich_progress(
     description: str = "", *, console: Console | None = None
 ) -> Iterator[Callable[[PublishProgress], None]]:
-    """A bar on the terminal (stderr, or ``console``) for ``publish_dataframe(progress=...)``.
+    """Show a progress bar in the terminal (stderr, or ``console``) for
+    ``publish_dataframe(progress=...)``.
 
     ::
 

@@ -1,4 +1,4 @@
-"""Rows go to the tasks that own their Kafka partitions."""
+"""Send rows to the tasks that own their Kafka partitions."""
 
 from __future__ import annotations
 
@@ -20,17 +20,19 @@ from aioproducer.spark.worker_start import start_worker
 
 
 def repartition_by_key(df: DataFrame, partitions: int, tasks: int | None = None) -> DataFrame:
-    """``df`` with a column ``partition``, and each Kafka partition in one task alone.
+    """Return ``df`` with a column ``partition``, with every Kafka partition in only one task.
 
-    A key goes where the Java client's default partitioner puts it (murmur2); rows whose key is null
-    are spread by their values. Rows that get a ``key.format`` later go elsewhere than with other
-    clients: :func:`~aioproducer.spark.encode_columns` gives their keys the bytes of the records.
+    A key goes to the partition that the Java client's default partitioner chooses (murmur2). Rows
+    with a null key are distributed by their values. If you set a ``key.format`` later, keys go to
+    other partitions than with other clients; use :func:`~aioproducer.spark.encode_columns` first,
+    which encodes the keys.
 
     Args:
         df: with a column ``key`` of strings or bytes, and a column ``value``.
-        partitions: the topic's number of partitions; with another number keys go elsewhere than
-            those of other clients.
-        tasks: the number of tasks; each takes every ``tasks``-th partition. None: one for each.
+        partitions: the topic's number of partitions. With another number, keys go to other
+            partitions than with other clients.
+        tasks: the number of tasks; a task takes every ``tasks``-th partition. None: one task per
+            partition.
 
     Raises:
         ConfigError: a column is missing, there is a column ``partition``, or a number is not

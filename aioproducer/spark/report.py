@@ -1,4 +1,4 @@
-"""The report of a write: the number of its records, and their places."""
+"""The report of a write: the number of records and their offsets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class WriteReport:
 
     records: int = 0
     ranges: Mapping[TopicPartition, OffsetRange] = field(default_factory=dict)
-    """First and last offset by Kafka partition; records of others may be between."""
+    """First and last offset by Kafka partition. Records of other producers can be in between."""
 
     @classmethod
     def of(cls, reports: Iterable[WriteReport]) -> WriteReport:

@@ -54,11 +54,11 @@ class KafkaDataSource(DataSource):
     """``df.write.format("aioproducer")`` and ``df.writeStream.format("aioproducer")``."""
 
     written: ClassVar[Accumulator[Reports] | None] = None
-    """The accumulator that takes the reports of streams' commits; see :func:`register`."""
+    """The accumulator for the reports of streams' commits; see :func:`register`."""
 
     @classmethod
     def name(cls) -> str:
-        """The name that ``format()`` takes."""
+        """The name for ``format()``."""
         return "aioproducer"
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:

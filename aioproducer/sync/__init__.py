@@ -1,4 +1,4 @@
-"""The blocking shell: the same producer, on an event loop in a thread of its own."""
+"""The blocking producer: the same producer, on an event loop in its own thread."""
 
 from aioproducer.sync.producer import Producer
 

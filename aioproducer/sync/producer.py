@@ -1,4 +1,4 @@
-"""The blocking producer that users hold."""
+"""The blocking producer."""
 
 from __future__ import annotations
 
@@ -58,16 +58,16 @@ if TYPE_CHECKING:
     **in_other_producers(close="close(), or `with`", send="send(...).result()"),
 )
 class Producer(Generic[K_contra, V_contra]):
-    """Sends records to Kafka from code without an event loop; any thread may use it.
+    """Sends records to Kafka from code without an event loop. Any thread can use it.
 
-    Options, arguments and errors are the same as of :class:`aioproducer.Producer`. Serializers,
-    partitioners, interceptors and the callbacks of futures run in the producer's own thread. They
-    must not block: a call that would wait raises :class:`IllegalStateError` there. Records on their
-    way to that thread take up to a sixteenth of ``buffer_memory`` in addition.
+    Options, arguments and errors are those of :class:`aioproducer.Producer`. Serializers,
+    partitioners, interceptors and callbacks of futures run in the producer's own thread. They must
+    not block: a call that would wait there raises :class:`IllegalStateError`. Records on their way
+    to that thread use up to a sixteenth of ``buffer_memory`` in addition.
 
-    Close every producer. The exit of the interpreter, or of a process of multiprocessing, closes
-    the remaining ones, within 10 s each, but ``os._exit`` and signals do not. A forked child starts
-    its own producer.
+    Close every producer. When the interpreter or a multiprocessing process exits, it closes the
+    remaining ones, within 10 s each; ``os._exit`` and signals skip this. A forked child starts its
+    own producer.
     """
 
     _make_producer: Callable[..., producer.Producer[Any, Any]] = producer.Producer
@@ -191,7 +191,7 @@ class Producer(Generic[K_contra, V_contra]):
     def start(self, *, close_at_exit: bool = True) -> None:
         """Start the producer's thread: see :meth:`aioproducer.Producer.start`.
 
-        ``close_at_exit``: the interpreter's exit closes the producer, if nobody has closed it.
+        ``close_at_exit``: close the producer when the interpreter exits, if it is still open.
         """
         self._thread.start(close_at_exit=close_at_exit)
 
@@ -206,7 +206,7 @@ class Producer(Generic[K_contra, V_contra]):
             self.close()
 
     def close(self, timeout: float | None = None) -> int:
-        """Close: see :meth:`aioproducer.Producer.close`. Ctrl-C gives up what is left at once."""
+        """Close: see :meth:`aioproducer.Producer.close`. Ctrl-C stops waiting for deliveries."""
         check_timeout(timeout)
         bound = self.config.delivery_timeout_ms / 1000 if timeout is None else timeout
         return self._thread.close(bound)
@@ -221,20 +221,20 @@ class Producer(Generic[K_contra, V_contra]):
         headers: Headers | None = None,
         timestamp_ms: int | None = None,
     ) -> Future[RecordMetadata]:
-        """Put a record into memory to be sent; the future gets its outcome.
+        """Buffer a record for sending, and return a future for its outcome.
 
-        Blocks for up to ``max_block_ms`` while memory is used up. Records of one thread keep their
-        order. ``future.cancel()`` returns True if the record is taken back, and False once the
-        producer's thread has it. That thread checks the record, so an invalid record's error is set
-        on the future. The call itself raises only the following errors.
+        Blocks for up to ``max_block_ms`` if memory is full. Records of one thread keep their order.
+        ``future.cancel()`` returns True if the record was withdrawn, and False once the producer's
+        thread has it. That thread checks the record, so the error of an invalid record is set on
+        the future. The call itself raises only the following errors.
 
         Raises:
-            SerializationError: there is no value, or a :class:`ProducerRecord` is not the only
-                argument.
-            BufferExhaustedError: no memory within ``max_block_ms``; in a callback, no memory now.
+            SerializationError: there is no value, or a :class:`ProducerRecord` was passed with
+                other arguments.
+            BufferExhaustedError: no memory within ``max_block_ms``, or in a callback no memory now.
             ProducerClosedError, ProducerBrokenError: the producer has ended.
             IllegalStateError: the producer was not started.
-            WrongLoopError: the producer was made in another process.
+            WrongLoopError: the producer was created in another process.
         """
         future = RecordFuture(self._outcomes)
         sent_ns = self._wall_clock_ns()
@@ -262,7 +262,8 @@ class Producer(Generic[K_contra, V_contra]):
         partition: int | None = None,
         headers: Headers | None = None,
     ) -> SendReport:
-        """Send as :meth:`aioproducer.Producer.send_many` does, but not from an async iterable.
+        """Send many records, like :meth:`aioproducer.Producer.send_many`, but not from async
+        iterables.
 
         Ctrl-C cancels it.
         """
@@ -308,7 +309,7 @@ class Producer(Generic[K_contra, V_contra]):
 
     @contextmanager
     def transaction(self, *, shared: bool = False) -> Iterator[None]:
-        """A ``with`` block in a transaction: see :meth:`aioproducer.Producer.transaction`."""
+        """Open a transaction for a ``with`` block: see :meth:`aioproducer.Producer.transaction`."""
 
         async def enter() -> AbstractAsyncContextManager[None]:
             await self._thread.catch_up()

@@ -1,4 +1,4 @@
-"""Test tools for users of aioproducer and for aioproducer itself: a mock producer, servers, faults.
+"""Test tools for applications and for aioproducer itself: a mock producer, servers, faults.
 
 A class is imported when it is first asked for: the plugin of pytest costs nothing that is not used.
 """

@@ -1,4 +1,4 @@
-"""Assertions on records that were read back, whose errors list the nearest records."""
+"""Assertions on records that were read back. Their errors list the most similar records."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["Expectations"]
 
 
 class Expectations:
-    """Expectations of records. Each method returns this object, so that another one can follow.
+    """Expectations of records. Every method returns this object, so calls can be chained.
 
-    A record is named by the fields that matter: ``topic``, ``partition``, ``offset``,
+    Describe a record by the fields that matter: ``topic``, ``partition``, ``offset``,
     ``timestamp_ms``, ``key``, ``value`` and ``headers``. Keys and values are bytes, a ``str`` (as
-    UTF-8), None, or a function that returns True for what is expected.
+    UTF-8), None, or a function that returns True for expected data.
     """
 
     def __init__(self, records: Iterable[ConsumerRecord]) -> None:
@@ -32,12 +32,12 @@ class Expectations:
         return f"<Expectations of {counted(len(self.records), 'record', ',')}>"
 
     def has(self, *, count: int | None = None, **fields: Unpack[RecordFields]) -> Self:
-        """A record with ``fields`` is there, or exactly ``count`` such records.
+        """Expect a record with ``fields``, or exactly ``count`` such records.
 
-        ``headers``: a mapping names some of the headers, pairs are all of them in their order.
+        ``headers``: a mapping lists some of the headers; pairs list all of them, in order.
 
         Raises:
-            AssertionError: it is not there, or there are more or fewer.
+            AssertionError: there is no such record, or another number of them.
         """
         __tracebackhide__ = True
         expected = ExpectedRecord.of(fields)
@@ -53,10 +53,10 @@ class Expectations:
         raise unmet(problem, self.records, nearest(expected, self.records))
 
     def has_none(self, **fields: Unpack[RecordFields]) -> Self:
-        """No record with ``fields`` is there; without ``fields``, none at all.
+        """Expect no record with ``fields``; without ``fields``, no record at all.
 
         Raises:
-            AssertionError: there is one.
+            AssertionError: there is such a record.
         """
         __tracebackhide__ = True
         expected = ExpectedRecord.of(fields)
@@ -67,13 +67,13 @@ class Expectations:
         raise unmet(problem, self.records, listed("they are:", matching))
 
     def has_exactly(self, expected: Iterable[Described]) -> Self:
-        """The expected records are there, and no others, in any order.
+        """Expect exactly these records, in any order.
 
-        Each is a value, the fields of a record as a mapping, a ``ProducerRecord`` as it was sent,
-        or a ``ConsumerRecord``.
+        A record is a value, a mapping of fields, a ``ProducerRecord`` as it was sent, or a
+        ``ConsumerRecord``.
 
         Raises:
-            AssertionError: one is missing, or there is another one.
+            AssertionError: a record is missing, or there are others.
         """
         __tracebackhide__ = True
         wanted = [ExpectedRecord.of(each) for each in expected]
@@ -96,12 +96,12 @@ class Expectations:
         raise unmet(problem, self.records, lists)
 
     def in_order(self, expected: Iterable[Described]) -> Self:
-        """The expected records are in one partition in this order; others may be between them.
+        """Expect the records in one partition in this order. Other records can be in between.
 
-        Kafka keeps the order within a partition, and there is none between partitions.
+        Kafka keeps the order only within a partition.
 
         Raises:
-            AssertionError: no partition has them all in this order.
+            AssertionError: no partition has all of them in this order.
         """
         __tracebackhide__ = True
         wanted = [ExpectedRecord.of(each) for each in expected]

@@ -1,4 +1,4 @@
-"""A schema registry without a server, for fast tests: the client's calls, answered in memory."""
+"""A schema registry in memory, without a server, for fast tests."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from aioproducer.testing.registry_contents import Contents
 __all__ = ["InMemorySchemaRegistry"]
 
 Judge: TypeAlias = Callable[[Schema, Sequence[Schema]], Iterable[str]]
-"""Gives the reasons why a schema is incompatible with the subject's earlier versions."""
+"""Returns the reasons why a schema is incompatible with the subject's earlier versions."""
 
 _URL: Final = "memory:"
 
 
 class InMemorySchemaRegistry(SchemaRegistry):
-    """Registers and finds schemas as a registry does; equal texts are one schema, with one id.
+    """Registers and finds schemas like a registry. Equal texts are one schema, with one id.
 
-    It parses no schema, and finds each one compatible unless ``judge`` has reasons against it.
+    It does not parse schemas, and considers every schema compatible unless ``judge`` returns
+    reasons.
     """
 
     def __init__(self, *, judge: Judge | None = None, latest_ttl: float = 300.0) -> None:
@@ -37,16 +38,16 @@ class InMemorySchemaRegistry(SchemaRegistry):
 
     @property
     def requests(self) -> list[str]:
-        """The requests so far: ``POST /subjects/orders-value/versions``. Answers that the client
-        keeps make none."""
+        """The requests so far, such as ``POST /subjects/orders-value/versions``. Cached responses
+        cause no request."""
         return self._memory.log
 
     def fail_with(self, error: Exception | None) -> None:
-        """Let requests fail with ``error``, until it is None."""
+        """Let requests fail with ``error``; None ends this."""
         self._memory.error = error
 
     def delay(self, seconds: float) -> None:
-        """Let each request take some time."""
+        """Delay every request."""
         self._memory.seconds = seconds
 
 

@@ -1,4 +1,4 @@
-"""The records of topics as they are, for tests."""
+"""Read back the records of topics in tests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ReadRecords(list[ConsumerRecord]):
     ) -> None:
         super().__init__(sorted(records, key=lambda each: each[:3]))
         self.positions: dict[TopicPartition, int] = dict(positions)
-        """The offset at which reading ended, by partition."""
+        """The offset where reading ended, by partition."""
         self.isolation_level = isolation_level
         """``read_committed`` or ``read_uncommitted``."""
 
@@ -59,7 +59,7 @@ async def read_back(
     timeout: float = PATIENCE,
     **options: Unpack[ReadOptions],
 ) -> ReadRecords:
-    """The records of a topic, or of partitions, up to the end that it has now.
+    """Return the records of a topic, or of partitions, up to its current end.
 
     ::
 
@@ -67,12 +67,12 @@ async def read_back(
         assert records.values == [b"one espresso"]
 
     ``assignment``, ``start`` and the options are those of :class:`~aioproducer.reader.Reader`, with
-    two other defaults: ``isolation_level="read_committed"``, so that records of aborted and open
-    transactions are not there, and ``check_crcs=False``, because librdkafka's mock cluster writes
-    the ends of transactions without a checksum. ``timeout``: seconds for all of it.
+    two different defaults: ``isolation_level="read_committed"``, which hides records of aborted and
+    open transactions, and ``check_crcs=False``, because librdkafka's mock cluster writes the ends
+    of transactions without a checksum. ``timeout``: seconds for the whole call.
 
     Raises:
-        UnknownTopicOrPartitionError: there is no such topic or partition.
+        UnknownTopicOrPartitionError: a topic or partition does not exist.
         ProducerTimeoutError: the end was not reached within ``timeout``.
     """
     hide_secrets_of(options)

@@ -1,6 +1,6 @@
-"""A real schema registry for tests: Apicurio Registry, in Java, which keeps schemas in memory.
+"""A real schema registry for tests: Apicurio Registry, a Java server that keeps schemas in memory.
 
-It speaks the REST API of Confluent's Schema Registry.
+It implements the REST API of Confluent's Schema Registry.
 """
 
 from __future__ import annotations
@@ -45,13 +45,14 @@ _SETTINGS: Final = {
 
 
 class SchemaRegistryServer:
-    """A running registry; a context manager, whose methods block.
+    """A running registry; a context manager. Its methods block.
 
-    It has no schema at its start, and forgets all of them when it is killed.
+    It starts without schemas, and loses all of them when it is killed.
     """
 
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
-        """Start it, which takes seconds. ``settings``: properties of Quarkus and of Apicurio.
+        """Start the registry, which takes seconds. ``settings``: properties of Quarkus and of
+        Apicurio.
 
         Raises KafkaUnavailableError if Java, or the first time Maven, is missing.
         """
@@ -85,11 +86,13 @@ class SchemaRegistryServer:
         return self.url_by(self.address)
 
     def url_by(self, address: str) -> str:
-        """The ``url`` through another ``host:port``: that of a proxy before the server."""
+        """The ``url`` with another ``host:port``, such as that of a proxy in front of the
+        server."""
         return f"http://{address}/apis/ccompat/v7"
 
     def start(self) -> None:
-        """Start the server again, after `kill()`, at its old address; nothing if it runs."""
+        """Start the server again after `kill()`, at the same address. Does nothing if it is
+        running."""
         if self._process is not None:
             return
         # A current directory of no importance: the server reads its configuration from there.
@@ -107,13 +110,13 @@ class SchemaRegistryServer:
         self._wait_until_it_answers(self._process)
 
     def kill(self) -> None:
-        """End the server by SIGKILL; its schemas are lost."""
+        """Kill the server with SIGKILL; its schemas are lost."""
         process, self._process = self._process, None
         if process is not None:
             self._supervisor.kill(process)
 
     def close(self) -> None:
-        """End the server for good. Can be called twice."""
+        """Stop the server for good. Can be called twice."""
         self._process = None
         self._supervisor.close()
         self._log.close()

@@ -1,4 +1,4 @@
-"""A record as a :class:`MockProducer` has delivered it."""
+"""A record that a :class:`MockProducer` has delivered."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["SentRecord"]
 class SentRecord(ProducerRecord[Any, Any]):
     """A delivered record, with the fields that a consumer reads.
 
-    ``key`` and ``value`` are the serialized bytes (or None), ``headers`` are pairs, ``partition``
-    and ``timestamp_ms`` are the chosen ones.
+    ``key`` and ``value`` are the serialized bytes (or None), and ``headers`` are pairs.
+    ``partition`` and ``timestamp_ms`` are those that were used.
     """
 
     offset: int = -1
     """The offset in the partition."""
     original: ProducerRecord[Any, Any] | None = None
-    """The record as it was passed to ``send()``, before serialization and after interceptors."""
+    """The record passed to ``send()``, after interceptors and before serialization."""
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -30,7 +30,7 @@ class SentRecord(ProducerRecord[Any, Any]):
         return TopicPartition(self.topic, self.partition)
 
     def as_read(self) -> ConsumerRecord:
-        """The record as a consumer reads it."""
+        """The record as a consumer would read it."""
         assert self.partition is not None
         assert self.timestamp_ms is not None
         headers = tuple(self.headers or ())

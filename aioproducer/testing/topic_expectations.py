@@ -1,4 +1,4 @@
-"""``expect()``: assertions on records, or on a topic that is read back first."""
+"""``expect()``: assertions on records, or on a topic, which is read back first."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ __all__ = ["TopicExpectations", "expect"]
 
 
 class TopicExpectations:
-    """Expectations of a topic. Each method reads the topic back, and returns its records' own.
+    """Expectations of a topic. Every method reads the topic back, and returns the expectations of
+    its records.
 
     See :class:`Expectations`, which has the same methods for records.
     """
@@ -51,7 +52,7 @@ class TopicExpectations:
         return await self._check(lambda records: records.has(count=count, **fields), self._wait)
 
     async def has_none(self, **fields: Unpack[RecordFields]) -> Expectations:
-        """See :meth:`Expectations.has_none`. It is checked once."""
+        """See :meth:`Expectations.has_none`. This is checked only once."""
         __tracebackhide__ = True
         return await self._check(lambda records: records.has_none(**fields), 0)
 
@@ -127,7 +128,7 @@ def expect(
     wait: float = 0,
     **options: Unpack[ReadOptions],
 ) -> Expectations | TopicExpectations:
-    """Expect something of records that were read or sent, or of a topic that is read back then.
+    """Make assertions on records that were read or sent, or on a topic, which is then read back.
 
     ::
 
@@ -135,15 +136,15 @@ def expect(
 
         await expect("orders", bootstrap_servers="localhost:9092", wait=5).has(value=b"late")
 
-    The methods of :class:`Expectations` raise an ``AssertionError`` that lists the nearest records.
-    With a topic they are coroutines.
+    The methods of :class:`Expectations` raise an ``AssertionError`` that lists the most similar
+    records. For a topic they are coroutines.
 
     Args:
-        what: records of :func:`read_back` or of a :class:`MockProducer`; or the topic or partition.
-            The options are those of :func:`read_back`.
-        config: a configuration that the options override.
-        timeout: seconds for reading the topic back.
-        wait: seconds in which records that are missing may still arrive; none by default.
+        what: records from :func:`read_back` or from a :class:`MockProducer`; or a topic or
+            partition. The options are those of :func:`read_back`.
+        config: a configuration, which the options override.
+        timeout: seconds to read the topic back.
+        wait: seconds to wait for missing records; by default there is no wait.
     """
     hide_secrets_of(options)
     if isinstance(what, str | TopicPartition):

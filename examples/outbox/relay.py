@@ -1,12 +1,12 @@
-"""A transactional outbox: rows of PostgreSQL go into Kafka, each exactly once.
+"""A transactional outbox: send rows from PostgreSQL to Kafka, exactly once.
 
 ``python examples/outbox/relay.py [host:port]``; ``DSN`` is the address of PostgreSQL.
 
 Ids of a sequence become visible out of order, so "all rows above the last id" skips rows whose
-transaction commits late. The relay reads windows instead: window N has the rows that snapshot N
-sees and snapshot N - 1 does not. The snapshots are in the table ``outbox_window``. The position is
-the number of the last window that was sent, and the last id of the window after it. It is committed
-in the Kafka transaction that has the rows, so it is there if they are, and only then.
+transaction commits late. The relay reads windows instead: window N contains the rows that snapshot
+N sees and snapshot N - 1 does not. The table ``outbox_window`` stores the snapshots. The position
+consists of the number of the last window that was sent, and the last id sent of the next window. It
+is committed in the Kafka transaction that contains the rows: Kafka has both or neither.
 """
 
 import asyncio
@@ -37,15 +37,15 @@ SERVERS = (
 )
 DSN = os.environ.get("DSN", "postgresql://localhost/shop")
 NAME = os.environ.get("RELAY", "outbox-relay")
-"""The transactional id, and the group that has the position. A new relay fences the old one."""
+"""The transactional id, and the group that stores the position. A new relay fences the old one."""
 PLACE = TopicPartition(os.environ.get("MARKER_TOPIC", "orders"), 0)
-"""An existing partition, under which the group keeps the position. Nothing is written to it."""
+"""An existing partition. The group stores the position under its name; nothing is written to it."""
 ROWS = 1000
-"""The rows of one Kafka transaction at most."""
+"""The maximum number of rows in one Kafka transaction."""
 POLL = 5.0
-"""Seconds after which the relay looks, even if no NOTIFY has come."""
+"""Seconds after which the relay looks for rows even without a NOTIFY."""
 QUIET = 60.0
-"""Seconds after which a call to PostgreSQL has failed."""
+"""Seconds after which a call to PostgreSQL fails."""
 
 log = logging.getLogger("outbox")
 
@@ -107,8 +107,8 @@ class Position(NamedTuple):
 async def read_position(producer: Producer, connection: asyncpg.Connection) -> Position:
     """The committed position.
 
-    Without one, the relay is new, or it was idle for longer than ``offsets.retention.minutes``:
-    then it starts behind the oldest window, because windows are kept until later ones are sent.
+    If there is none, the relay is new, or was idle for longer than ``offsets.retention.minutes``.
+    It then starts after the oldest window, because windows are kept until later ones are sent.
     """
     committed = await producer.committed_offsets(NAME, [PLACE])
     oldest, newest = await connection.fetchrow("SELECT min(number), max(number) FROM outbox_window")
@@ -122,13 +122,13 @@ async def read_position(producer: Producer, connection: asyncpg.Connection) -> P
 async def send_next(
     producer: Producer, connection: asyncpg.Connection, position: Position
 ) -> Position | None:
-    """Send the next rows; returns the position behind them, or None if there are none."""
+    """Send the next rows. Return the position after them, or None if there are no rows."""
     await connection.execute(NEW_WINDOW, position.window)
     rows = await connection.fetch(ROWS_OF_WINDOW, *position, ROWS)
     if len(rows) == ROWS:
         behind = Position(position.window, rows[-1]["id"])
     elif await connection.fetchval(HAS_NEXT_WINDOW, position.window):
-        # It ends here, even if it has no rows any more because somebody has moved them away.
+        # The window is complete, even if somebody has removed its rows.
         behind = Position(position.window + 1, 0)
     else:
         return None
@@ -142,7 +142,7 @@ async def send_next(
 
 
 async def delete_sent(connection: asyncpg.Connection, position: Position) -> None:
-    """Delete the rows and windows that nobody needs any more."""
+    """Delete rows and windows that are no longer needed."""
     async with connection.transaction():
         await connection.execute(DELETE_SENT, position.window)
         await connection.execute(DELETE_SENT_OF_NEXT_WINDOW, *position)
@@ -150,9 +150,9 @@ async def delete_sent(connection: asyncpg.Connection, position: Position) -> Non
 
 
 async def relay(producer: Producer, connection: asyncpg.Connection, news: asyncio.Event) -> None:
-    """Send rows as they come, until an error."""
+    """Send rows as they arrive, until an error."""
     position = await read_position(producer, connection)
-    log.info("starting behind %s", position)
+    log.info("starting after %s", position)
     await delete_sent(connection, position)
     while True:
         news.clear()
@@ -171,7 +171,7 @@ async def listening(news: asyncio.Event) -> AsyncIterator[asyncpg.Connection]:
         DSN,
         timeout=QUIET,
         command_timeout=QUIET,
-        # A window is on the disk before its rows are sent, and so are these rows.
+        # A window and its rows are on disk before the rows are sent.
         server_settings={"synchronous_commit": "on"},
     )
     try:
@@ -183,7 +183,7 @@ async def listening(news: asyncio.Event) -> AsyncIterator[asyncpg.Connection]:
 
 
 async def run() -> None:
-    """Relay until a newer relay takes over; lost connections and aborted transactions pass."""
+    """Relay until a newer relay takes over. Survive lost connections and aborted transactions."""
     news = asyncio.Event()
     async with Producer(bootstrap_servers=SERVERS, transactional_id=NAME) as producer:
         while True:
@@ -193,7 +193,7 @@ async def run() -> None:
             except (FatalTransactionError, ProducerBrokenError, UsageError):
                 raise
             except (ProducerError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
-                # The position is read anew, because the last commit may be in doubt.
+                # Read the position again, because the last commit may be in doubt.
                 log.warning("%s: %s; trying again", type(error).__name__, error)
                 await asyncio.sleep(random.uniform(0.1, 1.0))
 

@@ -1,4 +1,4 @@
--- The tables of the application, and the outbox beside them.
+-- The application's tables, and the outbox.
 
 CREATE TABLE customers (
     name text PRIMARY KEY,
@@ -15,7 +15,7 @@ CREATE TABLE outbox (
 
 CREATE INDEX outbox_xid ON outbox (xid);
 
--- The snapshots that the relay has read up to. The first one sees no row.
+-- The snapshots up to which the relay has read. The first one sees no rows.
 CREATE TABLE outbox_window (
     number bigint PRIMARY KEY,
     snapshot pg_snapshot NOT NULL

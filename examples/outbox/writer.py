@@ -16,9 +16,9 @@ DSN = os.environ.get("DSN", "postgresql://localhost/shop")
 
 
 async def order(connection: asyncpg.Connection, customer: str, item: str) -> int:
-    """Take an order; returns the customer's number of it."""
+    """Take an order. Return its number among the customer's orders."""
     async with connection.transaction():
-        # The lock on the customer's row gives the customer's events their order.
+        # The lock on the customer's row keeps the customer's events in order.
         number = await connection.fetchval(
             "INSERT INTO customers VALUES ($1, 1) ON CONFLICT (name) "
             "DO UPDATE SET orders = customers.orders + 1 RETURNING orders",

@@ -6,8 +6,8 @@
     curl -d '{"article": 7}' http://127.0.0.1:8000/orders/anna
     curl http://127.0.0.1:8000/health
 
-201: the order is in Kafka, at this partition and offset. 503 with Retry-After: it is not, and may
-be sent again. 503 without: nobody knows, and sending it again may make a duplicate.
+201: the order is in Kafka, at this partition and offset. 503 with Retry-After: the order is not in
+Kafka; send it again. 503 without Retry-After: nobody knows, and sending it again may duplicate it.
 """
 
 import asyncio
@@ -26,13 +26,13 @@ PRODUCER = web.AppKey("producer", Producer)
 
 
 async def lifespan(app: web.Application) -> AsyncIterator[None]:
-    """One producer for the application, which starts only if it may write."""
+    """One producer for the application. Start only if it is allowed to write."""
     async with Producer(
         bootstrap_servers=os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092"),
         client_id="orders-app",
-        delivery_timeout_ms=TIMEOUT_MS,  # no request waits longer for its record
+        delivery_timeout_ms=TIMEOUT_MS,  # the longest that a request waits for its record
         max_block_ms=TIMEOUT_MS,
-        request_timeout_ms=TIMEOUT_MS // 3,  # there is time for another attempt
+        request_timeout_ms=TIMEOUT_MS // 3,  # leaves time for another attempt
     ) as producer:
         await producer.check(timeout=10, topics=[TOPIC])
         app[PRODUCER] = producer

@@ -1,4 +1,4 @@
-"""Orders from Kafka into a database, and from there over HTTP, with FastAPI:
+"""Store orders from Kafka in a database and serve them over HTTP, with FastAPI:
 ``python examples/web/consuming_app.py``, or
 
     uvicorn consuming_app:app --app-dir examples/web --timeout-graceful-shutdown 8
@@ -6,9 +6,9 @@
     curl http://127.0.0.1:8000/orders/anna
     curl http://127.0.0.1:8000/health
 
-Each process is a member of the group, and takes its share of the orders. The database has the
-partition and the offset of each order as its key, so an order that comes again is there once.
-SQLite stands for the database of all processes: its calls block, so a thread makes them.
+Each process is a member of the group and reads its share of the orders. The primary key is the
+partition and offset of the order, so an order that is read twice is stored once. SQLite stands in
+for your database: its calls block, so they run in a thread.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from aioproducer.reader import ConsumerRecord
 
 TOPIC = os.environ.get("KAFKA_TOPIC", "orders")
 DATABASE = os.environ.get("ORDERS_DATABASE", "orders.sqlite")
-GRACE = 8  # seconds, for the requests that are under way
+GRACE = 8  # seconds for the requests in progress
 
 logger = logging.getLogger(__name__)
 
@@ -48,16 +48,16 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
         consumer.finish()
         await asyncio.wait([app.state.reading])
-    # Here the offsets are committed, and the other processes have the partitions.
+    # By now the offsets are committed, and other processes have taken over the partitions.
 
 
 async def keep_orders(consumer: Consumer) -> None:
-    """Insert the orders that are there; asking for more acknowledges them."""
+    """Insert orders as they arrive. Asking for the next list marks the last one as processed."""
     try:
         async for records in consumer.lists(max_records=500):
             await asyncio.to_thread(insert, records)
     except Exception:
-        logger.exception("no more orders are read")  # /health says so: restart the process
+        logger.exception("orders are no longer read")  # /health reports it: restart the process
         raise
 
 
@@ -66,7 +66,7 @@ app = FastAPI(lifespan=lifespan)
 
 @app.get("/health")
 async def health(request: Request) -> JSONResponse:
-    """503 while no order can be read."""
+    """Answer 503 while orders cannot be read."""
     found = request.app.state.consumer.health()
     is_ready = found.is_ready and not request.app.state.reading.done()
     return JSONResponse(found.as_dict(), 200 if is_ready else 503)
@@ -74,7 +74,7 @@ async def health(request: Request) -> JSONResponse:
 
 @app.get("/orders/{customer}")
 async def orders(customer: str) -> JSONResponse:
-    """The orders of a customer, as far as they have come."""
+    """The orders of a customer that have been read so far."""
     return JSONResponse({"orders": await asyncio.to_thread(select, customer)})
 
 

@@ -1,7 +1,7 @@
 """An Airflow DAG whose task sends to Kafka.
 
-Airflow imports this file often, in several processes, and runs each task in a process of its own
-that ends without atexit. So the producer is made, used and closed in the task.
+Airflow imports this file often and in several processes. It runs every task in a new process, which
+exits without calling atexit handlers. So the task creates, uses and closes its own producer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from aioproducer.sync import Producer
 
 @task(retries=2)
 def publish(count: int) -> int:
-    """Send orders; the task succeeds once all are in Kafka."""
+    """Send orders. The task succeeds once all of them are in Kafka."""
     servers = os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092")
     with Producer(bootstrap_servers=servers, client_id="airflow") as producer:
         report = producer.send_many("orders", [b"order %d" % n for n in range(count)])

@@ -1,10 +1,10 @@
-"""An ASGI application whose workers each have a producer, by the lifespan.
+"""An ASGI application with one producer per worker, managed by the lifespan.
 
     gunicorn --chdir examples/workers -k asgi -w 2 asgi_app:app
     gunicorn --chdir examples/workers -k uvicorn_worker.UvicornWorker -w 2 asgi_app:app
     uvicorn --app-dir examples/workers --workers 2 asgi_app:app
 
-The lifespan runs in the worker, behind the fork and on the worker's event loop. So --preload makes
+The lifespan runs in the worker, after the fork and on the worker's event loop. So --preload makes
 no difference.
 """
 
@@ -27,7 +27,7 @@ async def lifespan(app: Starlette) -> AsyncIterator[None]:
     servers = os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092")
     async with Producer(
         bootstrap_servers=servers,
-        delivery_timeout_ms=10_000,  # a request waits no longer
+        delivery_timeout_ms=10_000,  # the longest that a request waits
         request_timeout_ms=5_000,
     ) as producer:
         app.state.producer = producer
@@ -35,7 +35,7 @@ async def lifespan(app: Starlette) -> AsyncIterator[None]:
 
 
 async def order(request: Request) -> JSONResponse:
-    """Answer when the record is in Kafka, or when it is not."""
+    """Answer once the record is in Kafka or has failed."""
     body = await request.body()
     try:
         record = await request.app.state.producer.send("orders", body)

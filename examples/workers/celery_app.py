@@ -2,8 +2,9 @@
 
     celery --workdir examples/workers -A celery_app worker --pool prefork --concurrency 2
 
-CELERY_BROKER_URL names Celery's own broker. The producer starts with the first task, in the process
-that runs it. So the pools `prefork`, `solo` and `threads` need no difference.
+CELERY_BROKER_URL is the address of Celery's own broker. The producer starts with the first task, in
+the process that runs the task. So the same code works with the pools `prefork`, `solo` and
+`threads`.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ from aioproducer.sync import Producer
 app = Celery("orders")
 app.config_from_envvar("CELERY_CONFIG_MODULE", silent=True)
 
-producer = Producer(  # it opens nothing yet: prefork forks the processes of tasks afterwards
+producer = Producer(  # opens nothing yet: prefork forks its processes later
     bootstrap_servers=os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092"),
-    delivery_timeout_ms=10_000,  # a task waits no longer
+    delivery_timeout_ms=10_000,  # the longest that a task waits
     request_timeout_ms=5_000,
 )
 _started = False
-_lock = Lock()  # tasks of the pool `threads` run at the same time
+_lock = Lock()  # the pool `threads` runs tasks at the same time
 
 
 def start_once() -> None:
-    """Start this process's producer, unless it has started."""
+    """Start this process's producer unless it is already running."""
     global _started
     with _lock:
         if not _started:
@@ -39,17 +40,17 @@ def start_once() -> None:
             _started = True
 
 
-@worker_process_shutdown.connect  # the end of a process of `prefork`, which skips atexit
-@worker_shutdown.connect  # the end of `solo` and `threads`
+@worker_process_shutdown.connect  # a `prefork` process ends, without atexit
+@worker_shutdown.connect  # `solo` and `threads` end
 def close_producer(**_: Any) -> None:
-    """Deliver what is buffered."""
+    """Deliver the buffered records."""
     if _started:
         producer.close(timeout=5)
 
 
 @app.task(acks_late=True, autoretry_for=(ProducerError,), retry_backoff=True, max_retries=5)
 def publish(order: str) -> dict[str, int]:
-    """Send an order; the task succeeds once the record is in Kafka."""
+    """Send an order. The task succeeds once the record is in Kafka."""
     start_once()
     record = producer.send("orders", order).result()
     return {"partition": record.partition, "offset": record.offset, "process": os.getpid()}

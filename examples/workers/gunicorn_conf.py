@@ -1,4 +1,4 @@
-"""The configuration of gunicorn for wsgi_app.py: a producer lives as long as its worker."""
+"""The gunicorn configuration for wsgi_app.py: a producer lives as long as its worker."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ graceful_timeout = 30  # seconds from SIGTERM to SIGKILL
 
 
 def post_worker_init(worker: Any) -> None:
-    """In the worker, behind the fork."""
+    """Run in the worker, after the fork."""
     from wsgi_app import producer
 
     producer.start()
 
 
 def worker_exit(server: Any, worker: Any) -> None:
-    """In the worker, at its end: SIGTERM, max_requests, a reload."""
+    """Run in the worker when it exits: SIGTERM, max_requests, a reload."""
     from wsgi_app import producer
 
     producer.close(timeout=20)  # shorter than graceful_timeout

@@ -1,9 +1,9 @@
-"""A pool of processes that each have a producer.
+"""A pool of processes with one producer per process.
 
     python examples/workers/process_pool.py fork|spawn|forkserver
 
-A ProducerConfig can be pickled, a Producer can not. Each process makes its producer of the
-configuration, and closes it at its exit.
+A ProducerConfig can be pickled, a Producer cannot. Each process creates its producer from the
+configuration, and closes it on exit.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ producer: Producer
 
 
 def start_producer(config: ProducerConfig) -> None:
-    """Run first in each process of the pool."""
+    """Run once in each process of the pool, before any task."""
     global producer
     producer = Producer(config)
-    producer.start()  # the exit of the process closes it
+    producer.start()  # closed when the process exits
 
 
 def publish(number: int) -> int:
-    """Send a batch of orders; return when they are in Kafka."""
+    """Send a batch of orders. Return when all are in Kafka."""
     report = producer.send_many("orders", [b"order %d-%d" % (number, n) for n in range(10)])
     report.raise_for_failures()
     return report.delivered
 
 
 def main() -> None:
-    """Send 20 batches by 2 processes."""
+    """Send 20 batches from 2 processes."""
     servers = os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092")
     context = multiprocessing.get_context(sys.argv[1] if len(sys.argv) > 1 else None)
     with ProcessPoolExecutor(

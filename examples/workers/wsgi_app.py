@@ -2,8 +2,9 @@
 
     gunicorn --chdir examples/workers --preload -c examples/workers/gunicorn_conf.py wsgi_app:app
 
-With --preload gunicorn imports this module once, and forks the workers afterwards. So the producer
-is made here, where it opens nothing, and gunicorn_conf.py starts and closes it in each worker.
+With --preload gunicorn imports this module once and forks the workers afterwards. So the producer
+is created here, where it opens nothing yet, and gunicorn_conf.py starts and closes it in each
+worker.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from aioproducer.sync import Producer
 
 producer = Producer(
     bootstrap_servers=os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092"),
-    delivery_timeout_ms=10_000,  # a request waits no longer
+    delivery_timeout_ms=10_000,  # the longest that a request waits
     request_timeout_ms=5_000,
 )
 
 
 def app(environ: dict[str, Any], start_response: Callable[..., object]) -> Iterable[bytes]:
-    """Answer when the record is in Kafka, or when it is not."""
+    """Answer once the record is in Kafka or has failed."""
     body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
     answer: dict[str, object]
     try:

@@ -14,6 +14,7 @@ _FENCE: Final = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | 
 _HEADING: Final = re.compile(r"^#+ (?P<title>.+)$", re.M)
 _LINK: Final = re.compile(r"!?\[[^]]*\]\((?P<target>[^)\s]+)\)")
 _CODE: Final = re.compile(r"`[^`\n]+`")
+_ANCHOR: Final = re.compile(r'<a id="(?P<name>[\w-]+)"></a>')
 
 
 class Block(NamedTuple):
@@ -47,9 +48,10 @@ def links(page: Path) -> list[str]:
 
 
 def anchors(page: Path) -> set[str]:
-    """The names of the page's headings, as they are linked to."""
+    """The names of the page's headings, as they are linked to, and its anchors."""
     text = _FENCE.sub("", page.read_text("utf-8"))
-    return {_slug(each["title"]) for each in _HEADING.finditer(text)}
+    headings = {_slug(each["title"]) for each in _HEADING.finditer(text)}
+    return headings | {each["name"] for each in _ANCHOR.finditer(text)}
 
 
 def _slug(title: str) -> str:

@@ -1,23 +1,19 @@
 """The pictures of the documentation that are drawn; ``make docs-pictures`` draws them anew.
 
-The figures of the plot stand in the README's table alone: rates of aioproducer, and its rates
-relative to the other clients. A bar of another client is the rate divided by that number.
-
-The pictures of the demo and of commands are the output of runs.
+The pictures of the demo and of commands are the output of runs; ``plots.py`` draws the bars.
 """
 
 from __future__ import annotations
 
 import asyncio
 import io
-import re
 import runpy
 import shlex
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from prometheus_client import CollectorRegistry, start_http_server
 
@@ -26,13 +22,18 @@ from aioproducer.observability.prometheus import ProducerCollector
 from aioproducer.testing import KafkaCluster
 from aioproducer.testing.ports import free_ports
 from tests.documentation.pages import DOCS, ROOT
+from tests.documentation.plots import headline, throughput
 from tests.documentation.terminal import picture, plain_svg, run_at_a_terminal, screen
 
-__all__ = ["COMMAND", "COMMANDS", "DEMO", "THROUGHPUT", "Figures", "demo", "figures", "throughput"]
+__all__ = ["COMMAND", "COMMANDS", "DEMO", "PLOTS", "demo"]
 
 COMMAND: Final = "make docs-pictures"
 DEMO: Final = DOCS / "images" / "demo.svg"
-THROUGHPUT: Final = DOCS / "images" / "throughput.svg"
+PLOTS: Final = {
+    DOCS / "images" / "headline.svg": headline,
+    DOCS / "images" / "throughput.svg": throughput,
+}
+"""The pictures that are drawn from the figures in the README."""
 TOP: Final = DOCS / "images" / "top.svg"
 COMMANDS: Final = {
     DOCS / "images" / "tail.svg": (
@@ -47,85 +48,6 @@ COMMANDS: Final = {
     TOP: ("aioproducer top http://127.0.0.1:9000/metrics --count 5",),
 }
 """The commands of each picture, as they are shown; a run has the address of its own cluster."""
-
-_ROW: Final = re.compile(r"\| (.+?) \(`(\w+)`\) \| ([\d,]+) \| ([\d.]*) ?\| ([\d.]*) ?\|")
-_BENCH: Final = re.compile(r"^python -m benchmarks .*?(?=\s+#|$)", re.MULTILINE)
-_PEERS: Final = ("confluent-kafka", "aiokafka")
-_OURS_COLOUR: Final = "#1f7a4d"
-_PEERS_COLOUR: Final = "#9aa5b1"
-_WIDTH: Final = 760
-_BARS: Final = (150, 420)
-"""The left end of all bars, and the length of the longest."""
-_BAR: Final = 22
-_STEP: Final = 28
-
-
-class Figures(NamedTuple):
-    """One row of the table."""
-
-    meaning: str
-    workload: str
-    rate: int
-    """Records per second of aioproducer."""
-    times: dict[str, str]
-    """This rate divided by that of each other client, as it is printed."""
-
-
-def figures(readme: str) -> list[Figures]:
-    """The rows of the table."""
-    return [
-        Figures(
-            row[1],
-            row[2],
-            int(row[3].replace(",", "")),
-            {peer: row[place] for place, peer in enumerate(_PEERS, 4) if row[place]},
-        )
-        for row in _ROW.finditer(readme)
-    ]
-
-
-def throughput(readme: str) -> str:
-    """The picture, as SVG."""
-    rows = figures(readme)
-    command = _BENCH.findall(readme)[0]
-    left, longest = _BARS
-    scale = longest / max(row.rate for row in rows)
-    parts = []
-    y = 40
-    for row in rows:
-        parts.append(
-            f'  <text x="16" y="{y}" font-weight="600">{row.meaning}'
-            f'<tspan fill="#5a6b86" font-weight="400"> · {row.workload}</tspan></text>'
-        )
-        y += 12
-        bars = [("aioproducer", row.rate * scale, _OURS_COLOUR, f"{row.rate:,} records/s")]
-        for peer, times in row.times.items():
-            length = row.rate / float(times) * scale
-            bars.append((peer, length, _PEERS_COLOUR, f"aioproducer sends {times} times as many"))
-        for name, length, colour, text in bars:
-            parts += [
-                f'  <text x="{left - 10}" y="{y + 16}" text-anchor="end">{name}</text>',
-                f'  <rect x="{left}" y="{y}" width="{length:.1f}" height="{_BAR}" '
-                f'fill="{colour}"/>',
-                f'  <text x="{left + length + 8:.1f}" y="{y + 16}" fill="#5a6b86">{text}</text>',
-            ]
-            y += _STEP
-        y += 26
-    parts.append(
-        f'  <text x="16" y="{y}" fill="#5a6b86" font-family="monospace" font-size="12">'
-        f"{command}</text>"
-    )
-    height = y + 16
-    return "\n".join(
-        (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img" '
-            'aria-label="Records per second" font-family="system-ui, sans-serif" font-size="14" '
-            'fill="#1d2b45">',
-            f'  <rect width="{_WIDTH}" height="{height}" rx="8" fill="#ffffff"/>',
-            *parts,
-            "</svg>\n",
-        )
-    )
 
 
 def demo() -> str:
@@ -216,4 +138,5 @@ if __name__ == "__main__":
     for path, drawn in asyncio.run(commands()).items():
         path.write_text(drawn, "utf-8")
     DEMO.write_text(demo(), "utf-8")
-    THROUGHPUT.write_text(throughput((ROOT / "README.md").read_text("utf-8")), "utf-8")
+    for path, draw in PLOTS.items():
+        path.write_text(draw((ROOT / "README.md").read_text("utf-8")), "utf-8")

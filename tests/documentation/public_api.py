@@ -14,7 +14,7 @@ import griffe
 
 from tests.documentation.pages import ROOT
 
-__all__ = ["MODULES", "Listing", "markdown", "public_names"]
+__all__ = ["MODULES", "Listing", "docstrings", "markdown", "public_names"]
 
 MODULES: Final = (
     "aioproducer",
@@ -63,6 +63,18 @@ def public_names() -> dict[str, list[str]]:
     """The names by module."""
     package = _package()
     return {name: list(_exported(module)) for name, module in _modules(package)}
+
+
+def docstrings() -> dict[str, str]:
+    """The docstrings of public modules, of their names, and of the members of their classes."""
+    found: dict[str, str] = {}
+    for _, module in _modules(_package()):
+        for each in (module, *(_target(module[name]) for name in _exported(module))):
+            members = each.members.values() if each.is_class else ()
+            for one in (each, *(_target(member) for member in members)):
+                if one.docstring is not None and not one.name.startswith("_"):
+                    found[one.path] = one.docstring.value
+    return found
 
 
 def _parts() -> Iterator[tuple[str, list[str]]]:

@@ -6,6 +6,7 @@ A generated part stands between ``<!-- NAME:begin -->`` and ``<!-- NAME:end -->`
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -17,7 +18,7 @@ from aioproducer.engine.metrics import names as metric_names
 from aioproducer.engine.transactions.states import diagram
 from aioproducer.errors import document as codes
 from aioproducer.observability.series import document as series
-from tests.documentation import public_api
+from tests.documentation import api_pages, public_api, recorded_runs
 from tests.documentation.pages import DOCS
 
 __all__ = ["COMMAND", "PARTS", "Part"]
@@ -67,6 +68,11 @@ PARTS: Final = (
         DOCS / "explanation" / "architecture.md",
         "transactions",
         lambda: f"```mermaid\n{diagram()}\n```",
+    ),
+    Part(DOCS / "explanation" / "recorded-runs.md", "runs", recorded_runs.markdown),
+    *(
+        Part(page, "api", partial(api_pages.table, page))
+        for page in sorted(api_pages.AREAS.glob("*.md"))
     ),
 )
 

@@ -103,6 +103,13 @@ def test_commands_are_targets_of_the_makefile(page: Path) -> None:
         assert {"demo", "test"} <= commands
 
 
+@pytest.mark.parametrize("page", [page for page in PAGES if page.is_relative_to(DOCS)], ids=name)
+def test_python_fits_beside_the_sidebars(page: Path) -> None:
+    """The site shows 80 columns in a window of 1280 pixels, and ``ruff format`` keeps to them."""
+    lines = [line for block in blocks(page, "python") for line in block.text.splitlines()]
+    assert [line for line in lines if len(line) > 80] == []
+
+
 def test_the_blocks_say_what_they_are() -> None:
     bare = [f"{name(page)}:{block.line}" for page in PAGES for block in blocks(page, "")]
     assert bare == []

@@ -4,19 +4,38 @@ from __future__ import annotations
 
 import html
 import re
+from pathlib import Path
 
 import pytest
 
-from tests.documentation.pages import ROOT
-from tests.documentation.pictures import COMMAND, COMMANDS, THROUGHPUT, figures, throughput
+from tests.documentation.pages import DOCS, ROOT
+from tests.documentation.pictures import COMMAND, COMMANDS, PLOTS
+from tests.documentation.plots import figures, throughput
 from tests.documentation.terminal import picture, screen
 
 README = (ROOT / "README.md").read_text("utf-8")
+IMAGES = DOCS / "images"
+DIAGRAMS = sorted(
+    path for path in IMAGES.glob("*.svg") if path not in {*COMMANDS, IMAGES / "demo.svg"}
+)
+"""The others show a terminal, which is dark on every page."""
 
 
-def test_the_plot_is_in_step_with_the_readme() -> None:
-    if THROUGHPUT.read_text("utf-8") != throughput(README):
-        pytest.fail(f"{THROUGHPUT.name} is out of date; run: {COMMAND}")
+@pytest.mark.parametrize("path", PLOTS, ids=lambda path: path.name)
+def test_a_plot_is_in_step_with_the_readme(path: Path) -> None:
+    if path.read_text("utf-8") != PLOTS[path](README):
+        pytest.fail(f"{path.name} is out of date; run: {COMMAND}")
+
+
+@pytest.mark.parametrize("path", DIAGRAMS, ids=lambda path: path.name)
+def test_a_diagram_has_a_dark_form(path: Path) -> None:
+    text = path.read_text("utf-8")
+    assert "@media (prefers-color-scheme: dark)" in text
+    drawn = re.sub(r"<style>.*?</style>", "", text, flags=re.S)
+    assert re.findall(r"#[0-9a-f]{3,6}\b", drawn) == [], "colours are variables of the style"
+    names = set(re.findall(r"var\((--\w+)\)", text))
+    light, dark = (set(re.findall(r"(--\w+):", each)) for each in re.findall(r"svg {.*}", text))
+    assert names <= light == dark
 
 
 def test_a_bar_is_as_long_as_its_rate() -> None:
@@ -54,7 +73,7 @@ def test_a_screen_has_the_lines_that_were_not_erased() -> None:
 
 
 def test_nothing_is_loaded_from_elsewhere() -> None:
-    for path in THROUGHPUT.parent.glob("*.svg"):
+    for path in IMAGES.glob("*.svg"):
         text = path.read_text("utf-8").replace("http://www.w3.org/2000/svg", "")
         without_texts = re.sub(r">[^<]*<", "><", text)
         assert "://" not in without_texts, path.name

@@ -10,7 +10,7 @@ import pytest
 
 from tests.documentation.pages import PAGES, ROOT, name
 
-ALL: Final = (*PAGES, ROOT / "benchmarks" / "README.md")
+ALL: Final = (*PAGES, *(ROOT / "benchmarks" / each for each in ("README.md", "RESULTS.md")))
 FENCED: Final = re.compile(r"^```.*?^```$", re.M | re.S)
 HEADING: Final = re.compile(r"^(?:#+ |\| .* \|\n\|-).*$", re.M)
 HEADLESS: Final = re.compile(

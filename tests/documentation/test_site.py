@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -15,6 +16,10 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from aioproducer.config.option import options_of
+from aioproducer.config.options import OPTIONS
+from aioproducer.config.reader_options import READER_OPTIONS
+from aioproducer.consumer import ConsumerOptions
 from tests.documentation.pages import DOCS, ROOT
 
 SOURCES: Final = ("aioproducer", "benchmarks", "CHANGELOG.md")
@@ -115,16 +120,50 @@ def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
 
 
 def test_the_api_is_that_of_the_docstrings(site: Path) -> None:
-    text = (site / "reference" / "api.html").read_text("utf-8")
-    for each in (
-        "Producer.send_many",
-        "SendReport.of",
-        "sync.Producer.flush",
-        "MockCluster.requests",
+    anchors = {path.stem: page.anchors for path, page in pages(site) if path.parent.name == "api"}
+    for area, each in (
+        ("producer", "aioproducer.Producer.send_many"),
+        ("records", "aioproducer.SendReport.of"),
+        ("blocking", "aioproducer.sync.Producer.flush"),
+        ("testing", "aioproducer.testing.MockCluster.requests"),
+        ("errors", "aioproducer.errors.ProducerFencedError"),
     ):
-        assert f"{each}" in text
-    assert ":class:" not in text
-    assert ":meth:" not in text
+        assert each in anchors[area]
+    for area in anchors:
+        text = (site / "reference" / "api" / f"{area}.html").read_text("utf-8")
+        assert ":class:" not in text
+        assert ":meth:" not in text
+        assert "__class_getitem__" not in text
+        assert "doc-overloads" not in text, "one signature each"
+
+
+def test_warnings_are_shown_as_such(site: Path) -> None:
+    sources = [path for path in DOCS.rglob("*.md") if "> [!" in path.read_text("utf-8")]
+    assert len(sources) > 5
+    for source in sources:
+        path = site / source.relative_to(DOCS).with_suffix(".html")
+        assert "[!" not in path.read_text("utf-8").replace("[![", ""), path.name
+        assert "admonition" in Page(path).classes, path.name
+
+
+def test_options_have_anchors(site: Path) -> None:
+    anchors = Page(site / "reference" / "configuration.html").anchors
+    assert {*OPTIONS, *READER_OPTIONS} <= anchors
+    assert set(options_of(ConsumerOptions)) <= Page(site / "how-to" / "consuming.html").anchors
+
+
+def test_no_anchor_stands_twice_on_a_page(site: Path) -> None:
+    for path in site.rglob("*.html"):
+        found = re.findall(r'<(?:a|h\d|span)[^>]* id="([^"]+)"', path.read_text("utf-8"))
+        assert sorted({each for each in found if found.count(each) > 1}) == [], path.name
+
+
+def test_who_searches_retry_finds_the_page_of_errors_first(site: Path) -> None:
+    """The search compares titles first, in them the place of the word, and then the paths."""
+    items = json.loads((site / "search.json").read_text("utf-8"))["items"]
+    best = [each for each in items if each["title"].lower().startswith("retry")]
+    assert [each["location"] for each in best] == ["how-to/errors.html#retry-or-not"]
+    assert any("retry" in part for part in best[0]["path"])
 
 
 def test_a_broken_link_ends_the_build(project: Path, tmp_path: Path) -> None:

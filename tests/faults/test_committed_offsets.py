@@ -157,7 +157,7 @@ async def test_brokers_that_do_not_know_open_transactions(start_kafka: StartKafk
     kafka = await start_kafka(1, {"orders": 1}, {OFFSET_FETCH: (0, 6)})
     producer = Producer(bootstrap_servers=kafka.bootstrap_servers, **QUICK)
     async with producer, producer.transaction():
-        with pytest.raises(UnsupportedVersionError, match="too old to leave out offsets"):
+        with pytest.raises(UnsupportedVersionError, match="too old to exclude offsets"):
             await found(producer)
         assert (await producer.send("orders", b"v")).offset == 0
 

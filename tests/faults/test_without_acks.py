@@ -81,6 +81,6 @@ async def test_what_does_not_leave_in_time_fails(
         assert errors
         assert any(isinstance(error, DeliveryTimeoutError) for error in errors)
         # By the moment, and by the first of the connection's requests that is late.
-        told = ("did not read a PRODUCE", "did not take the batch", "did not answer a METADATA")
+        told = ("did not read a PRODUCE", "did not accept the batch", "did not answer a METADATA")
         assert all(any(each in str(error) for each in told) for error in errors)
     assert "did not read a PRODUCE" in caplog.text

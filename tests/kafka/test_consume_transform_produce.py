@@ -208,7 +208,7 @@ async def everything_once(cluster: KafkaCluster, logs: Path) -> None:
             await asyncio.sleep(0.5)
         await asyncio.gather(*(instance.stop() for instance in instances))
     written = await asyncio.to_thread(read, servers, "read_uncommitted")
-    aborts = sum(instance.log().count("once more") for instance in instances)
+    aborts = sum(instance.log().count("trying again") for instance in instances)
     print(
         f"{len(written) - RECORDS} invoices of aborted transactions; {aborts} aborts, "
         f"{sum(instance.fell for instance in instances)} falls; {time.monotonic() - began:.0f} s"

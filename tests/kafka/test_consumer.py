@@ -234,7 +234,7 @@ async def test_health_and_metrics_tell_what_a_member_does(topic: Topic) -> None:
         await until(lambda: consumer.health().is_degraded, "the record is in work for too long")
         health = consumer.health()
         assert health.oldest_record == (record.topic_partition, record.offset)
-        assert "at offset 10 is in work" in health.reason
+        assert "at offset 10 has been in processing" in health.reason
         metrics = consumer.metrics()
         counted = metrics["consumer-coordinator-metrics"]
         assert counted["assigned-partitions"] == PARTITIONS
@@ -370,7 +370,7 @@ async def test_a_member_that_is_stuck_leaves_and_says_so(
         records = aiter(stuck)
         record = await anext(records)
         await asyncio.sleep(1.3)
-        assert f"{record.topic_partition} at offset 0 is in work for 1 s" in caplog.text
+        assert f"{record.topic_partition} at offset 0 has been in processing for 1 s" in caplog.text
         async with running(topic.consume("b")):
             await until(lambda: topic.complete, "another member reads them all")
             with pytest.raises(KafkaError, match="to another member before its records were"):

@@ -191,7 +191,7 @@ class Relay:
     async def started(self) -> None:
         """Wait until it sends rows."""
         async with asyncio.timeout(PATIENCE):
-            while "starting behind" not in self.log():
+            while "starting after" not in self.log():
                 assert self.process.poll() is None, self.log()
                 await asyncio.sleep(0.02)
 

@@ -82,7 +82,7 @@ async def test_read(mock_cluster: MockCluster) -> None:
                     "greetings-1 1: None b'hello'",
                 ]
                 assert output[3] == "3 records up to the end"
-                assert output[4].startswith("3 rows with ")
+                assert output[4].startswith("3 rows, ")
                 await producer.send("greetings", b"late", partition=0)
                 assert await process.stdout.readline() == b"new at 0: b'late'\n"
                 process.send_signal(signal.SIGINT)
@@ -97,6 +97,6 @@ async def test_read(mock_cluster: MockCluster) -> None:
 def test_demo(mock_cluster: MockCluster) -> None:
     """The demo brings its own cluster; `make demo` runs it with a real Kafka."""
     output = run("demo", "--mock")
-    assert "336,776 records read back: none is missing, none is there twice" in output
+    assert "336,776 records read back: none is missing, none is duplicated" in output
     assert "aioproducer and confluent-kafka read the same: equal counts and checksums" in output
     assert output.count("✓") == 6

@@ -99,7 +99,7 @@ def test_committed_offsets_that_can_t_be_known(cluster: MockCluster) -> None:
     """The mock cluster answers OffsetFetch up to version 6 only, without open transactions."""
     with producer(cluster) as mine:
         assert mine.committed_offsets("readers", []) == {}
-        with pytest.raises(UnsupportedVersionError, match="too old to leave out offsets"):
+        with pytest.raises(UnsupportedVersionError, match="too old to exclude offsets"):
             mine.committed_offsets("readers", [TopicPartition("orders", 0)])
         with mine.transaction():
             mine.send("orders", b"v")

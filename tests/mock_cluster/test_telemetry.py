@@ -133,10 +133,14 @@ async def test_close_ends_the_wait_for_the_id(cluster: MockCluster) -> None:
 async def test_brokers_that_do_not_support_it(cluster: MockCluster) -> None:
     cluster.set_api_version(ASK, -1, -1)
     async with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
-        with pytest.raises(UnsupportedVersionError, match="the brokers take no metrics"):
+        with pytest.raises(
+            UnsupportedVersionError, match="the brokers do not accept client metrics"
+        ):
             await producer.client_instance_id(PATIENCE)
         await producer.send("orders", b"value")
-        with pytest.raises(UnsupportedVersionError, match="the brokers take no metrics"):
+        with pytest.raises(
+            UnsupportedVersionError, match="the brokers do not accept client metrics"
+        ):
             await producer.client_instance_id(PATIENCE)
     assert requests(cluster) == []
 
@@ -154,7 +158,7 @@ async def test_a_broker_that_refuses(
     assert requests(cluster) == [ASK]
     (record,) = caplog.records
     assert record.levelno == logging.INFO
-    assert "pushed to the brokers no more: no telemetry subscription" in record.getMessage()
+    assert "no longer pushed to the brokers: no telemetry subscription" in record.getMessage()
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,11 @@
-"""aiokafka's producer over this project's core.
+"""aiokafka's producer interface, implemented by aioproducer.
 
 A program changes one line::
 
     from aioproducer.compat.aiokafka import AIOKafkaProducer   # was: from aiokafka import ...
 
-aiokafka need not be installed. Where it is, results and errors are of its classes; the names here
-and in :mod:`aioproducer.compat.aiokafka.errors` are then its own.
+aiokafka need not be installed. If it is, results and errors are of aiokafka's classes, and the
+names here and in :mod:`aioproducer.compat.aiokafka.errors` are aiokafka's own.
 """
 
 from aioproducer.compat.aiokafka import errors

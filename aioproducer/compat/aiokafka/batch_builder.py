@@ -21,7 +21,7 @@ _FIRST_BUFFER: Final = 16_384
 class BatchBuilder:
     """Collects records for one ``send_batch()``, up to ``max_batch_size`` bytes.
 
-    The records are encoded as they come, so that they are sent as a whole.
+    The records are encoded as they are appended, so that they are sent together.
     """
 
     def __init__(

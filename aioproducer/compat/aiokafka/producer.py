@@ -1,4 +1,4 @@
-"""aiokafka's ``AIOKafkaProducer``: its methods over the core of a producer."""
+"""aiokafka's ``AIOKafkaProducer``, implemented by aioproducer."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class AIOKafkaProducer:
 
     @cached_property
     def client(self) -> AIOKafkaClient:
-        """What applications ask about the cluster."""
+        """Information about the cluster, for applications."""
         this = weakref.ref(self)  # a task of the client keeps no producer that nobody closed
 
         def queries() -> ClusterQueries:
@@ -104,12 +104,12 @@ class AIOKafkaProducer:
     # --- life ------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Connect to the cluster; a transactional producer gets its epoch.
+        """Connect to the cluster. A transactional producer gets its epoch.
 
-        After an error the call may be repeated.
+        After an error you can call this again.
 
         Raises:
-            KafkaConnectionError: none of the bootstrap servers has responded.
+            KafkaConnectionError: none of the bootstrap servers responded.
         """
         self._loop = asyncio.get_running_loop()
         core = self._core
@@ -143,7 +143,7 @@ class AIOKafkaProducer:
         await self.stop()
 
     async def flush(self) -> None:
-        """Wait until every record sent before has its outcome."""
+        """Wait until every record sent so far is delivered or has failed."""
         if self._closed:
             await self._core.close(None)  # has no more records, or waits for the call in progress
             return
@@ -151,7 +151,7 @@ class AIOKafkaProducer:
             await self._core.flush(None)
 
     async def partitions_for(self, topic: str) -> set[int]:
-        """The numbers of the topic's partitions."""
+        """Return the numbers of the topic's partitions."""
         with translating():
             return {each.partition for each in (await self._topic(topic)).partitions}
 
@@ -166,10 +166,10 @@ class AIOKafkaProducer:
         timestamp_ms: float | None = None,
         headers: Iterable[Header] | None = None,
     ) -> asyncio.Future[Any]:
-        """Put a record into memory to be sent; the future gets its outcome.
+        """Buffer a record for sending, and return a future for its outcome.
 
-        The call waits for the topic's metadata, and for memory. If it is cancelled, the record is
-        not sent. Cancelling the future takes no record back that is in a batch.
+        The call waits for the topic's metadata and for memory. If it is cancelled, the record is
+        not sent. Cancelling the future does not withdraw a record that is in a batch.
         """
         if self._serializes:
             key, value = self._serialized(key, value)
@@ -187,9 +187,9 @@ class AIOKafkaProducer:
         timestamp_ms: float | None = None,
         headers: Iterable[Header] | None = None,
     ) -> Any:
-        """Send a record, and wait for its outcome: aiokafka's ``RecordMetadata``.
+        """Send a record and wait for its outcome, aiokafka's ``RecordMetadata``.
 
-        The record goes by :meth:`send`, which a subclass, a mock or a tracer may have replaced.
+        This calls :meth:`send`, which a subclass, a mock or a tracer may have replaced.
         """
         return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
 
@@ -293,7 +293,7 @@ class AIOKafkaProducer:
     # --- batches ---------------------------------------------------------------------------
 
     def create_batch(self) -> BatchBuilder:
-        """An empty batch, for :meth:`send_batch`."""
+        """Return an empty batch for :meth:`send_batch`."""
         return BatchBuilder(
             self._options.max_batch_size, self._key_serializer, self._value_serializer
         )
@@ -301,10 +301,10 @@ class AIOKafkaProducer:
     async def send_batch(
         self, batch: BatchBuilder, topic: str, *, partition: int | None
     ) -> asyncio.Future[Any]:
-        """Send the records of ``batch``, which is closed; the future gets the first one's metadata.
+        """Close and send ``batch``. The future gets the metadata of its first record.
 
         ``partition`` None: the partitioner chooses for the whole batch, without a key; by default
-        at random. The call waits as :meth:`send` does.
+        at random. The call waits like :meth:`send`.
         """
         core = self._core
         with translating():
@@ -333,14 +333,14 @@ class AIOKafkaProducer:
     # --- transactions ----------------------------------------------------------------------
 
     async def begin_transaction(self) -> None:
-        """Open a transaction; :meth:`transaction` never forgets to end it."""
+        """Open a transaction. Prefer :meth:`transaction`, which always ends it."""
         with translating():
             await self._core.transactions.begin(shared=False)
 
     async def commit_transaction(self) -> None:
         """Deliver the records of the transaction, and commit it.
 
-        A cancelled commit goes on; a second call waits for it.
+        A cancelled commit goes on in the background; a second call waits for it.
         """
         with translating():
             await self._core.transactions.commit(None)
@@ -351,11 +351,12 @@ class AIOKafkaProducer:
             await self._core.transactions.abort(None)
 
     def transaction(self) -> TransactionContext:
-        """A transaction that is committed at the end of its block, and aborted by an exception."""
+        """Open a transaction that is committed at the end of its block, and aborted by an
+        exception."""
         return TransactionContext(lambda: self._core.transactions.block(shared=False))
 
     async def send_offsets_to_transaction(self, offsets: Mapping[Any, Any], group_id: str) -> None:
-        """Write consumed offsets with the transaction.
+        """Write consumed offsets in the transaction.
 
         ``offsets``: the next offset to read by ``TopicPartition``, an int or an
         ``OffsetAndMetadata``.

@@ -23,7 +23,7 @@ def _lines() -> Iterator[str]:
         ("TLS and logins", security.ROWS),
     )
     for title, rows in chapters:
-        yield from (f"### {title}", "", "| librdkafka | Here | Note |", "|---|---|---|")
+        yield from (f"### {title}", "", "| librdkafka | Here |", "|---|---|")
         yield from (_mapped(row) for row in rows if row.options)
         yield ""
     yield from ("### Without counterpart", "")
@@ -38,7 +38,8 @@ def _lines() -> Iterator[str]:
 
 def _mapped(row: Row) -> str:
     options = ", ".join(f"`{option}`" for option in row.options)
-    return f"| {_names(row)} | {options} | {_cell(row.note)} |"
+    note = f"<br>{_cell(row.note)}" if row.note else ""
+    return f"| {_names(row)} | {options}{note} |"
 
 
 def _refused(row: Row) -> str:

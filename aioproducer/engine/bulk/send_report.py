@@ -1,6 +1,6 @@
-"""The outcomes of one ``send_many()``: counted as they come, reported at its end.
+"""The outcomes of one ``send_many()``: counted as they arrive, reported at the end.
 
-A call that raises has a report as well, which its error carries.
+If the call raises, its error carries the report.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from aioproducer.model import RecordMetadata, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """The offsets in one partition; records of other producers may lie between them."""
+    """The offsets in one partition. Records of other producers can be in between."""
 
     first: int
     last: int
@@ -39,23 +39,23 @@ def _no_offsets() -> array[int]:
 class SendReport:
     """The outcomes of the records of one ``send_many()``.
 
-    The indices of the records count from 0, in the order of the values.
+    Records are indexed from 0, in the order of the values.
     """
 
     delivered: int
     failed: int
     partitions: array[int] = field(default_factory=_no_partitions)
-    """The partition of each record, of type "i"; -1 where it failed."""
+    """The partition of each record, with type code "i"; -1 if it failed."""
     offsets: array[int] = field(default_factory=_no_offsets)
-    """The offset of each record, of type "q"; -1 if the record failed, or if its offset is unknown:
-    with ``acks=0``, or for a duplicate whose offset the broker no longer knew."""
+    """The offset of each record, with type code "q"; -1 if the record failed, or if its offset is
+    unknown: with ``acks=0``, or for a duplicate whose offset the broker no longer knew."""
     failures: Mapping[int, BaseException] = field(default_factory=dict)
-    """The errors of the failed records by index, in the order of the indices."""
+    """The errors of the failed records by index, in order."""
     ranges: Mapping[TopicPartition, OffsetRange] = field(default_factory=dict)
     """The offsets of the delivered records, by partition."""
     pending: int = 0
     """The number of records without an outcome; 0 unless the call was cancelled. After
-    ``await flush()``, a new report counts the records that were taken back, and not sent."""
+    ``await flush()``, a new report counts the records that were withdrawn and not sent."""
 
     def __repr__(self) -> str:
         first = "" if self.first_failure is None else f" (first: {self.first_failure!r:.200})"
@@ -70,11 +70,11 @@ class SendReport:
 
     @classmethod
     def of(cls, error: BaseException) -> SendReport | None:
-        """The outcomes, up to now, of the records of a ``send_many()`` that raised ``error``.
+        """Return the current report of a ``send_many()`` that raised ``error``.
 
         The causes of ``error`` are searched as well, because ``asyncio.timeout()`` raises a
-        ``TimeoutError`` with a cause. None: no ``send_many()`` had begun. The report leaves out
-        values that were taken from an iterator and not sent.
+        ``TimeoutError`` with a cause. Returns None if no ``send_many()`` had begun. The report
+        omits values that were taken from an iterator but not sent.
         """
         each: BaseException | None = error
         while each is not None:
@@ -88,11 +88,11 @@ class SendReport:
 
     @property
     def first_failure(self) -> BaseException | None:
-        """The error of the first record that failed."""
+        """The error of the first failed record."""
         return next(iter(self.failures.values()), None)
 
     def raise_for_failures(self) -> None:
-        """Raise the error of the first record that failed, if any did."""
+        """Raise the error of the first failed record, if any."""
         if (error := self.first_failure) is not None:
             raise error.with_traceback(None)
 

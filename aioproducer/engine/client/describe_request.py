@@ -24,7 +24,7 @@ _WRITE: Final = 4
 
 
 class PartitionDescription(NamedTuple):
-    """A partition as a broker describes it. Brokers are given by their ids."""
+    """A partition, as described by a broker. Brokers are identified by id."""
 
     partition: int
     leader: int | None

@@ -97,6 +97,6 @@ def _leader(where: TopicPartition, cluster: ClusterDescription) -> Node:
     leader = cluster.brokers.get(-1 if (at := known[where.partition].leader) is None else at)
     if leader is None:
         raise LeaderNotAvailableError(
-            f"{where} has no leader at present: check that its brokers are up"
+            f"{where} currently has no leader: check that its brokers are up"
         )
     return leader

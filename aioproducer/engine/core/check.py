@@ -41,11 +41,11 @@ _PAUSE: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class TopicCheck:
-    """A topic that can be written to."""
+    """A topic that was checked and can be written to."""
 
     partitions: int
     may_write: bool | None
-    """True if the cluster lets this principal write; None: the broker is too old."""
+    """True if this principal is allowed to write; None: the broker is too old to tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +55,15 @@ class ClusterCheck:
     cluster_id: str | None
     brokers: tuple[Node, ...]
     features: Mapping[str, int]
-    """The levels that the cluster has agreed on, such as ``metadata.version`` (KIP-584)."""
+    """The cluster's finalized feature levels, such as ``metadata.version`` (KIP-584)."""
     versions: Mapping[str, tuple[int, int]]
     """The lowest and highest version of each request (``PRODUCE``, …) at the responding broker."""
     topics: Mapping[str, TopicCheck]
     coordinator: Node | None
-    """The broker that coordinates the transactional id, if one was named."""
+    """The coordinator of the transactional id, if you passed one."""
     compiled: bool = field(default_factory=is_compiled)
-    """False: compiled modules are missing, and a record costs up to seven times as much CPU."""
+    """False: compiled modules are missing, and a record takes up to seven times as much CPU
+    time."""
 
 
 async def check(

@@ -16,87 +16,93 @@ _FAILING: Final = frozenset({"unreachable", "refused", "silent"})
 
 @dataclass(frozen=True, slots=True)
 class BrokerHealth:
-    """A broker, as the producer's connection sees it."""
+    """The state of a broker, from the producer's connection to it."""
 
     node: int | str
-    """Its id; ``-1``, ``-2``, … for a bootstrap server, as in ``metrics()``."""
+    """The broker's id; ``-1``, ``-2``, … for a bootstrap server, as in ``metrics()``."""
     address: str
     """``host:port``."""
     state: str
-    """``connected``: it takes requests. ``connecting``: the first attempt is under way.
+    """``connected``: ready for requests. ``connecting``: the first attempt is in progress.
     ``disconnected``: no connection is open, and none is needed. ``unreachable``: attempts to
-    connect fail. ``refused``: the login or the TLS handshake failed. ``silent``: it has records and
-    has delivered none for ten seconds or more. ``throttled``: it has asked for a pause (a quota).
+    connect fail. ``refused``: the login or the TLS handshake failed. ``silent``: there are records
+    for it, and none was delivered for ten seconds or more. ``throttled``: it has requested a pause
+    (a quota).
     """
     since: float | None = None
-    """Seconds in this state; None: not known."""
+    """Seconds in this state; None: unknown."""
     error: str = ""
-    """The reason of the last failure, until the broker is connected again."""
+    """The reason for the last failure, until the broker is connected again."""
     leads: int = 0
-    """The number of partitions in use that it leads."""
+    """The number of partitions in use that the broker leads."""
     in_flight: int = 0
-    """Requests without a response."""
+    """The number of unanswered requests."""
 
     @property
     def is_failing(self) -> bool:
-        """True if its partitions can't be written."""
+        """True if its partitions can't be written to."""
         return self.state in _FAILING
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """The state of a producer at one moment. Times are seconds before that moment."""
+    """The state of a producer at one point in time. Ages are in seconds before that point."""
 
     client_id: str
     state: str
-    """``not started``, ``started``, ``closing``, ``closed``; ``broken``: a part has died;
+    """``not started``; ``started``; ``closing``; ``closed``; ``broken``: a part has failed;
     ``fatal``: the brokers fenced or refused the transactional producer; ``forked``: it belongs to
     another process."""
     can_write: bool | None
-    """True: at least one leader of the partitions in use takes records. False: none does, or the
-    producer is not usable. None: not known, because no connection is open: a new producer connects
-    with its first record, and an idle one closes its connections."""
+    """True: at least one leader of the partitions in use accepts records. False: no leader does, or
+    the producer is not usable. None: unknown, because no connection is open: a new producer
+    connects with its first record, and an idle producer closes its connections."""
     since: float | None = None
-    """Seconds since it can't write; None: it can, or the time is not known."""
+    """For how many seconds the producer has been unable to write; None: it can, or the time is
+    unknown."""
     problems: tuple[str, ...] = ()
-    """A line for each problem; a broker that is down is one even if others take records."""
+    """The problems, one line each. A broker that is down is a problem even if other brokers accept
+    records."""
     brokers: tuple[BrokerHealth, ...] = ()
     leaderless_partitions: int = 0
-    """Partitions of topics in use that have no leader."""
+    """The partitions of topics in use that have no leader."""
     oldest_record_age: float | None = None
-    """Seconds since the ``send()`` of the oldest record without an outcome; None: there is none."""
+    """The age of the oldest record without an outcome, in seconds since its ``send()``; None: there
+    is none."""
     batches: int = 0
-    """Batches without an outcome."""
+    """The number of batches without an outcome."""
     pending_records: int = 0
-    """Records that wait for metadata or memory."""
+    """The number of records that wait for metadata or memory."""
     memory_used: float = 0.0
-    """The used part of ``buffer_memory``, from 0 to 1."""
+    """The used fraction of ``buffer_memory``, from 0 to 1."""
     metadata_age: float | None = None
-    """Seconds since the last answer about all topics; None: there was none."""
+    """Seconds since the last metadata response for all topics; None: there was none."""
     compiled: bool = field(default_factory=is_compiled)
-    """False: compiled modules are missing, and a record costs up to seven times as much CPU."""
+    """False: compiled modules are missing, and a record takes up to seven times as much CPU
+    time."""
 
     @property
     def is_live(self) -> bool:
-        """False once only a new producer could help: closed, broken, fenced, or a forked process.
+        """False if only a new producer would help: it is closed, broken, fenced, or in a forked
+        process.
 
-        It stays True while brokers are down: a restart of the application would not help.
+        It stays True while brokers are down, because restarting the application would not help.
         """
         return self.state not in _ENDED
 
     @property
     def is_ready(self) -> bool:
-        """False if records can't be written now; True if they can, or if nobody knows yet."""
+        """False if records can't be written now; True if they can, or if this is not known yet."""
         return self.state == "started" and self.can_write is not False
 
     @property
     def is_degraded(self) -> bool:
-        """True if there are problems, although records can be written."""
+        """True if there are problems but records can still be written."""
         return self.is_ready and bool(self.problems)
 
     @property
     def reason(self) -> str:
-        """The problems in one line; empty without any."""
+        """The problems in one line; empty if there are none."""
         return "; ".join(self.problems)
 
     def as_dict(self) -> dict[str, Any]:

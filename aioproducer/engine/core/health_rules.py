@@ -152,7 +152,7 @@ def _unlisted(facts: HealthFacts, now: float) -> Iterable[BrokerHealth]:
     for each in facts.leaders:
         if each.node not in listed:
             since = now - each.silent_since if each.has_records else None
-            why = "the cluster does not list this leader at present"
+            why = "the cluster currently does not list this leader"
             yield BrokerHealth(each.node, "", "unreachable", since, why, each.partitions)
 
 

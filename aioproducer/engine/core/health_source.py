@@ -44,7 +44,7 @@ class HealthSource:
                 return assess(self._facts(client_id, state), self._clock())
             except RuntimeError:  # the event loop has changed what is read
                 continue
-        return Health(client_id, state, None, problems=("the health can't be read at present",))
+        return Health(client_id, state, None, problems=("the health can't be read now",))
 
     def _facts(self, client_id: str, state: str) -> HealthFacts:
         config, metadata, manager = self._config, self._metadata, self._manager

@@ -57,13 +57,13 @@ def _deliveries(of: Callable[[_S], TopicStats]) -> tuple[Metric[_S], ...]:
         *meter(
             "record-send",
             "records",
-            "Records put into produce requests, again with each retry",
+            "Records sent in produce requests, counted again for each retry",
             lambda s: of(s).records_sent,
         ),
         *meter(
             "record-retry",
             "records",
-            "Records put back for another attempt",
+            "Records queued for another attempt",
             lambda s: of(s).records_retried,
         ),
         *meter(
@@ -146,7 +146,7 @@ _LATENCIES: Final[tuple[Metric[Whole], ...]] = (
     ),
     *times(
         "record-wait-time",
-        "time that a record waited for metadata or memory, of those that did",
+        "time that a record waited for metadata or memory, of those that waited",
         lambda whole: whole.client.record_wait,
     ),
     *percentiles(
@@ -161,7 +161,7 @@ _LATENCIES: Final[tuple[Metric[Whole], ...]] = (
     ),
     *times(
         "broker-time",
-        "time from a produce request to its response, less the network's (Linux alone)",
+        "time from a produce request to its response, minus the network's (Linux only)",
         lambda whole: whole.client.broker_time,
     ),
 )
@@ -176,7 +176,7 @@ _WAITS: Final[tuple[Metric[Whole], ...]] = (
     Metric(
         "bufferpool-wait-ratio",
         "ratio",
-        "Time records waited for memory per time elapsed; over 1 when several wait at once",
+        "Time records waited for memory per elapsed time; above 1 if several wait at once",
         lambda reading: reading.recent.client.buffer_wait.total / reading.elapsed,
     ),
     time_total(
@@ -184,7 +184,7 @@ _WAITS: Final[tuple[Metric[Whole], ...]] = (
     ),
     time_total(
         "metadata-wait",
-        "Time sends waited for metadata of their topic",
+        "Time sends waited for their topic's metadata",
         lambda whole: whole.client.metadata_wait,
     ),
     time_total("flush", "Time spent in flush()", lambda whole: whole.client.flush),
@@ -220,7 +220,7 @@ _NETWORK_IO: Final[tuple[Metric[Whole], ...]] = meter(
 _THROTTLING: Final[tuple[Metric[Whole], ...]] = avg_max(
     "produce-throttle-time",
     "ms",
-    "time a broker throttled us for, responses without throttling included",
+    "time for which a broker throttled the client, including responses without throttling",
     lambda whole: whole.nodes.throttle_time,
     MS_PER_SECOND,
 )
@@ -244,43 +244,43 @@ _LOGINS: Final[tuple[Metric[Whole], ...]] = (
     *meter(
         "successful-authentication",
         "connections",
-        "Connections that TLS, or a SASL login, has let in",
+        "Connections with a successful TLS handshake or SASL login",
         lambda whole: whole.client.logins.count,
     ),
     *meter(
         "failed-authentication",
         "connections",
-        "Connections whose TLS handshake or SASL login failed for good",
+        "Connections whose TLS handshake or SASL login finally failed",
         lambda whole: whole.client.logins_refused.count,
     ),
     *meter(
         "successful-reauthentication",
         "logins",
-        "Later SASL logins on open connections (KIP-368)",
+        "Renewed SASL logins on open connections (KIP-368)",
         lambda whole: whole.client.logins_renewed.count,
     ),
     *meter(
         "failed-reauthentication",
         "logins",
-        "Later SASL logins on open connections that failed for good",
+        "Renewed SASL logins on open connections that finally failed",
         lambda whole: whole.client.renewals_refused.count,
     ),
     *avg_max(
         "reauthentication-latency",
         "ms",
-        "time that a later SASL login on an open connection took",
+        "duration of a renewed SASL login on an open connection",
         lambda whole: whole.client.logins_renewed,
         MS_PER_SECOND,
     ),
 )
 
 GAUGES: Final[tuple[Gauge, ...]] = (
-    Gauge("buffer-total-bytes", "bytes", "Memory the producer may use: `buffer_memory`"),
-    Gauge("buffer-available-bytes", "bytes", "Memory not in use now"),
-    Gauge("waiting-threads", "records", "Records that wait for memory now (Java's name kept)"),
-    Gauge("requests-in-flight", "requests", "Requests that wait for their response now"),
-    Gauge("connection-count", "connections", "Connections open now"),
-    Gauge("metadata-age", "s", "Age of the metadata in use"),
+    Gauge("buffer-total-bytes", "bytes", "Memory that the producer can use: `buffer_memory`"),
+    Gauge("buffer-available-bytes", "bytes", "Memory that is currently free"),
+    Gauge("waiting-threads", "records", "Records that currently wait for memory (Java's name)"),
+    Gauge("requests-in-flight", "requests", "Requests that currently wait for a response"),
+    Gauge("connection-count", "connections", "Currently open connections"),
+    Gauge("metadata-age", "s", "Age of the current metadata"),
 )
 
 PRODUCER_METRICS: Final[tuple[Metric[Whole], ...]] = (
@@ -314,7 +314,7 @@ NODE_METRICS: Final[tuple[Metric[NodeStats], ...]] = (
     *meter(
         "record-retry",
         "records",
-        "Records put back for another attempt, after one at this broker",
+        "Records queued for another attempt after one at this broker",
         lambda node: node.records_retried,
     ),
     *meter(

@@ -101,7 +101,7 @@ class ConnectionLog:
         logger.repeated(
             logging.WARNING,
             ("throttled", connection.node.id),
-            "%s throttles this client for %s, by a quota",
+            "%s throttles this client for %s, because of a quota",
             connection.node,
             duration(pause),
             throttle_ms=round(pause * 1000),

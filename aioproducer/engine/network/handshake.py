@@ -35,7 +35,7 @@ UNCHECKED: Final = CHECKED - 1
 
 
 _ANOTHER: Final = (
-    "another broker has its address now, and gets nothing of this client. If the cluster was "
+    "another broker now has its address, and gets nothing from this client. If the cluster was "
     "replaced, start a new client, or set metadata_cluster_check_enable=False"
 )
 _AGAIN: Final = "it asks the client to start again from bootstrap_servers"

@@ -73,8 +73,8 @@ def _check_schema(pyarrow: Any, schema: Any) -> None:
     for column in schema:
         if column.name not in _TAKEN:
             raise SerializationError(
-                f"send_many() knows no column {column.name!r} (of type {column.type}); it takes "
-                f"{', '.join(map(repr, _TAKEN))}"
+                f"send_many() does not know the column {column.name!r} (of type {column.type}); "
+                f"it takes {', '.join(map(repr, _TAKEN))}"
             )
         if schema.names.count(column.name) > 1:
             raise SerializationError(f"there is more than one column {column.name!r}")

@@ -19,7 +19,7 @@ _MOST_BYTES: Final = 2**31 - 1
 class RecordBatch(Sequence[ConsumerRecord]):
     """The records of one batch, in the order of their offsets.
 
-    A record becomes an object when it is asked for, anew each time.
+    Accessing a record creates a new object every time.
     """
 
     __slots__ = ("_encoded", "_records", "unpacked_size")
@@ -28,7 +28,7 @@ class RecordBatch(Sequence[ConsumerRecord]):
         self._encoded = encoded
         self._records = records
         self.unpacked_size: int = unpacked_size
-        """The bytes of all records of the batch, uncompressed."""
+        """The uncompressed size of all records of the batch, in bytes."""
 
     @property
     def topic(self) -> str:
@@ -47,17 +47,18 @@ class RecordBatch(Sequence[ConsumerRecord]):
 
     @property
     def first_offset(self) -> int:
-        """The offset of the first record here; without records it is :attr:`next_offset`."""
+        """The offset of the first record; without records, :attr:`next_offset`."""
         return self._records[0].offset if len(self._records) else self.next_offset
 
     @property
     def next_offset(self) -> int:
-        """The offset at which reading goes on; the log cleaner may have removed records before."""
+        """The offset where reading continues; the log cleaner may have removed records before
+        it."""
         return self._encoded.next_offset
 
     @property
     def leader_epoch(self) -> int | None:
-        """The epoch of the leader that wrote the records; None: the batch does not tell."""
+        """The epoch of the leader that wrote the records; None: the batch does not contain it."""
         return self._encoded.leader_epoch
 
     @property
@@ -67,7 +68,7 @@ class RecordBatch(Sequence[ConsumerRecord]):
 
     @property
     def size(self) -> int:
-        """The bytes of the records, compressed as the broker sent them, with the batch's header."""
+        """The size in bytes, as sent by the broker: compressed, with the batch's header."""
         return self._encoded.size
 
     def __len__(self) -> int:
@@ -92,7 +93,7 @@ class RecordBatch(Sequence[ConsumerRecord]):
         )
 
     def to_arrow(self) -> Any:
-        """The records as a ``pyarrow.RecordBatch``, as ``send_many()`` takes it.
+        """Return the records as a ``pyarrow.RecordBatch``, which ``send_many()`` accepts.
 
         The columns are ``key`` and ``value`` (binary), ``headers`` (a list of keys and values),
         ``timestamp`` (milliseconds, UTC; null if the record has none), ``partition`` and
@@ -108,7 +109,7 @@ def decode(
     """The records of ``batch`` from ``from_offset`` on, and before ``until_offset`` if it is given.
 
     Everything is checked here, so the records can be taken without an error afterwards. Raises
-    CorruptRecordsError, also if the records unpack to more than ``limit`` bytes.
+    CorruptRecordsError, also if the records decompress to more than ``limit`` bytes.
     """
     data = batch.decompressed(min(limit, _MOST_BYTES)) if batch.record_count else b""
     try:

@@ -75,7 +75,7 @@ class _Output:
 
 
 def _too_large(limit: int) -> UnpackedTooLargeError:
-    return UnpackedTooLargeError(f"the records unpack to more than {limit} bytes")
+    return UnpackedTooLargeError(f"the records decompress to more than {limit} bytes")
 
 
 def _invalid(name: str, reason: object) -> DecompressionError:
@@ -128,7 +128,7 @@ def _unsnappy(data: memoryview, limit: int) -> bytearray:
         for block in _snappy_blocks(data):
             claimed = cramjam.snappy.decompress_raw_len(block)
             if claimed > _SNAPPY_MOST_GROWTH * len(block):
-                raise _invalid("snappy", f"{len(block)} bytes can't unpack to {claimed}")
+                raise _invalid("snappy", f"{len(block)} bytes can't decompress to {claimed}")
             size += claimed
             if size > limit:
                 raise _too_large(limit)

@@ -34,7 +34,7 @@ _UP_TO_MAGIC: Final = Struct(">qiib")
 _LEAST_LENGTH: Final = 14
 """The least length that a batch of any magic has. Source: ``LegacyRecord.RECORD_OVERHEAD_V0``."""
 _ADVICE: Final = (
-    "read it again, and if the error stays, the leader's log is damaged: read on behind it"
+    "read it again, and if the error stays, the leader's log is damaged: continue after it"
 )
 _OFFSETS_END: Final = 2**63
 _CONTROL_LIMIT: Final = 1024 * 1024
@@ -148,8 +148,8 @@ class EncodedBatch(NamedTuple):
         except UnpackedTooLargeError as error:
             raise CorruptRecordsError(
                 f"the batch of {self.where} at offset {self.base_offset} has {self.size} bytes and "
-                f"unpacks to more than {limit}: raise max_batch_bytes if that is right, or read on "
-                f"behind it, at offset {self.next_offset}"
+                f"decompresses to more than {limit}: raise max_batch_bytes if that is right, or "
+                f"continue after it, at offset {self.next_offset}"
             ) from error
         except DecompressionError as error:
             raise self.corrupt(error) from error

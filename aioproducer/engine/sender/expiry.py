@@ -73,10 +73,10 @@ class BatchExpiry:
         manager = self._transactions
         if manager is not None and not manager.contains(batch.topic_partition):
             said = f": {manager.last_response_error}" if manager.last_response_error else ""
-            return f"the coordinator did not take the partition into the transaction{said}"
+            return f"the coordinator did not add the partition to the transaction{said}"
         broker = self._metadata.describe(leader)
         failure = self._metadata.foreign or self._client.failures().get(leader)
-        return f"{broker} did not take the batch" if failure is None else f"last error: {failure}"
+        return f"{broker} did not accept the batch" if failure is None else f"last error: {failure}"
 
 
 class RecordExpiry:

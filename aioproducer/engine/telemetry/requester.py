@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 logger = RoomLogger(__name__)
 
 _UNSUPPORTED: Final = (
-    "the brokers take no metrics of clients, so they assign no client instance id: that needs "
+    "the brokers do not accept client metrics, so they assign no client instance id: that needs "
     "Kafka 3.7, and a class in the brokers' metric.reporters that implements ClientTelemetry"
 )
 
@@ -230,7 +230,7 @@ class TelemetryRequester(Requester):
         self._settled = False
         if completion.error is not None:
             error = completion.error
-            logger.debug("A request of telemetry was lost: %s", error, error=error)
+            logger.debug("A telemetry request was lost: %s", error, error=error)
             self._states.lost(now)
             self._made = None
         elif isinstance(completion.request, PushTelemetryRequest):
@@ -252,7 +252,7 @@ class TelemetryRequester(Requester):
                 duration(interval),
             )
             self._info(
-                "The brokers ask for metrics, and get them every %s from client instance id %s",
+                "The brokers subscribe to metrics and get them every %s from client instance id %s",
                 duration(interval),
                 instance_id,
                 client_instance_id=instance_id,
@@ -273,7 +273,7 @@ class TelemetryRequester(Requester):
 
     def _ended(self, reason: ProducerError) -> None:
         self._states.end(reason)
-        self._info("Metrics are pushed to the brokers no more: %s", reason, error=reason)
+        self._info("Metrics are no longer pushed to the brokers: %s", reason, error=reason)
 
     def _info(self, text: str, *values: object, **fields: object) -> None:
         """Write a line at INFO, once in the client's life."""

@@ -114,7 +114,7 @@ def not_shared(subject: object) -> IllegalStateError:
 def not_open(subject: object, cause: KafkaError) -> IllegalStateError:
     """The error of an abort of a shared transaction that the coordinator does not know."""
     error = IllegalStateError(
-        f"{subject}: can't abort, the transaction is not open any more: another producer that "
+        f"{subject}: can't abort, the transaction is no longer open: another producer that "
         "takes part may have committed it (or nobody has written anything)"
     )
     error.__cause__ = cause

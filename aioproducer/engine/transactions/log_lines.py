@@ -29,7 +29,7 @@ def epoch_began(who: object, handle: TransactionHandle) -> None:
 def failed_for_good(who: object, handle: TransactionHandle, error: ProducerError) -> None:
     """The producer can't go on."""
     logger.error(
-        "%s: no transaction is possible any more: %s",
+        "%s: no further transaction is possible: %s",
         who,
         error,
         transactional_id=handle.transactional_id,

@@ -25,17 +25,17 @@ _EARLY: Final = 0.9
 
 
 class LiveView:
-    """Shows what producers do, in a terminal, for as long as the ``with`` block runs.
+    """Shows the activity of producers in a terminal while the ``with`` block runs.
 
-    A thread draws, so blocking code and asyncio alike may use it, and no event loop waits for it.
-    Lines that are printed or logged meanwhile by ``console`` stand above the view. Without a
-    terminal, only the last figures are printed.
+    A thread draws the view, so you can use it in blocking code and with asyncio, and no event loop
+    waits for it. Lines that you print or log with ``console`` appear above the view. Without a
+    terminal, only the final figures are printed.
 
     Args:
-        producers: Each a ``Producer`` or a ``sync.Producer``.
-        interval: Seconds between two pictures; rates and latencies are those of the interval.
-        rows: The topics and brokers of each producer that have lines of their own.
-        console: The console of rich to draw on. Default: standard error.
+        producers: ``Producer`` and ``sync.Producer`` objects.
+        interval: Seconds between two updates. Rates and latencies are those of the interval.
+        rows: The number of topics and brokers per producer that get their own lines.
+        console: The rich console to draw on. Default: standard error.
 
     Raises:
         ConfigError: ``interval`` is not above 0.
@@ -50,7 +50,7 @@ class LiveView:
         console: Console | None = None,
     ) -> None:
         if not 0 < interval < math.inf:
-            raise ConfigError(f"interval={interval!r} has to be a number of seconds above 0")
+            raise ConfigError(f"interval={interval!r} must be a number of seconds above 0")
         try:
             from rich.console import Console
             from rich.live import Live

@@ -1,4 +1,4 @@
-"""Traces and metrics by OpenTelemetry; the extra ``otel``.
+"""Traces and metrics with OpenTelemetry; needs the extra ``otel``.
 
 ::
 
@@ -7,9 +7,8 @@
     producer = Producer(bootstrap_servers="localhost:9092")
     instrument(producer)
 
-:func:`process_span` is for loops over a consumer.
-:class:`AioproducerInstrumentor` instruments all producers and consumers of a process;
-``opentelemetry-instrument`` finds it by itself.
+Use :func:`process_span` in loops over a consumer. :class:`AioproducerInstrumentor` instruments all
+producers and consumers of a process; ``opentelemetry-instrument`` finds it automatically.
 """
 
 from __future__ import annotations

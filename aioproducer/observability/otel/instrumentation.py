@@ -40,15 +40,15 @@ def instrument(
     meter_provider: MeterProvider | None = None,
     **options: Unpack[OptionsAsKeywords],
 ) -> None:
-    """Trace the records that ``producer`` sends from now on, and show its metrics.
+    """Trace the records that ``producer`` sends from now on, and export its metrics.
 
-    It replaces an earlier instrumentation of the producer. Call it before or after the start. A
+    This replaces an earlier instrumentation of the producer. Call it before or after the start. A
     consumer is traced from its next ``run()`` on, and in the blocks of :func:`process_span`.
 
     Args:
-        producer: of either shell, or a consumer, which has traces only.
-        tracer_provider: makes the spans; None: the global one.
-        meter_provider: takes the metrics; None: the global one.
+        producer: a producer, asynchronous or blocking; or a consumer, which has only traces.
+        tracer_provider: creates the spans; None uses the global one.
+        meter_provider: receives the metrics; None uses the global one.
         options: see :class:`Options`.
     """
     chosen = Options(**options)
@@ -63,7 +63,7 @@ def instrument(
 
 
 def uninstrument(producer: Producer | sync.Producer | Consumer) -> None:
-    """Trace no further records of ``producer``. Spans that have begun still end."""
+    """Stop tracing records of ``producer``. Spans that have begun still end."""
     if isinstance(producer, Producer | sync.Producer):
         producer._core.observe(None)
     else:
@@ -133,7 +133,7 @@ class AioproducerInstrumentor(BaseInstrumentor):  # type: ignore[misc]
     """Instruments every producer and every consumer that starts from now on.
 
     ``instrument()`` takes ``tracer_provider``, ``meter_provider`` and :class:`Options` as keywords.
-    ``uninstrument()`` ends the instrumentation of the running clients as well.
+    ``uninstrument()`` also ends the instrumentation of running clients.
     """
 
     _tracings: Final[weakref.WeakKeyDictionary[TracedConsumer, ProcessTracing]] = (

@@ -15,30 +15,30 @@ _STABILITY: Final = "OTEL_SEMCONV_STABILITY_OPT_IN"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The part of a client's work that is told, and its form."""
+    """Which parts of a client's work are traced and measured, and how."""
 
     traces: bool = True
-    """Spans, and the context of records in their headers."""
+    """Create spans, and put their context into the headers of records."""
     metrics: bool = True
-    """Metrics through the OpenTelemetry API."""
+    """Export metrics through the OpenTelemetry API."""
     link: bool = False
-    """True: a span begins a trace of its own, and links to the caller's span.
-    False: it is a child of the caller's span."""
+    """True: a span starts a new trace and links to the caller's span. False: it is a child of the
+    caller's span."""
     propagate: bool = True
-    """Add the context to the headers of records, by the global propagator."""
+    """Add the context to the headers of records with the global propagator."""
     record_key: bool = True
-    """Put keys that are text into spans: ``messaging.kafka.message.key``."""
+    """Record text keys in spans: ``messaging.kafka.message.key``."""
     body_size: bool = False
-    """Put the bytes of values into spans: ``messaging.message.body.size``."""
+    """Record the size of values in spans: ``messaging.message.body.size``."""
     send_many_spans: bool = True
-    """A span for each ``send_many()``, and its context in all records of the call."""
+    """Create a span for each ``send_many()``, and put its context into all records of the call."""
     request_spans: bool = False
-    """A span for each produce request; spans of records link to it."""
+    """Create a span for each produce request; spans of records link to it."""
     max_topics: int = 100
-    """The number of topics with metrics of their own; later topics share values without a name."""
+    """The maximum number of topics with their own metrics; later topics share unnamed values."""
     continue_trace: bool = False
-    """True: the span of a record that is processed is a child of the context in its headers.
-    False: it links to that context. Its parent is the current span, if there is one."""
+    """True: the span for processing a record is a child of the context in the record's headers.
+    False: it links to that context, and its parent is the current span, if any."""
 
     def __post_init__(self) -> None:
         if self.max_topics < 0:

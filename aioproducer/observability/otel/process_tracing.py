@@ -36,7 +36,7 @@ __all__ = ["ProcessTracing", "process_span"]
 def process_span(
     consumer: Consumer, records: ConsumerRecord | Iterable[ConsumerRecord]
 ) -> AbstractContextManager[Span]:
-    """A span of the work on a record, or on several, in a loop over an instrumented consumer.
+    """Create a span for processing one or several records in a loop over an instrumented consumer.
 
     ::
 
@@ -44,8 +44,8 @@ def process_span(
             with process_span(consumer, record):
                 await handle(record)
 
-    The span is current in the block, ends with it, and takes the error that leaves it. Without an
-    instrumentation the block has a span that records nothing. ``run()`` makes such spans itself.
+    The span is current in the block, ends with it, and records the error that leaves it. Without
+    instrumentation the span records nothing. ``run()`` creates such spans automatically.
     """
     slot = consumer._tracing
     return nullcontext(INVALID_SPAN) if slot.tracing is None else slot.process(records)

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: the extra ``prometheus``.
+"""Metrics for Prometheus; needs the extra ``prometheus``.
 
 ::
 

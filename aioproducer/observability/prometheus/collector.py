@@ -42,28 +42,28 @@ _SILENT: Final = (
 
 
 class ProducerCollector(Collector):
-    """Shows Prometheus the metrics, the latencies and the health of producers.
+    """Exports the metrics, latencies and health of producers to Prometheus.
 
-    The collector holds no producer: one that is closed, or that nobody has any more, leaves. Any
-    thread may call the methods, and a scrape never waits for an event loop. Producers that share a
-    ``client_id`` are told apart by a number: ``web``, ``web-2``.
+    The collector holds no reference to a producer: the metrics of a producer disappear when it is
+    closed or garbage-collected. You can call the methods from any thread, and a scrape never waits
+    for an event loop. Producers with the same ``client_id`` are numbered: ``web``, ``web-2``.
 
     Args:
-        registry: The registry that it joins; None: none.
-        max_topics: The topics of a producer that get series of their own, the first that come.
-            ``aioproducer_topics_left_out`` has the number of the others; the producer's own series
-            have them all.
-        max_nodes: The same for brokers.
-        rates: Also rates and percentiles over the producer's own windows. Prometheus computes them
-            from totals and histograms.
-        buckets: The upper bounds of the buckets of latencies, in seconds, ascending.
-        workers: A folder that the processes of a server share: each answers for all, by the label
-            ``pid``. Default: ``$PROMETHEUS_MULTIPROC_DIR``; without it, a process answers for
-            itself.
+        registry: The registry to register with; None for no registry.
+        max_topics: The number of topics per producer that get their own series, first come, first
+            served. ``aioproducer_topics_left_out`` counts the others; the producer's own series
+            include all.
+        max_nodes: The same limit for brokers.
+        rates: Also export rates and percentiles over the producer's own windows. Usually Prometheus
+            computes them from totals and histograms.
+        buckets: The upper bounds of the latency buckets, in seconds, ascending.
+        workers: A folder shared by the processes of a server: any process then answers for all,
+            with the label ``pid``. Default: ``$PROMETHEUS_MULTIPROC_DIR``; without it, a process
+            answers only for itself.
 
     Raises:
-        ConfigError: a bound is below 0, or buckets do not ascend; :meth:`add` raises it for
-            ``workers`` that can't be used.
+        ConfigError: a limit is negative, or buckets are not ascending; :meth:`add` raises it if
+            ``workers`` can't be used.
     """
 
     def __init__(
@@ -87,24 +87,24 @@ class ProducerCollector(Collector):
             registry.register(self)
 
     def add(self, producer: SeriesSource) -> None:
-        """Show ``producer``, a ``Producer`` or a ``sync.Producer``, until it is closed."""
+        """Export ``producer``, a ``Producer`` or a ``sync.Producer``, until it is closed."""
         if self._folder is not None:
             with self._socket_lock:
                 self._socket = self._socket or WorkerSocket(self._folder, self._message)
         self._watched.add(producer)
 
     def remove(self, producer: SeriesSource) -> None:
-        """Show ``producer`` no more."""
+        """Stop exporting ``producer``."""
         self._watched.remove(producer)
 
     def describe(self) -> Iterator[Metric]:
-        """The metrics that there may be, without values. prometheus_client calls it."""
+        """Return all possible metrics without values. prometheus_client calls this."""
         families = all_families()
         families.family(_SILENT[0], "gauge", _SILENT[1])
         yield from map(_metric, families)
 
     def collect(self) -> Iterator[Metric]:
-        """All metrics as they are now. prometheus_client calls it for each scrape."""
+        """Return all current metrics. prometheus_client calls this for every scrape."""
         own = self._watched.families()
         yield from map(_metric, own if self._folder is None else _of_all(own, self._folder))
 

@@ -99,7 +99,7 @@ class WorkerSocket:
         try:
             return self._series()
         except Exception:
-            logger.warning("This process can't tell its series to the others", exc_info=True)
+            logger.warning("This process can't share its series with the others", exc_info=True)
             return b""
 
 

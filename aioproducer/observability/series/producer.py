@@ -57,29 +57,29 @@ _HISTOGRAMS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "broker": (
         "aioproducer_broker_time_seconds",
-        "Time from a produce request to its response, less the network's round trip; Linux only",
+        "Time from a produce request to its response, minus the network's round trip; Linux only",
     ),
 }
 _GAUGES: Final[tuple[tuple[str, str, Callable[[Health], float | None]], ...]] = (
     (
         "aioproducer_can_write",
-        "1 if the producer can write, 0 if it can't; left out while that is not known",
+        "1 if the producer can write, 0 if it can't; absent while unknown",
         lambda health: health.can_write,
     ),
     ("aioproducer_ready", "1 if the producer is ready", lambda health: health.is_ready),
     (
         "aioproducer_live",
-        "1 unless the producer is closed, broken or fenced, and has to be made anew",
+        "1 unless the producer is closed, broken or fenced, and must be replaced",
         lambda health: health.is_live,
     ),
     (
         "aioproducer_outage_seconds",
-        "Time since the producer can't write; 0 if it can",
+        "Time for which the producer has been unable to write; 0 if it can",
         lambda health: health.since or 0.0,
     ),
     (
         "aioproducer_oldest_record_age_seconds",
-        "Time since the send of the oldest record that has no outcome; 0 without such records",
+        "Age of the oldest record without an outcome; 0 if there is none",
         lambda health: health.oldest_record_age or 0.0,
     ),
     (
@@ -114,11 +114,11 @@ BROKER_NAMES: Final = frozenset(
 """The families of health that have a series for each broker."""
 _TOPICS_LEFT_OUT: Final = (
     "aioproducer_topics_left_out",
-    "Topics without series of their own, because there are more than max_topics",
+    "Topics without their own series, because there are more than max_topics",
 )
 _NODES_LEFT_OUT: Final = (
     "aioproducer_nodes_left_out",
-    "Brokers without series of their own, because there are more than max_nodes",
+    "Brokers without their own series, because there are more than max_nodes",
 )
 _CONNECTED: Final = frozenset({"connected", "throttled"})
 
@@ -154,7 +154,7 @@ class SeriesOptions:
         ascending = all(below < above for below, above in pairwise((0.0, *self.buckets, math.inf)))
         if not self.buckets or not ascending:
             raise ConfigError(
-                f"buckets={self.buckets!r} have to be finite numbers of seconds above 0, ascending"
+                f"buckets={self.buckets!r} must be finite numbers of seconds above 0, ascending"
             )
 
 

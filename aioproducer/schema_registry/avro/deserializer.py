@@ -19,7 +19,7 @@ from aioproducer.schema_registry.wire_format import Framed
 
 
 class AvroDeserializer(SchemaDeserializer[V_co], Generic[V_co]):
-    """Reads Avro values; records become dicts, or what ``from_dict`` makes of them.
+    """Reads Avro values. Records become dicts, or the results of ``from_dict``.
 
     ::
 
@@ -40,15 +40,16 @@ class AvroDeserializer(SchemaDeserializer[V_co], Generic[V_co]):
         """Nothing is fetched yet.
 
         Args:
-            registry: a client of the registry, or its address.
-            schema: the reader's schema: values of other versions get its fields and defaults.
-                None: values have the fields that they were written with.
-            from_dict: makes the value from a dict, ``lambda fields: Order(**fields)`` for example.
-            return_record_name: a record in a union of records becomes a tuple of its full name and
-                its dict.
+            registry: a :class:`SchemaRegistry`, or the registry's address.
+            schema: the reader's schema: values of other versions get its fields and defaults. None:
+                values keep the fields with which they were written.
+            from_dict: creates the value from a dict, for example ``lambda fields:
+                Order(**fields)``.
+            return_record_name: return a record in a union of records as a tuple of its full name
+                and its dict.
 
         Raises:
-            ConfigError: the schema is none.
+            ConfigError: the schema is invalid.
             MissingExtraError: fastavro is not installed.
         """
         self._read = needed("fastavro").schemaless_reader

@@ -32,11 +32,12 @@ _AVRO: Final = "AVRO"
 
 
 class AvroSerializer(SchemaSerializer[Value], Generic[Value]):
-    """Writes values in Avro, with the id of their schema in the registry.
+    """Writes values as Avro, with the registry's id of their schema.
 
     Values are dicts, dataclasses, attrs classes, pydantic models, msgspec structs, objects with a
-    method ``to_dict``, or any value of a primitive schema. In a union of records a tuple of the
-    record's full name and a dict chooses one; an object's class chooses the record of its name.
+    method ``to_dict``, or any value of a primitive schema. In a union of records, choose a record
+    with a tuple of its full name and a dict; an object chooses the record with the name of its
+    class.
 
     ::
 
@@ -58,20 +59,20 @@ class AvroSerializer(SchemaSerializer[Value], Generic[Value]):
         """Nothing is fetched yet.
 
         Args:
-            registry: a client of the registry, or its address.
+            registry: a :class:`SchemaRegistry`, or the registry's address.
             schema: the schema as text, as a mapping, or as a :class:`Schema` with references. For
-                several event types in one topic, a mapping of their classes to their schemas. None:
-                the registry has it (with ``use_latest_version``, ``use_schema_id`` or
-                ``use_schema_version``), or the class of each value gives it by
-                ``avro_schema()`` or ``__avro_schema__``.
-            to_dict: converts a value to a dict; without it, values are converted by their kind.
-            strict: refuse fields that the schema lacks, and fields without a value whose schema has
-                no default. Otherwise the first are left out, and nullable ones of the second are
-                null.
+                several event types in one topic, a mapping of classes to schemas. None: the schema
+                comes from the registry (with ``use_latest_version``, ``use_schema_id`` or
+                ``use_schema_version``), or from ``avro_schema()`` or ``__avro_schema__`` of the
+                value's class.
+            to_dict: converts a value to a dict. By default the conversion depends on the kind of
+                value.
+            strict: refuse fields that the schema lacks, and missing fields without a default.
+                Otherwise the former are omitted, and of the latter nullable fields become null.
             options: policies, see :class:`SerializerOptions`.
 
         Raises:
-            ConfigError: options contradict each other, or the schema is none.
+            ConfigError: options contradict each other, or the schema is invalid.
             MissingExtraError: fastavro is not installed.
         """
         settings = checked(options)

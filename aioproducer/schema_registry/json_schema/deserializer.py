@@ -33,14 +33,14 @@ class JsonSchemaDeserializer(SchemaDeserializer[V_co], Generic[V_co]):
         """Nothing is fetched yet.
 
         Args:
-            registry: a client of the registry, or its address.
-            schema: the reader's schema, which values must fit. None: they must fit the schema that
-                they were written with.
-            from_dict: makes the value, ``Order.model_validate`` for example.
-            validate: refuse values that do not fit.
+            registry: a :class:`SchemaRegistry`, or the registry's address.
+            schema: the reader's schema, which values must match. None: values must match the schema
+                with which they were written.
+            from_dict: creates the value, for example ``Order.model_validate``.
+            validate: refuse values that do not match.
 
         Raises:
-            ConfigError: the schema is none.
+            ConfigError: the schema is invalid.
             MissingExtraError: jsonschema-rs is not installed.
         """
         needed("jsonschema_rs")

@@ -31,10 +31,11 @@ from aioproducer.serialization.json_text import JsonEncoder
 
 
 class JsonSchemaSerializer(SchemaSerializer[Value], Generic[Value]):
-    """Writes values as JSON, with the id of their schema, which validates them.
+    """Validates values with a JSON Schema, and writes them as JSON with the registry's id of the
+    schema.
 
-    Values are the same as those of :class:`AvroSerializer`. A pydantic model and a msgspec struct
-    have a schema of their own.
+    It accepts the same kinds of values as :class:`AvroSerializer`. Pydantic models and msgspec
+    structs provide their own schemas.
     """
 
     schema_type = "JSON"
@@ -51,17 +52,18 @@ class JsonSchemaSerializer(SchemaSerializer[Value], Generic[Value]):
         """Nothing is fetched yet.
 
         Args:
-            registry: a client of the registry, or its address.
+            registry: a :class:`SchemaRegistry`, or the registry's address.
             schema: the schema as text, as a mapping, or as a :class:`Schema` with references; or a
-                mapping of classes to schemas. None: the registry has it, or the class of each value
-                gives it: a pydantic model, a msgspec struct, or a class with ``__json_schema__``.
-            to_dict: converts a value to what JSON has; without it, values are converted by their
-                kind.
-            validate: refuse values that do not fit the schema.
+                mapping of classes to schemas. None: the schema comes from the registry, or from the
+                value's class: a pydantic model, a msgspec struct, or a class with
+                ``__json_schema__``.
+            to_dict: converts a value to JSON types. By default the conversion depends on the kind
+                of value.
+            validate: refuse values that do not match the schema.
             options: policies, see :class:`SerializerOptions`.
 
         Raises:
-            ConfigError: options contradict each other, or the schema is none.
+            ConfigError: options contradict each other, or the schema is invalid.
             MissingExtraError: jsonschema-rs is not installed.
         """
         settings = checked(options)

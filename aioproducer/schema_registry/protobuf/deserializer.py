@@ -16,7 +16,7 @@ from aioproducer.schema_registry.wire_format import Framed
 
 
 class ProtobufDeserializer(SchemaDeserializer[V_co], Generic[V_co]):
-    """Reads messages of Protobuf that were written with a schema registry."""
+    """Reads Protobuf messages that were written with a schema registry."""
 
     schema_type = "PROTOBUF"
     _indexed = True
@@ -29,13 +29,13 @@ class ProtobufDeserializer(SchemaDeserializer[V_co], Generic[V_co]):
         """Nothing is fetched yet.
 
         Args:
-            registry: a client of the registry, or its address.
-            message_type: the generated class of the messages, or one for each message of the topic.
-                A message of another name is refused; the package may be another. None: classes are
-                made from the registry's descriptors, where it has some.
+            registry: a :class:`SchemaRegistry`, or the registry's address.
+            message_type: the generated class of the messages, or several classes, one per message
+                type. Messages with another name are refused; the package can differ. None: classes
+                are created from the registry's descriptors, if it has them.
 
         Raises:
-            ConfigError: a class is none of a message.
+            ConfigError: a class is not a message class.
             MissingExtraError: protobuf is not installed.
         """
         needed("google.protobuf.message_factory")

@@ -33,10 +33,11 @@ _DEEPEST: Final = 100  # messages within messages
 
 
 class ProtobufSerializer(SchemaSerializer[Value], Generic[Value]):
-    """Writes messages of Protobuf, with the id of their schema and their place in it.
+    """Writes Protobuf messages, with the registry's id of their schema and the message's index in
+    it.
 
-    The files that a message's file imports are registered as references, each by its path as the
-    subject; those of Google and Confluent are known to every client.
+    Files that a message's file imports are registered as references, with their paths as subjects.
+    Files of Google and Confluent are not registered, because every client knows them.
     """
 
     schema_type = "PROTOBUF"
@@ -50,14 +51,15 @@ class ProtobufSerializer(SchemaSerializer[Value], Generic[Value]):
         """Nothing is fetched yet.
 
         Args:
-            registry: a client of the registry, or its address.
-            message_type: the generated class of the messages, or several ones. A single class also
-                takes dicts and objects, by Protobuf's mapping of JSON. None: each message brings
-                its own, whose schema is fetched with the first message.
+            registry: a :class:`SchemaRegistry`, or the registry's address.
+            message_type: the generated class of the messages, or several classes. With a single
+                class you can also send dicts and objects, which are converted by Protobuf's JSON
+                mapping. None: every message brings its own class, whose schema is fetched with the
+                first message.
             options: policies, see :class:`SerializerOptions`.
 
         Raises:
-            ConfigError: options contradict each other, or the class is none of a message.
+            ConfigError: options contradict each other, or a class is not a message class.
             MissingExtraError: protobuf is not installed.
         """
         settings = checked(options)

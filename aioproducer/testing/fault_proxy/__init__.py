@@ -1,4 +1,4 @@
-"""A TCP proxy between clients and a broker, which breaks connections by a script.
+"""A TCP proxy between clients and a broker that follows a script to break connections.
 
 It understands only Kafka's framing: a fault meets a *kind* of frame, such as the third produce
 response, on any connection::
@@ -12,7 +12,7 @@ response, on any connection::
         await proxy.until(lambda: proxy.counts[Cut] == 1)
 
 The broker must advertise the proxy's port: ``KafkaCluster(advertised_ports={1: proxy.port})``.
-`FaultProxies` puts one before each broker of a cluster. Everything stays on loopback.
+`FaultProxies` puts a proxy in front of every broker of a cluster. Everything stays on loopback.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ class BlackHole:
 
 @dataclass(frozen=True, slots=True)
 class Swallow:
-    """Leave out this frame alone."""
+    """Drop only this frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class ClaimLength:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Flip, drop, repeat or insert bytes behind the length, or write numbers; correct the length.
+    """Flip, drop, repeat or insert bytes after the length, or write numbers; correct the length.
 
     The places and the changes are drawn for each frame.
     """

@@ -11,7 +11,7 @@ _MOST_BYTES: Final = 100 * 1024 * 1024
 
 
 class NotKafkaError(Exception):
-    """The bytes are no frame of Kafka's protocol, so the next frame's begin is unknown."""
+    """The bytes are not a frame of Kafka's protocol, so the start of the next frame is unknown."""
 
 
 def frame_length(prefix: bytes) -> int:

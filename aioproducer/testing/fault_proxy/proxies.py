@@ -19,7 +19,7 @@ __all__ = ["FaultProxies"]
 class FaultProxies(Mapping[int, FaultProxy]):
     """The proxies by broker id, 1 to `brokers`; an async context manager.
 
-    They listen before the cluster starts, because a Kafka needs its advertised ports::
+    They listen before the cluster starts, because Kafka needs its advertised ports::
 
         async with (
             FaultProxies(3) as proxies,
@@ -27,7 +27,7 @@ class FaultProxies(Mapping[int, FaultProxy]):
         ):
             proxies.lead_to(cluster)
 
-    For a `MockCluster`, :meth:`lead_to` sets the advertised addresses. Clients begin with
+    For a `MockCluster`, :meth:`lead_to` sets the advertised addresses. Clients connect to
     :attr:`bootstrap_servers`. `tls` and `target_tls`: see :class:`FaultProxy`.
     """
 
@@ -55,11 +55,12 @@ class FaultProxies(Mapping[int, FaultProxy]):
 
     @property
     def counts(self) -> Counter[type[Fault]]:
-        """The number of times that each fault was carried out, over all proxies."""
+        """How often each fault was applied, over all proxies."""
         return sum((proxy.counts for proxy in self._proxies.values()), Counter())
 
     def lead_to(self, cluster: KafkaCluster | MockCluster) -> None:
-        """Put each proxy before the broker of its number. Raises ValueError if there is none."""
+        """Put each proxy in front of the broker with its number. Raises ValueError if there is
+        none."""
         for number, proxy in self._proxies.items():
             if isinstance(cluster, KafkaCluster):
                 proxy.target = cluster.broker(number).port

@@ -21,15 +21,15 @@ _GOODBYE: Final = 1.0
 
 
 class FaultProxy:
-    """A TCP proxy on loopback before the broker at `target`, a port; an async context manager.
+    """A TCP proxy on loopback in front of the broker at `target`, a port; an async context manager.
 
-    `target` may be set later, and again. Connections without a listening target are reset. The
-    proxy's `port` is known from the start of the context; 0 takes a free one. Leaving the context
-    ends every connection, and raises the error of a peer that did not speak Kafka, or of the proxy
-    itself, if there was one.
+    You can set `target` later, and change it. Connections without a listening target are reset. The
+    proxy's `port` is known once the context is entered; 0 chooses a free one. Leaving the context
+    closes all connections. If a peer did not speak Kafka, or the proxy failed, it raises that
+    error.
 
-    `tls`: clients speak TLS with the proxy, which has to read frames. `target_tls`: the proxy
-    speaks TLS with the broker, whose certificate names ``localhost``.
+    `tls`: clients use TLS to the proxy, because it must read frames. `target_tls`: the proxy uses
+    TLS to the broker, whose certificate must name ``localhost``.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class FaultProxy:
         self.accepted = 0
         """The number of connections so far."""
         self.counts: Counter[type[Fault]] = Counter()
-        """The number of times that each fault ran, to its end or to the connection's."""
+        """How often each fault ran, to its end or to the connection's."""
         self._tls = tls
         self._target_tls = target_tls
         self._script = ScriptRun(script or FaultScript())
@@ -70,25 +70,26 @@ class FaultProxy:
         return len(self._connections)
 
     def play(self, script: FaultScript) -> None:
-        """Forget the script, and begin this one; black holes and throttled connections stay."""
+        """Replace the script with this one. Black holes and throttled connections remain."""
         self._script = ScriptRun(script)
 
     def add(self, *rules: Rule) -> None:
-        """Add rules behind those of the script."""
+        """Add rules after those of the script."""
         self._script.add(*rules)
 
     def end_connections(self, *, reset: bool = False) -> None:
-        """End the present connections, by FIN or by RST; the counts leave this out."""
+        """Close the current connections, with FIN or RST. The counts do not include this."""
         for connection in list(self._connections):
             connection.end(reset=reset)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until `condition` holds; checked after each fault and each connection's end."""
+        """Wait until `condition` is true. It is checked after every fault and every closed
+        connection."""
         while not condition():
             await self._news.wait()
 
     async def start(self) -> None:
-        """Listen; after :meth:`stop` again on the same port."""
+        """Listen; after :meth:`stop`, on the same port again."""
         self._tasks = TaskOwner(self._failed)
         options: dict[str, Any] = {}
         if self._tls is not None:
@@ -97,7 +98,7 @@ class FaultProxy:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """Refuse connections, end the present ones, and raise the first error, if any."""
+        """Refuse connections, close the current ones, and raise the first error, if any."""
         if self._server is not None:
             self._server.close()
             self._server = None

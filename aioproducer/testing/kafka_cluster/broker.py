@@ -22,7 +22,7 @@ _ERROR = re.compile(r"\[[^]]+\] (ERROR|FATAL) |Error|Exception in thread")
 
 @dataclass(slots=True)
 class KafkaBroker:
-    """A broker of a `KafkaCluster`. Its addresses are known before it runs."""
+    """A broker of a `KafkaCluster`. Its addresses are known before it starts."""
 
     node_id: int
     host: str
@@ -42,12 +42,12 @@ class KafkaBroker:
 
     @property
     def pid(self) -> int | None:
-        """The process id; None when the broker does not run."""
+        """The process id; None if the broker is not running."""
         return self.process.pid if self.process is not None and self.is_running else None
 
     @property
     def is_running(self) -> bool:
-        """True for a paused broker too."""
+        """True if the broker is running, even if paused."""
         return self.process is not None and self.process.poll() is None
 
     @property

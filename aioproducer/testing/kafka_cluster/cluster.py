@@ -34,25 +34,27 @@ _HOST = "127.0.0.1"
 
 
 class KafkaCluster:
-    """A Kafka of `brokers` nodes (broker and controller in one), listening on loopback only.
+    """A Kafka cluster of `brokers` nodes (combined broker and controller) that listen only on
+    loopback.
 
-    `config` is for all brokers, `broker_config` by node id (1, 2, 3) on top of it; None as a value
-    removes one of our defaults. `listeners` adds listeners to the one named ``PLAINTEXT``: name →
-    security protocol, ``{"TLS": "SSL"}``. `advertised_ports` (node id → port) replaces a broker's
-    own port in its advertised address. With an authorizer, ``super.users`` must name
-    ``User:ANONYMOUS``, the brokers' principal to each other.
+    `config` applies to all brokers, and `broker_config`, by node id (1, 2, 3), overrides it; the
+    value None removes one of our defaults. `listeners` adds listeners to the one named
+    ``PLAINTEXT``: name → security protocol, ``{"TLS": "SSL"}``. `advertised_ports` (node id → port)
+    replaces a broker's own port in its advertised address. With an authorizer, ``super.users`` must
+    name ``User:ANONYMOUS``, the brokers' principal to each other.
 
-    `launch` are up to four more keywords: `jvm_options` replace `DEFAULT_JVM_OPTIONS`;
-    `format_options` go to Kafka's StorageTool (``--add-scram``, ``--feature``); `start_timeout` is
-    120 seconds; `class_path` adds folders and jars to Kafka's own.
+    `launch` stands for up to four more keywords: `jvm_options` replaces `DEFAULT_JVM_OPTIONS`;
+    `format_options` is passed to Kafka's StorageTool (``--add-scram``, ``--feature``);
+    `start_timeout` is 120 seconds by default; `class_path` adds folders and jars to Kafka's own.
 
-    `version` is another release of Kafka than the newest complete one: its brokers, without its
-    tools. Releases before 3.3 get a ZooKeeper as well; a killed broker of such a release cannot
-    come back before its session has expired there.
+    `version` selects another Kafka release than the newest: its brokers, without its tools.
+    Releases before 3.3 also get a ZooKeeper; a killed broker of such a release cannot restart
+    before its session there has expired.
 
-    Files go to `directory`, which is kept (a second start finds the data), or to a temporary one,
-    removed at the end; its logs stay after an exception, or with `keep_logs`, which may be set at
-    any time. When the parent process dies, so do the brokers. A cluster starts once.
+    Files are written to `directory`, which is kept (a second start finds the data), or to a
+    temporary directory, which is removed at the end; its logs are kept after an exception, or with
+    `keep_logs`, which you can set at any time. If the parent process dies, the brokers die too. A
+    cluster object starts only once.
     """
 
     def __init__(
@@ -102,7 +104,7 @@ class KafkaCluster:
 
     @property
     def brokers(self) -> tuple[KafkaBroker, ...]:
-        """The brokers in the order of their node ids, the running and the others."""
+        """All brokers, running or not, in the order of their node ids."""
         return self._brokers
 
     @property
@@ -116,7 +118,7 @@ class KafkaCluster:
         return ",".join(f"{broker.host}:{broker.advertised_port}" for broker in self._brokers)
 
     def bootstrap_servers_of(self, listener: str) -> str:
-        """`host:port,…` of another listener; ``INTERNAL`` is always there, with nothing between."""
+        """`host:port,…` of another listener. ``INTERNAL`` always exists, without a proxy."""
         return ",".join(f"{broker.host}:{broker.ports[listener]}" for broker in self._brokers)
 
     @property
@@ -130,7 +132,7 @@ class KafkaCluster:
         return self._processes.distribution.classpath
 
     async def start(self) -> None:
-        """Return when every broker answers and knows the others.
+        """Start the cluster. Returns when every broker answers and knows the others.
 
         Raises KafkaUnavailableError (no Java, no Maven) or KafkaClusterError.
         """
@@ -145,19 +147,20 @@ class KafkaCluster:
         await asyncio.to_thread(self._stop)
 
     async def start_broker(self, node_id: int) -> None:
-        """Start a broker that was stopped or killed; returns when it answers as a member."""
+        """Start a stopped or killed broker. Returns when it answers as a member of the cluster."""
         await asyncio.to_thread(self._processes.start_broker, self.broker(node_id))
 
     async def stop_broker(self, node_id: int, timeout: float = 30.0) -> None:
-        """Send SIGTERM: the broker hands its leaderships over; SIGKILL after `timeout` seconds."""
+        """Send SIGTERM: the broker hands over its partitions' leadership. After `timeout` seconds
+        send SIGKILL."""
         await asyncio.to_thread(self._processes.stop_broker, self.broker(node_id), timeout)
 
     async def kill_broker(self, node_id: int) -> None:
-        """Send SIGKILL: the others notice after `broker.session.timeout.ms`, which is 4 s here."""
+        """Send SIGKILL. The others notice after `broker.session.timeout.ms`, which is 4 s here."""
         await asyncio.to_thread(self._processes.kill_broker, self.broker(node_id))
 
     async def pause_broker(self, node_id: int) -> None:
-        """Send SIGSTOP: its connections stay open and silent; returns when it stands still."""
+        """Send SIGSTOP: connections stay open but silent. Returns when the process has stopped."""
         await asyncio.to_thread(self._processes.pause_broker, self.broker(node_id))
 
     async def resume_broker(self, node_id: int) -> None:
@@ -172,7 +175,7 @@ class KafkaCluster:
         config: Mapping[str, object] | None = None,
         timeout: float = 30.0,
     ) -> None:
-        """Return when every broker knows the topic and a leader for each partition."""
+        """Create a topic. Returns when every broker knows it and a leader for each partition."""
         settings = {key: str(value) for key, value in (config or {}).items()}
         await asyncio.to_thread(
             self._processes.create_topic, name, partitions, replication_factor, settings, timeout
@@ -185,7 +188,7 @@ class KafkaCluster:
         input: str | None = None,  # noqa: A002 -- subprocess.run's name for it
         timeout: float = 60.0,
     ) -> subprocess.CompletedProcess[str]:
-        """Run one of Kafka's Java tools on the cluster's classpath; its exit code is not judged.
+        """Run one of Kafka's Java tools on the cluster's classpath. Its exit code is not checked.
 
         All tools are in `kafka.tools.…` and `org.apache.kafka.tools.…`; they warn on stderr.
         Raises KafkaClusterError after `timeout` seconds, and the tool is killed.
@@ -193,7 +196,7 @@ class KafkaCluster:
         return await asyncio.to_thread(self._processes.run_tool, main_class, args, input, timeout)
 
     def broker(self, node_id: int) -> KafkaBroker:
-        """The broker of this id. Raises ValueError when there is none."""
+        """Return the broker with this id. Raises ValueError if there is none."""
         for broker in self._brokers:
             if broker.node_id == node_id:
                 return broker

@@ -7,7 +7,7 @@
         async with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
             ...
 
-It is real TCP and Kafka's real protocol, without Java; any number of clients of any kind may
+It uses real TCP and Kafka's real protocol, without Java. Any number of clients of any kind can
 connect. It needs the ``confluent-kafka`` wheel: ``pip install "aioproducer[testing]"``. From the
 command line: ``python -m aioproducer.testing.mock_cluster --brokers 3 --topic orders:12``.
 """

@@ -1,4 +1,4 @@
-"""Commands about brokers: addresses, delays, outages, and the groups and ids they coordinate."""
+"""Commands for brokers: addresses, delays, outages, and the groups and ids they coordinate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Brokers"]
 
 
 class Brokers(Commands):
-    """The brokers; the port of one that is down stays reserved."""
+    """The brokers. The port of a broker that is down stays reserved."""
 
     def __init__(self, brokers: int) -> None:
         super().__init__(brokers)
@@ -27,7 +27,7 @@ class Brokers(Commands):
 
     @property
     def bootstrap_servers(self) -> str:
-        """``host:port`` of every broker, with commas between, in the order of the broker ids."""
+        """``host:port`` of every broker, separated by commas, in the order of the broker ids."""
         return self._running.bootstrap_servers
 
     def broker_address(self, broker_id: int) -> tuple[str, int]:
@@ -37,7 +37,7 @@ class Brokers(Commands):
         return host, int(port)
 
     def set_broker_rtt(self, broker_id: int, rtt_ms: int) -> None:
-        """Delay every response of the broker (or `ALL_BROKERS`) by so many milliseconds."""
+        """Delay every response of the broker (or `ALL_BROKERS`) by this many milliseconds."""
         self._check_broker(broker_id, or_all=True)
         self._call("broker_set_rtt", broker_id, check_range("rtt_ms", rtt_ms, 0, INT32_MAX))
 
@@ -53,13 +53,13 @@ class Brokers(Commands):
                 self._reserved[each] = ReservedPort(*self.broker_address(each))
 
     def set_broker_up(self, broker_id: int) -> None:
-        """Have the broker (or `ALL_BROKERS`) listen again, on its old port."""
+        """Let the broker (or `ALL_BROKERS`) listen again, on its old port."""
         self._check_broker(broker_id, or_all=True)
         self._release(self._meant(broker_id))
         self._call("broker_set_up", broker_id)
 
     def set_broker_address(self, broker_id: int, host: str, port: int) -> None:
-        """Have Metadata advertise this address, such as that of a proxy before the broker."""
+        """Let Metadata advertise this address, such as that of a proxy in front of the broker."""
         self._check_broker(broker_id)
         check_name("host", host, 127)
         self._call("broker_set_host_port", broker_id, host, check_range("port", port, 1, 65535))
@@ -77,7 +77,7 @@ class Brokers(Commands):
         self._call("coordinator_set", key_type, key, broker_id)
 
     def set_group_initial_rebalance_delay(self, delay_ms: int) -> None:
-        """Wait so many milliseconds for a new consumer group's members (3000 at first)."""
+        """Wait this many milliseconds for the members of a new consumer group (initially 3000)."""
         check_range("delay_ms", delay_ms, 0, INT32_MAX)
         self._call("group_initial_rebalance_delay_ms", delay_ms)
 

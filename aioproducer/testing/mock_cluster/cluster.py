@@ -18,15 +18,15 @@ __all__ = ["MockCluster"]
 
 
 class MockCluster(Topics, Brokers, RequestErrors, RequestTracking, Telemetry):
-    """A mock cluster in a process of its own; a context manager, with and without ``async``.
+    """A mock cluster in its own process; a context manager, with or without ``async``.
 
-    Its brokers have the ids 1 to `brokers` and hold no more than 5 MiB per partition: older batches
-    are forgotten. A topic that a client requests is created with 4 partitions, unless the client
-    forbids it. Unlike Kafka's, these brokers respond to requests with ``acks=0`` as well, so a
-    connection with such requests ends again and again.
+    The brokers have the ids 1 to `brokers`. They keep at most 5 MiB per partition and drop older
+    batches. A topic that a client requests is created with 4 partitions, unless the client forbids
+    it. Unlike Kafka, these brokers also respond to requests with ``acks=0``, so connections with
+    such requests are closed repeatedly.
 
-    Every method blocks for the fraction of a millisecond that a command takes, entering the context
-    for some tens of milliseconds. Methods may be called from any thread.
+    Every method blocks for a fraction of a millisecond, and entering the context for tens of
+    milliseconds. You can call methods from any thread.
 
     Methods raise `MockClusterArgumentError` (a ValueError) for a broker, topic, partition or API
     that does not exist, `MockClusterError` when the process has crashed or does not answer within
@@ -45,8 +45,8 @@ class MockCluster(Topics, Brokers, RequestErrors, RequestTracking, Telemetry):
     ) -> None:
         """`topics` are names with their numbers of partitions, see `create_topics`.
 
-        `port` is that of the first broker at localhost, and the others have the next ones. By
-        default each broker gets a free port, so that tests can run side by side.
+        `port` is the port of the first broker on localhost; the others use the following ports. By
+        default every broker gets a free port, so that tests can run in parallel.
         """
         super().__init__(brokers)
         self._topics = dict(topics or {})
@@ -80,7 +80,7 @@ class MockCluster(Topics, Brokers, RequestErrors, RequestTracking, Telemetry):
         self.__exit__(kind, error, traceback)
 
     def start(self) -> None:
-        """Start the process and create the topics. Entering the context does it."""
+        """Start the process and create the topics. Entering the context does this."""
         if self._process is not None:
             raise IllegalStateError("the mock cluster is started already; close() it first")
         self._process = MockClusterProcess(self._brokers, self._command_timeout, self._port or 0)
@@ -92,22 +92,22 @@ class MockCluster(Topics, Brokers, RequestErrors, RequestTracking, Telemetry):
             raise
 
     def close(self) -> None:
-        """End the process. Can be called twice; after it the cluster can be started again."""
+        """Stop the process. Can be called twice. Afterwards the cluster can be started again."""
         process, self._process = self._process, None
         if process is not None:
             process.close()
         self._release(self._meant(ALL_BROKERS))
 
     def wait(self) -> None:
-        """Block until the process ends, which it does by itself only in a crash: an error then."""
+        """Block until the process ends. This only happens in a crash, which raises an error."""
         self._running.wait()
 
     @property
     def process_id(self) -> int:
-        """The operating system's id of the process that plays the cluster."""
+        """The process id of the cluster's process."""
         return self._running.process_id
 
     @property
     def librdkafka_version(self) -> str:
-        """The version of the library that plays the cluster, as ``"2.16.0"``."""
+        """The version of librdkafka, such as ``"2.16.0"``."""
         return self._running.librdkafka_version

@@ -15,8 +15,8 @@ __all__ = ["DESCRIPTION", "PORT", "run"]
 PORT: Final = 9092
 """The port of the first broker, as of Kafka."""
 DESCRIPTION: Final = (
-    "Run a mock Kafka cluster on this machine until Ctrl-C, in memory, without Java. A topic that "
-    "is sent to is created, with 4 partitions."
+    "Run a mock Kafka cluster on this machine until Ctrl-C, in memory, without Java. A topic is "
+    "created when a client first sends to it, with 4 partitions."
 )
 
 

@@ -11,11 +11,11 @@ class RequestErrors(Commands):
     """Errors for the next requests to the cluster, to one broker, or for one partition."""
 
     def push_request_errors(self, api_key: int, *errors: int) -> None:
-        """Have the next requests of this kind fail, one per error, whichever broker they meet.
+        """Let the next requests of this kind fail, one per error, at any broker.
 
         `errors` are Kafka's error codes, 0 for a response without error, or `DISCONNECT`. Metadata
-        knows only `DISCONNECT` (see `set_topic_error`). A broker with errors of its own for this
-        API, once pushed by `push_broker_request_errors`, never takes from these.
+        supports only `DISCONNECT` (see `set_topic_error`). A broker that ever had its own errors
+        for this API, from `push_broker_request_errors`, never uses these.
         """
         self._check_api(api_key)
         codes = error_codes(errors)
@@ -24,7 +24,7 @@ class RequestErrors(Commands):
     def push_broker_request_errors(
         self, broker_id: int, api_key: int, *errors: tuple[int, int]
     ) -> None:
-        """Do `push_request_errors` for one broker; each error has a delay in milliseconds.
+        """Like `push_request_errors`, for one broker. Every error has a delay in milliseconds.
 
         Error 0 with a delay is a slow response. `DISCONNECT` is not delayed.
         """
@@ -38,13 +38,13 @@ class RequestErrors(Commands):
     def push_partition_request_errors(
         self, topic: str, partition: int, api_key: int, *errors: int
     ) -> None:
-        """Do `push_request_errors` for one partition; other partitions are not affected."""
+        """Like `push_request_errors`, for one partition. Other partitions are not affected."""
         self._check_partition(topic, partition)
         self._check_api(api_key)
         codes = error_codes(errors)
         self._call("partition_push_request_errors", topic, partition, api_key, len(codes), *codes)
 
     def clear_request_errors(self, api_key: int) -> None:
-        """Forget the errors of `push_request_errors`, and keep those for brokers and partitions."""
+        """Remove the errors of `push_request_errors`, but keep those for brokers and partitions."""
         self._check_api(api_key)
         self._call("clear_request_errors", api_key)

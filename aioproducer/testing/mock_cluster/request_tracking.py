@@ -22,19 +22,19 @@ class RequestTracking(Commands):
     """The requests since tracking was started."""
 
     def start_request_tracking(self) -> None:
-        """Keep every request for `requests()` from now on; forgets those before."""
+        """Record all requests for `requests()` from now on, and forget earlier ones."""
         self._call("start_request_tracking")
 
     def stop_request_tracking(self) -> None:
-        """Stop keeping requests, and forget those before: ask for `requests()` first."""
+        """Stop recording, and forget the requests: call `requests()` first."""
         self._call("stop_request_tracking")
 
     def requests(self) -> list[TrackedRequest]:
-        """The requests since tracking was started or cleared, in the order of their arrival."""
+        """Return the requests since tracking was started or cleared, in order of arrival."""
         (rows,) = self._running.call(("requests",))
         assert isinstance(rows, list)
         return [TrackedRequest(broker, api_key, micros / 1e6) for broker, api_key, micros in rows]
 
     def clear_requests(self) -> None:
-        """Forget the requests kept so far, and keep on tracking."""
+        """Forget the requests so far, and continue tracking."""
         self._call("clear_requests")

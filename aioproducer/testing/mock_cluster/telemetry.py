@@ -10,14 +10,14 @@ __all__ = ["Telemetry"]
 
 
 class Telemetry(Commands):
-    """The subscription that the brokers have for every client; they check the metrics' encoding.
+    """The brokers' subscription for every client. They check the metrics' encoding.
 
     All clients get the same client instance id. The brokers take 10,000 bytes at most, accept all
     codecs, zstd first, and ask for deltas.
     """
 
     def set_requested_metrics(self, prefixes: Iterable[str]) -> None:
-        """Ask for the metrics whose names begin with any of `prefixes`; none at first."""
+        """Request the metrics whose names begin with any of `prefixes`; initially none."""
         names = list(prefixes)
         self._call("telemetry_set_requested_metrics", names, len(names))
 

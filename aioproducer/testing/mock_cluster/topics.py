@@ -1,4 +1,4 @@
-"""Commands about topics, partitions and their leaders."""
+"""Commands for topics, partitions and their leaders."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ class Topics(ApiVersions):
     """Topics, and the leaders of their partitions."""
 
     def create_topic(self, name: str, partitions: int = 1, replication_factor: int = 1) -> None:
-        """Create one topic, as `create_topics` does."""
+        """Create one topic, like `create_topics`."""
         self.create_topics({name: partitions}, replication_factor)
 
     def create_topics(self, topics: Mapping[str, int], replication_factor: int = 1) -> None:
         """Create topics that do not exist yet, each with its number of partitions.
 
         Without replication the leader of partition p is broker ``p % brokers + 1``; with a larger
-        `replication_factor` librdkafka draws one of the replicas by lot. Thousands take a second.
+        `replication_factor` librdkafka chooses a replica at random. Creating thousands of topics
+        takes a second.
         """
         check_range("replication_factor", replication_factor, 1, self._brokers)
         for name, partitions in topics.items():
@@ -45,9 +46,9 @@ class Topics(ApiVersions):
             self._running.call(*calls[start : start + _TOPICS_PER_LINE])
 
     def set_topic_error(self, topic: str, error: int) -> None:
-        """Have Metadata and AddPartitionsToTxn return the Kafka error code `error`; 0 ends it.
+        """Let Metadata and AddPartitionsToTxn return the Kafka error code `error`; 0 ends this.
 
-        UNKNOWN_TOPIC_OR_PARTITION (3) also hides the partitions. Produce takes no notice.
+        UNKNOWN_TOPIC_OR_PARTITION (3) also hides the partitions. Produce is not affected.
         """
         self._check_partition(topic, 0)
         check_range("error", error, -1, 2**15 - 1)
@@ -71,7 +72,7 @@ class Topics(ApiVersions):
     def push_leader_response(
         self, topic: str, partition: int, leader_id: int, leader_epoch: int
     ) -> None:
-        """Have one Metadata response name this leader and epoch, true or false.
+        """Let one Metadata response name this leader and epoch, correct or not.
 
         Several pushes take effect first to last. `leader_id` may be any number.
         """

@@ -7,8 +7,8 @@
     assert [record.value for record in producer.sent("orders")] == [b"one espresso"]
 
 Serializers, partitioners, interceptors, argument checks, memory bounds and the transactional state
-machine are those of :class:`aioproducer.Producer`; the network is replaced alone. The vocabulary is
-that of Kafka's ``MockProducer``.
+machine are those of :class:`aioproducer.Producer`; only the network is replaced. Names follow
+Kafka's ``MockProducer``.
 """
 
 from __future__ import annotations

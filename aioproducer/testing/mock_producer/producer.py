@@ -1,4 +1,4 @@
-"""The mock producer that tests hold: the real producer, and its history."""
+"""The mock producer: the real producer, with a history."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ class MockProducer(Producer[Any, Any]):
             await place_order(producer, "one espresso")
         assert producer.sent("orders")[0].value == b"one espresso"
 
-    It is the real producer: its methods, options, errors and transactions are. The network alone is
-    replaced, by a cluster in memory. Records of one run and the next get the same partitions.
+    Methods, options, errors and transactions are those of the real producer. Only the network is
+    replaced, by a cluster in memory. Records get the same partitions in every run.
 
-    ``auto_complete``: each record is delivered by itself, in a later iteration of the event loop.
-    False: a record has no outcome until :meth:`complete_next` or :meth:`fail_next`; so
-    :meth:`flush`, :meth:`close` and the end of a transaction wait for these, as they wait for
-    brokers. ``partitions``: the number of partitions of every topic, which exists once it is named;
-    or a mapping of the topics that exist to their numbers.
+    ``auto_complete``: every record is delivered automatically, in a later iteration of the event
+    loop. False: a record has no outcome until :meth:`complete_next` or :meth:`fail_next`;
+    :meth:`flush`, :meth:`close` and the end of a transaction wait for these as they would wait for
+    brokers. ``partitions``: the number of partitions of every topic, and topics are created on
+    first use; or a mapping of existing topics to their numbers.
 
-    ``batch_size`` and ``linger_ms`` have no effect: each record is a batch. If neither a ``config``
-    nor an option says so, a record waits for 1 second at most for its topic (``max_block_ms``), and
-    for 10 seconds for its answer (``delivery_timeout_ms``).
-    ``transaction``: a handle of any producer; the records go to this producer's history alone.
+    ``batch_size`` and ``linger_ms`` have no effect, because every record is a batch. By default a
+    record waits up to 1 second for its topic (``max_block_ms``), and up to 10 seconds for its
+    response (``delivery_timeout_ms``). ``transaction``: a handle from any producer; the records
+    only go to this producer's history.
 
     Source: Kafka's ``MockProducer``.
     """
@@ -88,17 +88,17 @@ class MockProducer(Producer[Any, Any]):
     def history(self) -> list[SentRecord]:
         """The delivered records, in the order of their ``send()`` calls.
 
-        A transaction's records come with its commit. The list is a copy.
+        Records of a transaction are included after its commit. The list is a copy.
         """
         return self._cluster.history
 
     def sent(self, topic: str) -> list[SentRecord]:
-        """The records of :attr:`history` in one topic."""
+        """Return the records of :attr:`history` in one topic."""
         return [record for record in self._cluster.history if record.topic == topic]
 
     @property
     def pending_records(self) -> list[ProducerRecord[Any, Any]]:
-        """The records without an outcome, as they were passed to ``send()``."""
+        """The records without an outcome, as passed to ``send()``."""
         return self._journal.pending
 
     @property
@@ -119,13 +119,13 @@ class MockProducer(Producer[Any, Any]):
 
     @property
     def commit_count(self) -> int:
-        """The number of committed transactions; an empty transaction does not count."""
+        """The number of committed transactions, without empty ones."""
         return self._cluster.coordinator.commit_count
 
     def clear(self) -> None:
-        """Forget the history, and the errors that :meth:`fail_next` keeps for later records.
+        """Clear the history, and the errors that :meth:`fail_next` has stored for later records.
 
-        Records without an outcome, the open transaction, topics and offsets stay.
+        This keeps records without an outcome, the open transaction, topics and offsets.
         """
         self._cluster.forget_records()
         self._cluster.coordinator.offsets_history.clear()
@@ -134,7 +134,7 @@ class MockProducer(Producer[Any, Any]):
     # --- what becomes of it ----------------------------------------------------------------
 
     def complete_next(self) -> bool:
-        """Deliver the oldest record without an outcome; False: there is none.
+        """Deliver the oldest record without an outcome. Returns False if there is none.
 
         Its future gets the result in a later iteration of the event loop.
 
@@ -146,13 +146,13 @@ class MockProducer(Producer[Any, Any]):
         return self._journal.decide(None)
 
     def fail_next(self, error: ProducerError) -> bool:
-        """Fail the oldest record without an outcome with ``error``; False: there is none.
+        """Fail the oldest record without an outcome with ``error``. Returns False if there is none.
 
-        No error is retried, of whatever kind. With ``auto_complete`` and without such a record, the
-        next record that is sent fails. Several calls are about several records, in their order.
+        No error is retried, not even a retriable one. With ``auto_complete``, if there is no such
+        record, the next record sent fails. Several calls apply to several records, in order.
 
         Raises:
-            TypeError: ``error`` is no :class:`~aioproducer.errors.ProducerError`.
+            TypeError: ``error`` is not a :class:`~aioproducer.errors.ProducerError`.
             IllegalStateError, WrongLoopError: see :meth:`complete_next`.
         """
         if not isinstance(error, ProducerError):
@@ -164,9 +164,9 @@ class MockProducer(Producer[Any, Any]):
         return self._journal.arm(error)
 
     def fence(self) -> None:
-        """Fence this producer, as another one with its ``transactional_id`` would by its start.
+        """Fence this producer, as if another one with the same ``transactional_id`` had started.
 
-        The open transaction is aborted. The producer learns of it by its next request, and raises
+        The open transaction is aborted. The producer notices this with its next request, and raises
         ProducerFencedError from then on.
 
         Raises:

@@ -1,4 +1,4 @@
-"""The blocking mock producer: the blocking shell over a :class:`MockProducer`."""
+"""The blocking mock producer."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ class SyncMockProducer(sync.Producer[Any, Any]):
             place_order(producer, "one espresso")
         assert producer.sent("orders")[0].value == b"one espresso"
 
-    Arguments and further methods are those of :class:`MockProducer`. Any thread may call them. With
-    ``auto_complete=False`` a call that waits for records needs another thread that decides.
+    Arguments and additional methods are those of :class:`MockProducer`. Any thread can call them.
+    With ``auto_complete=False``, a call that waits for records needs another thread that completes
+    them.
     """
 
     def __init__(

@@ -23,13 +23,13 @@ MOST_REPLICAS: Final = 3
 
 
 class SimulatedCluster:
-    """The Kafka cluster of a :func:`simulate`, and what can go wrong with it.
+    """The Kafka cluster of :func:`simulate`, and its faults.
 
-    A method acts at the present moment of the virtual clock. Brokers are named by their ids, which
-    begin with 1.
+    Methods take effect at the current time of the virtual clock. Brokers are identified by their
+    ids, which start at 1.
 
-    The model keeps Kafka's rules about leader epochs, replication, sequence numbers of idempotent
-    producers, transactions, and groups of consumers with their committed offsets.
+    The model follows Kafka's rules for leader epochs, replication, sequence numbers of idempotent
+    producers, transactions, and consumer groups with their committed offsets.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class SimulatedCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The option of producers, readers and admins in this world."""
+        """The option for producers, readers, consumers and admins in this world."""
         return ",".join(f"{host}:{port}" for host, port in map(self._address, self.brokers))
 
     # --- topics ----------------------------------------------------------------------------
@@ -60,9 +60,9 @@ class SimulatedCluster:
     def create_topic(
         self, name: str, partitions: int = 1, replicas: int | None = None, **config: Any
     ) -> None:
-        """Create a topic. ``replicas`` None: on each broker, three at most.
+        """Create a topic. ``replicas`` None: one on every broker, at most three.
 
-        ``config`` has Kafka's names with underscores: ``min_insync_replicas=2``.
+        ``config``: Kafka's names with underscores: ``min_insync_replicas=2``.
         """
         wanted = min(len(self.brokers), MOST_REPLICAS) if replicas is None else replicas
         settings = {name: str(value) for name, value in config.items()}
@@ -70,18 +70,18 @@ class SimulatedCluster:
         self._moved_on()
 
     def leader(self, topic: str, partition: int = 0) -> int | None:
-        """The id of the broker that leads a partition; None: there is none now."""
+        """Return the id of the broker that leads a partition; None if there is no leader."""
         leader = self._model.partition(topic, partition).leader
         return None if leader == NO_LEADER else leader
 
     def records(self, topic: str) -> ReadRecords:
-        """The records that a consumer with ``read_committed`` sees, without a request.
+        """Return the records that a ``read_committed`` consumer would see, without a request.
 
-        Records that are not on all replicas in sync, and those of aborted and open transactions,
-        are not among them. :func:`expect` makes assertions on them.
+        Records that are not on all in-sync replicas, and records of aborted and open transactions,
+        are not included. Use :func:`expect` for assertions on them.
 
         Raises:
-            LookupError: there is no such topic.
+            LookupError: the topic does not exist.
         """
         partitions = self._model.topic(topic).partitions
         records = [record for partition in partitions for record in _committed(partition)]
@@ -89,80 +89,82 @@ class SimulatedCluster:
         return ReadRecords(records, ends, "read_committed")
 
     def committed_offsets(self, group: str) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        """The committed offsets of a group, without those of open transactions."""
+        """Return the committed offsets of a group, without those of open transactions."""
         return self._model.committed_offsets(group)
 
     # --- faults of brokers -----------------------------------------------------------------
 
     def crash(self, broker: int, *, lose_unreplicated: bool = False) -> None:
-        """Stop a broker; nothing happens if it is down.
+        """Crash a broker. Nothing happens if it is already down.
 
-        After 0.1 to 1 second, drawn from the seed, other replicas in sync lead its partitions.
-        ``lose_unreplicated``: records that no other broker has are lost, which happens to records
-        sent with ``acks=1``. False: the other replicas got them in the last moment.
+        After 0.1 to 1 second, depending on the seed, other in-sync replicas lead its partitions.
+        ``lose_unreplicated``: records that no other broker has are lost, which can happen with
+        ``acks=1``. False: the other replicas got them at the last moment.
         """
         if self._runs(broker):
             self._change(self._model.crash, broker, lose_unreplicated=lose_unreplicated)
             self._cut(broker)
 
     def restart(self, broker: int) -> None:
-        """Start a broker that has crashed; nothing happens if it runs."""
+        """Restart a crashed broker. Nothing happens if it is running."""
         if not self._runs(broker):
             self._change(self._model.restart, broker)
 
     def move_leader(self, topic: str, partition: int, to: int) -> None:
-        """Make another broker the leader of a partition, if it is a replica in sync that runs."""
+        """Make another broker the leader of a partition, if it is a running in-sync replica."""
         self._check(to)
         self._change(self._model.move_leader, topic, partition, to)
 
     def throttle(self, throttle_time_ms: int, *, requests: int = 1) -> None:
-        """Throttle the next requests for so many milliseconds each, as a quota does (KIP-219)."""
+        """Throttle each of the next requests by this many milliseconds, like a quota (KIP-219)."""
         self._model.throttle(throttle_time_ms, requests)
 
     def fail_next(
         self, api_key: int, error: type[KafkaError], *, broker: int | None = None, times: int = 1
     ) -> None:
-        """Answer the next requests of a kind with an error, and do not do their work.
+        """Answer the next requests of a kind with an error, without executing them.
 
         ::
 
             cluster.fail_next(ApiKey.PRODUCE, NotEnoughReplicasError, times=2)
 
         ``api_key``: Kafka's number, such as a member of
-        :class:`~aioproducer.testing.fault_proxy.ApiKey`. ``broker`` None: all brokers together.
+        :class:`~aioproducer.testing.fault_proxy.ApiKey`. ``broker`` None: any broker.
         """
         self._model.fail_next(api_key, error.code, broker=broker, times=times)
 
     def lose_next_response(
         self, api_key: int, *, broker: int | None = None, times: int = 1
     ) -> None:
-        """Do the work of the next requests of a kind, and reset the connection in place of the
-        response. The client cannot know whether it was done.
+        """Execute the next requests of a kind, but reset the connection instead of responding. The
+        client cannot know whether the request was executed.
         """
         self._model.lose_next_response(api_key, broker=broker, times=times)
 
     # --- faults of the network -------------------------------------------------------------
 
     def set_latency(self, least: float, most: float | None = None) -> None:
-        """Let bytes be under way for ``least`` to ``most`` seconds, drawn for each piece of them.
+        """Set the network latency to between ``least`` and ``most`` seconds, drawn for each chunk
+        of bytes.
 
-        ``most`` None: exactly ``least``. It is 0.5 to 5 milliseconds at first.
+        ``most`` None: exactly ``least``. The default is 0.5 to 5 milliseconds.
         """
         upper = least if most is None else most
         self._network.delay = lambda: self._random.uniform(least, upper)
 
     def cut(self, broker: int) -> None:
-        """Reset the connections to a broker; bytes under way are lost. New ones are accepted."""
+        """Reset the connections to a broker. Bytes in transit are lost. New connections are
+        accepted."""
         self._check(broker)
         self._cut(broker)
 
     def stall(
         self, broker: int, direction: Literal["both", "requests", "responses"] = "both"
     ) -> None:
-        """Let no bytes pass between clients and a broker, without a sign, until :meth:`release`.
+        """Silently block all bytes between clients and a broker until :meth:`release`.
 
-        With ``requests`` the broker still answers the requests that it has got. With ``responses``
-        it still gets requests and does their work. New connections are not answered in any case.
+        With ``requests`` the broker still answers requests that it has received. With ``responses``
+        it still receives and executes requests. New connections are never answered.
         """
         self._check(broker)
         self._network.silent.add(self._address(broker))
@@ -173,7 +175,7 @@ class SimulatedCluster:
                 connection.responses.stall()
 
     def release(self, broker: int) -> None:
-        """End a stall; bytes that were under way arrive now."""
+        """End a stall. Bytes in transit now arrive."""
         self._check(broker)
         self._network.silent.discard(self._address(broker))
         for connection in self._connections(broker):

@@ -1,4 +1,4 @@
-"""A world of its own for a test: an event loop in virtual time, a network, and a Kafka cluster."""
+"""A simulated world for a test: an event loop in virtual time, a network, and a Kafka cluster."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SUFFIX: Final = ".simulated"
 
 
 class SimulatedWorld:
-    """The world of a life. :func:`simulate` makes it."""
+    """A simulated world, created by :func:`simulate`."""
 
     def __init__(
         self,
@@ -41,9 +41,9 @@ class SimulatedWorld:
         options: ClusterOptions | None = None,
     ) -> None:
         self.seed: int = seed
-        """The number from which everything is drawn that differs from run to run."""
+        """The number that decides everything random in the run."""
         self.random: Random = self._drawn_from("life")
-        """A generator of random numbers for the life, such as the moment of a fault."""
+        """A random number generator for your test, such as for the time of a fault."""
         self._loop = SimulatedLoop(timers_first=timers_first)
         self._network = SimulatedNetwork(self._loop)
         self.cluster: SimulatedCluster = SimulatedCluster(
@@ -54,11 +54,11 @@ class SimulatedWorld:
 
     @property
     def now(self) -> float:
-        """Seconds since the beginning, by the virtual clock."""
+        """Seconds since the start, on the virtual clock."""
         return self._loop.time() - BEGIN
 
     def at(self, seconds: float, call: Callable[[], object]) -> None:
-        """Call a function ``seconds`` after the beginning, whatever the application does then.
+        """Call a function ``seconds`` after the start, whatever the application is doing then.
 
         ::
 
@@ -67,9 +67,9 @@ class SimulatedWorld:
         self._loop.outside.call_at(BEGIN + seconds, call)
 
     def freeze(self, seconds: float) -> None:
-        """Stop the application, as SIGSTOP or a laptop's sleep does. Network and brokers go on.
+        """Freeze the application, like SIGSTOP or a sleeping laptop. Network and brokers continue.
 
-        In a coroutine it holds up the event loop, as a blocking call does.
+        In a coroutine this blocks the event loop, like a blocking call.
         """
         self._loop.pass_time(seconds)
 
@@ -138,22 +138,24 @@ def simulate(
 
             simulate(life, seed=7, topics={"orders": 6})
 
-    The world has an event loop in virtual time, so that ``asyncio.sleep(60)`` takes no time, a
+    The world has an event loop in virtual time (``asyncio.sleep(60)`` takes no real time), a
     network, and the cluster :attr:`SimulatedWorld.cluster`. Every :class:`~aioproducer.Producer`,
     :class:`~aioproducer.reader.Reader`, :class:`~aioproducer.consumer.Consumer` and
-    :class:`~aioproducer.admin.Admin` that is made in the life belongs to the world.
+    :class:`~aioproducer.admin.Admin` that you create in the coroutine function belongs to the
+    world.
 
-    ``seed`` decides all random numbers, of the module :mod:`random` as well: the same seed gives
-    the same run. ``topics``: names and numbers of partitions. ``timeout``: seconds of virtual time.
+    ``seed`` decides all random numbers, including those of the module :mod:`random`: the same seed
+    repeats the same run. ``topics``: names and numbers of partitions. ``timeout``: seconds of
+    virtual time.
 
-    Tasks that are left at the end are cancelled, as by :func:`asyncio.run`. An exception of the
-    life is raised here, with a note that tells the seed.
+    Tasks that are still running at the end are cancelled, as in :func:`asyncio.run`. An exception
+    of the coroutine is raised here, with a note that shows the seed.
 
     Raises:
-        DeadlockError: the life waits for something that will never happen.
-        TimeoutError: the life takes longer than ``timeout``, or more than 2 million callbacks of
-            the event loop.
-        RuntimeError: an event loop runs in this thread.
+        DeadlockError: the coroutine waits for something that will never happen.
+        TimeoutError: the run takes longer than ``timeout``, or more than 2 million callbacks of the
+            event loop.
+        RuntimeError: an event loop is already running in this thread.
     """
     if asyncio._get_running_loop() is not None:
         raise RuntimeError("simulate() can't be called while an event loop runs in this thread")

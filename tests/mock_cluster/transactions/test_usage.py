@@ -155,7 +155,7 @@ async def test_offsets_of_brokers_that_do_not_know_open_transactions(orders: Moc
     """The mock cluster answers OffsetFetch up to version 6 only."""
     async with started(orders) as producer, producer.transaction():
         sent = producer.send("orders", b"v", partition=0)
-        with pytest.raises(errors.UnsupportedVersionError, match="too old to leave out offsets"):
+        with pytest.raises(errors.UnsupportedVersionError, match="too old to exclude offsets"):
             await producer.committed_offsets("readers", [TopicPartition("orders", 0)])
     assert sent.done()
 

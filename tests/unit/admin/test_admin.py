@@ -102,11 +102,11 @@ async def test_a_lost_response_leaves_a_doubt() -> None:
     """The first attempt made the topic; nobody could tell that from another client's work."""
     async with admin_kafka() as kafka, admin_of(kafka) as admin:
         kafka.transactions.faults[Api.CREATE_TOPICS] = _cut(done=True)
-        with pytest.raises(TopicAlreadyExistsError, match=r"'new'.*got no answer") as caught:
+        with pytest.raises(TopicAlreadyExistsError, match=r"'new'.*got no response") as caught:
             await admin.create_topic("new", 1, 1)
         assert caught.value.may_have_been_written
         kafka.transactions.faults[Api.DELETE_TOPICS] = _cut(done=True)
-        with pytest.raises(UnknownTopicOrPartitionError, match=r"'new'.*got no answer"):
+        with pytest.raises(UnknownTopicOrPartitionError, match=r"'new'.*got no response"):
             await admin.delete_topics("new")
 
 
@@ -128,13 +128,13 @@ async def test_a_controller_that_cannot_be_reached_leaves_no_doubt(port: int) ->
         with pytest.raises(ProducerTimeoutError, match=r"'new' took .*broker 1") as caught:
             await admin.create_topic("new", 1, 1, timeout=1)
         assert not caught.value.may_have_been_written
-        assert "got no answer" not in str(caught.value)
+        assert "got no response" not in str(caught.value)
 
 
 async def test_a_controller_that_runs_out_of_time_leaves_a_doubt() -> None:
     async with admin_kafka() as kafka, admin_of(kafka) as admin:
         kafka.codes[Api.CREATE_TOPICS].extend([TIMED_OUT, POLICY])
-        with pytest.raises(PolicyViolationError, match="got no answer"):
+        with pytest.raises(PolicyViolationError, match="got no response"):
             await admin.create_topic("new", 1, 1)
 
 
@@ -143,7 +143,7 @@ async def test_a_silent_controller_is_waited_for_until_the_timeout() -> None:
         kafka.mute.add(Api.CREATE_TOPICS)
         began = time.monotonic()
         with pytest.raises(
-            ProducerTimeoutError, match=r"creating topic 'new' took longer than 1 s.*no answer"
+            ProducerTimeoutError, match=r"creating topic 'new' took longer than 1 s.*no response"
         ) as caught:
             await admin.create_topic("new", 1, 1, timeout=1)
         assert time.monotonic() - began < 20
@@ -442,7 +442,7 @@ async def test_groups_are_deleted_at_their_coordinator() -> None:
         assert set(brokers_of(kafka, Api.DELETE_GROUPS)) == {kafka.group_coordinator}
         kafka.groups["c"] = {}
         kafka.transactions.faults[Api.DELETE_GROUPS] = _cut(done=True)
-        with pytest.raises(GroupIdNotFoundError, match=r"'c'.*got no answer") as caught:
+        with pytest.raises(GroupIdNotFoundError, match=r"'c'.*got no response") as caught:
             await admin.delete_groups("c")
         assert caught.value.may_have_been_written
 

@@ -394,14 +394,14 @@ RETRIEVER = oauth("jwt_retriever_class")
             {oauth("token_endpoint_url"): URL},
             "need sasl_oauthbearer_client_credentials_client_id (or clientId in",
         ),
-        ("OAUTHBEARER", {oauth("token_endpoint_url"): "login.example"}, "has to be a URL, 'https:"),
+        ("OAUTHBEARER", {oauth("token_endpoint_url"): "login.example"}, "must be a URL, 'https:"),
         ("OAUTHBEARER", {oauth("token_endpoint_url"): "file://run/t"}, "not a local file"),
         ("OAUTHBEARER", {oauth("token_endpoint_url"): "file:t"}, "not a local file"),
-        ("OAUTHBEARER", {oauth("token_endpoint_url"): "ftp://a/b"}, "has to begin with 'https://'"),
+        ("OAUTHBEARER", {oauth("token_endpoint_url"): "ftp://a/b"}, "must begin with 'https://'"),
         (
             "OAUTHBEARER",
             {oauth("token_endpoint_url"): URL, RETRIEVER: f"{KAFKA}.oauthbearer.FileJwtRetriever"},
-            "has to be a file, 'file:///",
+            "must be a file, 'file:///",
         ),
         (
             "OAUTHBEARER",
@@ -419,7 +419,7 @@ RETRIEVER = oauth("jwt_retriever_class")
                 oauth("token_provider"): "a:b",
                 "sasl_jaas_config": f"{OAUTH} extension_a_b='hunter2';",
             },
-            "extension_NAME=value needs a name of letters alone",
+            "extension_NAME=value needs a name of only letters",
         ),
     ],
 )

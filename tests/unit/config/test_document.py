@@ -19,16 +19,16 @@ README = f"# Title\n\n{document.BEGIN}\nold\n{document.END}\n\nMore.\n"
 def test_every_option_and_group_has_its_row() -> None:
     lines = document.markdown().splitlines()
     for option in OPTIONS.values():
-        (row,) = [line for line in lines if line.startswith(f"| `{option.name}`")]
-        assert row.count("|") - row.count("\\|") == 6
+        anchor = f'| <a id="{option.name}"></a>[`{option.name}`](#{option.name})'
+        (row,) = [line for line in lines if line.startswith(anchor)]
+        assert row.count("|") - row.count("\\|") == 3
     for name in WITHOUT_EFFECT:
         assert any(line.startswith(f"| `{name}` |") for line in lines)
     assert [line[4:] for line in lines if line.startswith("### ")][: len(Group)] == [
         group.value for group in Group
     ]
-    assert "| `linger_ms` |" in document.markdown()
-    assert "`None` (Kafka: 5)" in document.markdown()
-    assert "(Java: `partitioner.class`)" in document.markdown()
+    assert "Default: `None` (Kafka: 5)." in document.markdown()
+    assert "<br>Java: `partitioner.class` |" in document.markdown()
 
 
 def test_insert_replaces_only_the_section() -> None:

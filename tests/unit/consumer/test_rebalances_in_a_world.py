@@ -42,7 +42,7 @@ def test_a_join_that_waits_is_a_rebalance() -> None:
                 health = first.health()
                 assert health.state == "rebalancing"
                 assert health.is_ready
-                assert "a rebalance has been under way for" in health.reason
+                assert "a rebalance has been in progress for" in health.reason
                 assert second.health().state == "joining"
                 done.set()
                 await asyncio.sleep(20)

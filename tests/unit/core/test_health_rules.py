@@ -241,7 +241,7 @@ SITUATIONS: dict[str, tuple[dict[str, Any], bool | None, float | None, str]] = {
         | {"leaders": [*leading(1, records=True, silent=3), *leading(2)]},
         True,
         None,
-        "broker 1 is unreachable for 3 s: the cluster does not list this leader",
+        "broker 1 is unreachable for 3 s: the cluster currently does not list this leader",
     ),
     "all brokers are forgotten, and the bootstrap servers are tried": (
         {

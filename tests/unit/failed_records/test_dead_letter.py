@@ -92,13 +92,13 @@ def test_dead_letters_are_known_by_their_headers() -> None:
 
 
 def test_a_record_that_is_no_dead_letter() -> None:
-    with pytest.raises(ValueError, match="failed-0: the record is no dead letter"):
+    with pytest.raises(ValueError, match="failed-0: the record is not a dead letter"):
         DeadLetter.of_record(ConsumerRecord("failed", 0, 5, 1, "CreateTime", None, b"v", ()))
 
 
 @pytest.mark.parametrize("line", [b"{", b"[]", b"null", b'{"topic":"a"}', b"\xff", b"[" * 100_000])
 def test_a_line_that_is_no_dead_letter(line: bytes) -> None:
-    with pytest.raises(ValueError, match="the line is no dead letter"):
+    with pytest.raises(ValueError, match="the line is not a dead letter"):
         DeadLetter.of_line(line)
 
 

@@ -267,8 +267,8 @@ def test_records_that_unpack_to_more_than_the_limit(codec: str) -> None:
     with pytest.raises(CorruptRecordsError) as caught:
         decode(encoded, limit=100_000)
     assert str(caught.value) == (
-        f"the batch of flights-3 at offset 7 has {len(data)} bytes and unpacks to more than "
-        "100000: raise max_batch_bytes if that is right, or read on behind it, at offset 10"
+        f"the batch of flights-3 at offset 7 has {len(data)} bytes and decompresses to more than "
+        "100000: raise max_batch_bytes if that is right, or continue after it, at offset 10"
     )
 
 

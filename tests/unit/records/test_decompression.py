@@ -237,7 +237,7 @@ def test_impossible_blocks_of_snappy(length: int) -> None:
 
 # --- bombs -------------------------------------------------------------------------------------
 
-TOO_LARGE: Final = "the records unpack to more than {} bytes"
+TOO_LARGE: Final = "the records decompress to more than {} bytes"
 
 
 @pytest.mark.parametrize("number", NAMES)

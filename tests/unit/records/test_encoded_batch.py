@@ -105,7 +105,7 @@ def test_checksums_are_checked_on_request_alone() -> None:
 
 def test_the_message_says_what_to_do() -> None:
     assert refused(SECOND[:-1] + b"\xff").endswith(
-        "; read it again, and if the error stays, the leader's log is damaged: read on behind it"
+        "; read it again, and if the error stays, the leader's log is damaged: continue after it"
     )
 
 

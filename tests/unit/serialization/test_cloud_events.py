@@ -176,7 +176,7 @@ def test_tombstones() -> None:
     ],
 )
 def test_what_is_no_event(data: bytes, headers: Any) -> None:
-    with pytest.raises(SerializationError, match="a record of topic 'orders' is no CloudEvent"):
+    with pytest.raises(SerializationError, match="a record of topic 'orders' is not a CloudEvent"):
         CloudEventDeserializer().deserialize("orders", data, headers)
 
 
@@ -188,7 +188,7 @@ def test_what_is_no_event_is_not_sent() -> None:
 def test_usage() -> None:
     with pytest.raises(ConfigError, match="mode='batched' must be 'binary' or 'structured'"):
         CloudEventSerializer("batched")  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="give it as value_serializer"):
+    with pytest.raises(ConfigError, match="pass it as value_serializer"):
         Producer(bootstrap_servers="a:1", key_serializer=CloudEventSerializer())
 
 

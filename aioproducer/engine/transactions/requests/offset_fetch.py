@@ -47,8 +47,7 @@ class OffsetFetch(CoordinatorRequest):
         """The request as a message."""
         if context.version < FIRST_STABLE_VERSION:
             raise UnsupportedVersionError(
-                "the broker is too old to leave out offsets of open transactions (KIP-447, "
-                "Kafka 2.5)"
+                "the broker is too old to exclude offsets of open transactions (KIP-447, Kafka 2.5)"
             )
         return offset_fetch_message(context.schema, context.version, self.group_id, self.partitions)
 
