@@ -140,7 +140,8 @@ def _settle_delivery_timeout(config: GivenOptions) -> Iterator[tuple[str, object
         shown = f"adaptive: {linger}" if config.linger_ms is None else f"{linger}"
         raise ConfigError(
             f"delivery_timeout_ms={config.delivery_timeout_ms} must be at least linger_ms"
-            f" ({shown}) + request_timeout_ms ({config.request_timeout_ms}) = {least}"
+            f" ({shown}) + request_timeout_ms ({config.request_timeout_ms}) = {least}: "
+            "raise it, or lower request_timeout_ms"
         )
     _logger.warning("delivery_timeout_ms is set to %d: linger_ms + request_timeout_ms", least)
     yield "delivery_timeout_ms", least

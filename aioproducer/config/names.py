@@ -320,9 +320,7 @@ def _unknown(name: str, java_name: str, nearest: str | None) -> ConfigError:
     if reason := WITHOUT_EFFECT.get(java_name):
         return ConfigError(f"option {name!r} has no effect: {reason}")
     if java_name in _OTHER_CLIENTS:
-        return ConfigError(
-            f"option {name!r} is one of another client; use {_OTHER_CLIENTS[java_name]}"
-        )
+        return ConfigError(f"{name!r} is another client's option; use {_OTHER_CLIENTS[java_name]}")
     for beginning, reason in _NOT_YET.items():
         if java_name.startswith(beginning):
             return ConfigError(f"option {name!r}: {reason}")

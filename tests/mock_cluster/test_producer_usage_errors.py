@@ -284,7 +284,7 @@ def test_a_forgotten_close_counts_the_records_that_are_lost() -> None:
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
-    assert "was its event loop ended before `await producer.close()`? 3 records had no" in (
+    assert "did its event loop end before `await producer.close()`? 3 records had no" in (
         done.stderr
     )
 

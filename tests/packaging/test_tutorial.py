@@ -70,7 +70,8 @@ def test_the_page_is_what_its_commands_print(wheel: Path, tmp_path: Path) -> Non
         VENV + ENVIRONMENT,
         f". {ENVIRONMENT}/bin/activate",
     ]
-    install, version, cluster, *rest = transcript[2:]
+    install, leave, version, cluster, *rest = transcript[2:]
+    assert leave.command == "mkdir ../first && cd ../first"  # as the folder of this test
     assert CLONE in install.command
     install = install._replace(command=install.command.replace(CLONE, f'"{wheel}['))
     for step in (install, version):

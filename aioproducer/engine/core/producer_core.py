@@ -217,11 +217,12 @@ class ProducerCore:
         self.fast_path.close()
         why = f"{type(cause).__name__}: {cause}."
         if isinstance(cause, asyncio.CancelledError):
-            why = f"{cause}; was its event loop ended before `await producer.close()`?"
+            why = f"{cause}; did its event loop end before `await producer.close()`?"
         lost = self._engine.records_without_outcome
+        left = f"{counted(lost, 'record')} had no outcome. " if lost else ""
         error = ProducerBrokenError(
             f"the producer {self.client_id!r} is broken and sends no more: {why} "
-            f"{counted(lost, 'record')} had no outcome. Close it and make a new one"
+            f"{left}Close it and make a new one"
         )
         error.__cause__ = cause
         life.break_with(error)

@@ -117,6 +117,7 @@ DIFFERENT: list[tuple[str, object, str]] = [
 ]
 REQUIRED = "bootstrap.servers"
 OF_OUR_OWN = {
+    "proxy.url",
     "ssl.context",
     "ssl.crl.location",
     "sasl.username",
@@ -314,6 +315,7 @@ def test_a_long_value_is_cut_in_the_message() -> None:
 
 
 SECRETS = [
+    "proxy_url",  # which may have a login
     "ssl_truststore_password",
     "ssl_truststore_certificates",
     "ssl_keystore_password",
@@ -334,9 +336,10 @@ def test_what_kafka_hides_is_secret() -> None:
 @pytest.mark.parametrize("name", SECRETS)
 def test_a_secret_is_typed_as_such_and_not_shown(name: str) -> None:
     option = OPTIONS[name]
-    made = option.accept("M required;")
+    given = "socks5h://gate" if name == "proxy_url" else "M required;"
+    made = option.accept(given)
     assert isinstance(made, Secret)
-    assert option.accept(made) == made == option.accept_property("M required;")
+    assert option.accept(made) == made == option.accept_property(given)
     with pytest.raises(ConfigError) as caught:
         option.accept(b"hunter2")
     assert "hunter2" not in str(caught.value)

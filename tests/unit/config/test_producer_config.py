@@ -55,8 +55,8 @@ def test_bootstrap_servers_are_required_and_checked() -> None:
         ("zzz", "unknown option 'zzz'"),
         ("given", "unknown option 'given'"),
         ("group_id", "option 'group_id' is one of Kafka's consumer, not of the producer"),
-        ("ssl_cafile", "option 'ssl_cafile' is one of another client; use the file of ssl_"),
-        ("sasl_plain_username", "option 'sasl_plain_username' is one of another client; use"),
+        ("ssl_cafile", "'ssl_cafile' is another client's option; use the file of ssl_"),
+        ("sasl_plain_username", "'sasl_plain_username' is another client's option; use"),
         ("metric_reporters", "option 'metric_reporters' has no effect: Java classes cannot"),
     ],
 )
@@ -75,7 +75,7 @@ def test_unknown_keywords(name: str, message: str) -> None:
         ("partitioner", "unknown option 'partitioner'; did you mean 'partitioner.class'?"),
         ("zzz", "unknown option 'zzz'"),
         ("auto.offset.reset", "option 'auto.offset.reset' is one of Kafka's consumer"),
-        ("sasl.mechanisms", "option 'sasl.mechanisms' is one of another client; use sasl_"),
+        ("sasl.mechanisms", "'sasl.mechanisms' is another client's option; use sasl_"),
         (
             "transaction.two.phase.commit.enable",
             "option 'transaction.two.phase.commit.enable': two",

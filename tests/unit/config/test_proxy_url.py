@@ -159,7 +159,7 @@ def test_properties_have_it_by_a_dotted_name(tmp_path: Path) -> None:
 
 
 def test_the_name_of_kafka_python_2_is_known() -> None:
-    with pytest.raises(ConfigError, match="one of another client; use proxy_url"):
+    with pytest.raises(ConfigError, match="is another client's option; use proxy_url"):
         ProducerConfig(bootstrap_servers="k:1", socks5_proxy="x")  # type: ignore[call-arg]
 
 
