@@ -91,12 +91,10 @@ class Consumer:
 
     ``topics``: topic names, and compiled patterns for whole names: ``re.compile("orders-.*")``.
 
-    ``on_assigned``, ``on_revoked`` and ``on_lost`` are functions or coroutine functions that get
-    partitions. ``on_assigned`` is called before they are read (you can :meth:`seek` there),
-    ``on_revoked`` when their records are processed and before the last commit, and ``on_lost`` when
-    they went to another member without that commit. Heartbeats continue meanwhile. An error of a
-    callback ends the membership, and the next read raises it; a commit or seek that is too late
-    because of a rebalance does not.
+    The callbacks (functions or coroutine functions) get partitions: ``on_assigned`` before they are
+    read (you can :meth:`seek` there), ``on_revoked`` when their records are processed and before
+    the last commit, and ``on_lost`` when they went to another member without that commit. An error
+    of a callback ends the membership, and the next read raises it; a late commit or seek does not.
 
     Options are a producer's options for connections, logins and pushed metrics, as keywords or as a
     ``config`` that the keywords override; a reader's options for fetching

@@ -108,7 +108,7 @@ async def test_no_record_reaches_the_other_cluster(
         await asyncio.gather(*futures)
     assert await in_log(theirs, topic) == []
     assert await in_log(ours, topic) == values
-    said = "another broker has its address now" if not exchanged else "belongs to cluster"
+    said = "another broker now has its address" if not exchanged else "belongs to cluster"
     assert said in caplog.text
 
 

@@ -255,7 +255,7 @@ async def test_what_is_wrong_with_a_row_is_its_own_failure(orders: MockCluster) 
     [
         ({"key": pa.array([b"k"])}, "needs a column 'value'"),
         ({"value": pa.array([1])}, "'value' is of type int64; .* binary"),
-        ({"value": pa.array([b"v"]), "keys": pa.array([b"k"])}, "no column 'keys'"),
+        ({"value": pa.array([b"v"]), "keys": pa.array([b"k"])}, "does not know the column 'keys'"),
         ({"value": pa.array([b"v"]), "partition": pa.array([1])}, "of type int64.* int32"),
         (
             {"value": pa.array([b"v"]), "timestamp": pa.array([1.5])},

@@ -21,6 +21,7 @@ from aioproducer.testing.mock_cluster import MockCluster
 from aioproducer.testing.ports import free_ports
 from aioproducer.testing.processes import ProcessSupervisor
 from tests.support.read_back import values
+from tests.support.waiting import wait_until
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "workers"
 PATIENCE = 60.0
@@ -168,6 +169,14 @@ def test_celery(
     given["PYTHONPATH"] = os.pathsep.join([str(tmp_path), given["PYTHONPATH"]])
     log = tmp_path / "log"
     with log.open("wb") as output:
+        asking = processes.start(
+            [sys.executable, "-c", textwrap.dedent(ASK), str(EXAMPLES)],
+            env=given,
+            stdout=subprocess.PIPE,
+            stderr=output,
+        )
+        # The worker reads a file that the first task writes, and may find it half written.
+        wait_until(lambda: len([*folder.glob("*.msg")]) == 20, "twenty tasks", PATIENCE)
         worker = processes.start(
             [
                 *(sys.executable, "-m", "celery", "--workdir", str(EXAMPLES), "-A", "celery_app"),
@@ -179,19 +188,12 @@ def test_celery(
             stderr=output,
             cwd=tmp_path,
         )
-        asked = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(ASK), str(EXAMPLES)],
-            env=given,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
-        assert asked.returncode == 0, asked.stderr + log.read_text()
+        answers, _ = asking.communicate(timeout=PATIENCE)
+        assert asking.returncode == 0, log.read_text()
         worker.terminate()
         assert worker.wait(PATIENCE) == 0, log.read_text()
     assert "Traceback" not in log.read_text(), log.read_text()
-    assert (str(worker.pid) in asked.stdout.split()) == (pool != "prefork")
+    assert (str(worker.pid) in answers.decode().split()) == (pool != "prefork")
     assert sorted(map(str, values(cluster, "orders"))) == sorted(
         str(b"order %d" % n) for n in range(20)
     )

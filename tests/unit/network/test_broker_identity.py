@@ -112,7 +112,7 @@ async def test_another_broker_ends_the_connection_before_it_is_used(first: int) 
     error = await outcome(Answering(5, says=ErrorCode.REBOOTSTRAP_REQUIRED), SEVEN, first)
     assert isinstance(error, RebootstrapRequiredError)
     assert "broker 7 (127.0.0.1:" in str(error)
-    assert "another broker has its address now" in str(error)
+    assert "another broker now has its address" in str(error)
 
 
 async def test_another_error_of_the_check_is_a_protocol_error() -> None:
