@@ -30,7 +30,7 @@ FIRST_PAGE: Final = DOCS / "tutorial" / "getting-started.md"
 NAMED: Final = re.compile(r"`(\w+\.py)`")
 EVENT: Final = re.compile(
     r"^```(?P<language>sh|text)\n(?P<text>.*?)^```$"
-    r"|Press Ctrl-C in the terminal of (?P<interrupted>\w+)",
+    r"|Press Ctrl-C in (?P<interrupted>\w+)'s terminal",
     re.M | re.S,
 )
 PATIENCE: Final = 60.0
@@ -103,7 +103,7 @@ def test_the_page_is_what_its_programs_print(
             (tmp_path / name).write_text(text.replace("localhost:9092", address), "utf-8")
         for event in EVENT.finditer(PAGE.read_text("utf-8")):
             if event["interrupted"]:
-                terminals[event["interrupted"]].interrupt()
+                terminals[event["interrupted"].lower()].interrupt()
             elif event["language"] == "text":
                 lines = event["text"].splitlines()
                 if lines[0].split()[0] in terminals:
