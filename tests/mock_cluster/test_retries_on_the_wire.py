@@ -204,7 +204,7 @@ async def test_a_broker_that_comes_back_gets_what_waited(orders: MockCluster) ->
 async def test_a_request_timeout_closes_the_connection_and_retries(
     orders: MockCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, "aioproducer")
     producer = await tracked(
         orders, request_timeout_ms=2_000, delivery_timeout_ms=60_000, retry_backoff_ms=5
     )

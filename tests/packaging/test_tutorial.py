@@ -74,8 +74,8 @@ def test_the_page_is_what_its_commands_print(wheel: Path, tmp_path: Path) -> Non
     assert leave.command == "mkdir ../first && cd ../first"  # as the folder of this test
     assert CLONE in install.command
     install = install._replace(command=install.command.replace(CLONE, f'"{wheel}['))
-    for step in (install, version):
-        check(step, environment.run("sh", "-c", step.command, cwd=tmp_path))
+    environment.run("sh", "-c", install.command, cwd=tmp_path)  # pip's own output is not ours
+    check(version, environment.run("sh", "-c", version.command, cwd=tmp_path))
     [port] = free_ports(1)
     command = (*shlex.split(cluster.command), "--port", str(port))
     with environment.start(*command, cwd=tmp_path) as mock_cluster:
