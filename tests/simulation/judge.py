@@ -79,8 +79,11 @@ _TIMEOUTS: Final = (
 )
 _REFUSALS: Final = KafkaError, TransactionError, IllegalStateError
 """The errors of what a plan lets brokers refuse."""
-ORDERLY: Final = HARMLESS | {"fail", "refuse", "throttle", "slow"}
-"""The faults that keep the order of a producer with one request in flight."""
+ORDERLY: Final = HARMLESS | {"fail", "refuse", "throttle"}
+"""The faults that keep the order of a producer with one request in flight. A slow network does, too,
+unless a request times out: the broker may write it after later ones, and no number tells."""
+_PATIENT_MS: Final = 30_000
+"""A timeout of requests that no slow network of a plan exceeds."""
 ANSWERED: Final = HARMLESS | {"fail", "refuse"}
 """The faults with which no response is lost or late."""
 FINAL: Final = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_RECORD})
@@ -284,7 +287,9 @@ class Judge:
         one = self._options(producer)["max_in_flight_requests_per_connection"] == 1
         if self._idempotent(producer):
             return not FORGETFUL & self.plan.kinds
-        return self.plan.kinds <= (ORDERLY if one else HARMLESS)
+        patient = self._options(producer)["request_timeout_ms"] >= _PATIENT_MS
+        orderly = ORDERLY | {"slow"} if patient else ORDERLY
+        return self.plan.kinds <= (orderly if one else HARMLESS)
 
     def nothing_misplaced(self) -> Iterator[str]:
         """A record is in the partition that it names, or in the one of its key."""
