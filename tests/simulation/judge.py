@@ -80,8 +80,8 @@ _TIMEOUTS: Final = (
 _REFUSALS: Final = KafkaError, TransactionError, IllegalStateError
 """The errors of what a plan lets brokers refuse."""
 ORDERLY: Final = HARMLESS | {"fail", "refuse", "throttle"}
-"""The faults that keep the order of a producer with one request in flight. A slow network does, too,
-unless a request times out: the broker may write it after later ones, and no number tells."""
+"""The faults that keep the order of a producer with one request in flight. A slow network does,
+too, unless a request times out: the broker may write it after later ones, and no number tells."""
 _PATIENT_MS: Final = 30_000
 """A timeout of requests that no slow network of a plan exceeds."""
 ANSWERED: Final = HARMLESS | {"fail", "refuse"}

@@ -112,13 +112,19 @@ class OrderLoad:
         )
 
 
+_A_MOMENT: Final = 0.5
+
+
 def check_answers(answers: Iterable[Answer], topic: Iterable[Place], within: float) -> None:
-    """Each answer came ``within`` seconds, and says the truth about the ``topic``."""
+    """Each answer came ``within`` seconds, and says the truth about the ``topic``.
+
+    The application bounds a record by that time, and a busy machine takes a moment to say so.
+    """
     log = {(each.partition, each.offset): each for each in topic}
     times = Counter(each.value for each in log.values())
     assert times.total() == len(log)
     for answer in answers:
-        assert answer.seconds < within, answer
+        assert answer.seconds < within + _A_MOMENT, answer
         assert times[answer.order] <= 1, f"{answer} is there {times[answer.order]} times"
         if answer.status == 201:
             record = log[answer.body["partition"], answer.body["offset"]]
