@@ -15,7 +15,6 @@ from tests.documentation.pages import DOCS, ROOT
 
 @pytest.fixture(scope="module")
 def program() -> ModuleType:
-    pytest.importorskip("griffe", reason="NOT TESTED: it needs aioproducer[docs]")
     path = DOCS / ".site" / "markdown_pages.py"
     spec = importlib.util.spec_from_file_location("markdown_pages", path)
     assert spec is not None
