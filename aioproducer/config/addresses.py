@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from string import ascii_letters, digits
 from typing import Final, TypeAlias
 
+from aioproducer.model import address_of
+
 __all__ = ["Address", "is_loopback", "parse_addresses"]
 
 Address: TypeAlias = tuple[str, int]
@@ -51,8 +53,7 @@ def _parse_item(item: object) -> tuple[Address, ...]:
         case str():
             return tuple(_parse_address(part.strip()) for part in item.split(",") if part.strip())
         case (str() as host, int() as port) if not isinstance(port, bool):
-            bracketed = f"[{host}]" if ":" in host else host
-            return (_parse_address(f"{bracketed}:{port}"),)
+            return (_parse_address(address_of(host, port)),)
     raise ValueError(f"an address is a 'host:port' string, not {type(item).__name__}")
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aioproducer.config.addresses import is_loopback
 from aioproducer.config.jaas import LoginSources
@@ -21,7 +21,16 @@ from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError
 from aioproducer.foundation.codecs import codec_library
 
-__all__ = ["CHECKED_SECRETS", "MAX_IN_FLIGHT_FOR_IDEMPOTENCE", "resolved_at_proxy", "settle"]
+if TYPE_CHECKING:  # a client without a proxy does not import it
+    from aioproducer.config.proxy_url import Proxy
+
+__all__ = [
+    "CHECKED_SECRETS",
+    "MAX_IN_FLIGHT_FOR_IDEMPOTENCE",
+    "proxy_of",
+    "resolved_at_proxy",
+    "settle",
+]
 
 MAX_IN_FLIGHT_FOR_IDEMPOTENCE: Final = 5
 """Brokers remember the last five batches of a producer and partition."""
@@ -124,11 +133,17 @@ def _check_proxy(config: GivenOptions) -> None:
 
 def resolved_at_proxy(config: GivenOptions) -> bool:
     """True if the names of brokers are resolved by a proxy, and not here."""
+    proxy = proxy_of(config)
+    return proxy is not None and proxy.resolves_names
+
+
+def proxy_of(config: GivenOptions) -> Proxy | None:
+    """The proxy of all connections to brokers, if there is one."""
     if config.proxy_url is None:
-        return False
+        return None
     from aioproducer.config.proxy_url import parse_proxy_url
 
-    return parse_proxy_url(config.proxy_url).resolves_names
+    return parse_proxy_url(config.proxy_url)
 
 
 def _settle_delivery_timeout(config: GivenOptions) -> Iterator[tuple[str, object]]:

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from aioproducer.config.secret import Secret
+from aioproducer.model import address_of
 
 __all__ = ["HTTP", "Proxy", "ProxyLogin", "parse_proxy_url"]
 
@@ -47,8 +48,7 @@ class Proxy(NamedTuple):
         return self.scheme != _LOCAL_NAMES
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"proxy {host}:{self.port}"
+        return f"proxy {address_of(self.host, self.port)}"
 
 
 def parse_proxy_url(url: Secret) -> Proxy:

@@ -44,7 +44,7 @@ class Node(NamedTuple):
     @property
     def address(self) -> str:
         """``host:port``, an IPv6 host in brackets."""
-        return _address(self.host, self.port)
+        return address_of(self.host, self.port)
 
     def __str__(self) -> str:
         return f"broker {self.id} ({self.address})"
@@ -82,7 +82,7 @@ class BootstrapServer(NamedTuple):
     @property
     def address(self) -> str:
         """``host:port``, an IPv6 host in brackets."""
-        return _address(self.host, self.port)
+        return address_of(self.host, self.port)
 
     def __str__(self) -> str:
         return f"bootstrap server {self.address}"
@@ -92,7 +92,8 @@ Peer: TypeAlias = Node | BootstrapServer
 """A server to connect to, for requests that any broker can serve."""
 
 
-def _address(host: str, port: int) -> str:
+def address_of(host: str, port: int) -> str:
+    """``host:port``, an IPv6 host in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

@@ -7,6 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 from aioproducer.config import ProducerConfig
+from aioproducer.config.cross_checks import proxy_of
 from aioproducer.engine.client.environment import Environment
 from aioproducer.engine.client.wakeup import Wakeup
 from aioproducer.engine.metrics import ProducerMetrics
@@ -20,7 +21,6 @@ from aioproducer.foundation.version import __version__
 if TYPE_CHECKING:  # a client without TLS and logins imports no part of them
     from aioproducer.auth.mechanism import Mechanism
     from aioproducer.auth.tls import TlsContexts
-    from aioproducer.config.proxy_url import Proxy
 
 
 class Security(NamedTuple):
@@ -39,15 +39,6 @@ def security(config: ProducerConfig, environment: Environment) -> Security:
 
     mechanism = mechanism_of(config, lambda: environment.wall_clock_ns() / 1e9)
     return Security(tls_of(config), mechanism)
-
-
-def proxy_of(config: ProducerConfig) -> Proxy | None:
-    """The proxy of all connections to brokers, if there is one."""
-    if config.proxy_url is None:
-        return None
-    from aioproducer.config.proxy_url import parse_proxy_url
-
-    return parse_proxy_url(config.proxy_url)
 
 
 def network_client(

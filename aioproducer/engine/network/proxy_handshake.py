@@ -17,8 +17,9 @@ from typing import Final, NamedTuple, NoReturn, TypeAlias
 from aioproducer.auth.peer_text import printable
 from aioproducer.config.proxy_url import HTTP, Proxy, ProxyLogin
 from aioproducer.errors import AuthenticationError, BrokerConnectionError
+from aioproducer.model import address_of
 
-__all__ = ["Handshake", "Step", "handshake", "target_name"]
+__all__ = ["Handshake", "Step", "handshake"]
 
 
 class Step(NamedTuple):
@@ -71,11 +72,6 @@ def handshake(proxy: Proxy, host: str, port: int) -> Handshake:
     return (_connect if proxy.scheme == HTTP else _socks5)(proxy, host, port)
 
 
-def target_name(host: str, port: int) -> str:
-    """The target of a connection as messages and CONNECT have it."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 def _socks5(proxy: Proxy, host: str, port: int) -> Handshake:
     address = _socks_address(host)  # before anything is sent
     methods = (_NO_LOGIN,) if proxy.login is None else (_NO_LOGIN, _PASSWORD)
@@ -89,7 +85,7 @@ def _socks5(proxy: Proxy, host: str, port: int) -> Handshake:
             _refused_login(proxy)
     elif answer[1] != _NO_LOGIN:
         _no_method(proxy, answer[1])
-    target = target_name(host, port)
+    target = address_of(host, port)
     request = bytes((_VERSION, _CONNECT, 0)) + address + port.to_bytes(_PORT_BYTES, "big")
     expected = f"answer to the request for {target}"
     answer = yield Step(request, 2, expected)
@@ -137,7 +133,7 @@ def _check_version(proxy: Proxy, answer: bytes) -> None:
         hint = (
             "Does it speak HTTP? Then write http:// in proxy_url"
             if answer[:1] == b"H"
-            else ("Is it a SOCKS5 proxy?")
+            else "Is it a SOCKS5 proxy?"
         )
         raise BrokerConnectionError(f"{proxy} does not answer as SOCKS5 does. {hint}")
 
@@ -184,7 +180,7 @@ def _no_connection(proxy: Proxy, target: str, code: int) -> NoReturn:
 
 def _connect(proxy: Proxy, host: str, port: int) -> Handshake:
     bare = host if _packed(host) is not None else _encoded(host).decode()
-    target = target_name(bare.partition("%")[0], port)
+    target = address_of(bare.partition("%")[0], port)
     fields = f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n"
     if proxy.login is not None:
         told = ":".join(each.reveal() for each in proxy.login).encode()

@@ -9,9 +9,10 @@ from collections.abc import Callable
 
 from aioproducer.config.proxy_url import Proxy
 from aioproducer.engine.network.forked_sockets import leave_socket_to_parent
-from aioproducer.engine.network.proxy_handshake import handshake, target_name
+from aioproducer.engine.network.proxy_handshake import handshake
 from aioproducer.engine.network.resolve import Address
 from aioproducer.errors import BrokerConnectionError
+from aioproducer.model import address_of
 
 
 class Tunnel:
@@ -31,7 +32,7 @@ class Tunnel:
     def __str__(self) -> str:
         """The far end of what there is, for messages."""
         if self._is_open:
-            return f"{target_name(*self.target)} through {self.proxy}"
+            return f"{address_of(*self.target)} through {self.proxy}"
         address = self.address[0]
         return f"{self.proxy}" if address == self.proxy.host else f"{self.proxy} ({address})"
 
