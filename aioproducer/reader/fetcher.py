@@ -6,7 +6,7 @@ Source: Kafka's ``Fetcher``, with a task in place of the calls of ``poll()``.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -356,7 +356,7 @@ class Fetcher:
         if code != ErrorCode.OFFSET_OUT_OF_RANGE:
             self._failed([state], error_about(state.where, code))
         elif follower:  # its log may begin and end elsewhere than the leader's
-            state.failed(self._client.clock(), self._backoff)
+            self._wait_after_failure([state])
         else:
             self._start_lookup(state)
 
@@ -381,23 +381,29 @@ class Fetcher:
             if state.restarts != restarts:
                 return
         if fetched.records and state.fetch_offset == before:  # more such batches would come
-            state.failed(self._client.clock(), self._backoff)
+            self._wait_after_failure([state])
         else:
             state.succeeded()
         self.read_ahead.announce(state)
 
-    def _failed(self, states: Iterable[PartitionState], error: ProducerError) -> None:
+    def _failed(self, states: Collection[PartitionState], error: ProducerError) -> None:
         """Try again after a backoff, or give the application an error that does not pass."""
         if self._client.has_ended:
             return
-        passes = self._client.may_pass(error)
-        for state in states:
-            if passes:
-                state.failed(self._client.clock(), self._backoff)
-            else:
+        if not self._client.may_pass(error):
+            for state in states:
                 self.read_ahead.fail(state, error)
-        if passes and error.refresh_metadata:
+            return
+        self._wait_after_failure(states)
+        if error.refresh_metadata:
             self._refresh.request()
+
+    def _wait_after_failure(self, states: Collection[PartitionState]) -> None:
+        """Let the partitions of a request wait equally long: one request asks for them all."""
+        failures = 1 + max((state.failures for state in states), default=0)
+        not_before = self._client.clock() + self._backoff.delay(failures)
+        for state in states:
+            state.failed(not_before)
 
 
 def _still(state: PartitionState, said: FetchPartition) -> bool:

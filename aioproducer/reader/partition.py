@@ -9,7 +9,6 @@ from typing import Final, NamedTuple
 
 from aioproducer.engine.records.encoded_batch import EncodedBatch, batches_in
 from aioproducer.errors import CorruptRecordsError, MissingExtraError, ProducerError
-from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.model import TopicPartition
 from aioproducer.reader.aborted import AbortedTransactions
 from aioproducer.reader.fetch_request import FetchedPartition
@@ -140,10 +139,10 @@ class PartitionState:
         self.leader_epoch = leader_epoch
         self._changed()
 
-    def failed(self, now: float, backoff: ExponentialBackoff) -> None:
-        """A request failed: the next one waits."""
+    def failed(self, not_before: float) -> None:
+        """A request failed: the next one waits until ``not_before``."""
         self.failures += 1
-        self.not_before = now + backoff.delay(self.failures)
+        self.not_before = not_before
         self._changed()
 
     def succeeded(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 
 from aioproducer.engine.client.cluster_client import ClusterClient
@@ -25,7 +25,7 @@ from aioproducer.reader.read_ahead import ReadAhead
 
 logger = logging.getLogger(__name__)
 
-Failed = Callable[[Iterable[PartitionState], ProducerError], None]
+Failed = Callable[[Collection[PartitionState], ProducerError], None]
 
 
 class PositionCheck:

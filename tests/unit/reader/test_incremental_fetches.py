@@ -86,7 +86,9 @@ async def test_a_session_that_is_over_costs_no_record_and_no_pause(how: str) -> 
                 session.epoch += 1
         else:
             fetch, client.fetch = client.fetch, failing  # type: ignore[method-assign]
-            await next_requests(client)
+            states = fetcher.partitions.values()
+            await until(lambda: all(state.failures for state in states), "the request failed")
+            assert len({state.not_before for state in states}) == 1  # one request asks for both
             client.fetch = fetch  # type: ignore[method-assign]
 
         def full() -> list[FetchRequest]:
