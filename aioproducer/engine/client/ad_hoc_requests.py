@@ -25,7 +25,7 @@ class ResponseFuture(Protocol):
         """Set the value that was read from the response, or a :class:`ProducerError`."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AdHocRequest:
     """A request, and the future of the caller that waits for its response."""
 

@@ -17,7 +17,7 @@ _MOST_AT_ONCE: Final = 500
 """The most topics of one request: larger ones take long to write and to answer."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _TopicUpdate:
     failures: int = 0
     not_before: float = 0.0

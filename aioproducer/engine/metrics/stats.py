@@ -17,7 +17,7 @@ from aioproducer.engine.metrics.summary import Summary
 __all__ = ["ClientStats", "NodeStats", "Stats", "Summary", "TopicStats"]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Stats:
     """A struct with numbers and summaries as its only fields."""
 
@@ -30,7 +30,7 @@ class Stats:
                 setattr(self, each.name, mine + more)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TopicStats(Stats):
     """Batches and records of one topic."""
 
@@ -57,7 +57,7 @@ class TopicStats(Stats):
         return self.compression_ratios / self.batches_sent if self.batches_sent else math.nan
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class NodeStats(Stats):
     """Traffic with one broker, in frames of Kafka's protocol. One value per frame."""
 
@@ -74,7 +74,7 @@ class NodeStats(Stats):
     """seconds; zeros count"""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ClientStats(Stats):
     """Events of the producer as a whole. One value per event; times in seconds."""
 

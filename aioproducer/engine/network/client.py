@@ -42,7 +42,7 @@ from aioproducer.foundation.runtime.tasks import TaskOwner
 from aioproducer.model import BootstrapServer, NodeId, Peer
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class NetworkClient:
     """Opens connections where they are needed, sends requests, and collects their responses.
 

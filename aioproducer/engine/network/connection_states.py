@@ -53,7 +53,7 @@ class ClientSettings(NamedTuple):
     login_backoff_max: float = LOGIN_BACKOFF_MAX
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class NodeConnectionState:
     """One broker's connection, or the reason and the backoff before the next one."""
 

@@ -45,7 +45,7 @@ and the seconds of the pause that the broker asks for."""
 
 
 @final
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class EncodedPayload:
     """A request in one version, in parts that are one after another on the wire."""
 

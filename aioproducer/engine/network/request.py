@@ -33,7 +33,7 @@ class Request(Protocol):
         """
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Completion:
     """The end of a request: a result or an error."""
 

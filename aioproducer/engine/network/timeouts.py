@@ -17,7 +17,7 @@ _SLOW: Final = 1.0
 """Seconds to connect and log in after which a client tries another broker as well."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ConnectionTimeouts:
     """``request_timeout_ms`` and ``connections_max_idle_ms`` of all connections, in seconds."""
 

@@ -43,7 +43,7 @@ EVERYTHING_WITH_A_NUMBER: Final = 2**62
 """A place after those of all batches."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Break:
     """The reason that a partition can't go on with its numbers."""
 

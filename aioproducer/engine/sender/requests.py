@@ -16,7 +16,7 @@ from aioproducer.errors import ProtocolError
 _NO_OWN_TIMEOUT: Final = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MetadataRequest:
     """Request the brokers and topics. Brokers that create topics create missing ones."""
 
@@ -48,7 +48,7 @@ class AssignedIdentity(NamedTuple):
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class InitProducerIdRequest:
     """Request a producer id and epoch (KIP-98)."""
 

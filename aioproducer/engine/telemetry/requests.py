@@ -29,7 +29,7 @@ _MOST_CODECS: Final = 16
 """More is damage; the rest is not looked at."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class GetTelemetrySubscriptionsRequest:
     """Ask for the subscription of this client."""
 
@@ -66,7 +66,7 @@ class GetTelemetrySubscriptionsRequest:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PushTelemetryRequest:
     """Push metrics. The response is an error code."""
 

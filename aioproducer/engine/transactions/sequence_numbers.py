@@ -31,7 +31,7 @@ class ProducerIdState(Enum):
     READY = "ready"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Numbers:
     """The numbers of one partition."""
 
