@@ -375,6 +375,7 @@ class Hook:
 
 
 CANONICAL = {"client_dns_lookup": "resolve_canonical_bootstrap_servers_only"}
+IMPATIENT = {"request_timeout_ms": 500, "delivery_timeout_ms": 1_800}
 COMPRESSED = {"compression_type": "gzip", "batch_size": 100_000}
 TROUBLE = ({"error": 19}, {"cut_after_writing": True}, {"cut": True}, {"lie": 7}, {"error": 6})
 
@@ -437,7 +438,9 @@ SCENARIOS = {
     "close, no memory": Scenario(close, crowded, SMALL, closes=True),
     "close, timeout": Scenario(close_with_a_timeout, crowded, SMALL, closes=True),
     "close, trouble": Scenario(close, known, closes=True, faults=TROUBLE),
-    "close, silence": Scenario(close, known, closes=True, faults=({"silent": True},) * 9),
+    "close, silence": Scenario(
+        close, known, IMPATIENT, closes=True, faults=({"silent": True},) * 9
+    ),
     "async with": Scenario(a_block, started=False, closes=True),
     "async with, canonical": Scenario(a_block, options=CANONICAL, started=False, closes=True),
 }
