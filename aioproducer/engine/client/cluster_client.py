@@ -19,6 +19,7 @@ from aioproducer.engine.client.describe_request import ClusterDescription, Descr
 from aioproducer.engine.client.environment import current_environment
 from aioproducer.engine.client.peers import KnownPeers, why_no_answer
 from aioproducer.engine.client.requester import Requester
+from aioproducer.engine.client.time_left import limit_of
 from aioproducer.engine.client.wakeup import Wakeup
 from aioproducer.engine.metrics import ProducerMetrics
 from aioproducer.engine.network.client import NetworkClient
@@ -111,6 +112,8 @@ class ClusterClient:
         self._requester_of: dict[type, Requester] = {}
         self._requesters: list[Requester] = []
         self._add(self._requests)
+        self.answered = False
+        """True once a broker has answered a request."""
         self.finishes = False
         """True once callers make no more requests, and the other requesters make their last."""
         self._finished = asyncio.Event()
@@ -252,12 +255,13 @@ class ClusterClient:
         self._client.end(node.id, reason)
 
     def _no_response(self, node: Node | None, seconds: float) -> ProducerError:
+        within = f"within {duration(limit_of(seconds))}"
         if node is not None:
             reason = self._client.failures().get(node.id)
             more = "" if reason is None else f": {reason}"
-            return RequestTimeoutError(f"{node} did not respond within {duration(seconds)}{more}")
+            return RequestTimeoutError(f"{node} did not respond {within}{more}")
         return BootstrapError(
-            f"no broker responded within {duration(seconds)}. Check bootstrap_servers and "
+            f"no broker responded {within}. Check bootstrap_servers and "
             f"security_protocol. {self.why_no_answer()}"
         )
 
@@ -292,7 +296,7 @@ class ClusterClient:
                 raise
         reason = self.why_no_answer() if last is None else str(last)
         raise ProducerTimeoutError(
-            f"{doing} took longer than {duration(timeout)}: {reason}"
+            f"{doing} took longer than {duration(limit_of(timeout))}: {reason}"
         ) from last
 
     def backoff(self) -> ExponentialBackoff:
@@ -400,6 +404,7 @@ class ClusterClient:
 
     def _take_response(self, now: float) -> None:
         """Take a response in the callback that brought it."""
+        self.answered = True
         try:
             self._take_completed(now)
         except BaseException as error:
