@@ -35,7 +35,12 @@ from aioproducer.engine.network.throttling import throttle_seconds
 from aioproducer.engine.network.timeouts import ConnectionTimeouts
 from aioproducer.engine.network.versions import NO_FEATURES, Features
 from aioproducer.engine.protocol import Api
-from aioproducer.errors import BrokerConnectionError, ProducerError, RebootstrapRequiredError
+from aioproducer.errors import (
+    BrokerConnectionError,
+    ProducerError,
+    RebootstrapRequiredError,
+    UnsupportedVersionError,
+)
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.runtime.running_clock import RunningClock
 from aioproducer.foundation.runtime.tasks import TaskOwner
@@ -300,6 +305,8 @@ class NetworkClient:
             why = f"{connection.node}: reconnecting to ask for its API versions again: {error}"
             connection.abort(BrokerConnectionError(why))
             error = NotSentError(why)
+        elif type(error) is UnsupportedVersionError:
+            error = UnsupportedVersionError(f"{connection.node}: {error}")
         return Completion(request, node, None, error, 0.0)
 
     def take_completed(self) -> list[Completion]:
