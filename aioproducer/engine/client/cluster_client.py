@@ -132,8 +132,9 @@ class ClusterClient:
     async def start(self) -> None:
         """Take requests from now on. No connection is opened before the first one.
 
-        Raises :class:`IllegalStateError` the second time, and :class:`BootstrapError` if no name
-        could be resolved within ``bootstrap_resolve_timeout_ms``.
+        Raises :class:`IllegalStateError` the second time, :class:`ConfigError` if a file of TLS
+        can't be used, and :class:`BootstrapError` if no name could be resolved within
+        ``bootstrap_resolve_timeout_ms``.
         """
         if self._state != "not started":
             raise IllegalStateError(
@@ -142,6 +143,7 @@ class ClusterClient:
         self._state = "starting"
         self._loop = asyncio.get_running_loop()
         try:
+            await self._client.prepare()
             servers = await resolved_bootstrap_servers(
                 self.config, self._environment, self.backoff(), self._owner
             )

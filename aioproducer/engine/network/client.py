@@ -33,6 +33,7 @@ from aioproducer.engine.network.lazy_metadata import LazyMetadataResponse
 from aioproducer.engine.network.request import Completion, Request
 from aioproducer.engine.network.throttling import throttle_seconds
 from aioproducer.engine.network.timeouts import ConnectionTimeouts
+from aioproducer.engine.network.transport import prepare_tls
 from aioproducer.engine.network.versions import NO_FEATURES, Features
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import (
@@ -223,6 +224,10 @@ class NetworkClient:
         return next((error for error in errors if error and is_final(error)), None)
 
     # --- actions ---------------------------------------------------------------------------
+
+    async def prepare(self) -> None:
+        """Read the files of TLS. Raises :class:`ConfigError` if one of them can't be used."""
+        await prepare_tls(self.settings.connection.socket.tls, self.settings.setup_timeout)
 
     def connect(self, node: Peer, now: float) -> None:
         """Connect to ``node``, unless it has a connection or is in backoff."""
