@@ -275,8 +275,8 @@ def pytest_terminal_summary(
         plugin = "" if "pytest_asyncio" in sys.modules else "pip install pytest-asyncio, and "
         terminalreporter.write_line(
             f"aioproducer: pytest did not run {refused} as coroutines: {plugin}write "
-            'asyncio_mode = "auto" below [tool.pytest.ini_options] in pyproject.toml, or mark each '
-            "by @pytest.mark.asyncio",
+            'asyncio_mode = "auto" and asyncio_default_fixture_loop_scope = "function" below '
+            "[tool.pytest.ini_options] in pyproject.toml, or mark each by @pytest.mark.asyncio",
             yellow=True,
         )
     for directory in config.stash.get(_KEPT_LOGS, ()):

@@ -4,6 +4,7 @@ The classes that a first record does not need are imported when they are first a
 """
 
 from importlib import import_module
+from sys import _getframe
 from typing import TYPE_CHECKING, Any
 
 import aioproducer.foundation.interpreter as _interpreter  # noqa: F401  # refuses one without the GIL
@@ -95,7 +96,9 @@ _MODULES = {
 def __getattr__(name: str) -> Any:
     module = _MODULES.get(name)
     if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from aioproducer.engine.client.other_modules import no_such_name
+
+        raise no_such_name(name, _getframe(1))
     globals()[name] = found = getattr(import_module(module), name)
     return found
 

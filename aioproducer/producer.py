@@ -213,6 +213,7 @@ class Producer(Generic[K_contra, V_contra]):
         Raises:
             IllegalStateError: the producer has already been started.
             ProducerClosedError: the producer was closed meanwhile.
+            ConfigError: a file of the ``ssl_`` options can't be read or used.
             BootstrapError: no name in ``bootstrap_servers`` could be resolved within
                 ``bootstrap_resolve_timeout_ms``.
         """

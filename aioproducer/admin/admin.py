@@ -109,6 +109,7 @@ class Admin:
 
         Raises:
             IllegalStateError: the Admin has already been started.
+            ConfigError: a file of the ``ssl_`` options can't be read or used.
             BootstrapError: no name in ``bootstrap_servers`` could be resolved within
                 ``bootstrap_resolve_timeout_ms``.
         """

@@ -13,6 +13,7 @@ from aioproducer.admin.requests import Answer, FindCoordinatorRequest
 from aioproducer.admin.requests.answer import UNKNOWN_TOPIC_OR_PARTITION
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.describe_request import TopicDescription
+from aioproducer.engine.client.time_left import TimeLeft, countdown
 from aioproducer.engine.network.frames import EncodedPayload
 from aioproducer.engine.network.request import Request
 from aioproducer.errors import NotControllerError, ProducerError, Written
@@ -64,11 +65,9 @@ class Calls:
         """The time of a call: ``max_block_ms`` if the caller does not say."""
         return self.client.config.max_block_ms / 1000 if timeout is None else timeout
 
-    def countdown(self, timeout: float | None) -> Callable[[], float]:
+    def countdown(self, timeout: float | None) -> Callable[[], TimeLeft]:
         """The seconds that are left of a call that takes several steps."""
-        clock = self.client.clock
-        deadline = clock() + self.seconds(timeout)
-        return lambda: max(0.0, round(deadline - clock(), 2))
+        return countdown(self.seconds(timeout), self.client.clock)
 
     def broker_timeout_ms(self, timeout: float | None) -> int:
         """The time that a broker may take for a change, which it has to report in time."""

@@ -9,10 +9,12 @@ from typing import Final, TypeVar
 
 from aioproducer import loops
 from aioproducer.admin import Admin
+from aioproducer.cli.first_answer import answer_seconds, first_answer
 from aioproducer.cli.results import require_output
 from aioproducer.cli.settings import client_config
 from aioproducer.cli.terminal import Terminal
 from aioproducer.config import ProducerConfig
+from aioproducer.engine.client import time_left
 
 __all__ = ["call_admin", "countdown"]
 
@@ -34,7 +36,7 @@ def call_admin(
 
     Raises:
         ConfigError: an option is wrong, or standard output is closed.
-        ProducerError: the call failed.
+        ProducerError: the call failed, or no broker answered in time.
     """
     require_output()
     Terminal(verbose=verbose).show_log(told_otherwise=_CONNECTIONS)
@@ -43,12 +45,10 @@ def call_admin(
 
 
 async def _call(config: ProducerConfig, call: Callable[[Admin], Awaitable[T]]) -> T:
-    async with Admin(config) as admin:
+    async with Admin(config) as admin, first_answer(admin._client, answer_seconds(config)):
         return await call(admin)
 
 
 def countdown(timeout: float) -> Callable[[], float]:
     """The seconds that are left of a command that takes several steps, from now on."""
-    clock = asyncio.get_running_loop().time
-    deadline = clock() + timeout
-    return lambda: max(0.0, round(deadline - clock(), 2))
+    return time_left.countdown(timeout, asyncio.get_running_loop().time)

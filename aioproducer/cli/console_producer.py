@@ -15,6 +15,7 @@ from typing import cast
 from aioproducer.cli.byte_source import ByteSource
 from aioproducer.cli.cancellation import closed_if_cancelled
 from aioproducer.cli.delivery_counter import DeliveryCounter
+from aioproducer.cli.first_answer import producer_answered
 from aioproducer.cli.line_sender import LineSender
 from aioproducer.cli.lines import LineSplitter, MissingKeyError, RecordFormat
 from aioproducer.cli.progress import FileProgress
@@ -87,6 +88,7 @@ class ConsoleProducer:
         with EndSignals(self._stop, give_up), progress:
             try:
                 async with self._producer, closed_if_cancelled(self._producer):
+                    await producer_answered(self._producer)
                     await self._read()
             except asyncio.CancelledError:
                 if self._gave_up is None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from aioproducer.cli.byte_sink import ByteSink
+from aioproducer.cli.first_answer import answer_seconds, first_answer
 from aioproducer.cli.record_chunks import RecordChunks
 from aioproducer.cli.record_template import Render
 from aioproducer.cli.signals import EndSignals
@@ -61,7 +62,9 @@ class ConsoleReader:
         with EndSignals(end, give_up):
             self._look_for_readers(task)
             try:
-                async with self._job.source:
+                source = self._job.source
+                seconds = answer_seconds(source.client.config)
+                async with first_answer(source.client, seconds), source:
                     await self._show_all()
             except asyncio.CancelledError:
                 if not self._ended:

@@ -24,6 +24,7 @@ class GroupRecords:
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self._consumer = Consumer(*arguments, **options)
+        self.client = self._consumer._link.client  # the one that is used first
 
     async def __aenter__(self) -> Self:
         await self._consumer.start()

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from aioproducer.cli.cancellation import closed_if_cancelled
 from aioproducer.cli.delivery_counter import DeliveryCounter
+from aioproducer.cli.first_answer import producer_answered
 from aioproducer.cli.measurement import Measurement, Summary
 from aioproducer.cli.payloads import Payloads
 from aioproducer.cli.performance_display import PerformanceDisplay
@@ -97,6 +98,7 @@ class PerformanceRun:
         ended: float | None = None
         with EndSignals(self._interrupt, give_up):
             try:
+                await self._find_cluster()
                 async with self._producer:
                     await self._measure()
                     ended = time.monotonic()
@@ -110,6 +112,11 @@ class PerformanceRun:
                     raise
                 self._error = str(error)
         return self._result(ended or time.monotonic(), metrics)
+
+    async def _find_cluster(self) -> None:
+        """Return when a broker has answered; the start of a transactional producer needs one."""
+        async with Producer(self._job.config.replace(transactional_id=None)) as producer:
+            await producer_answered(producer)
 
     async def _measure(self) -> None:
         now = time.monotonic()  # the start of the producer, a login perhaps, is not measured

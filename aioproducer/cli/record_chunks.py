@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Iterable
 from itertools import islice
 from typing import Any, Protocol, Self
 
+from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.model import ConsumerRecord
 from aioproducer.reader import Reader
 
@@ -14,6 +15,8 @@ __all__ = ["PartitionRecords", "RecordChunks"]
 
 class RecordChunks(Protocol):
     """A source of records, to be entered."""
+
+    client: ClusterClient
 
     async def __aenter__(self) -> Self: ...
 
@@ -28,6 +31,7 @@ class PartitionRecords:
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self._reader = Reader(*arguments, **options)
+        self.client = self._reader._client
 
     async def __aenter__(self) -> Self:
         await self._reader.start()

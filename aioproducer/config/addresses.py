@@ -63,13 +63,14 @@ def _parse_address(text: str) -> Address:
     if scheme := "://" in text and re.fullmatch(_SCHEME, text):
         if scheme["scheme"].upper() != "PLAINTEXT":
             raise ValueError(
-                f"{text!r}: write 'host:port'; the protocol is the option security_protocol"
+                f"{text!r} names a protocol: write {scheme['rest'].rstrip('/')!r}; Kafka's "
+                "protocol is the option security_protocol"
             )
         text = scheme["rest"]
     host, port = _split(text)
     numeric = port.isascii() and port.isdigit() and len(port) <= _DIGITS_OF_A_PORT
     if not numeric or not 1 <= int(port) <= 65535:
-        raise ValueError(f"{text!r}: the port must be a number from 1 to 65535, not {port!r}")
+        raise ValueError(f"{text!r} has to have a port from 1 to 65535, not {port!r}")
     return host, int(port)
 
 
@@ -77,21 +78,23 @@ def _split(text: str) -> tuple[str, str]:
     if text.startswith("["):
         literal, closed, rest = text[1:].partition("]")
         if not closed:
-            raise ValueError(f"{text!r}: the closing ']' of the IPv6 address is missing")
+            raise ValueError(f"{text!r} lacks the closing ']' of an IPv6 address")
         if not _is_ipv6(literal):
-            raise ValueError(f"{text!r}: {literal!r} is not an IPv6 address")
+            raise ValueError(f"{literal!r} in {text!r} is not an IPv6 address")
         if not rest.startswith(":"):
             raise ValueError(_no_port(text))
         return literal, rest[1:]
     if text.count(":") > 1 and (several := re.search(r"[;|\s]+", text)):
-        raise ValueError(f"{text!r}: write ',' between addresses, not {several[0]!r}")
+        raise ValueError(f"{text!r} has {several[0]!r} between addresses: write ','")
     host, colon, port = text.rpartition(":")
     if not colon:
         raise ValueError(_no_port(text))
     if ":" in host:
-        raise ValueError(f"{text!r}: write an IPv6 address in brackets, as in '[::1]:9092'")
+        raise ValueError(
+            f"{text!r} has several colons: write an IPv6 address in brackets, as in '[::1]:9092'"
+        )
     if not host or host.strip(_LEGAL_IN_HOST) or host[0] in "._-" or host[-1] == "-":
-        raise ValueError(f"{text!r}: {host!r} is not a host name or address")
+        raise ValueError(f"{host!r} in {text!r} is not a host name or address")
     return host, port
 
 

@@ -19,6 +19,7 @@ from aioproducer.engine.metrics import ProducerMetrics
 from aioproducer.engine.network.request import Request
 from aioproducer.errors import (
     BrokerConnectionError,
+    ConfigError,
     NetworkError,
     ProducerError,
     ProtocolError,
@@ -32,6 +33,14 @@ JOIN_GRACE_MS: Final = 5_000
 ``AbstractCoordinator.JOIN_GROUP_TIMEOUT_LAPSE``."""
 _SHORT_SECONDS: Final = 5.0
 """Seconds for a request that waits for nobody."""
+_MOCK_CLUSTER: Final = "mockCluster"
+"""The ids of librdkafka's mock clusters begin so. One closes its connections when a member joins,
+or even dies."""
+_NO_GROUPS: Final = (
+    "bootstrap_servers: this is a mock cluster, which has no consumer groups. Read with "
+    "aioproducer.reader.Reader, which needs no group, or use Kafka: `python -m "
+    "aioproducer.testing.kafka_cluster` starts it"
+)
 
 
 class CoordinatorLink:
@@ -107,7 +116,9 @@ class CoordinatorLink:
 
     async def _coordinator(self) -> Node:
         if self._node is None:
-            await self.client.describe()  # the bootstrap servers may be down
+            found = await self.client.describe()  # the bootstrap servers may be down
+            if found.cluster_id is not None and found.cluster_id.startswith(_MOCK_CLUSTER):
+                raise ConfigError(_NO_GROUPS)
             answer = await self.client.request(FindCoordinatorRequest(self.group_id))
             if answer.error_code:
                 raise error_about(f"the coordinator of group {self.group_id!r}", answer.error_code)

@@ -32,8 +32,7 @@ _P = TypeVar("_P")
 
 @dataclass(frozen=True, slots=True)
 class Partitions:
-    """The partitions of a topic, for a partitioner: ``len()`` counts them, and iterating yields
-    their numbers."""
+    """The partitions of a topic, for a partitioner: a sequence of their numbers."""
 
     count: int
     """The topic has the partitions 0 to ``count - 1``."""
@@ -45,6 +44,9 @@ class Partitions:
 
     def __iter__(self) -> Iterator[int]:
         return iter(range(self.count))
+
+    def __getitem__(self, index: int) -> int:
+        return range(self.count)[index]
 
 
 PartitionFunction: TypeAlias = Callable[[str, bytes | None, bytes | None, Partitions], int]

@@ -114,6 +114,7 @@ class Reader:
 
         Raises:
             IllegalStateError: the reader has already been started.
+            ConfigError: a file of the ``ssl_`` options can't be read or used.
             UnknownTopicOrPartitionError: a topic or partition does not exist.
             BootstrapError: no broker answered, or no name could be resolved.
         """

@@ -10,6 +10,7 @@ from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.describe_request import ClusterDescription
 from aioproducer.engine.client.list_offsets import EARLIEST, LATEST, FoundOffset, IsolationLevel
 from aioproducer.engine.client.offset_lookup import lookup_offsets
+from aioproducer.engine.client.time_left import countdown
 from aioproducer.errors import (
     LeaderNotAvailableError,
     ProducerError,
@@ -34,10 +35,10 @@ async def find_partitions(
     assigned = list(assigned)
     topics = dict.fromkeys(each.topic for each in assigned)
     began, backoff, failures = client.clock(), client.backoff(), 0
+    left = countdown(timeout, client.clock)
     while True:
-        left = began + timeout - client.clock()
         try:
-            cluster = await client.describe(topics, timeout=max(left, 0.001))
+            cluster = await client.describe(topics, timeout=left())
             return cluster, _partitions(cluster, assigned)
         except ProducerError as error:
             failures += 1

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from aioproducer.errors import SerializationError
+
+_PAIR: Final = "; a record with a key is a ProducerRecord(topic, value, key=key)"
 
 
 def plain_bytes(data: Any, topic: str, field: str) -> bytes | None:
@@ -17,10 +19,11 @@ def plain_bytes(data: Any, topic: str, field: str) -> bytes | None:
         return data
     if isinstance(data, str):
         return utf8(data, f"a {field}", topic)
+    pair = _PAIR if isinstance(data, tuple) else ""
     return bytes_of(
         data,
         f"a {field} of type {type(data).__name__} for topic {topic!r} can't be sent as it is: pass "
-        f"bytes or str, or give the producer a {field}_serializer",
+        f"bytes or str, or give the producer a {field}_serializer{pair}",
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from inspect import Parameter, signature
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from aioproducer.errors import ConfigError, ProducerError, SerializationError
 from aioproducer.model import Header
@@ -61,6 +61,9 @@ SerializeFunction: TypeAlias = Callable[[Any], bytes | None]
 _Serialize: TypeAlias = Callable[[str, Any, RecordHeaders], Any]
 
 
+_ENCODED: Final = ": encode the text, as in lambda data: json.dumps(data).encode()"
+
+
 class FieldSerializer:
     """The serializer of a producer's keys or values, in whichever form the user gave it.
 
@@ -106,7 +109,7 @@ class FieldSerializer:
         return bytes_of(
             made,
             f"the {self.field}_serializer returned {type(made).__name__} for topic {topic!r}; "
-            "it must return bytes or None",
+            f"it must return bytes or None{_ENCODED if isinstance(made, str) else ''}",
         )
 
 

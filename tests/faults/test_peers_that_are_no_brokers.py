@@ -67,9 +67,18 @@ async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     writer.close()
 
 
+async def hear_and_hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read(65536)  # else the end is a reset
+    writer.close()
+
+
 PEERS = {
     "silent": (silence, "did not answer an ApiVersions request within 0.5"),
     "hangs up": (hang_up, "closed the connection|Connection reset"),
+    "hears and hangs up": (
+        hear_and_hang_up,
+        r"before it sent its API versions\. If the port speaks TLS, set security_protocol",
+    ),
     "http": (saying(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "HTTP server, not a Kafka broker"),
     "tls alert": (saying(b"\x15\x03\x03\x00\x02\x02\x0a"), "speaks TLS.*security_protocol"),
     "absurd length": (saying(b"\x7f\xff\xff\xff" + bytes(8)), "2147483647 bytes"),

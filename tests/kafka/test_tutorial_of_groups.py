@@ -20,6 +20,7 @@ from typing import Final
 import pytest
 
 from aioproducer.testing.kafka_distribution import KafkaDistribution
+from aioproducer.testing.ports import free_ports
 from tests.documentation.pages import DOCS, blocks
 from tests.support.waiting import wait_until
 
@@ -96,11 +97,13 @@ def test_the_page_is_what_its_programs_print(
     terminals: dict[str, Terminal] = {}
     printed = ""
     with ExitStack() as stack:
-        kafka = stack.enter_context(started(cluster.text, tmp_path))
+        port = str(free_ports(1)[0])
+        assert " --port 9092" in cluster.text
+        kafka = stack.enter_context(started(cluster.text.replace("9092", port), tmp_path))
         assert kafka.stdout is not None
-        address = kafka.stdout.readline().strip()
+        assert kafka.stdout.readline() == f"127.0.0.1:{port}\n"
         for name, text in programs().items():
-            (tmp_path / name).write_text(text.replace("localhost:9092", address), "utf-8")
+            (tmp_path / name).write_text(text.replace("9092", port), "utf-8")
         for event in EVENT.finditer(PAGE.read_text("utf-8")):
             if event["interrupted"]:
                 terminals[event["interrupted"].lower()].interrupt()

@@ -45,7 +45,11 @@ def test_the_cluster(mock_cluster: MockCluster) -> None:
 def test_a_cluster_that_can_t_create_topics_says_so_at_once(mock_cluster: MockCluster) -> None:
     done = run("topics", "create", "orders", "-b", mock_cluster.bootstrap_servers)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "aioproducer: the broker does not support CREATE_TOPICS requests\n"
+    assert done.stderr.startswith("aioproducer: broker ")
+    assert done.stderr.endswith(
+        ": the broker does not support CREATE_TOPICS requests: it is too old for them, or it is of "
+        "a mock cluster, which only stores and returns records\n"
+    )
 
 
 @pytest.mark.parametrize("command", [["topics", "list"], ["cluster"]], ids=" ".join)

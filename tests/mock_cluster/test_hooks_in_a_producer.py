@@ -83,7 +83,10 @@ async def test_serializers(orders: MockCluster, serializer: Any) -> None:
     ("serializer", "match"),
     [
         (lambda value: 1 / 0, "value_serializer failed on a str.*'orders'.*ZeroDivisionError"),
-        (lambda value: "text", "value_serializer returned str.*bytes or None"),
+        (
+            lambda value: "text",
+            r"value_serializer returned str.*bytes or None: encode the text.*\.encode",
+        ),
         (lambda value: value.missing, "AttributeError"),
     ],
     ids=["raises", "returns str", "bug"],

@@ -20,7 +20,9 @@ from aiokafka.errors import MessageSizeTooLargeError  # type: ignore[import-unty
 from kio.schema.metadata.v7.response import MetadataResponse
 from kio.serial import entity_reader
 
-from aioproducer import Producer
+from aioproducer import ConfigError, Producer
+from aioproducer.consumer import Consumer
+from aioproducer.reader import Reader
 from aioproducer.testing.mock_cluster import (
     ALL_BROKERS,
     DISCONNECT,
@@ -360,3 +362,16 @@ async def test_metadata_with_a_stray_byte_behind_it_is_read(mock_cluster: MockCl
         mock_cluster.set_api_version(METADATA, 0, highest)
         async with Producer(bootstrap_servers=mock_cluster.bootstrap_servers) as producer:
             assert (await producer.send(f"topic-{highest}", b"v", partition=0)).offset == 0
+
+
+async def test_a_consumer_is_told_that_a_mock_cluster_has_no_groups() -> None:
+    for protocol in ("classic", "consumer"):
+        with MockCluster(1, {"t": 1}) as cluster:
+            servers = cluster.bootstrap_servers
+            async with Consumer(
+                "t", group_id="g", group_protocol=protocol, bootstrap_servers=servers
+            ) as consumer:
+                with pytest.raises(ConfigError, match=r"mock cluster.*no consumer groups.*Reader"):
+                    await anext(aiter(consumer))
+            async with Reader("t", end="end", bootstrap_servers=servers) as reader:
+                assert [record async for record in reader] == [], "the cluster has survived"

@@ -22,6 +22,7 @@ from aioproducer.sync import Producer as SyncProducer
 from aioproducer.testing import FaultProxy, MockCluster
 from aioproducer.testing.certificates import Authority
 from tests.documentation.pages import ROOT, Block, blocks
+from tests.support.fake_kafka import FakeKafka
 from tests.support.proxies import LoopbackProxy
 from tests.support.waiting import until
 
@@ -176,16 +177,21 @@ async def test_blocking_code_and_uvloop(cluster: MockCluster) -> None:
         assert proxy.accepted > accepted > 0
 
 
-async def test_a_member_of_a_group_connects_through_the_proxy(cluster: MockCluster) -> None:
-    async with proxy_for("socks5h") as proxy:
-        options: Any = {
-            "bootstrap_servers": cluster.bootstrap_servers,
-            "proxy_url": proxy.url("socks5h"),
-        }
-        async with Consumer("orders", group_id="billing", **options) as consumer:
-            await until(lambda: proxy.accepted >= 2)
-            assert consumer.config.proxy_url is not None
-        assert proxy.accepted == len(proxy.asked)
+async def test_a_member_of_a_group_connects_through_the_proxy() -> None:
+    kafka = FakeKafka(1, topics={"orders": 2})  # a mock cluster has no groups
+    await kafka.start()
+    try:
+        async with proxy_for("socks5h") as proxy:
+            options: Any = {
+                "bootstrap_servers": kafka.bootstrap_servers,
+                "proxy_url": proxy.url("socks5h"),
+            }
+            async with Consumer("orders", group_id="billing", **options) as consumer:
+                await until(lambda: proxy.accepted >= 2)
+                assert consumer.config.proxy_url is not None
+            assert proxy.accepted == len(proxy.asked)
+    finally:
+        await kafka.stop()
 
 
 @pytest.mark.parametrize("block", blocks(PAGE, "python"), ids=lambda block: str(block.line))

@@ -22,3 +22,4 @@ def test_the_tests_of_the_page(tmp_path: Path) -> None:
     files = {"test_page.py": text, "pyproject.toml": project.text}
     run = run_pytest(tmp_path, files, plugins=plugins)
     assert run.outcomes == {"passed": tests}, run.output
+    assert "Warning" not in run.output

@@ -39,7 +39,7 @@ def run_pytest(
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
         (directory / name).write_text(textwrap.dedent(text), "utf-8")
     enabled = [each for plugin in plugins for each in ("-p", plugin)]
-    if "pytest_asyncio.plugin" in plugins:
+    if "pytest_asyncio.plugin" in plugins and "pyproject.toml" not in files:
         enabled += ["-o", "asyncio_default_fixture_loop_scope=function"]
     inherited = {
         name: value

@@ -294,3 +294,12 @@ def test_partitions_can_be_counted_and_iterated() -> None:
     partitions = Partitions(3, (0, 2))
     assert len(partitions) == 3
     assert list(partitions) == [0, 1, 2]
+
+
+def test_partitions_are_chosen_from_as_from_a_list() -> None:
+    partitions = Partitions(3, (0, 2))
+    assert (partitions[0], partitions[7 % len(partitions)], partitions[-1]) == (0, 1, 2)
+    with pytest.raises(IndexError):
+        partitions[3]
+    assert Random(1).choice(partitions) in partitions
+    assert list(reversed(partitions)) == [2, 1, 0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from pathlib import Path
 from typing import Any
@@ -9,15 +10,31 @@ from typing import Any
 import pytest
 
 from aioproducer import Producer
+from aioproducer.admin import Admin
+from aioproducer.consumer import Consumer
 from aioproducer.errors import ConfigError
+from aioproducer.reader import Reader
+from aioproducer.sync import Producer as SyncProducer
 
 PATIENT = 60_000
+NOBODY: dict[str, Any] = {"bootstrap_servers": "127.0.0.1:1"}
+"""Nobody is asked: the file comes before the connection."""
+
+
+def reader(**options: Any) -> Reader:
+    return Reader("orders", **options)
+
+
+def consumer(**options: Any) -> Consumer:
+    return Consumer("orders", group_id="billing", **options)
+
+
+KINDS = (Producer, Admin, reader, consumer)
 
 
 def producer(file: Path, **options: Any) -> Producer:
-    """Nobody is asked: the file comes before the connection."""
     return Producer(
-        bootstrap_servers="127.0.0.1:1",
+        **NOBODY,
         security_protocol="SSL",
         ssl_truststore_type="PEM",
         ssl_truststore_location=str(file),
@@ -27,12 +44,36 @@ def producer(file: Path, **options: Any) -> Producer:
 
 
 @pytest.mark.timeout(30)
-async def test_a_file_that_is_missing_fails_records_and_checks_at_once(tmp_path: Path) -> None:
-    missing = tmp_path / "missing.pem"
-    async with producer(missing) as sending:
-        for waiting in (sending.send("orders", b"value"), sending.check(topics=["orders"])):
-            with pytest.raises(ConfigError, match=r"ssl_truststore_location='.*missing.pem'"):
-                await waiting
+@pytest.mark.parametrize("option", ["ssl_truststore_location", "ssl_keystore_location"])
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+async def test_a_file_that_is_missing_is_an_error_of_the_start(kind: Any, option: str) -> None:
+    options = {**NOBODY, "security_protocol": "SSL", option: "/missing/some.pem"}
+    client = kind(**options)
+    with pytest.raises(ConfigError, match=f"^{option}='/missing/some.pem' can't be read: No such"):
+        await client.start()
+    await client.close()
+
+
+def test_a_blocking_producer_says_it_at_its_start(tmp_path: Path) -> None:
+    options = {**NOBODY, "ssl_truststore_location": str(tmp_path / "missing.pem")}
+    with (
+        pytest.raises(ConfigError, match=r"ssl_truststore_location='.*missing\.pem'"),
+        SyncProducer(**options, security_protocol="SSL"),
+    ):
+        pytest.fail("it has started")
+
+
+@pytest.mark.timeout(30)
+async def test_a_file_that_hangs_does_not_hold_the_start_up(tmp_path: Path) -> None:
+    """Nobody writes into the pipe, as on a network drive that hangs."""
+    pipe = tmp_path / "pipe.pem"
+    os.mkfifo(pipe)
+    options = {**NOBODY, "socket_connection_setup_timeout_ms": 50}
+    client = Admin(**options, security_protocol="SSL", ssl_truststore_location=str(pipe))
+    await client.start()
+    await client.close()
+    with open(pipe, "wb"):
+        """The thread that reads ends."""
 
 
 @pytest.mark.timeout(30)

@@ -19,6 +19,7 @@ from aioproducer.engine.client.describe_request import ClusterDescription, Descr
 from aioproducer.engine.client.environment import current_environment
 from aioproducer.engine.client.peers import KnownPeers, why_no_answer
 from aioproducer.engine.client.requester import Requester
+from aioproducer.engine.client.time_left import limit_of
 from aioproducer.engine.client.wakeup import Wakeup
 from aioproducer.engine.metrics import ProducerMetrics
 from aioproducer.engine.network.client import NetworkClient
@@ -111,6 +112,8 @@ class ClusterClient:
         self._requester_of: dict[type, Requester] = {}
         self._requesters: list[Requester] = []
         self._add(self._requests)
+        self.answered = False
+        """True once a broker has answered a request."""
         self.finishes = False
         """True once callers make no more requests, and the other requesters make their last."""
         self._finished = asyncio.Event()
@@ -129,8 +132,9 @@ class ClusterClient:
     async def start(self) -> None:
         """Take requests from now on. No connection is opened before the first one.
 
-        Raises :class:`IllegalStateError` the second time, and :class:`BootstrapError` if no name
-        could be resolved within ``bootstrap_resolve_timeout_ms``.
+        Raises :class:`IllegalStateError` the second time, :class:`ConfigError` if a file of TLS
+        can't be used, and :class:`BootstrapError` if no name could be resolved within
+        ``bootstrap_resolve_timeout_ms``.
         """
         if self._state != "not started":
             raise IllegalStateError(
@@ -139,6 +143,7 @@ class ClusterClient:
         self._state = "starting"
         self._loop = asyncio.get_running_loop()
         try:
+            await self._client.prepare()
             servers = await resolved_bootstrap_servers(
                 self.config, self._environment, self.backoff(), self._owner
             )
@@ -252,12 +257,13 @@ class ClusterClient:
         self._client.end(node.id, reason)
 
     def _no_response(self, node: Node | None, seconds: float) -> ProducerError:
+        within = f"within {duration(limit_of(seconds))}"
         if node is not None:
             reason = self._client.failures().get(node.id)
             more = "" if reason is None else f": {reason}"
-            return RequestTimeoutError(f"{node} did not respond within {duration(seconds)}{more}")
+            return RequestTimeoutError(f"{node} did not respond {within}{more}")
         return BootstrapError(
-            f"no broker responded within {duration(seconds)}. Check bootstrap_servers and "
+            f"no broker responded {within}. Check bootstrap_servers and "
             f"security_protocol. {self.why_no_answer()}"
         )
 
@@ -292,7 +298,7 @@ class ClusterClient:
                 raise
         reason = self.why_no_answer() if last is None else str(last)
         raise ProducerTimeoutError(
-            f"{doing} took longer than {duration(timeout)}: {reason}"
+            f"{doing} took longer than {duration(limit_of(timeout))}: {reason}"
         ) from last
 
     def backoff(self) -> ExponentialBackoff:
@@ -400,6 +406,7 @@ class ClusterClient:
 
     def _take_response(self, now: float) -> None:
         """Take a response in the callback that brought it."""
+        self.answered = True
         try:
             self._take_completed(now)
         except BaseException as error:

@@ -92,7 +92,11 @@ class Engine:
     # --- life ------------------------------------------------------------------------------
 
     async def resolve_bootstrap(self) -> None:
-        """Wait for a name that can be resolved, and use canonical names, as the options ask."""
+        """Read the files of TLS, and wait for a name that can be resolved, as the options ask.
+
+        Raises :class:`ConfigError` if a file can't be used, and :class:`BootstrapError`.
+        """
+        await self._client.prepare()
         servers = await resolved_bootstrap_servers(
             self._config, self._environment, self.backoff(), self._owner
         )

@@ -33,9 +33,15 @@ from aioproducer.engine.network.lazy_metadata import LazyMetadataResponse
 from aioproducer.engine.network.request import Completion, Request
 from aioproducer.engine.network.throttling import throttle_seconds
 from aioproducer.engine.network.timeouts import ConnectionTimeouts
+from aioproducer.engine.network.transport import prepare_tls
 from aioproducer.engine.network.versions import NO_FEATURES, Features
 from aioproducer.engine.protocol import Api
-from aioproducer.errors import BrokerConnectionError, ProducerError, RebootstrapRequiredError
+from aioproducer.errors import (
+    BrokerConnectionError,
+    ProducerError,
+    RebootstrapRequiredError,
+    UnsupportedVersionError,
+)
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.runtime.running_clock import RunningClock
 from aioproducer.foundation.runtime.tasks import TaskOwner
@@ -219,6 +225,10 @@ class NetworkClient:
 
     # --- actions ---------------------------------------------------------------------------
 
+    async def prepare(self) -> None:
+        """Read the files of TLS. Raises :class:`ConfigError` if one of them can't be used."""
+        await prepare_tls(self.settings.connection.socket.tls, self.settings.setup_timeout)
+
     def connect(self, node: Peer, now: float) -> None:
         """Connect to ``node``, unless it has a connection or is in backoff."""
         state = self._nodes.setdefault(node.id, NodeConnectionState())
@@ -300,6 +310,8 @@ class NetworkClient:
             why = f"{connection.node}: reconnecting to ask for its API versions again: {error}"
             connection.abort(BrokerConnectionError(why))
             error = NotSentError(why)
+        elif type(error) is UnsupportedVersionError:
+            error = UnsupportedVersionError(f"{connection.node}: {error}")
         return Completion(request, node, None, error, 0.0)
 
     def take_completed(self) -> list[Completion]:

@@ -59,5 +59,9 @@ def _awaited(tls: TlsContexts | None, mechanism: Mechanism | None) -> str:
     """The next step of the broker during the set-up."""
     if mechanism is not None:
         return f"accepted the {mechanism.name} login"
-    port = "plain-text" if tls is None else "TLS"
-    return f"sent its API versions; is it Kafka's {port} port?"
+    if tls is not None:
+        return "sent its API versions; is it Kafka's TLS port?"
+    return (
+        "sent its API versions. If the port speaks TLS, set security_protocol to 'SSL' or "
+        "'SASL_SSL'"
+    )

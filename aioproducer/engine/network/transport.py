@@ -9,6 +9,7 @@ import socket
 from asyncio import FIRST_COMPLETED
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from aioproducer.engine.network.forked_sockets import replace_socket
@@ -207,6 +208,19 @@ def _explained(error: OSError, name: str, address: str, tls: TlsContexts | None)
             raise explained from error
         return str(explained)
     return f"{address}: {os.strerror(error.errno) if error.errno else error}"
+
+
+async def prepare_tls(tls: TlsContexts | None, timeout: float) -> None:
+    """Read the files of TLS before the first connection needs them.
+
+    A file that hangs for ``timeout`` seconds is left to the connections. Raises
+    :class:`ConfigError` if a file can't be used.
+    """
+    if tls is None:
+        return
+    with suppress(TimeoutError):
+        async with PatientTimeout(timeout):
+            await asyncio.get_running_loop().run_in_executor(_CONTEXTS, tls.get)
 
 
 async def _open(

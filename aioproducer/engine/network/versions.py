@@ -76,7 +76,10 @@ class BrokerVersions(dict[Api, int]):
         lowest, highest = SUPPORTED[api]
         theirs = self._ranges.get(api)
         if theirs is None:
-            raise UnsupportedVersionError(f"the broker does not support {api.name} requests")
+            raise UnsupportedVersionError(
+                f"the broker does not support {api.name} requests: it is too old for them, or it "
+                "is of a mock cluster, which only stores and returns records"
+            )
         chosen = min(highest, theirs[1])
         if chosen < max(lowest, theirs[0]):
             raise UnsupportedVersionError(

@@ -21,13 +21,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("standard output is closed: nobody would know the bootstrap servers")
     logging.basicConfig(format="%(message)s")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    cluster = KafkaCluster(
-        arguments.brokers,
-        config=dict(arguments.config),
-        directory=arguments.directory,
-        version=arguments.version,
-    )
     try:
+        cluster = KafkaCluster(
+            arguments.brokers,
+            config=dict(arguments.config),
+            port=arguments.port,
+            directory=arguments.directory,
+            version=arguments.version,
+        )
         with cluster:
             sys.stdout.write(f"{cluster.bootstrap_servers}\n")
             sys.stdout.flush()
@@ -35,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 signal.pause()
     except KeyboardInterrupt:
         return 0
-    except (KafkaClusterError, KafkaUnavailableError) as error:
+    except (KafkaClusterError, KafkaUnavailableError, ValueError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
 
@@ -47,6 +48,9 @@ def _parser() -> argparse.ArgumentParser:
         "ends with Ctrl-C or SIGTERM.",
     )
     parser.add_argument("--brokers", type=int, default=1, choices=(1, 2, 3))
+    parser.add_argument(
+        "--port", type=int, help="of the first broker; the others follow (default: free ports)"
+    )
     parser.add_argument(
         "--config",
         action="append",

@@ -21,12 +21,12 @@ from aioproducer.testing.kafka_cluster.broker import (
     INTERNAL_LISTENER,
     KafkaBroker,
 )
-from aioproducer.testing.kafka_cluster.broker_processes import BrokerProcesses
+from aioproducer.testing.kafka_cluster.broker_processes import BrokerProcesses, KafkaClusterError
 from aioproducer.testing.kafka_cluster.class_archive import ensure_class_archive
 from aioproducer.testing.kafka_cluster.launch import Launch, LaunchOptions
 from aioproducer.testing.kafka_distribution import KafkaDistribution
 from aioproducer.testing.kafka_release import KafkaRelease
-from aioproducer.testing.ports import free_ports
+from aioproducer.testing.ports import ReservedPort, free_ports
 
 __all__ = ["KafkaCluster"]
 
@@ -39,8 +39,10 @@ class KafkaCluster:
 
     `config` applies to all brokers, and `broker_config`, by node id (1, 2, 3), overrides it; the
     value None removes one of our defaults. `listeners` adds listeners to the one named
-    ``PLAINTEXT``: name → security protocol, ``{"TLS": "SSL"}``. `advertised_ports` (node id → port)
-    replaces a broker's own port in its advertised address. With an authorizer, ``super.users`` must
+    ``PLAINTEXT``: name → security protocol, ``{"TLS": "SSL"}``. `port` is the port of the first
+    broker for clients; the others use the following ports. By default every broker gets a free
+    port. `advertised_ports` (node id → port) replaces a broker's own port in its advertised
+    address. With an authorizer, ``super.users`` must
     name ``User:ANONYMOUS``, the brokers' principal to each other.
 
     `launch` stands for up to four more keywords: `jvm_options` replaces `DEFAULT_JVM_OPTIONS`;
@@ -64,6 +66,7 @@ class KafkaCluster:
         config: Mapping[str, object] | None = None,
         broker_config: Mapping[int, Mapping[str, object]] | None = None,
         listeners: Mapping[str, str] | None = None,
+        port: int | None = None,
         advertised_ports: Mapping[int, int] | None = None,
         directory: str | os.PathLike[str] | None = None,
         keep_logs: bool = False,
@@ -89,7 +92,9 @@ class KafkaCluster:
             if directory is None
             else Path(directory).absolute()
         )
-        self._brokers = _new_brokers(node_ids, protocols, advertised_ports or {}, self._directory)
+        self._brokers = _new_brokers(
+            node_ids, protocols, port, advertised_ports or {}, self._directory
+        )
         self._processes = BrokerProcesses(
             brokers=self._brokers,
             directory=self._directory,
@@ -236,13 +241,31 @@ class KafkaCluster:
 def _new_brokers(
     node_ids: Sequence[int],
     listeners: Mapping[str, str],
+    port: int | None,
     advertised_ports: Mapping[int, int],
     directory: Path,
 ) -> tuple[KafkaBroker, ...]:
-    free = iter(free_ports(len(node_ids) * len(listeners), _HOST))
+    """Raises :class:`KafkaClusterError` if another server listens at a port that is asked for."""
+    asked = [] if port is None else [_unused(port + number) for number in range(len(node_ids))]
+    found = free_ports(len(node_ids) * len(listeners) + len(asked), _HOST)
+    free = iter([each for each in found if each not in asked])
     brokers = []
     for node_id in node_ids:
         ports = {name: next(free) for name in listeners}
+        if asked:
+            ports[CLIENT_LISTENER] = asked[node_id - 1]
         advertised = advertised_ports.get(node_id, ports[CLIENT_LISTENER])
         brokers.append(KafkaBroker(node_id, _HOST, ports, advertised, directory))
     return tuple(brokers)
+
+
+def _unused(port: int) -> int:
+    if not 1 <= port <= 65535:
+        raise ValueError(f"a port is a number from 1 to 65535, not {port}")
+    try:
+        ReservedPort(_HOST, port).release()
+    except OSError as error:
+        raise KafkaClusterError(
+            f"port {port} can't be used: {error.strerror}. Stop its server, or choose another port"
+        ) from None
+    return port

@@ -11,6 +11,7 @@ import pytest
 from aioproducer.config import ProducerConfig
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.describe_request import ClusterDescription, DescribeRequest
+from aioproducer.engine.client.time_left import TimeLeft
 from aioproducer.errors import (
     BootstrapError,
     ClientBrokenError,
@@ -90,6 +91,30 @@ async def test_a_silent_broker_is_a_timeout_that_names_it() -> None:
             await client.request(DescribeRequest(()), found.brokers[1], timeout=0.05)
         with pytest.raises(BootstrapError, match=r"no broker responded within 0\.05 s"):
             await client.describe(timeout=0.05)
+
+
+async def test_an_error_names_the_limit_and_not_the_time_that_was_left() -> None:
+    async with fake() as kafka, started(kafka) as client:
+        found = await client.describe()
+        kafka.mute.add(METADATA)
+        left = TimeLeft(0.05, 60)
+        with pytest.raises(RequestTimeoutError, match="within 60 s"):
+            await client.request(DescribeRequest(()), found.brokers[1], timeout=left)
+        with pytest.raises(BootstrapError, match="within 60 s"):
+            await client.describe(timeout=left)
+        with pytest.raises(ProducerTimeoutError, match="describing took longer than 60 s"):
+            await client.retry(client.describe, timeout=left, doing="describing")
+
+
+async def test_a_client_knows_that_a_broker_has_answered() -> None:
+    async with fake() as kafka, started(kafka) as client:
+        kafka.mute.add(METADATA)
+        with pytest.raises(BootstrapError):
+            await client.describe(timeout=0.05)
+        assert not client.answered
+        kafka.mute.clear()
+        await client.describe()
+        assert client.answered
 
 
 async def test_a_cancelled_caller_leaves_the_connection_to_others() -> None:

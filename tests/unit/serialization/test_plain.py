@@ -35,6 +35,13 @@ def test_what_passes_without_a_serializer(data: Any, expected: bytes | None) -> 
     check_type(plain_bytes(data, "orders", "value"), expected)
 
 
+def test_a_pair_of_key_and_value_is_told_of_records() -> None:
+    with pytest.raises(SerializationError, match=r"tuple.*ProducerRecord\(topic, value, key=key\)"):
+        plain_bytes((b"key", b"value"), "orders", "value")
+    with pytest.raises(SerializationError, match=r"a value_serializer$"):
+        plain_bytes({"key": "value"}, "orders", "value")
+
+
 def test_any_buffer_is_bytes_like() -> None:
     assert plain_bytes(array("B", b"abc"), "orders", "value") == b"abc"
 

@@ -62,7 +62,7 @@ COROUTINE: Final = {"test_it.py": "async def test_it():\n    assert True\n"}
 @pytest.mark.parametrize(
     ("plugins", "advice"),
     [
-        ((OURS, ASYNCIO), 'as coroutines: write asyncio_mode = "auto" below [tool.pytest'),
+        ((OURS, ASYNCIO), 'as coroutines: write asyncio_mode = "auto" and asyncio_default'),
         ((OURS,), "as coroutines: pip install pytest-asyncio, and write asyncio_mode"),
     ],
     ids=["strict", "no plugin"],
