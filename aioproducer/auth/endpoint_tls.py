@@ -65,7 +65,7 @@ def tls_options(given: Iterable[tuple[str, Secret]], where: str) -> TlsOptions:
     for name, value in given:
         keyword = name.removeprefix(_PREFIX).replace(".", "_")
         if keyword not in _NAMES:
-            raise ConfigError(f"{where}: the option {name} is not available: leave it out")
+            raise ConfigError(f"{where}: the option {name} is not supported: remove it")
         arguments[keyword] = _converted(keyword, value)
     try:
         return TlsOptions(**arguments)

@@ -55,8 +55,8 @@ class PlainExchange:
         """
         if self.complete or challenge:
             raise IllegalSaslStateError(
-                "PLAIN: the server sent a challenge, but the mechanism has none; is it a Kafka"
-                " broker with PLAIN on this listener?"
+                "PLAIN: the server sent a challenge, which PLAIN does not have; is it a Kafka "
+                "broker with PLAIN on this listener?"
             )
         self.complete = True
         return f"\0{self._username.reveal()}\0{self._password.reveal()}".encode()

@@ -241,7 +241,7 @@ class TokenSource:
         if isinstance(outcome, Token) and now >= _end(outcome):
             kind = TokenError if self._token is None else TokenEndpointError
             outcome = kind(
-                f"the token that the provider gave expired {duration(now - _end(outcome))} "
+                f"the provider's token expired {duration(now - _end(outcome))} "
                 "ago: check the provider, and this machine's clock"
             )
         if isinstance(outcome, Token):

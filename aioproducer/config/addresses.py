@@ -59,7 +59,7 @@ def _parse_item(item: object) -> tuple[Address, ...]:
 
 def _parse_address(text: str) -> Address:
     if "@" in text:
-        raise ValueError("an address holds no credentials ('@'); write 'host:port'")
+        raise ValueError("an address can't contain credentials ('@'); write 'host:port'")
     if scheme := "://" in text and re.fullmatch(_SCHEME, text):
         if scheme["scheme"].upper() != "PLAINTEXT":
             raise ValueError(

@@ -354,14 +354,13 @@ class Partitioner(Kind[PartitionerOption | None]):
         except UnacceptableError:
             raise UnacceptableError(
                 f"one of {', '.join((*_JAVA_PARTITIONERS, *get_args(NamedPartitioner)))},"
-                f" {_KAFKAS_OWN};"
-                " give your own as keyword: from_properties(…, partitioner=…)"
+                f" {_KAFKAS_OWN}; pass your own as a keyword: from_properties(…, partitioner=…)"
             ) from None
 
 
 class Serializer(Kind[SerializerOption | JavaSerializer | None]):
     wording = (
-        "None (bytes pass as they are, str as UTF-8), a callable,"
+        "None (bytes are sent unchanged, str as UTF-8), a callable,"
         " or a class or object with a serialize() method"
     )
 
@@ -398,7 +397,7 @@ class Interceptors(Kind[tuple[InterceptorOption, ...]]):
     def parse(self, text: str) -> tuple[InterceptorOption, ...]:
         if text.strip():
             raise UnacceptableError(
-                "no value: Java classes cannot be loaded; give the interceptors as "
-                "keyword: from_properties(…, interceptor_classes=[…])"
+                "no value: Java classes cannot be loaded; pass the interceptors as a keyword: "
+                "from_properties(…, interceptor_classes=[…])"
             )
         return ()

@@ -152,7 +152,7 @@ class Reference(NamedTuple):
             if name in refused:
                 raise ConfigError(
                     f"{option} refers to the provider {name!r}: {refused[name]}; there are Kafka's"
-                    f" EnvVar-, File- and DirectoryConfigProvider, or give {option} as keyword"
+                    f" EnvVar-, File- and DirectoryConfigProvider, or pass {option} as a keyword"
                 )
             if name not in known:
                 return match[0]

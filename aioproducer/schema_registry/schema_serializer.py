@@ -245,7 +245,8 @@ class SchemaSerializer(ABC, Generic[Value]):
         refuse_rules_of_writers(registered.schema, place)
         if registered.schema.schema_type != self.schema_type:
             raise SerializationError(
-                f"{place}: the schema {registered.id} is of type {registered.schema.schema_type}, "
+                f"{place}: the schema {registered.id} has the type "
+                f"{registered.schema.schema_type}, "
                 f"not {self.schema_type}"
             )
         schema = own or registered.schema
@@ -278,7 +279,7 @@ class SchemaSerializer(ABC, Generic[Value]):
             await self._load(topic, state, key)
         except Exception as error:
             _logger.warning(
-                "topic %r: records are written by the schema that was the latest before: %s",
+                "topic %r: records are written with the previous latest schema: %s",
                 topic,
                 error,
             )
@@ -327,7 +328,7 @@ def _while_current(encode: Encode, ready: _Ready) -> Encode:
     def encode_by_latest(data: Any, headers: RecordHeaders) -> bytes:
         if _is_due(ready):
             place = ready.target.place
-            raise NotPreparedError(f"{place}: the latest version must be asked for again")
+            raise NotPreparedError(f"{place}: the latest version must be requested again")
         return encode(data, headers)
 
     return encode_by_latest

@@ -79,14 +79,14 @@ class _Renaming:
             alike = [name for name in fields if name.lower() == column.lower()]
             if len(alike) > 1:
                 raise ConfigError(
-                    f"the column {column!r} may be any of the schema's fields {', '.join(alike)}:"
-                    " give it the name of one of them"
+                    f"the column {column!r} matches several of the schema's fields, "
+                    f"{', '.join(alike)}: rename it to one of them"
                 )
             if alike and kind.get_field_index(alike[0]) < 0:
                 if alike[0] in self._in_defaults:
                     raise ConfigError(
                         f"the schema's field {alike[0]!r} is in a default of the schema: give the"
-                        f" column {column!r} the name of the field"
+                        f" column {column!r} exactly this name"
                     )
                 names[alike[0]] = column
         return names

@@ -78,9 +78,9 @@ def _topics(plan: SinkPlan, formats: FormatOptions) -> dict[ColumnFormat, tuple[
             found[each] = topics
         else:
             raise ConfigError(
-                f"{each.column}.subject.name.strategy={each.strategy} has a subject for each"
-                " topic, and the rows name their topics: give the option 'topics' with all of"
-                " them ('orders,returns'), or a name for one subject:"
-                f" {each.column}.subject.name.strategy=record_name and {each.column}.record.name"
+                f"{each.column}.subject.name.strategy={each.strategy} uses a subject for each "
+                "topic, and the rows name their topics: list all of them in the option 'topics' "
+                "('orders,returns'), or use one subject: "
+                f"{each.column}.subject.name.strategy=record_name and {each.column}.record.name"
             )
     return found

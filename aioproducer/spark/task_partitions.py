@@ -79,8 +79,8 @@ class TaskPartitions:
         if self._task >= count:
             raise IllegalStateError(
                 f"task {self._task} has rows without a key, and {topic!r} has "
-                f"{counted(count, 'partition')}. With exactly_once each partition takes "
-                f"the rows of one task: write df.coalesce({count})"
+                f"{counted(count, 'partition')}. With exactly_once each partition can only get "
+                f"rows from one task: use df.coalesce({count})"
             )
         return partitions[(self._task + self._shift) % count]
 

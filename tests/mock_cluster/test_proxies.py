@@ -135,7 +135,7 @@ async def test_a_refused_destination_is_tried_again(
             sent = producer.send("orders", b"value")
             await until(lambda: proxy.accepted >= 3)
             refused = str(producer.health().brokers)
-            assert "Have the proxy allow" in refused + caplog.text
+            assert "Configure the proxy to allow" in refused + caplog.text
             proxy.refusal = None
             await sent
     assert "hunter2" not in caplog.text

@@ -22,7 +22,7 @@ OAUTH_CONFIG: Final = "sasl.oauthbearer.config"
 Converted: TypeAlias = Mapping[str, Any]
 """Values by our options' names. A ``str`` is in the form of a properties file."""
 
-NO_EFFECT: Final = "leave it out: it has no effect here"
+NO_EFFECT: Final = "omit it: it has no effect here"
 
 
 class Row(NamedTuple):

@@ -234,7 +234,7 @@ def _record_name(schema: Schema) -> str | None:
     try:
         tree = json.loads(schema.text)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"the text of an Avro schema is no JSON: {error}") from error
+        raise ConfigError(f"the text of an Avro schema is not JSON: {error}") from error
     if not isinstance(tree, dict):
         return None
     name, namespace = tree.get("name"), tree.get("namespace")

@@ -44,7 +44,7 @@ class ProtobufDeserializer(SchemaDeserializer[V_co], Generic[V_co]):
         self._types: tuple[Any, ...] = () if message_type is None else tuple(types)
         for each in self._types:
             if not hasattr(each, "FromString"):
-                raise ConfigError(f"message_type: {each!r} is no generated class of a message")
+                raise ConfigError(f"message_type: {each!r} is not a generated message class")
 
     async def _decoder(self, registered: RegisteredSchema, framed: Framed) -> Decode:
         place = f"schema {framed.key}"
