@@ -192,7 +192,7 @@ def _load_pkcs12(store: Store, content: Secret) -> Any:
     for password in passwords:
         try:
             return pkcs12.load_pkcs12(content.reveal().encode("latin-1"), password)
-        except Exception as error:  # cryptography's own, and those of OpenSSL behind it
+        except Exception as error:  # cryptography's own, and those of OpenSSL below it
             reason = f"{type(error).__name__}: {error}"
     option = f"{store.options}_password"
     return Complaint(

@@ -16,7 +16,7 @@ __all__ = ["Plain"]
 
 
 class Plain(Mechanism):
-    """PLAIN with one user. Whoever reads the connection reads the password: use it with TLS.
+    """PLAIN with one user. Anyone who reads the connection reads the password: use it with TLS.
 
     Raises:
         ConfigError: the user name or the password is empty, has a NUL, or is not UTF-8.

@@ -40,7 +40,7 @@ class TlsOptions:
     keystore_certificate_chain: str | None = field(default=None, repr=False)
     """The client's own certificate and those between it and the root, PEM."""
     key_password: Secret | None = None
-    """That of the private key; PKCS#12: the same as ``keystore_password``."""
+    """The private key's password; PKCS#12: the same as ``keystore_password``."""
     truststore_type: str = "JKS"
     truststore_location: str | None = None
     truststore_password: Secret | None = None

@@ -1,8 +1,8 @@
 """One token for all connections: fetched once, kept, and fetched anew ahead of its end.
 
-A source runs no task in the background. Whoever asks near the end of a token's validity starts the
+A source runs no task in the background. A caller near the end of a token's validity starts the
 fetch of the next one, and waits for it a moment; then the old token serves on while it lasts. Ended
-fetches leave nothing behind, so a source needs no closing but to end a fetch that is under way.
+fetches leave nothing behind, so a source only needs closing to end a fetch in progress.
 
 A source may serve several producers, and several event loops: one process fetches once. A fetch
 runs on the loop of whoever began it; when that one ends it, another asker begins the next.

@@ -1,4 +1,4 @@
-"""``host:port`` lists, checked by syntax alone; nothing is resolved here."""
+"""``host:port`` lists, whose syntax is checked; nothing is resolved here."""
 
 from __future__ import annotations
 

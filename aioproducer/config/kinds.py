@@ -1,7 +1,7 @@
 """The kinds of values: one small class per kind, each with check, text form and wording.
 
-The kinds at the end take the user's own code (partitioner, serializers, interceptors). They check
-the outer shape alone; ``engine/partitioning.py``, ``serialization/`` and ``engine/interceptors.py``
+The kinds at the end take the user's own code (partitioner, serializers, interceptors). They only
+check the outer shape; ``engine/partitioning.py``, ``serialization/`` and ``engine/interceptors.py``
 have the contracts of the objects.
 """
 
@@ -282,7 +282,7 @@ class Addresses(Kind[tuple[Address, ...]]):
 
 
 class JaasLine(Kind[Secret]):
-    """A JAAS line, known by its type alone: the checks between options read it."""
+    """A JAAS line, of which only the type is known: the checks between options read it."""
 
     secret = True
     wording = "a JAAS line"

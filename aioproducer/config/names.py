@@ -234,7 +234,7 @@ CHECKED_WITHOUT_EFFECT: Final = {
         ),
     )
 }
-"""Those of ``WITHOUT_EFFECT`` whose value is checked: each asks for a behaviour of its own."""
+"""The names in ``WITHOUT_EFFECT`` whose value is checked: each requests a different behaviour."""
 
 _TRUSTSTORE: Final = "the file of ssl_truststore_location with ssl_truststore_type='PEM'"
 _KEYSTORE: Final = (

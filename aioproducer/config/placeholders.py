@@ -172,7 +172,7 @@ class Reference(NamedTuple):
         )
 
     def shown(self, *, secret: bool) -> str:
-        """The text for people; of a secret, the placeholders alone."""
+        """The text for people; of a secret, only the placeholders."""
         text = self.text.reveal()
         if not secret:
             return text

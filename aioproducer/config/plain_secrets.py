@@ -83,7 +83,7 @@ def no_config(value: object, client: str) -> ConfigError:
 
 
 def no_positional(value: object) -> ConfigError:
-    """The error of a positional argument of ``ProducerConfig``, which takes keywords alone."""
+    """The error of a positional argument of ``ProducerConfig``, which only takes keywords."""
     if isinstance(value, str | Secret | Hidden | Mapping):
         return no_config(value, "ProducerConfig")
     return ConfigError(

@@ -118,7 +118,7 @@ class SchemaDeserializer(ABC, Generic[V_co]):
             await self._registry.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Settings alone: another process fetches for itself."""
+        """Only settings: another process fetches for itself."""
         return {**self.__dict__, "_decoders": {}, "_prefixes": {}, "_failures": {}}
 
     def _framed(self, topic: str, data: bytes, headers: ReadHeaders) -> Framed:

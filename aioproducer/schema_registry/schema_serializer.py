@@ -34,7 +34,7 @@ _logger = logging.getLogger(__name__)
 _clock: Final = SYSTEM.clock
 
 Encode: TypeAlias = Callable[[Any, RecordHeaders], bytes]
-"""From a value and the headers of its record to its bytes, behind the prefix."""
+"""From a value and the headers of its record to its bytes, after the prefix."""
 
 _FAILURE_LASTS: Final = 30.0  # seconds for which a permanent failure of a schema is remembered
 _SHORTEST_TTL: Final = 1.0  # seconds for which a latest version is used without being asked for
@@ -120,7 +120,7 @@ class SchemaSerializer(ABC, Generic[Value]):
 
     @abstractmethod
     def _local(self, key: Hashable) -> LocalSchema | None:
-        """The schema of a key, without the registry; None: the registry alone has it."""
+        """The schema of a key, without the registry; None: only the registry has it."""
 
     @abstractmethod
     def _encoder(self, target: Target, key: Hashable, kind: type) -> Encode:
@@ -131,7 +131,7 @@ class SchemaSerializer(ABC, Generic[Value]):
         return local.schema
 
     def _framing(self, target: Target, key: Hashable) -> tuple[int, ...]:
-        """The message indexes behind the schema id: Protobuf alone has some."""
+        """The message indexes after the schema id: only Protobuf has some."""
         return ()
 
     # --- the protocol of serializers ----------------------------------------------------------
@@ -200,7 +200,7 @@ class SchemaSerializer(ABC, Generic[Value]):
             await self._registry.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Settings and schemas alone: another process fetches for itself."""
+        """Only settings and schemas: another process fetches for itself."""
         fresh: dict[str, Any] = {"_topics": {}, "_encoders": {}, "_refreshers": None}
         return {**self.__dict__, **fresh}
 

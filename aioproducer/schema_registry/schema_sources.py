@@ -102,7 +102,7 @@ class SchemaSources:
         return kind
 
     def local(self, key: Hashable) -> LocalSchema | None:
-        """The schema of a key; None: the registry alone has it."""
+        """The schema of a key; None: only the registry has it."""
         if key is ONLY:
             return self._only
         assert isinstance(key, type)

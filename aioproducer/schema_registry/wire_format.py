@@ -7,8 +7,8 @@ Source: Confluent's ``SchemaId``, ``PrefixSchemaIdSerializer`` and ``HeaderSchem
     prefix   0, 4 bytes id, [message indexes], payload
     header   __value_schema_id = 1, 16 bytes GUID, [message indexes]; the value is the payload
 
-Both places take either form of the id. Protobuf alone has message indexes: the way to the message
-type in its file, as zigzag varints behind their number; a lone 0 stands for ``[0]``.
+Both places take either form of the id. Only Protobuf has message indexes: the way to the message
+type in its file, as zigzag varints after their number; a lone 0 stands for ``[0]``.
 """
 
 from __future__ import annotations

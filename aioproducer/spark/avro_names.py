@@ -1,4 +1,4 @@
-"""Names of columns and of an Avro schema's fields that differ in their case alone. No I/O.
+"""Names of columns and of an Avro schema's fields that only differ in case. No I/O.
 
 Source: ``AvroSchemaHelper`` of Spark, which matches names as ``spark.sql.caseSensitive`` says. Here
 a name of the same case goes first, so both settings are served.
@@ -21,7 +21,7 @@ def with_names_of(kind: pa.DataType, text: str) -> str:
     A schema that can't be read stays as it is.
 
     Raises:
-        ConfigError: two fields differ in case alone, and the column has the name of neither; or a
+        ConfigError: two fields only differ in case, and the column has the name of neither; or a
             default of the schema names a field that has the column's name in another case.
     """
     try:

@@ -5,7 +5,7 @@ Spark runs these steps in processes of their own, between which only their resul
 1. :func:`begin` runs where the write is planned. It gets a new epoch for the sink's id, which
    fences writers of an older plan. Then it reads the *marker*, the offset of group ``sink.id``: the
    id of the batch that is to come next.
-2. The tasks write into the transaction, each Kafka partition from one task alone.
+2. The tasks write into the transaction, each Kafka partition from only one task.
 3. :func:`commit` adds the next marker and commits, so rows and marker become visible together.
 
 A batch that comes again after its commit finds its marker and writes nothing.
@@ -89,7 +89,7 @@ class Begun:
             return False
         last = self.next_batch - 1
         if batch.number < last or (batch.query and batch.number > self.next_batch):
-            # Spark replays the last batch alone.
+            # Spark only replays the last batch.
             raise IllegalStateError(
                 f"{sink} has written all batches up to {last}, and this is batch {batch.number}: "
                 "the checkpoint is older than the written batches (restored or "

@@ -160,7 +160,7 @@ def plan_write(
 def plan_rows(
     columns: Mapping[str, str], topic: str | None = None, formatted: Collection[str] = ()
 ) -> SinkPlan:
-    """Check ``columns`` alone. The plan has no properties, because the producer exists already.
+    """Check only ``columns``. The plan has no properties, because the producer exists already.
 
     Raises:
         ConfigError: as :func:`plan_write` does.

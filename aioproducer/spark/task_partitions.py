@@ -1,4 +1,4 @@
-"""The partitions of a task in a transaction: each takes the rows of one attempt of one task alone.
+"""The partitions of a task in a transaction: each only takes the rows of one attempt of one task.
 
 All tasks write with one producer id and epoch, each from sequence number 0 on. When Spark runs a
 task again, a broker would take a batch with the numbers of an earlier one for a repetition of it,

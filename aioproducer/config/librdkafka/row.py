@@ -26,7 +26,7 @@ NO_EFFECT: Final = "omit it: it has no effect here"
 
 
 class Row(NamedTuple):
-    """An option of librdkafka, or of confluent-kafka alone."""
+    """An option of librdkafka, or only of confluent-kafka."""
 
     names: tuple[str, ...]
     """Its name, then the aliases."""

@@ -118,7 +118,7 @@ def _packed(host: str) -> bytes | None:
 
 
 def _encoded(host: str) -> bytes:
-    """A name as a proxy is told it. Names come from brokers, too, so the characters are checked."""
+    """A name as a proxy gets it. Names come from brokers, too, so the characters are checked."""
     try:
         name = host.encode("ascii" if host.isascii() else "idna")
     except UnicodeError:

@@ -161,7 +161,7 @@ class AvroEncoder:
         return encode
 
     def _bytes(self, convert: Callable[[Any], Any] | None) -> Encode:
-        """A schema of bytes alone: the value stands there as it is, as Java writes it."""
+        """A schema of only bytes: the value stands there as it is, as Java writes it."""
         prefix = self._target.prefix
 
         def encode(data: Any, headers: RecordHeaders) -> bytes:

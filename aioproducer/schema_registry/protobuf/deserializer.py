@@ -58,7 +58,7 @@ class ProtobufDeserializer(SchemaDeserializer[V_co], Generic[V_co]):
         return decode
 
     def _class(self, name: str, place: str) -> Any:
-        """The class for the message ``name``: of its full name, or of its name alone."""
+        """The class for the message ``name``: of its full name, or only of its name."""
         simple = name.rpartition(".")[2]
         for each in self._types:
             if each.DESCRIPTOR.full_name == name:

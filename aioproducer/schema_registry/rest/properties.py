@@ -1,8 +1,8 @@
 """A registry's configuration by the names of Java's properties.
 
 Source: ``SchemaRegistryClientConfig`` and ``AbstractKafkaSchemaSerDeConfig`` of Confluent. A name
-may stand with the prefix ``schema.registry.`` or without it; options of TLS need the prefix, for
-``ssl.…`` alone is for brokers.
+may have the prefix ``schema.registry.``. TLS options need it, because
+``ssl.…`` without it is for brokers.
 """
 
 from __future__ import annotations
