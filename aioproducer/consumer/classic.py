@@ -75,7 +75,7 @@ class ClassicMember(Member):
         self._misses_topic = False
         """True if the brokers do not know a topic whose partitions the member has."""
         self._divided: PartitionCounts | None = None
-        """The assignment that the member computed as this generation's leader; None: it leads none."""
+        """The assignment that the member computed as the leader; None: it leads no group."""
 
     @property
     def cooperative(self) -> bool:
