@@ -300,8 +300,8 @@ class Producer(Generic[K_contra, V_contra]):
         call considers two kinds of brokers: the leaders of the caller's pending records, and the
         leader of the record sent last. If a broker has delivered nothing for a second, the call
         waits for it only if the caller itself has pending records there, and only while half of
-        that broker's space for pending records is used. For a broker that leads all partitions it
-        always waits. The caller is the current task: limit the wait with ``asyncio.timeout()``,
+        that broker's space for pending records is used. If one broker leads all partitions, the
+        call always waits for it. Waiting is per task: limit it with ``asyncio.timeout()``,
         because ``asyncio.wait_for()`` of Python 3.11 runs the call in another task.
 
         From another loop or thread, the call raises only if it would have to wait; ``send()``

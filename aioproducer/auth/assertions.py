@@ -40,7 +40,7 @@ def read_secret_file(path: Path, what: str) -> Secret:
         raise TokenError(f"the {what} file {path} can't be read: {error.strerror}") from None
     except OSError as error:
         raise TokenEndpointError(
-            f"the {what} file {path} can't be read at present: {error.strerror}"
+            f"the {what} file {path} can't be read at the moment: {error.strerror}"
         ) from None
     except UnicodeDecodeError:
         content = Secret("")
@@ -153,9 +153,9 @@ def _sign(content: bytes, pem: Secret, passphrase: Secret | None, algorithm: str
         return f"can't be read: it is not a private key in PEM, or {given}"
     if algorithm == "RS256":
         if not isinstance(key, rsa.RSAPrivateKey):
-            return "has no RSA key, which RS256 needs"
+            return "does not contain an RSA key, which RS256 needs"
         return key.sign(content, padding.PKCS1v15(), hashes.SHA256())
     if not isinstance(key, ec.EllipticCurvePrivateKey) or key.curve.name != _CURVE:
-        return "has no key on the curve P-256, which ES256 needs"
+        return "does not contain a key on the curve P-256, which ES256 needs"
     signed = decode_dss_signature(key.sign(content, ec.ECDSA(hashes.SHA256())))
     return b"".join(number.to_bytes(_BYTES_OF_P256, "big") for number in signed)

@@ -95,12 +95,13 @@ class AwsSigner:
             if frozen is None:
                 return AuthenticationError(
                     "no AWS credentials: botocore's chain (environment, profile, container,"
-                    " instance) has none; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or"
+                    " instance) found none; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or"
                     " awsProfileName in sasl_jaas_config"
                 )
             if region is None:
                 return AuthenticationError(
-                    f"no AWS region: the name {printable(host)} has none; set AWS_REGION"
+                    f"no AWS region: the host name {printable(host)} does not contain one; set "
+                    "AWS_REGION"
                 )
             return sign(host, region, frozen)
         except Exception as error:

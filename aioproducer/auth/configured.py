@@ -152,7 +152,8 @@ def _of_region(source: login.TokenSettings, config: ProducerConfig) -> login.Tok
     region = next((each for each in named if each is not None), None)
     if region is None:
         raise ConfigError(
-            "sasl_aws_region is needed for tokens of AWS: no name of bootstrap_servers has a region"
+            "sasl_aws_region is required for AWS tokens: no name in bootstrap_servers contains a "
+            "region"
         )
     return login.AwsToken(replace(source.credentials, region=region))
 

@@ -43,7 +43,7 @@ def _problem(text: str) -> str | None:
     if not text:
         return "is empty"
     if "\0" in text:
-        return "has a NUL character (U+0000), which no server accepts"
+        return "contains a NUL character (U+0000), which no server accepts"
     if any("\ud800" <= character <= "\udfff" for character in text):
-        return "has a surrogate, which UTF-8 can't encode"
+        return "contains a surrogate, which UTF-8 can't encode"
     return None

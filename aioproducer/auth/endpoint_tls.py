@@ -1,7 +1,7 @@
 """The authorities that a token endpoint's certificate is checked against.
 
 Source: ``JaasOptionsUtils`` of Kafka, which takes the options ``ssl.…`` of the JAAS line for the
-endpoint, and those of the producer for brokers alone.
+endpoint, and those of the producer only for brokers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LISTS: Final = frozenset({"enabled_protocols", "cipher_suites"})
 def endpoint_tls(config: ProducerConfig, brokers: TlsOptions | None) -> tuple[TlsOptions, bool]:
     """The options for the endpoint, and whether the system's authorities are trusted beside them.
 
-    Options ``ssl.…`` of the JAAS line hold alone. Without any, the truststore of ``brokers`` is
+    Only options ``ssl.…`` of the JAAS line apply. Without any, the truststore of ``brokers`` is
     trusted, and so are the system's authorities: an identity provider often is a public one.
 
     Raises:
@@ -65,7 +65,7 @@ def tls_options(given: Iterable[tuple[str, Secret]], where: str) -> TlsOptions:
     for name, value in given:
         keyword = name.removeprefix(_PREFIX).replace(".", "_")
         if keyword not in _NAMES:
-            raise ConfigError(f"{where}: the option {name} is not available: leave it out")
+            raise ConfigError(f"{where}: the option {name} is not supported: remove it")
         arguments[keyword] = _converted(keyword, value)
     try:
         return TlsOptions(**arguments)

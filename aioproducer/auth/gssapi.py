@@ -39,8 +39,8 @@ _PASSING: Final = {
     _KRB5 + 21: "the principal is not valid yet",
     _KRB5 + 29: "the KDC's service is unavailable",
     _KRB5 + 33: "the ticket is not valid yet",
-    _KRB5 + 34: "the request was taken for a replay",
-    _KRB5 + 155: "no KDC's address can be resolved",
+    _KRB5 + 34: "the server considers the request a replay",
+    _KRB5 + 155: "the address of no KDC can be resolved",
     _KRB5 + 156: "no KDC answers",
 }
 _ADVICE: Final = {
@@ -50,9 +50,9 @@ _ADVICE: Final = {
     _KRB5 + 7: "The KDC does not know the brokers' principal: service name and host name must be"
     " those of the brokers (sasl_kerberos_service_name, bootstrap_servers, advertised listeners)",
     _KRB5 + 31: "The keytab's key is outdated: create a new keytab for the principal",
-    _KRB5 + 32: "The ticket has expired: get a new one, with kinit for instance",
+    _KRB5 + 32: "The ticket has expired: get a new one, for example with kinit",
     _KRB5 + 37: "The clocks of this machine and the KDC or the broker differ too much",
-    _KRB5 + 154: "krb5.conf names no KDC for the realm, and DNS has none",
+    _KRB5 + 154: "neither krb5.conf nor DNS names a KDC for the realm",
 }
 
 
@@ -268,7 +268,7 @@ class GssapiExchange:
         said = "; ".join(_sentences(error))
         if (passing := _PASSING.get(code)) is not None:
             return TokenEndpointError(
-                f"GSSAPI: no ticket for {self._target} at present, {passing}: {said}"
+                f"GSSAPI: no ticket for {self._target} at the moment, {passing}: {said}"
             )
         no_ticket = (
             gssapi.exceptions.MissingCredentialsError,
@@ -279,7 +279,7 @@ class GssapiExchange:
         if isinstance(error, no_ticket) and not advice:
             advice = (
                 f"No ticket in {self._mechanism.source} is usable: check that the file "
-                "exists, is readable and has the principal, and that its tickets "
+                "exists, is readable and contains the principal, and that its tickets "
                 "have not expired (klist)"
             )
         return self._refused(f"{said}. {advice}".rstrip(". ") + ".")

@@ -19,7 +19,7 @@ from aioproducer.errors import MissingExtraError
 __all__ = ["Complaint", "Identity", "StoreFormat", "Store", "read_identity", "read_trusted"]
 
 _NEEDS_EXTRA: Final = (
-    "a keystore in PKCS#12 needs the package cryptography: pip install 'aioproducer[tls]' "
+    "a PKCS#12 keystore needs the package cryptography: pip install 'aioproducer[tls]' "
     "(or convert it to PEM: openssl pkcs12 -in STORE.p12 -out STORE.pem)"
 )
 
@@ -108,8 +108,8 @@ def identity_of_pem(
         )
     if not certificates:
         return Complaint(
-            f"{name} has no certificate: after the private key, the client's own certificate is "
-            "needed, followed by those of the authorities between it and the root"
+            f"{name} contains no certificate: after the private key it must contain the client's "
+            "own certificate, followed by those of the authorities between it and the root"
         )
     return Identity(keys[0], "".join(certificates), key_password)
 
@@ -125,13 +125,13 @@ def read_trusted(store: Store, content: Secret) -> str | Complaint:
     if isinstance(loaded, Complaint):
         return loaded
     certificates = _certificates(loaded)
-    return certificates or Complaint(f"{store.name} has no trusted certificate")
+    return certificates or Complaint(f"{store.name} contains no trusted certificate")
 
 
 def trusted_of_pem(name: str, text: Secret) -> str | Complaint:
     """The certificates in ``text``; ``name`` is its name in messages."""
     certificates = "".join(pem_blocks(text).certificates)
-    return certificates or Complaint(f"{name} has no certificate: -----BEGIN CERTIFICATE-----")
+    return certificates or Complaint(f"{name} contains no certificate: -----BEGIN CERTIFICATE-----")
 
 
 def _format(store: Store, content: Secret) -> StoreFormat | Complaint:
@@ -148,8 +148,9 @@ def _format(store: Store, content: Secret) -> StoreFormat | Complaint:
         )
     if found is StoreFormat.PEM and store.password is not None:
         return Complaint(
-            f"{store.name} is PEM, which has no password of its own: leave out "
-            f"{store.options}_password (an encrypted private key has ssl_key_password)"
+            f"{store.name} is PEM, which has no password of its own: remove "
+            f"{store.options}_password (the password of an encrypted private key is "
+            "ssl_key_password)"
         )
     return found
 
@@ -162,8 +163,8 @@ def _how_to_convert(store: Store, found: StoreFormat) -> str:
     made = ("-destkeystore", new, "-deststoretype", "PKCS12")
     command = shlex.join(["keytool", "-importkeystore", *source, *made])
     return (
-        f"{store.name} is a Java keystore ({found.value}), which only Java reads. "
-        f"Convert it by `{command}`, and set {store.options}_location={new!r}"
+        f"{store.name} is a Java keystore ({found.value}), which only Java can read. Convert it "
+        f"with `{command}`, and set {store.options}_location={new!r}"
     )
 
 
@@ -172,7 +173,7 @@ def _pkcs12_identity(store: Store, content: Secret) -> Identity | Complaint:
     if isinstance(loaded, Complaint):
         return loaded
     if loaded.key is None or loaded.cert is None:
-        return Complaint(f"{store.name} has no private key with a certificate")
+        return Complaint(f"{store.name} contains no private key with a certificate")
     return Identity(_key_of(loaded), _certificates(loaded), None)
 
 
@@ -191,7 +192,7 @@ def _load_pkcs12(store: Store, content: Secret) -> Any:
     for password in passwords:
         try:
             return pkcs12.load_pkcs12(content.reveal().encode("latin-1"), password)
-        except Exception as error:  # cryptography's own, and those of OpenSSL behind it
+        except Exception as error:  # cryptography's own, and those of OpenSSL below it
             reason = f"{type(error).__name__}: {error}"
     option = f"{store.options}_password"
     return Complaint(

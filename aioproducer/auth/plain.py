@@ -16,7 +16,7 @@ __all__ = ["Plain"]
 
 
 class Plain(Mechanism):
-    """PLAIN with one user. Whoever reads the connection reads the password: use it with TLS.
+    """PLAIN with one user. Anyone who reads the connection reads the password: use it with TLS.
 
     Raises:
         ConfigError: the user name or the password is empty, has a NUL, or is not UTF-8.
@@ -55,8 +55,8 @@ class PlainExchange:
         """
         if self.complete or challenge:
             raise IllegalSaslStateError(
-                "PLAIN: the server sent a challenge, but the mechanism has none; is it a Kafka"
-                " broker with PLAIN on this listener?"
+                "PLAIN: the server sent a challenge, which PLAIN does not have; is it a Kafka "
+                "broker with PLAIN on this listener?"
             )
         self.complete = True
         return f"\0{self._username.reveal()}\0{self._password.reveal()}".encode()

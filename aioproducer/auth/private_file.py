@@ -1,4 +1,4 @@
-"""A file for a moment, for what Python's ssl takes from files alone: private keys."""
+"""A temporary file, for what Python's ssl only takes from files: private keys."""
 
 from __future__ import annotations
 

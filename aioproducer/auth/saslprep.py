@@ -51,7 +51,7 @@ def _mixed_directions(prepared: str) -> str | None:
     if not any(right_to_left):
         return None
     if any(map(stringprep.in_table_d2, prepared)):
-        return "it mixes characters written from right to left with others"
+        return "it mixes right-to-left characters with others"
     if not (right_to_left[0] and right_to_left[-1]):
-        return "it has right-to-left characters, but does not begin and end with one"
+        return "it contains right-to-left characters, but does not begin and end with one"
     return None

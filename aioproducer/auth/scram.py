@@ -182,7 +182,7 @@ class ScramExchange:
         if not MIN_ITERATIONS <= offer.iterations <= MAX_ITERATIONS:
             raise self._refused(
                 f"the server asks for {offer.iterations} iterations; the client "
-                f"accepts {MIN_ITERATIONS} (the least that is safe) to {MAX_ITERATIONS}. "
+                f"accepts {MIN_ITERATIONS} (the lowest safe number) to {MAX_ITERATIONS}. "
                 "Create the user's credentials again with a count in that range"
             )
         self._offer = offer

@@ -167,8 +167,8 @@ def _choose(context: ssl.SSLContext, suites: CipherSuites) -> None:
             offered = {each["name"] for each in context.get_ciphers()}
         if missing := [name for name in suites.tls12 if name not in offered]:
             raise ConfigError(
-                f"ssl_cipher_suites names {', '.join(missing)}, which {ssl.OPENSSL_VERSION} of "
-                "this Python doesn't have, or refuses as too weak"
+                f"ssl_cipher_suites names {', '.join(missing)}, which this Python's "
+                f"{ssl.OPENSSL_VERSION} doesn't support, or refuses as too weak"
             )
     if suites.restricts_tls13:
         context.sslobject_class = _only(suites.tls13)
@@ -212,7 +212,9 @@ def _trust(context: ssl.SSLContext, options: TlsOptions) -> None:
     try:
         context.load_verify_locations(cadata=certificates)
     except ssl.SSLError as error:
-        raise ConfigError(f"{name} has a damaged certificate ({error.reason or error})") from None
+        raise ConfigError(
+            f"{name} contains a damaged certificate ({error.reason or error})"
+        ) from None
 
 
 def _identify(context: ssl.SSLContext, options: TlsOptions) -> None:
@@ -254,8 +256,8 @@ def _load_identity(context: ssl.SSLContext, identity: Identity) -> str:
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
             return (
-                "the private key belongs to another certificate than the first one; the client's "
-                "own certificate has to be the first"
+                "the private key does not belong to the first certificate; the client's own "
+                "certificate must come first"
             )
         if asked and identity.key_password is None:
             return "the private key is encrypted: set ssl_key_password"
@@ -271,13 +273,13 @@ def _check_revocation(context: ssl.SSLContext, location: str) -> None:
     name = f"ssl_crl_location={location!r}"
     lists = pem_blocks(_read(name, location)).revocation_lists
     if not lists:
-        raise ConfigError(f"{name} has no revocation list: -----BEGIN X509 CRL-----")
+        raise ConfigError(f"{name} contains no revocation list: -----BEGIN X509 CRL-----")
     try:
         # Only the lists of the file: certificates beside them would be trusted.
         with private_file(Secret("".join(lists))) as path:
             context.load_verify_locations(cafile=path)
     except OSError as error:
-        raise ConfigError(f"{name} has a damaged revocation list ({error})") from None
+        raise ConfigError(f"{name} contains a damaged revocation list ({error})") from None
     context.verify_flags |= ssl.VERIFY_CRL_CHECK_CHAIN
 
 

@@ -56,7 +56,7 @@ _WEAK: Final = frozenset(
 _OF_IDENTITY: Final = {
     "BAD_CERTIFICATE": "the client sent no certificate, or an unusable one",
     "CERTIFICATE_EXPIRED": "the client certificate has expired, or isn't valid yet",
-    "CERTIFICATE_REQUIRED": "the broker requires a client certificate, and got none",
+    "CERTIFICATE_REQUIRED": "the broker requires a client certificate, but got none",
     "CERTIFICATE_REVOKED": "the client certificate was revoked",
     "CERTIFICATE_UNKNOWN": "the broker doesn't accept the client certificate",
     "UNKNOWN_CA": "the broker doesn't trust the authority of the client certificate",
@@ -67,7 +67,7 @@ _OF_IDENTITY: Final = {
 """Alerts of a broker about the client's certificate."""
 
 _HANDSHAKE_FAILURE: Final = (
-    "both sides have no TLS version and cipher suite in common, or the broker "
+    "the two sides have no TLS version and cipher suite in common, or the broker "
     "requires a client certificate"
 )
 _VERSION_ADVICE: Final = (
@@ -100,9 +100,9 @@ _OF_THE_BROKER: Final = {
 }
 _REVOKED: Final = 23
 _OF_REVOCATION_LISTS: Final = {
-    3: "has no list of an authority of the broker's certificate; it needs one of each",
-    11: "has a list that isn't valid yet; check this machine's clock as well",
-    12: "has a list that has expired; put the authority's newest one there",
+    3: "lacks the list of an authority of the broker's certificate; it needs a list for each",
+    11: "contains a list that isn't valid yet; check this machine's clock as well",
+    12: "contains an expired list; put the authority's newest one there",
 }
 """OpenSSL's codes of X509_verify_cert."""
 
@@ -145,7 +145,7 @@ def explain_tls(
             return _distrust(failure, error)
         case CipherSuiteError():
             return failure.final(
-                f"{error.strerror}, a cipher suite that ssl_cipher_suites leaves out",
+                f"{error.strerror}, a cipher suite that is not in ssl_cipher_suites",
                 _SUITES_ADVICE,
             )
         case TimeoutError():
@@ -290,8 +290,8 @@ def _distrust(failure: _Failure, error: ssl.SSLCertVerificationError) -> TlsErro
 def _other_host(failure: _Failure) -> TlsError:
     return failure.final(
         f"its certificate does not name the host {failure.host!r}",
-        "Use a name that it has, in bootstrap_servers and in advertised.listeners of the broker, "
-        "or give the broker a certificate with this one (subjectAltName). "
+        "Use one of its names in bootstrap_servers and in the broker's advertised.listeners, or "
+        "give the broker a certificate with this name (subjectAltName). "
         + (
             "Your ssl_context has check_hostname=True"
             if failure.options.context is not None
@@ -308,6 +308,6 @@ def _trust(options: TlsOptions) -> str:
     if options.truststore_certificates is not None:
         return "Is its authority among ssl_truststore_certificates?"
     return (
-        "Only the authorities of this system are trusted: name the broker's own by "
+        "Only the authorities of this system are trusted: set the broker's own with "
         "ssl_truststore_location (PEM or PKCS#12) or ssl_truststore_certificates (PEM)"
     )

@@ -40,7 +40,7 @@ class TlsOptions:
     keystore_certificate_chain: str | None = field(default=None, repr=False)
     """The client's own certificate and those between it and the root, PEM."""
     key_password: Secret | None = None
-    """That of the private key; PKCS#12: the same as ``keystore_password``."""
+    """The private key's password; PKCS#12: the same as ``keystore_password``."""
     truststore_type: str = "JKS"
     truststore_location: str | None = None
     truststore_password: Secret | None = None
@@ -87,9 +87,8 @@ class TlsOptions:
             )
         if context.protocol == ssl.PROTOCOL_TLS_SERVER:
             raise ConfigError(
-                "ssl_context is a context for servers: create one for clients by "
-                "ssl.create_default_context(), whose default purpose is SERVER_AUTH "
-                "(to authenticate servers)"
+                "ssl_context is a context for servers: create one for clients with "
+                "ssl.create_default_context(), whose default purpose is SERVER_AUTH"
             )
 
     def _check_keystore(self) -> None:
@@ -102,7 +101,7 @@ class TlsOptions:
             given, missing = "ssl_keystore_key", "ssl_keystore_certificate_chain"
             if key is None:
                 given, missing = missing, given
-            raise ConfigError(f"{given} needs {missing} beside it")
+            raise ConfigError(f"{given} also needs {missing}")
         if key is not None and location is not None:
             raise ConfigError("ssl_keystore_location and ssl_keystore_key exclude each other")
         if key is not None and self.keystore_type == "PKCS12":
@@ -127,7 +126,7 @@ class TlsOptions:
                 "ssl_truststore_location and ssl_truststore_certificates exclude each other"
             )
         if texts and self.truststore_type == "PKCS12":
-            raise ConfigError("ssl_truststore_certificates are PEM: leave out ssl_truststore_type")
+            raise ConfigError("ssl_truststore_certificates are PEM: remove ssl_truststore_type")
         if self.truststore_password is not None and self.truststore_location is None:
             raise ConfigError("ssl_truststore_password is set, but no ssl_truststore_location")
 
@@ -171,7 +170,7 @@ class TlsOptions:
             names = [name for name, some in fitting if some and name in names]
         if not names:
             raise ConfigError(
-                "no version of TLS is left: ssl_enabled_protocols, ssl_protocol and "
+                "no TLS version is left: ssl_enabled_protocols, ssl_protocol and "
                 "ssl_cipher_suites (each suite belongs to TLS 1.2 or 1.3) contradict each other"
             )
         versions = sorted(_VERSIONS[name] for name in names)

@@ -69,7 +69,7 @@ def token_from(answer: object) -> Token:
     value = Secret(value.reveal().strip())
     problem = _fault(value)
     if problem:
-        raise TokenError(f"the token provider gave no bearer token: {problem}")
+        raise TokenError(f"the token provider returned no bearer token: {problem}")
     claims = claims_of(value)
     if expires is None:
         expires = _time_claim(claims, "exp")
@@ -133,7 +133,7 @@ def _seconds(expiry: object) -> float | None:
     number = _finite(expiry)
     if number is None:
         raise TokenError(
-            f"the token provider gave {_named(expiry)} as expiry; it must be seconds since the"
+            f"the token provider returned {_named(expiry)} as expiry; it must be seconds since the"
             " epoch, a datetime, or None"
         )
     return number / 1000 if number >= _MILLISECONDS_FROM else number
@@ -165,11 +165,11 @@ def _fault(value: Secret) -> str | None:
     if not length:
         return "it is empty"
     if length > MOST_CHARACTERS:
-        return f"it has {length} characters, more than the {MOST_CHARACTERS} that brokers can take"
+        return f"it has {length} characters, more than the {MOST_CHARACTERS} that brokers accept"
     if not _BEARER.fullmatch(value.reveal()):
         return (
-            "it has characters other than letters, digits and '-._~+/=' (return the "
-            "token alone, without 'Bearer')"
+            "it has characters other than letters, digits and '-._~+/=' (return only the token, "
+            "without 'Bearer')"
         )
     return None
 

@@ -184,7 +184,7 @@ class TokenEndpoint:
         """The token, or the reason why there is none."""
         parsed = json_object(answer.body.reveal())
         if parsed is None:
-            return "answered with a text that is not a JSON object"
+            return "answered with something other than a JSON object"
         value = next(
             (text for name in _TOKEN_FIELDS if isinstance(text := parsed.get(name), str) and text),
             None,
@@ -234,14 +234,14 @@ def _split(url: str, name: str) -> SplitResult:
     parts = _parts_of(url)
     if parts is None:
         raise ConfigError(
-            f"{name}: the value is not a URL (it is not shown, for it may hold a secret)"
+            f"{name}: the value is not a URL (it is not shown because it may contain a secret)"
         )
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(f"{name}: the URL must begin with https:// or http://, and name a host")
     if parts.username is not None or parts.password is not None:
         raise ConfigError(
-            f"{name}: a user or password in the address is not used; give them as the client's id"
-            " and secret"
+            f"{name}: a user or password in the address is not used; set them as the client's id "
+            "and secret"
         )
     return parts
 
@@ -274,9 +274,9 @@ def _trouble_of(error: Exception) -> _Trouble:
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
             return _Trouble(
-                f"can't be trusted ({cause.verify_message}): for an authority of your "
-                "own, set its certificate as ssl_truststore_location, or for this "
-                "endpoint alone as ssl.truststore.location in sasl_jaas_config",
+                f"can't be trusted ({cause.verify_message}): for your own authority, set its "
+                "certificate as ssl_truststore_location, or only for this endpoint as "
+                "ssl.truststore.location in sasl_jaas_config",
                 final=True,
             )
         cause = cause.__cause__ or cause.__context__

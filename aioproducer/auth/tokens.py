@@ -1,8 +1,8 @@
 """One token for all connections: fetched once, kept, and fetched anew ahead of its end.
 
-A source runs no task in the background. Whoever asks near the end of a token's validity starts the
+A source runs no task in the background. A caller near the end of a token's validity starts the
 fetch of the next one, and waits for it a moment; then the old token serves on while it lasts. Ended
-fetches leave nothing behind, so a source needs no closing but to end a fetch that is under way.
+fetches leave nothing behind, so a source only needs closing to end a fetch in progress.
 
 A source may serve several producers, and several event loops: one process fetches once. A fetch
 runs on the loop of whoever began it; when that one ends it, another asker begins the next.
@@ -241,7 +241,7 @@ class TokenSource:
         if isinstance(outcome, Token) and now >= _end(outcome):
             kind = TokenError if self._token is None else TokenEndpointError
             outcome = kind(
-                f"the token that the provider gave expired {duration(now - _end(outcome))} "
+                f"the provider's token expired {duration(now - _end(outcome))} "
                 "ago: check the provider, and this machine's clock"
             )
         if isinstance(outcome, Token):

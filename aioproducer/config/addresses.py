@@ -1,4 +1,4 @@
-"""``host:port`` lists, checked by syntax alone; nothing is resolved here."""
+"""``host:port`` lists, whose syntax is checked; nothing is resolved here."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _parse_item(item: object) -> tuple[Address, ...]:
 
 def _parse_address(text: str) -> Address:
     if "@" in text:
-        raise ValueError("an address holds no credentials ('@'); write 'host:port'")
+        raise ValueError("an address can't contain credentials ('@'); write 'host:port'")
     if scheme := "://" in text and re.fullmatch(_SCHEME, text):
         if scheme["scheme"].upper() != "PLAINTEXT":
             raise ValueError(

@@ -134,7 +134,7 @@ def _check_mechanism(mechanism: str, sources: LoginSources) -> None:
         if mechanism not in mechanisms and getattr(sources.config, name) is not None:
             raise ConfigError(
                 f"{name} is for sasl_mechanism {' or '.join(map(repr, mechanisms))}, not"
-                f" {mechanism!r}: set that, or leave {name} out"
+                f" {mechanism!r}: set that, or remove {name}"
             )
 
 
@@ -142,24 +142,24 @@ def _check_classes(mechanism: str, config: OptionTable) -> None:
     login_class = config.sasl_login_class
     if login_class is not None and plain_class_name(login_class) not in _LOGIN_CLASSES:
         raise ConfigError(
-            f"sasl_login_class={login_class!r}: Java classes cannot be loaded; leave it out, or"
-            " give tokens by sasl_oauthbearer_token_provider"
+            f"sasl_login_class={login_class!r}: Java classes cannot be loaded; remove it, or "
+            "provide tokens with sasl_oauthbearer_token_provider"
         )
     if mechanism == "OAUTHBEARER":
         return  # a token provider can do the work of its handlers
     handler = config.sasl_login_callback_handler_class
     if handler is not None:
         raise ConfigError(
-            f"sasl_login_callback_handler_class={handler!r}: Java classes cannot be loaded, and"
-            f" {mechanism} needs none; leave it out"
+            f"sasl_login_callback_handler_class={handler!r}: Java classes cannot be loaded, and "
+            f"{mechanism} needs none; remove it"
         )
     handler = config.sasl_client_callback_handler_class
     if handler is not None:
         meant = _CLIENT_HANDLERS.get(plain_class_name(handler), "")
         if meant == "":
             raise ConfigError(
-                f"sasl_client_callback_handler_class={handler!r}: Java classes cannot be loaded;"
-                " leave it out"
+                f"sasl_client_callback_handler_class={handler!r}: Java classes cannot be loaded; "
+                "remove it"
             )
         if meant not in (None, mechanism):
             raise ConfigError(
@@ -189,8 +189,8 @@ def _provided_login(
     for keyword, jaas_name in (("sasl_username", "username"), ("sasl_password", "password")):
         if sources.secret(keyword, jaas_name) is not None:
             raise ConfigError(
-                f"sasl_credentials_provider and {keyword} (or {jaas_name} in sasl_jaas_config) are"
-                " two sources of credentials: give one"
+                f"sasl_credentials_provider and {keyword} (or {jaas_name} in sasl_jaas_config) "
+                "are two sources of credentials: set only one"
             )
     return ProvidedLogin(mechanism, provider, sources.flag("tokenauth"))
 

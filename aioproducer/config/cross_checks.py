@@ -122,12 +122,14 @@ def _check_proxy(config: GivenOptions) -> None:
         return
     if config.client_dns_lookup != "use_all_dns_ips":
         raise ConfigError(
-            f"client_dns_lookup={config.client_dns_lookup!r} looks names up here, and proxy_url "
-            "has the proxy resolve them: leave client_dns_lookup out, or use socks5:// in proxy_url"
+            f"client_dns_lookup={config.client_dns_lookup!r} looks names up here, but with "
+            "proxy_url the proxy resolves them: remove client_dns_lookup, or use socks5:// in "
+            "proxy_url"
         )
     if config.bootstrap_resolve_timeout_ms:
         _logger.warning(
-            "bootstrap_resolve_timeout_ms has no effect: proxy_url has the proxy resolve names"
+            "bootstrap_resolve_timeout_ms has no effect: with this proxy_url the proxy resolves "
+            "names"
         )
 
 
@@ -249,7 +251,7 @@ def _check_tls(config: GivenOptions) -> None:
     given = _set_of(config, _TLS)
     if given and not config.security_protocol.endswith("SSL"):
         _logger.warning(
-            "security_protocol=%r has no TLS, so these options have no effect: %s",
+            "security_protocol=%r does not use TLS, so these options have no effect: %s",
             config.security_protocol,
             ", ".join(given),
         )
@@ -258,13 +260,13 @@ def _check_tls(config: GivenOptions) -> None:
         for name in given:
             if name != "ssl_context":
                 raise ConfigError(
-                    f"ssl_context and {name}: configure the context itself, and leave {name} out"
+                    f"ssl_context and {name}: configure the context itself, and remove {name}"
                 )
     for name in config.ssl_enabled_protocols:
         if name not in _TLS_VERSIONS:
             raise ConfigError(
-                f"ssl_enabled_protocols has {name!r}; use TLSv1.2 and TLSv1.3, for "
-                "older versions are insecure"
+                f"ssl_enabled_protocols has {name!r}; use TLSv1.2 and TLSv1.3, because older "
+                "versions are insecure"
             )
     if not config.ssl_enabled_protocols:
         raise ConfigError("ssl_enabled_protocols is empty; use TLSv1.2 and TLSv1.3")
@@ -281,11 +283,15 @@ def _check_stores(config: GivenOptions) -> None:
             continue
         for name in texts:
             if name not in given:
-                raise ConfigError(f"{given[0]} needs {name} beside it")
+                raise ConfigError(f"{given[0]} also needs {name}")
         if getattr(config, f"ssl_{store}_location") is not None:
             raise ConfigError(f"ssl_{store}_location and {given[0]}: give the file or the text")
         if getattr(config, f"ssl_{store}_password") is not None:
-            advice = "" if store == "truststore" else "; an encrypted key has ssl_key_password"
+            advice = (
+                ""
+                if store == "truststore"
+                else "; the password of an encrypted key is ssl_key_password"
+            )
             raise ConfigError(f"ssl_{store}_password is not for PEM text ({given[0]}){advice}")
         if getattr(config, f"ssl_{store}_type") != "PEM":
             raise ConfigError(f"{given[0]} is PEM text: set ssl_{store}_type='PEM'")
@@ -344,9 +350,7 @@ def _warn_of_odd_secrets(sources: LoginSources) -> None:
                 name,
             )
         if text != text.strip():
-            _logger.warning(
-                "%s begins or ends with white space, which counts as a part of the secret", name
-            )
+            _logger.warning("%s begins or ends with white space, which is part of the secret", name)
 
 
 def _secrets(sources: LoginSources) -> Iterator[tuple[str, Secret]]:

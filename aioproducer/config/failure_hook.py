@@ -36,6 +36,6 @@ class FailureHook(Kind[FailureHookOption | None]):
 
     def parse(self, text: str) -> Any:
         raise UnacceptableError(
-            "no value in a properties file: give the hook as keyword, "
+            "no value in a properties file: pass the hook as a keyword, "
             "from_properties(…, on_failed=…)"
         )

@@ -150,7 +150,7 @@ def _error(position: int, problem: str) -> ConfigError:
     return ConfigError(
         f"sasl_jaas_config: at character {position + 1}: {problem}; the form is"
         " 'org.apache.kafka.common.security.plain.PlainLoginModule required"
-        ' username="…" password="…";\' (the given line is not shown, it may hold a password)'
+        ' username="…" password="…";\' (the line is not shown because it may contain a password)'
     )
 
 

@@ -47,10 +47,10 @@ def unknown_java_serializer(class_name: str, keyword: str) -> str:
     if counterpart is not None:
         return (
             f"a class that Python can load: aioproducer.schema_registry.{counterpart} is its "
-            f"counterpart; give one as keyword: from_properties(…, {keyword}={counterpart}(…))"
+            f"counterpart; pass one as a keyword: from_properties(…, {keyword}={counterpart}(…))"
         )
     kinds = ", ".join((*_PASSING, *_BUILT_IN[:-1]))
     return (
-        f"the class name of Kafka's serializer of {kinds} or {_BUILT_IN[-1]};"
-        f" give your own as keyword: from_properties(…, {keyword}=…)"
+        f"the class name of Kafka's serializer of {kinds} or {_BUILT_IN[-1]}; pass your own as a "
+        f"keyword: from_properties(…, {keyword}=…)"
     )

@@ -1,7 +1,7 @@
 """The kinds of values: one small class per kind, each with check, text form and wording.
 
-The kinds at the end take the user's own code (partitioner, serializers, interceptors). They check
-the outer shape alone; ``engine/partitioning.py``, ``serialization/`` and ``engine/interceptors.py``
+The kinds at the end take the user's own code (partitioner, serializers, interceptors). They only
+check the outer shape; ``engine/partitioning.py``, ``serialization/`` and ``engine/interceptors.py``
 have the contracts of the objects.
 """
 
@@ -282,7 +282,7 @@ class Addresses(Kind[tuple[Address, ...]]):
 
 
 class JaasLine(Kind[Secret]):
-    """A JAAS line, known by its type alone: the checks between options read it."""
+    """A JAAS line, of which only the type is known: the checks between options read it."""
 
     secret = True
     wording = "a JAAS line"
@@ -354,14 +354,13 @@ class Partitioner(Kind[PartitionerOption | None]):
         except UnacceptableError:
             raise UnacceptableError(
                 f"one of {', '.join((*_JAVA_PARTITIONERS, *get_args(NamedPartitioner)))},"
-                f" {_KAFKAS_OWN};"
-                " give your own as keyword: from_properties(…, partitioner=…)"
+                f" {_KAFKAS_OWN}; pass your own as a keyword: from_properties(…, partitioner=…)"
             ) from None
 
 
 class Serializer(Kind[SerializerOption | JavaSerializer | None]):
     wording = (
-        "None (bytes pass as they are, str as UTF-8), a callable,"
+        "None (bytes are sent unchanged, str as UTF-8), a callable,"
         " or a class or object with a serialize() method"
     )
 
@@ -398,7 +397,7 @@ class Interceptors(Kind[tuple[InterceptorOption, ...]]):
     def parse(self, text: str) -> tuple[InterceptorOption, ...]:
         if text.strip():
             raise UnacceptableError(
-                "no value: Java classes cannot be loaded; give the interceptors as "
-                "keyword: from_properties(…, interceptor_classes=[…])"
+                "no value: Java classes cannot be loaded; pass the interceptors as a keyword: "
+                "from_properties(…, interceptor_classes=[…])"
             )
         return ()

@@ -180,15 +180,15 @@ BY_JAVA_NAME: Final = {option.java_name: option for option in OPTIONS.values()}
 
 _KINIT: Final = "the producer does not call kinit; use a keytab, or a ticket cache that is renewed"
 _VALIDATOR: Final = "brokers validate tokens, this client does not"
-_REGISTRY: Final = "aioproducer.schema_registry reads it, for the serializers given as keywords"
+_REGISTRY: Final = "aioproducer.schema_registry reads it, for serializers that you pass as keywords"
 
 WITHOUT_EFFECT: Final = {
     "auto.include.jmx.reporter": "there is no JMX; read Producer.metrics()",
     "basic.auth.credentials.source": _REGISTRY,
     "basic.auth.user.info": _REGISTRY,
     "buffer.memory.allocation.strategy": (
-        "batches begin with 16 KB and grow with the load, so memory follows it as with incremental;"
-        " a number for batch_size is reserved whole for each batch, as with full"
+        "batches begin with 16 KB and grow with the load, so memory follows it as with "
+        "incremental; with a number for batch_size every batch reserves all of it, as with full"
     ),
     "metric.reporters": "Java classes cannot be loaded; read Producer.metrics()",
     "metrics.recording.level": "every metric is always recorded",
@@ -210,9 +210,7 @@ WITHOUT_EFFECT: Final = {
     "sasl.oauthbearer.sub.claim.name": _VALIDATOR,
     "schema.registry.url": _REGISTRY,
     "security.providers": "the Java runtime's security providers do not exist here",
-    "session.timeout.ms": (
-        "the option is one of Kafka's consumer; templates for all clients have it"
-    ),
+    "session.timeout.ms": ("it is an option of Kafka's consumer, in templates for all clients"),
     "ssl.engine.factory.class": "Java classes cannot be loaded",
     "ssl.keymanager.algorithm": "belongs to the Java runtime's TLS",
     "ssl.provider": "belongs to the Java runtime's TLS",
@@ -236,7 +234,7 @@ CHECKED_WITHOUT_EFFECT: Final = {
         ),
     )
 }
-"""Those of ``WITHOUT_EFFECT`` whose value is checked: each asks for a behaviour of its own."""
+"""The names in ``WITHOUT_EFFECT`` whose value is checked: each requests a different behaviour."""
 
 _TRUSTSTORE: Final = "the file of ssl_truststore_location with ssl_truststore_type='PEM'"
 _KEYSTORE: Final = (
@@ -325,7 +323,7 @@ def _unknown(name: str, java_name: str, nearest: str | None) -> ConfigError:
         if java_name.startswith(beginning):
             return ConfigError(f"option {name!r}: {reason}")
     if java_name in _CONSUMER_OPTIONS:
-        return ConfigError(f"option {name!r} is one of Kafka's consumer, not of the producer")
+        return ConfigError(f"option {name!r} belongs to Kafka's consumer, not to the producer")
     suggestion = f"; did you mean {nearest!r}?" if nearest else ""
     return ConfigError(f"unknown option {name!r}{suggestion}")
 

@@ -40,7 +40,7 @@ _HANDLERS: Final = frozenset(
 )
 _ADVICE: Final = {
     "com.google.cloud.hosted.kafka.auth.GcpLoginCallbackHandler": (
-        "give tokens of google-auth by sasl_oauthbearer_token_provider"
+        "provide tokens of google-auth with sasl_oauthbearer_token_provider"
     ),
 }
 _LOCAL_HOSTS: Final = ("", "localhost")
@@ -67,7 +67,7 @@ def _source(sources: LoginSources) -> TokenSettings:
     if sources.beginning_with("unsecuredLogin"):
         raise ConfigError(
             "sasl_jaas_config: unsecuredLogin… creates unsigned tokens, which is not "
-            "supported; give such a token by sasl_oauthbearer_token_provider"
+            "supported; provide such a token with sasl_oauthbearer_token_provider"
         )
     url = config.sasl_oauthbearer_token_endpoint_url
     if url is None:
@@ -82,7 +82,8 @@ def _provided(config: OptionTable) -> ProvidedToken:
     for name in (_URL, _CLIENT_ID, _CLIENT_SECRET):
         if getattr(config, name) is not None:
             raise ConfigError(
-                f"sasl_oauthbearer_token_provider and {name} are two sources of tokens: give one"
+                f"sasl_oauthbearer_token_provider and {name} are two sources of tokens: set only "
+                "one"
             )
     provider = config.sasl_oauthbearer_token_provider
     if provider is None:
@@ -95,7 +96,7 @@ def _check_handler(name: str, handler: str | None) -> None:
         return
     advice = _ADVICE.get(
         plain_class_name(handler),
-        "leave it out, and give tokens by sasl_oauthbearer_token_provider or an endpoint",
+        "remove it, and provide tokens with sasl_oauthbearer_token_provider or an endpoint",
     )
     raise ConfigError(f"{name}={handler!r}: Java classes cannot be loaded; {advice}")
 
@@ -168,7 +169,7 @@ def _assertion(config: OptionTable) -> AssertionSettings:
     if key is None:
         raise ConfigError(
             "an assertion needs sasl_oauthbearer_assertion_private_key_file to sign it, or"
-            " sasl_oauthbearer_assertion_file with one that is signed already"
+            " sasl_oauthbearer_assertion_file with a signed one"
         )
     return SignedAssertionSettings(
         private_key_file=key,

@@ -152,7 +152,7 @@ class Reference(NamedTuple):
             if name in refused:
                 raise ConfigError(
                     f"{option} refers to the provider {name!r}: {refused[name]}; there are Kafka's"
-                    f" EnvVar-, File- and DirectoryConfigProvider, or give {option} as keyword"
+                    f" EnvVar-, File- and DirectoryConfigProvider, or pass {option} as a keyword"
                 )
             if name not in known:
                 return match[0]
@@ -172,7 +172,7 @@ class Reference(NamedTuple):
         )
 
     def shown(self, *, secret: bool) -> str:
-        """The text for people; of a secret, the placeholders alone."""
+        """The text for people; of a secret, only the placeholders."""
         text = self.text.reveal()
         if not secret:
             return text

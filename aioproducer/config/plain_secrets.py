@@ -65,13 +65,14 @@ def no_config(value: object, client: str) -> ConfigError:
     """The error of a positional argument that is no ProducerConfig; ``client``: the class."""
     if isinstance(value, Hidden | Mapping):
         return ConfigError(
-            f"{client}() takes no {type_name_of(value)} as its positional argument: options are "
-            f"keywords, as in {client}(**options). ProducerConfig.from_librdkafka(...) reads those "
+            f"{client}() takes no {type_name_of(value)} as its positional argument: pass options "
+            f"as keywords, as in {client}(**options). ProducerConfig.from_librdkafka(...) reads "
+            "those "
             "of confluent-kafka, and ProducerConfig.from_properties(...) Java's"
         )
     if isinstance(value, str | Secret):
         return ConfigError(
-            f"{client}() takes no str as its positional argument: name the brokers by "
+            f"{client}() takes no str as its positional argument: write "
             f"{client}(bootstrap_servers='host:port')"
         )
     return ConfigError(
@@ -82,13 +83,13 @@ def no_config(value: object, client: str) -> ConfigError:
 
 
 def no_positional(value: object) -> ConfigError:
-    """The error of a positional argument of ``ProducerConfig``, which takes keywords alone."""
+    """The error of a positional argument of ``ProducerConfig``, which only takes keywords."""
     if isinstance(value, str | Secret | Hidden | Mapping):
         return no_config(value, "ProducerConfig")
     return ConfigError(
-        f"ProducerConfig() takes options as keywords, and no {type_name_of(value)}: name the "
-        "brokers by ProducerConfig(bootstrap_servers='host:port'); config.replace(linger_ms=5) "
-        "makes a changed copy"
+        f"ProducerConfig() takes options only as keywords, not a {type_name_of(value)}: write "
+        "ProducerConfig(bootstrap_servers='host:port'); config.replace(linger_ms=5) creates a "
+        "changed copy"
     )
 
 

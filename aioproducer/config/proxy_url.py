@@ -76,7 +76,7 @@ def _scheme(written: str | None) -> str:
     if scheme == "https":
         raise ValueError(
             "'http://host:port': TLS to the proxy itself is not supported. TLS to the brokers "
-            "passes through the proxy as it is (security_protocol='SSL' or 'SASL_SSL')"
+            "passes through the proxy unchanged (security_protocol='SSL' or 'SASL_SSL')"
         )
     if not scheme:
         raise ValueError(f"a URL that begins with its scheme: {_SCHEMES}")
@@ -101,8 +101,8 @@ def _port(scheme: str, written: str | None) -> int:
         written = _SOCKS_PORT
     if not written:
         raise ValueError(
-            "a port, as in 'http://host:3128': proxies of HTTP have no common one (3128 and 8080 "
-            "are frequent)"
+            "a port, as in 'http://host:3128': HTTP proxies have no standard port (3128 and 8080 "
+            "are common)"
         )
     if not re.fullmatch(r"[0-9]{1,5}", written) or not 1 <= int(written) <= _HIGHEST_PORT:
         raise ValueError("a URL whose port is a number from 1 to 65535")
@@ -118,7 +118,7 @@ def _login(scheme: str, written: str | None) -> ProxyLogin | None:
     except UnicodeDecodeError:
         raise ValueError("a URL whose user name and password are percent-encoded UTF-8") from None
     if not login.user.reveal():
-        raise ValueError("a URL with a user name before the password: user:password@host")
+        raise ValueError("a URL with a user name before the password, as in user:password@host")
     if scheme == HTTP:
         if ":" in login.user.reveal():
             raise ValueError("a URL whose user name has no ':', which Basic logins can't send")

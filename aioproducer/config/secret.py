@@ -63,7 +63,7 @@ class Hidden:
 
 
 def hidden(value: object) -> Secret | Hidden | None:
-    """``value`` as a text that is not shown; of another type than ``str``, its type alone."""
+    """``value`` as a text that is not shown; of another type than ``str``, only its type."""
     if value is None or isinstance(value, (Secret, Hidden)):
         return value
     return Secret(value) if isinstance(value, str) else Hidden(type(value).__name__)

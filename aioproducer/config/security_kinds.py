@@ -134,7 +134,7 @@ class SslContext(Kind[Any]):
 
     def parse(self, text: str) -> Any:
         raise UnacceptableError(
-            "no value in properties: give it as keyword, from_properties(…, ssl_context=…)"
+            "no value in properties: pass it as a keyword, from_properties(…, ssl_context=…)"
         )
 
 

@@ -40,7 +40,7 @@ from aioproducer.reader.start import find_offsets
 logger = RoomLogger(__name__)
 
 Callback: TypeAlias = Callable[[Collection[TopicPartition]], Awaitable[None] | None]
-"""A function or coroutine function that is told of partitions."""
+"""A function or coroutine function that is called with partitions."""
 
 _CALL: Final[ContextVar[object]] = ContextVar("aioproducer_callback", default=None)
 """The call of a callback, in it and in the tasks that it starts."""
@@ -133,14 +133,14 @@ class Assignment:
         self._turn = asyncio.Lock()
         """One callback runs at a time."""
         self._told: set[TopicPartition] = set()
-        """Partitions whose revocation the application was told of, and that are released soon."""
+        """Partitions whose revocation was reported to the application; they are released soon."""
         self._calls: dict[object, tuple[Callback, float]] = {}
         """The callbacks that run now, and the clock's times at which they began."""
         self._holds: dict[TopicPartition, set[Hold]] = {}
         """Why nothing of a partition is handed out."""
         self._beginning: set[asyncio.Task[None]] = set()
         self._lost: set[TopicPartition] = set()
-        """Lost partitions that the application was not told of."""
+        """Lost partitions that were not yet reported to the application."""
 
     @property
     def owned(self) -> tuple[TopicPartition, ...]:
@@ -150,7 +150,7 @@ class Assignment:
     # --- given -------------------------------------------------------------------------------
 
     async def assigned(self, partitions: Collection[TopicPartition]) -> None:
-        """Read these partitions as well, once the application has been told."""
+        """Read these partitions as well, once they are reported to the application."""
         token = object()
         self._owned.update(dict.fromkeys(partitions, token))
         try:
@@ -372,7 +372,7 @@ class Assignment:
             reasons.add(reason)
 
     def let_go(self, partitions: Iterable[TopicPartition], reason: Hold) -> None:
-        """One reason is none any more."""
+        """One reason no longer applies."""
         for where in partitions:
             reasons = self._holds.get(where, set())
             if reason not in reasons:
@@ -394,7 +394,7 @@ class Assignment:
         self.hold(partitions, Hold.PAUSED)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Go on with partitions that were paused."""
+        """Resume paused partitions."""
         self.let_go(partitions, Hold.PAUSED)
 
     @property
@@ -422,7 +422,7 @@ class Assignment:
             self._source.fetcher.seek(where, offset)
 
     def start_over(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Hand out what the group has no offset behind, or from ``offsets`` on if it has none."""
+        """Return the records after the group's offsets, or from ``offsets`` on if it has none."""
         token = object()
         again = frozenset(offsets.keys() & self._owned.keys())
         for where in again:

@@ -75,7 +75,7 @@ class ClassicMember(Member):
         self._misses_topic = False
         """True if the brokers do not know a topic whose partitions the member has."""
         self._divided: PartitionCounts | None = None
-        """What the member has divided as the leader of this generation; None: it leads no group."""
+        """The assignment that the member computed as the leader; None: it leads no group."""
 
     @property
     def cooperative(self) -> bool:
@@ -271,7 +271,7 @@ class ClassicMember(Member):
             self._rebalance.set()
 
     def refused(self, code: int) -> None:
-        """A commit has brought the error ``code``: the group goes on without the member."""
+        """A commit has brought the error ``code``: the group continues without the member."""
         if not self._joins and self.session.last_heartbeat is not None:
             self._take_refusal(code, "OffsetCommit")
 

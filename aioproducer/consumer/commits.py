@@ -24,7 +24,7 @@ logger = RoomLogger(__name__)
 class Commits:
     """Commits offsets as the present ``member``. Times are seconds.
 
-    ``refused`` gets the error code when the group goes on without the member.
+    ``refused`` gets the error code when the group continues without the member.
     Source: Kafka's ``ConsumerCoordinator`` and ``CommitRequestManager``.
     """
 
@@ -173,7 +173,7 @@ class Commits:
 
 
 class _Attempts:
-    """What is being done, and the last error of it that may pass."""
+    """The current work, and its last temporary error."""
 
     def __init__(self, doing: str) -> None:
         self.doing = doing

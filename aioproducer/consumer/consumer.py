@@ -269,7 +269,7 @@ class Consumer:
 
         ``on_revoked`` is called before the commit. Closing usually takes two round trips, and at
         most about ten seconds, plus the time to close the connections. If the call is cancelled,
-        closing goes on in the background.
+        closing continues in the background.
 
         Raises:
             IllegalStateError: a callback of the consumer called this.
@@ -340,7 +340,7 @@ class Consumer:
     # --- reading ---------------------------------------------------------------------------
 
     def _enter_loop(self) -> None:
-        """What another loop had in work when it ended comes again."""
+        """Records that another loop was processing when it ended are returned again."""
         self._enter()
         if self._assignment.handlers is not None:
             raise IllegalStateError("run() reads from this Consumer: only one at a time can read")

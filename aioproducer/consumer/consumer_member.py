@@ -57,9 +57,9 @@ class ConsumerMember(Member):
         self._due = asyncio.Event()
         """Set when there is something to tell before the next heartbeat's time."""
         self._all = True
-        """True: the next heartbeat tells everything, not what has changed alone."""
+        """True: the next heartbeat contains everything, not only the changes."""
         self._tells_owned = False
-        """True: the next heartbeat tells which partitions the member has."""
+        """True: the next heartbeat contains the member's partitions."""
         self._asked = False
         """True once the coordinator may know the member."""
         self._life = 0
@@ -213,7 +213,7 @@ class ConsumerMember(Member):
             )
 
     def refused(self, code: int) -> None:
-        """A commit has brought the error ``code``: the group goes on without the member."""
+        """A commit has brought the error ``code``: the group continues without the member."""
         if self.identity.generation != JOINING:
             self._take_refusal(code, "OffsetCommit")
             self._due.set()

@@ -1,4 +1,4 @@
-"""What the two protocols of groups have in common: a member's settings, and what it serves."""
+"""The common parts of the two group protocols: a member's settings, and the parts it serves."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Topics(Protocol):
 
 
 class MemberSurroundings(NamedTuple):
-    """What a member of either protocol is given."""
+    """The arguments of a member of either protocol."""
 
     link: CoordinatorLink
     identity: Membership
@@ -127,15 +127,15 @@ class Member(ABC):
 
     @abstractmethod
     def _jobs(self) -> Iterable[Coroutine[Any, Any, None]]:
-        """What the member does side by side."""
+        """The member's concurrent tasks."""
 
     async def _settle(self) -> None:
-        """Get ready for a join: the application is told of what was lost."""
+        """Get ready for a join: the loss is reported to the application."""
         await self._partitions.settled(lambda: self._gave_up)
         self._gave_up = False
 
     def _go_on_as(self, identity: Membership, why: str) -> None:
-        """The group goes on without the member, which joins again as ``identity``."""
+        """The group continues without the member, which joins again as ``identity``."""
         logger.warning(
             "Group %r goes on without this member: %s. It joins again", self._link.group_id, why
         )
@@ -149,7 +149,7 @@ class Member(ABC):
 
     @abstractmethod
     def refused(self, code: int) -> None:
-        """A commit has brought the error ``code``: the group goes on without the member."""
+        """A commit has brought the error ``code``: the group continues without the member."""
 
     @abstractmethod
     async def give_up(self, reason: str) -> None:

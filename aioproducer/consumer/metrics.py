@@ -1,4 +1,4 @@
-"""What a consumer counts, by the names of Java's consumer. No I/O."""
+"""The metrics of a consumer, by the names of Java's consumer. No I/O."""
 
 from __future__ import annotations
 
@@ -150,6 +150,6 @@ def partition_metrics(
 
 
 def lag_of(state: PartitionState, position: int) -> int | None:
-    """Records behind ``position``; None: no leader has answered yet."""
+    """Records after ``position``; None: no leader has answered yet."""
     end = state.high_watermark
     return None if end is None else max(end - position, 0)

@@ -1,4 +1,4 @@
-"""What can be seen of a running consumer: its health, and its metrics."""
+"""The health and the metrics of a running consumer."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from aioproducer.reader.record_source import RecordSource
 
 @dataclass(frozen=True, slots=True)
 class ConsumerSetup:
-    """What a user has asked for."""
+    """The user's request."""
 
     group_id: str
     config: ProducerConfig
@@ -45,7 +45,7 @@ class ConsumerSetup:
 class ConsumerParts:
     """The parts of one consumer.
 
-    ``refused`` gets the error code of a commit when the group goes on without the member. ``fail``
+    ``refused`` gets a commit's error code when the group continues without the member. ``fail``
     gets an error that the application has to see.
     """
 
@@ -111,7 +111,7 @@ class ConsumerParts:
 
 def _assignment_settings(setup: ConsumerSetup) -> AssignmentSettings:
     longest = setup.options.max_poll_interval_ms / 1000
-    # A heartbeat tells of a rebalance that the coordinator has begun already.
+    # A heartbeat reports a rebalance that the coordinator has already begun.
     margin = min(2 * setup.options.heartbeat_interval_ms / 1000 + 1, longest / 2)
     assigned, revoked, lost = setup.callbacks
     return AssignmentSettings(

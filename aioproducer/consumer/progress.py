@@ -1,6 +1,6 @@
-"""What an application has of each partition, and what of it is done. No I/O.
+"""The records of each partition that an application has, and those that are done. No I/O.
 
-The position is the offset of the next record to hand out. What was handed out is unacknowledged
+The position is the offset of the next record to hand out. Returned records are unacknowledged
 until the application asks for more, or a handler returns. The offset to commit is that of the first
 unacknowledged record, so a commit never passes a gap.
 """
@@ -75,7 +75,7 @@ class Progress:
         self._uncommitted.discard(state.where)  # its records come again, here
 
     def release(self, where: TopicPartition) -> None:
-        """End with a partition; what the application still does for it counts no longer."""
+        """End with a partition; what the application still does for it has no effect."""
         progress = self.partitions[where]
         done = progress.start if progress.committed is None else progress.committed
         if progress.unacknowledged or done < self.position(where):
@@ -141,7 +141,7 @@ class Progress:
         return found
 
     def _renew(self, where: TopicPartition) -> None:
-        """Begin a partition anew: what is in work of it counts no longer."""
+        """Restart a partition: what is in work of it counts no longer."""
         old = self.partitions[where]
         new = self.partitions[where] = PartitionProgress(old.state, old.committed)
         new.start = old.start

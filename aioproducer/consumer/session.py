@@ -64,7 +64,7 @@ class Session:
         self._partitions.silence()
 
     def over(self) -> None:
-        """The group goes on without the member."""
+        """The group continues without the member."""
         self.last_heartbeat = None
         self.silent = False
         self._stats.losses += 1

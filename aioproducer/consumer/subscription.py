@@ -64,7 +64,7 @@ class Subscription:
 
 
 class GroupTopics:
-    """What ``client`` finds out about the topics of a member."""
+    """The topics of a member, as ``client`` finds them."""
 
     def __init__(self, subscription: Subscription, client: ClusterClient, group_id: str) -> None:
         self._subscription = subscription

@@ -88,7 +88,7 @@ class Transactions:
     """The works of a consumer, one after another.
 
     ``group``: the consumer as its group knows it now. ``rewind`` makes unfinished records come
-    again. ``start_over`` makes those come that the group has no offset behind: the outcome of a
+    again. ``start_over`` returns to the records after the group's offsets: the outcome of a
     commit is not known, and the group will know it.
     """
 

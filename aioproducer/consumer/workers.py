@@ -18,7 +18,7 @@ from aioproducer.reader.record_source import RecordSource
 Handle: TypeAlias = Callable[[ConsumerRecord], Awaitable[Any]]
 """A coroutine function that works on a record."""
 Order: TypeAlias = Literal["partition", "key", "none"]
-"""What is handled one after another: the records of a partition, of a key, or nothing."""
+"""The records that are handled one after another: those of a partition, of a key, or none."""
 
 ORDERS: Final = ("partition", "key", "none")
 _LONGEST_LINE: Final = 256
@@ -191,8 +191,8 @@ class Workers:
     # --- partitions that go ------------------------------------------------------------------
 
     def stop(self, partitions: Collection[TopicPartition]) -> None:
-        """Begin with no further record of ``partitions``, but for those behind which others are
-        done: they would be done again. The others stay unacknowledged."""
+        """Begin no further record of ``partitions``, except those before finished
+        ones: they would be done again. The others stay unacknowledged."""
         self._drop(partitions, lambda task: task.record.offset > task.progress.begun)
 
     def works_on(self, partitions: Collection[TopicPartition]) -> bool:

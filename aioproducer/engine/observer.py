@@ -50,15 +50,15 @@ __all__ = [
 
 
 class Untraced(NamedTuple):
-    """The decision about a record that is not traced, and about those behind it."""
+    """The decision about a record that is not traced, and about those after it."""
 
     records: int = 1
     """The number of records that the decision is about, this record included, while the context
     stays the same object.
 
-    The decision holds for records without headers of their own. A producer keeps the newest one,
+    The decision applies to records without headers of their own. A producer keeps the newest one,
     whichever thread sends: the next question in its context about such a record says that it is
-    used up. The observer is asked about each record with headers, whose decision is about it alone.
+    used up. The observer is asked about each record with headers, and decides only about it.
     """
     headers: Sequence[Header] = ()
     """The headers to add to each of these records: they carry the context of the caller."""
@@ -69,7 +69,7 @@ class RecordTrace(Protocol):
 
     @property
     def behind(self) -> Untraced | None:
-        """A decision about the records behind this one; None: there is no new one.
+        """A decision about the records after this one; None: there is no new one.
 
         It is not for a record with headers of its own.
         """
@@ -236,7 +236,7 @@ def undelivered(topic: str, partition: object) -> RecordMetadata:
 
 
 def tell_partition(token: Any, partition: int | None) -> None:
-    """Note the partition that the record of ``token`` names, for those who are told its outcome."""
+    """Note the partition that the record of ``token`` names, for those who get its outcome."""
     while type(token) is ObservedFuture:
         if partition is not None:
             token.partition = partition

@@ -19,7 +19,7 @@ _POSITIVE: Final = 0x7FFFFFFF
 
 _STICKY_BYTES: Final = 16_000
 _RECORD_BYTES: Final = 20
-"""About the bytes of a record beside its value."""
+"""About the bytes of a record in addition to its value."""
 
 STICKY: Final = -1
 """In place of a partition's number: the topic's sticky partition."""

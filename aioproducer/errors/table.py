@@ -102,7 +102,7 @@ TABLE: Final = (
         _REFUSED, advice="set the topic's message.format.version to 0.11.0 or newer, or "
         "enable_idempotence=False for records without headers"),
     Row(ErrorCode.POLICY_VIOLATION, broker.PolicyViolationError, _REFUSED),
-    # It says nothing about earlier attempts: after a restart a broker knows the last batch alone.
+    # It says nothing about earlier attempts: after a restart a broker only knows the last batch.
     Row(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, broker.OutOfOrderSequenceNumberError,
         _MISNUMBERED, advice="the broker can't tell whether an earlier attempt was written"),
     Row(ErrorCode.DUPLICATE_SEQUENCE_NUMBER, broker.DuplicateSequenceNumberError, _DELIVERED),

@@ -124,8 +124,8 @@ class _DeadLetterWriter:
 def append_lines(path: str, lines: bytes, *, fsync: bool) -> None:
     """Append ``lines`` to a file, whole or not at all; or write them to a pipe or device.
 
-    A line without its end, which a crash has left in a file, is ended first. ``fsync`` concerns
-    files alone. Raises OSError: nothing was appended, or a pipe or device has got a part.
+    A line without its end, which a crash has left in a file, is ended first. ``fsync`` only
+    concerns files. Raises OSError: nothing was appended, or a pipe or device has got a part.
     """
     is_new = not os.path.exists(path)
     file = _opened(path)

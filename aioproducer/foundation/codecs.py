@@ -13,7 +13,7 @@ from aioproducer.errors import MissingExtraError
 __all__ = ["codec_library"]
 
 _LIBRARIES: Final = {"snappy": "cramjam", "lz4": "cramjam", "zstd": "zstandard"}
-"""The module by codec; ``gzip`` needs the standard library alone."""
+"""The module by codec; ``gzip`` only needs the standard library."""
 
 
 def codec_library(codec: str) -> Any:

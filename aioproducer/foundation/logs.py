@@ -22,10 +22,10 @@ INTERVALS: Final = (1.0, 10.0, 60.0)
 """Seconds from a line to the next one of its cause; the last interval stays."""
 
 MOST_CAUSES: Final = 500
-"""Causes that are told apart; further ones count as one cause for each kind of line."""
+"""Causes that are counted separately; further ones count as one cause for each kind of line."""
 
 MOST_TOPICS: Final = 10_000
-"""Topics that one cause tells apart."""
+"""Topics that are counted separately for a cause."""
 
 NAMED_TOPICS: Final = 3
 """Topics that a line names of those that it counts."""
@@ -71,7 +71,7 @@ class _Repeats:
         return self.told + INTERVALS[self.stage]
 
     def concerns(self, topic: str) -> None:
-        """A line is about ``topic``. It is told within a second if no other one was before it."""
+        """A line is about ``topic``. It is reported within a second if it is the first one."""
         if topic not in self.known and len(self.known) < MOST_TOPICS:
             self.known.add(topic)
             self.stage = 0
@@ -81,9 +81,9 @@ class _Repeats:
         return self.line is None and now - self.told >= INTERVALS[-1]
 
     def take(self, now: float, topic: str | None, *, with_last: bool) -> tuple[str, dict[str, Any]]:
-        """The suffix and the fields about the lines that were held back, which are told now.
+        """The suffix and the fields about the lines that were held back and are reported now.
 
-        ``topic``: that of the line which tells them. ``with_last``: it is the last one of them.
+        ``topic``: that of the line which reports them. ``with_last``: it is the last one of them.
         """
         suffix, fields = "", {}
         count = self.count - with_last

@@ -1,6 +1,6 @@
 """The types of keys and values: the parameters of ``Producer[K, V]``, and those of serializers.
 
-Type checkers alone see the defaults of the parameters and the aliases below them, so nothing has to
+Only type checkers see the defaults of the parameters and the aliases below them, so nothing has to
 be installed for them.
 """
 

@@ -33,7 +33,7 @@ class LogQueue:
 
     There is no lock: see :mod:`aioproducer.foundation.runtime.locks`. Signal handlers and
     finalizers log, too. An entry is *outstanding* until it is settled: delivered, failed or
-    dropped. What is dropped is counted, and told on standard error once a minute at most.
+    dropped. Dropped records are counted, and reported on standard error at most once a minute.
     ``topic``: for that line.
     """
 
@@ -111,7 +111,7 @@ class LogQueue:
         self.dropped += count
         self._why = why
         now = self._clock()
-        if self._closing:  # one line tells the rest
+        if self._closing:  # one line reports the rest
             return
         if self._told_at is None or now - self._told_at >= _REPORT_INTERVAL:
             self._told_at = now
@@ -150,7 +150,7 @@ class LogQueue:
         self._news.put(None)
 
     def tell_rest(self) -> None:
-        """Drop what is left, and tell the count that was not told yet."""
+        """Drop what is left, and report the count that was not reported yet."""
         if left := len(self.take(sys.maxsize)):
             self._outstanding -= left
             self.lose(left, "the handler was closed before they were sent")

@@ -22,7 +22,7 @@ _GONE: Final = frozenset({"closed", "forked"})
 class WatchedProducers:
     """Producers, until they are closed or nobody has them any more; any thread may call this.
 
-    Producers that share a ``client_id`` are told apart by a number: ``web``, ``web-2``.
+    Producers that share a ``client_id`` are distinguished by a number: ``web``, ``web-2``.
     """
 
     def __init__(self, options: SeriesOptions) -> None:

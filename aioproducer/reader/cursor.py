@@ -82,7 +82,7 @@ class Cursor:
 
     @property
     def position(self) -> tuple[TopicPartition, int] | None:
-        """The partition and the offset behind the last record, if there is one."""
+        """The partition and the offset after the last record, if there is one."""
         if self._state is None or self.last is None or self._state.seeks != self._seeks:
             return None
         return self._state.where, self.last.offset + 1

@@ -33,7 +33,7 @@ class FetchPartition(NamedTuple):
     reader: int = 0
     """The number of the :class:`PartitionState` that reads it."""
     restarts: int = 0
-    """The number of times that its fetching began anew."""
+    """How often its fetching restarted."""
 
     @property
     def owner(self) -> tuple[UUID | None, int]:

@@ -60,7 +60,7 @@ class FetchSession:
         """In the order of full requests. One whose offset has changed goes to the end, as a broker
         moves one whose records it has sent."""
         self._known: dict[TopicPartition, FetchPartition | None] = {}
-        """What the last request said, of the partitions that have changed since; None: it had not
+        """The last request's values of the partitions that have changed since; None: it had not
         named the partition."""
         self._topics: dict[UUID, str] = {}
         self.topics: Mapping[UUID, str] = MappingProxyType(self._topics)
@@ -92,7 +92,7 @@ class FetchSession:
             self._known.setdefault(where, before)
 
     def said(self, where: TopicPartition) -> FetchPartition | None:
-        """What the broker knows of a partition as of the last request; None: nothing."""
+        """The broker's knowledge of a partition after the last request; None: nothing."""
         return self._known[where] if where in self._known else self._wanted.get(where)
 
     def renew(self) -> None:

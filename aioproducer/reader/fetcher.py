@@ -197,7 +197,7 @@ class Fetcher:
         self._wake.set()
 
     def release(self, where: TopicPartition) -> None:
-        """Read a partition no longer. What was read ahead of it is dropped."""
+        """Read a partition no longer. Its read-ahead is dropped."""
         self.read_ahead.release(where)
         if all(each.topic != where.topic for each in self.partitions):
             self._leaders.leave(where.topic)
@@ -207,7 +207,7 @@ class Fetcher:
         self.read_ahead.pause(where)
 
     def resume(self, where: TopicPartition) -> None:
-        """Go on with a partition that was paused."""
+        """Resume a paused partition."""
         self.read_ahead.resume(where)
 
     # --- rounds ------------------------------------------------------------------------------
@@ -339,7 +339,7 @@ class Fetcher:
     def _taking(
         self, state: PartitionState, said: FetchPartition, fetched: FetchedPartition
     ) -> Iterator[None]:
-        """Take a partition's response in steps, until fetching begins anew at another place."""
+        """Take a partition's response in steps, until fetching restarts at another place."""
         yield
         if not _still(state, said):
             if not fetched.error_code:  # a session does not repeat them

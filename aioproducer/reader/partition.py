@@ -23,7 +23,7 @@ class Item(NamedTuple):
     """The next thing in a partition."""
 
     next_offset: int
-    """The position behind it."""
+    """The position after it."""
     batch: EncodedBatch | None = None
     """None: no records up to ``next_offset`` are for the reader, or there is an error."""
     error: ProducerError | None = None
@@ -43,7 +43,7 @@ class PartitionState:
     def __init__(self, where: TopicPartition, position: int, end: int | None) -> None:
         self.where = where
         self.number = next(_NUMBERS)
-        """Tells it from others of the same partition."""
+        """Distinguishes it from others of the same partition."""
         self.changes: dict[TopicPartition, None] = {}
         """Gets the partition whenever it may have to be fetched in another way."""
         self.position = position
@@ -76,10 +76,10 @@ class PartitionState:
         self.seeks = 0
         """The number of times that the position was moved by something else than reading."""
         self.restarts = 0
-        """The number of times that fetching began anew at another place."""
+        """How often fetching restarted at another place."""
         self._items: deque[Item] = deque()
         self._taken = 0
-        """The offset behind the last batch that was taken; the position may be in it."""
+        """The offset after the last batch that was taken; the position may be in it."""
 
     def __repr__(self) -> str:
         return f"<PartitionState of {self.where} at offset {self.position}>"
@@ -99,7 +99,7 @@ class PartitionState:
 
     @property
     def read_to(self) -> int:
-        """The offset behind the records that the application has or can read already."""
+        """The offset after the records that the application has or can read."""
         return max(self.position, self._taken)
 
     @property
@@ -155,7 +155,7 @@ class PartitionState:
     ) -> Iterator[None]:
         """Add the batches of a response, one in each step.
 
-        A corrupt one is an error behind those before it. The steps may not go on after a restart.
+        A corrupt one is an error after those before it. The steps do not continue after a restart.
         """
         self.in_log = True
         self.see_ends(fetched)
@@ -205,14 +205,14 @@ class PartitionState:
         self._items.append(Item(next_offset))
 
     def fail(self, error: ProducerError) -> None:
-        """Give ``error`` to the application, behind the batches that were read ahead."""
+        """Give ``error`` to the application, after the batches that were read ahead."""
         if self._failed:
             return
         self._items.append(Item(self.fetch_offset, None, error))
         self._changed()
 
     def pop(self) -> Item:
-        """The next item. Behind an error, fetching begins anew at the position."""
+        """The next item. After an error, fetching restarts at the position."""
         item = self._items.popleft()
         if item.batch is not None:
             self.buffered -= item.memory
@@ -258,7 +258,7 @@ class PartitionState:
         self._begin_behind(kept, kept[-1].next_offset if kept else self.read_to)
 
     def _begin_behind(self, kept: Iterable[Item], offset: int) -> None:
-        """Fetch anew from ``offset`` on, behind the items that are kept."""
+        """Restart fetching at ``offset``, after the items that are kept."""
         self.restart(offset)
         for item in kept:
             self._items.append(item)

@@ -1,4 +1,4 @@
-"""Positions that a leader's log may lack: out of its range, or behind a truncation."""
+"""Positions that a leader's log may lack: out of its range, or after a truncation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Failed = Callable[[Collection[PartitionState], ProducerError], None]
 
 
 class PositionCheck:
-    """Finds out if a position is still good, and goes on elsewhere or fails.
+    """Finds out if a position is still valid, and continues elsewhere or fails.
 
     ``failed`` gets the error of a request. ``reset``: ``auto_offset_reset``. ``timeout``: seconds.
     Source: KIP-320, and Kafka's ``OffsetFetcher``.

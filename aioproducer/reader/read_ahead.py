@@ -75,7 +75,7 @@ class ReadAhead:
         self._freed()
 
     def resume(self, where: TopicPartition) -> None:
-        """Go on with a partition that was paused."""
+        """Resume a paused partition."""
         state = self._partitions[where]
         state.paused = False
         self._paused.pop(where, None)
@@ -120,7 +120,7 @@ class ReadAhead:
             self._arrived()
 
     def fail(self, state: PartitionState, error: ProducerError) -> None:
-        """Give the application ``error`` behind what was read ahead of ``state``."""
+        """Give the application ``error`` after what was read ahead of ``state``."""
         state.fail(error)
         self.announce(state)
 

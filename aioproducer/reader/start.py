@@ -78,7 +78,7 @@ async def find_beyond(
 ) -> set[TopicPartition]:
     """The partitions whose log lacks their offset, of those that nothing is fetched from.
 
-    From an offset before the end, the first fetch tells. ``timeout``: seconds.
+    From an offset before the end, the first fetch shows it. ``timeout``: seconds.
     """
     unread = [
         where

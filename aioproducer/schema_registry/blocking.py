@@ -148,7 +148,7 @@ class BlockingDeserializer(Generic[V_co]):
 
 
 def _closed() -> ClientClosedError:
-    return ClientClosedError("the deserializer is closed; make another")
+    return ClientClosedError("the deserializer is closed; create another")
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:

@@ -93,7 +93,7 @@ def _policy(options: SerializerOptions) -> Policy:
         if number is None:
             continue
         if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-            raise ConfigError(f"{name}: {number!r} is no positive number")
+            raise ConfigError(f"{name}: {number!r} is not a positive number")
         chosen.append((name, Policy(choice, number)))  # type: ignore[arg-type]
     if options.get("auto_register_schemas"):
         chosen.append(("auto_register_schemas", Policy("register", normalize=normalize)))

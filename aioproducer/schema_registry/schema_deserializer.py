@@ -118,7 +118,7 @@ class SchemaDeserializer(ABC, Generic[V_co]):
             await self._registry.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Settings alone: another process fetches for itself."""
+        """Only settings: another process fetches for itself."""
         return {**self.__dict__, "_decoders": {}, "_prefixes": {}, "_failures": {}}
 
     def _framed(self, topic: str, data: bytes, headers: ReadHeaders) -> Framed:
@@ -157,7 +157,7 @@ class SchemaDeserializer(ABC, Generic[V_co]):
         place = f"topic {topic!r}, schema {framed.key}"
         if registered.schema.schema_type != self.schema_type:
             raise SerializationError(
-                f"{place}: it is of type {registered.schema.schema_type}, not {self.schema_type}"
+                f"{place}: it has the type {registered.schema.schema_type}, not {self.schema_type}"
             )
         refuse_rules_of_readers(registered.schema, place)
         return await self._decoder(registered, framed)
@@ -177,7 +177,7 @@ class SchemaDeserializer(ABC, Generic[V_co]):
             if isinstance(schema, bytes):
                 schema = int.from_bytes(schema[1:])
             raise SerializationError(
-                f"topic {topic!r}: a {self._field} of {len(payload)} bytes is no value of the "
+                f"topic {topic!r}: a {self._field} of {len(payload)} bytes is not a value of the "
                 f"schema {schema}: {kind}{str(error)[:300]}"
             ) from error
         return value

@@ -34,7 +34,7 @@ _logger = logging.getLogger(__name__)
 _clock: Final = SYSTEM.clock
 
 Encode: TypeAlias = Callable[[Any, RecordHeaders], bytes]
-"""From a value and the headers of its record to its bytes, behind the prefix."""
+"""From a value and the headers of its record to its bytes, after the prefix."""
 
 _FAILURE_LASTS: Final = 30.0  # seconds for which a permanent failure of a schema is remembered
 _SHORTEST_TTL: Final = 1.0  # seconds for which a latest version is used without being asked for
@@ -120,7 +120,7 @@ class SchemaSerializer(ABC, Generic[Value]):
 
     @abstractmethod
     def _local(self, key: Hashable) -> LocalSchema | None:
-        """The schema of a key, without the registry; None: the registry alone has it."""
+        """The schema of a key, without the registry; None: only the registry has it."""
 
     @abstractmethod
     def _encoder(self, target: Target, key: Hashable, kind: type) -> Encode:
@@ -131,7 +131,7 @@ class SchemaSerializer(ABC, Generic[Value]):
         return local.schema
 
     def _framing(self, target: Target, key: Hashable) -> tuple[int, ...]:
-        """The message indexes behind the schema id: Protobuf alone has some."""
+        """The message indexes after the schema id: only Protobuf has some."""
         return ()
 
     # --- the protocol of serializers ----------------------------------------------------------
@@ -200,7 +200,7 @@ class SchemaSerializer(ABC, Generic[Value]):
             await self._registry.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Settings and schemas alone: another process fetches for itself."""
+        """Only settings and schemas: another process fetches for itself."""
         fresh: dict[str, Any] = {"_topics": {}, "_encoders": {}, "_refreshers": None}
         return {**self.__dict__, **fresh}
 
@@ -245,7 +245,8 @@ class SchemaSerializer(ABC, Generic[Value]):
         refuse_rules_of_writers(registered.schema, place)
         if registered.schema.schema_type != self.schema_type:
             raise SerializationError(
-                f"{place}: the schema {registered.id} is of type {registered.schema.schema_type}, "
+                f"{place}: the schema {registered.id} has the type "
+                f"{registered.schema.schema_type}, "
                 f"not {self.schema_type}"
             )
         schema = own or registered.schema
@@ -278,7 +279,7 @@ class SchemaSerializer(ABC, Generic[Value]):
             await self._load(topic, state, key)
         except Exception as error:
             _logger.warning(
-                "topic %r: records are written by the schema that was the latest before: %s",
+                "topic %r: records are written with the previous latest schema: %s",
                 topic,
                 error,
             )
@@ -327,7 +328,7 @@ def _while_current(encode: Encode, ready: _Ready) -> Encode:
     def encode_by_latest(data: Any, headers: RecordHeaders) -> bytes:
         if _is_due(ready):
             place = ready.target.place
-            raise NotPreparedError(f"{place}: the latest version must be asked for again")
+            raise NotPreparedError(f"{place}: the latest version must be requested again")
         return encode(data, headers)
 
     return encode_by_latest

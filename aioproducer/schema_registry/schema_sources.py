@@ -90,20 +90,19 @@ class SchemaSources:
                     return each
             known = ", ".join(sorted(each.__name__ for each in self._classes)[:10])
             raise SerializationError(
-                f"topic {topic!r}: no schema was given for a {kind.__name__}; there are schemas "
-                f"for {known}"
+                f"topic {topic!r}: no schema for a {kind.__name__}; there are schemas for {known}"
             )
         if self._single:
             return ONLY
         if self._of_class(kind) is None:
             raise SerializationError(
-                f"topic {topic!r}: a {kind.__name__} has no schema: give the serializer one, or "
-                "choose use_latest_version"
+                f"topic {topic!r}: a {kind.__name__} has no schema: pass one to the serializer, "
+                "or set use_latest_version"
             )
         return kind
 
     def local(self, key: Hashable) -> LocalSchema | None:
-        """The schema of a key; None: the registry alone has it."""
+        """The schema of a key; None: only the registry has it."""
         if key is ONLY:
             return self._only
         assert isinstance(key, type)
@@ -123,7 +122,7 @@ class SchemaSources:
 def schema_of(schema_type: SchemaType, source: Any) -> Schema:
     if isinstance(source, Schema):
         if source.schema_type != schema_type:
-            raise ConfigError(f"the schema is of type {source.schema_type}, not {schema_type}")
+            raise ConfigError(f"the schema has the type {source.schema_type}, not {schema_type}")
         return source
     if isinstance(source, str):
         text = source.strip()

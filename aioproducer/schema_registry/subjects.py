@@ -46,7 +46,7 @@ def subject_name(
         return strategy(topic, field, record_name)
     if not record_name:
         raise SerializationError(
-            f"topic {topic!r}: the subject name strategy {strategy!r} needs the name of a record, "
-            f"and the schema of the {field} has none"
+            f"topic {topic!r}: the subject name strategy {strategy!r} needs a record name, but "
+            f"the schema of the {field} has none"
         )
     return record_name if strategy == "record_name" else f"{topic}-{record_name}"

@@ -7,8 +7,8 @@ Source: Confluent's ``SchemaId``, ``PrefixSchemaIdSerializer`` and ``HeaderSchem
     prefix   0, 4 bytes id, [message indexes], payload
     header   __value_schema_id = 1, 16 bytes GUID, [message indexes]; the value is the payload
 
-Both places take either form of the id. Protobuf alone has message indexes: the way to the message
-type in its file, as zigzag varints behind their number; a lone 0 stands for ``[0]``.
+Both places take either form of the id. Only Protobuf has message indexes: the way to the message
+type in its file, as zigzag varints after their number; a lone 0 stands for ``[0]``.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class _Read:
 
     def id(self) -> tuple[int | None, UUID | None]:
         if not self.data:
-            raise self._refused("is empty; the id of a schema was expected")
+            raise self._refused("is empty; expected the id of a schema")
         magic = self.data[0]
         if magic == _ID:
             return int.from_bytes(self._take(4, "a schema's id")), None
@@ -150,7 +150,7 @@ class _Read:
             raise self._refused(f"claims {count} message indexes; at most {_DEEPEST} are read")
         indexes = tuple(self._varint() for _ in range(count))
         if min(indexes) < 0:
-            raise self._refused(f"has a negative message index: {list(indexes)}")
+            raise self._refused(f"contains a negative message index: {list(indexes)}")
         return indexes
 
     def _varint(self) -> int:
@@ -163,7 +163,7 @@ class _Read:
             value |= (byte & 0x7F) << 7 * number
             if byte < 0x80:
                 return (value >> 1) ^ -(value & 1)
-        raise self._refused("has a message index of more than 32 bits")
+        raise self._refused("contains a message index of more than 32 bits")
 
     def _refused(self, reason: str) -> SerializationError:
         return SerializationError(f"{self._place} {reason}")

@@ -57,7 +57,7 @@ def arrow_type(data_type: DataType, path: str) -> pa.DataType:
 def _fields(data_type: StructType, path: str) -> list[pa.Field]:
     names = data_type.fieldNames()
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise ConfigError(f"{path} has two fields of the name {twice!r}")
+        raise ConfigError(f"{path} has two fields with the name {twice!r}")
     return [
         _field(each.name, arrow_type(each.dataType, f"{path}.{each.name}"), each.nullable)
         for each in data_type.fields
@@ -71,6 +71,6 @@ def _field(name: str, kind: pa.DataType, nullable: bool) -> pa.Field:
 
 def _unsupported(data_type: DataType, path: str) -> ConfigError:
     return ConfigError(
-        f"{path} is of the type {data_type.simpleString()}, which no format has; cast it, to_json()"
-        " a variant for example"
+        f"{path} has the type {data_type.simpleString()}, which no format supports; cast it, for "
+        "example a variant with to_json()"
     )

@@ -1,4 +1,4 @@
-"""Names of columns and of an Avro schema's fields that differ in their case alone. No I/O.
+"""Names of columns and of an Avro schema's fields that only differ in case. No I/O.
 
 Source: ``AvroSchemaHelper`` of Spark, which matches names as ``spark.sql.caseSensitive`` says. Here
 a name of the same case goes first, so both settings are served.
@@ -21,7 +21,7 @@ def with_names_of(kind: pa.DataType, text: str) -> str:
     A schema that can't be read stays as it is.
 
     Raises:
-        ConfigError: two fields differ in case alone, and the column has the name of neither; or a
+        ConfigError: two fields only differ in case, and the column has the name of neither; or a
             default of the schema names a field that has the column's name in another case.
     """
     try:
@@ -79,14 +79,14 @@ class _Renaming:
             alike = [name for name in fields if name.lower() == column.lower()]
             if len(alike) > 1:
                 raise ConfigError(
-                    f"the column {column!r} may be any of the schema's fields {', '.join(alike)}:"
-                    " give it the name of one of them"
+                    f"the column {column!r} matches several of the schema's fields, "
+                    f"{', '.join(alike)}: rename it to one of them"
                 )
             if alike and kind.get_field_index(alike[0]) < 0:
                 if alike[0] in self._in_defaults:
                     raise ConfigError(
                         f"the schema's field {alike[0]!r} is in a default of the schema: give the"
-                        f" column {column!r} the name of the field"
+                        f" column {column!r} exactly this name"
                     )
                 names[alike[0]] = column
         return names

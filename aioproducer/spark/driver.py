@@ -72,7 +72,7 @@ async def publish_dataframe(
     """
     if isinstance(producer, sync.Producer):
         raise ConfigError(
-            "publish_dataframe() takes an aioproducer.Producer that was started on this event "
+            "publish_dataframe() needs an aioproducer.Producer that was started on this event "
             "loop; with blocking code use df.write.format('aioproducer')"
         )
     producer._core.check_usable()

@@ -50,8 +50,8 @@ class ColumnEncoding:
         schema = self.schemas.get(topic) or self.schemas.get(ANY_TOPIC)
         if schema is None:
             raise SerializationError(
-                f"a row names the topic {topic!r}, which the option 'topics' does not name:"
-                f" {', '.join(self.schemas)}"
+                f"a row names the topic {topic!r}, which is not in the option 'topics': "
+                f"{', '.join(self.schemas)}"
             )
         try:
             return encoder(schema, column.type, self.column).encode(column)

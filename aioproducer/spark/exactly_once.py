@@ -5,7 +5,7 @@ Spark runs these steps in processes of their own, between which only their resul
 1. :func:`begin` runs where the write is planned. It gets a new epoch for the sink's id, which
    fences writers of an older plan. Then it reads the *marker*, the offset of group ``sink.id``: the
    id of the batch that is to come next.
-2. The tasks write into the transaction, each Kafka partition from one task alone.
+2. The tasks write into the transaction, each Kafka partition from only one task.
 3. :func:`commit` adds the next marker and commits, so rows and marker become visible together.
 
 A batch that comes again after its commit finds its marker and writes nothing.
@@ -83,13 +83,13 @@ class Begun:
             )
             raise IllegalStateError(
                 f"{sink} belongs to {its}, and this is {mine}: set another sink.id "
-                "here (a query with a new checkpoint counts as another one)"
+                "here (a query with a new checkpoint is another query)"
             )
         if batch is None:
             return False
         last = self.next_batch - 1
         if batch.number < last or (batch.query and batch.number > self.next_batch):
-            # Spark replays the last batch alone.
+            # Spark only replays the last batch.
             raise IllegalStateError(
                 f"{sink} has written all batches up to {last}, and this is batch {batch.number}: "
                 "the checkpoint is older than the written batches (restored or "
@@ -124,8 +124,8 @@ def begin(plan: SinkPlan) -> Begun:
         marker = producer.committed_offsets(plan.sink_id, [place]).get(place)
         if marker is not None and not marker.metadata.startswith(_SIGNATURE):
             raise IllegalStateError(
-                f"the group {plan.sink_id!r} has an offset of {place} that is no "
-                f"marker ({marker.offset}): a consumer uses that group.id, or the "
+                f"the group {plan.sink_id!r} has an offset of {place} that is not a marker "
+                f"({marker.offset}): a consumer uses that group.id, or the "
                 "offset was set by hand; give the sink another sink.id"
             )
         producer.begin_transaction(shared=True)
@@ -152,7 +152,7 @@ def commit(
     begun, batch = _agreed(outcomes, number) if outcomes else _without_tasks(plan, number, begun)
     if begun.is_written(batch):
         logger.warning(
-            "sink.id %r: batch %s was written before, and is skipped",
+            "sink.id %r: batch %s has already been written and is skipped",
             plan.sink_id,
             batch.number if batch else "",
         )
@@ -217,7 +217,7 @@ def _check_partitions(outcomes: Iterable[TaskOutcome]) -> None:
         for place in outcome.report.ranges:
             if place in seen:
                 raise IllegalStateError(
-                    f"two tasks wrote into {place}. With exactly_once brokers take the "
-                    f"rows of one for duplicates of the other's: {ADVICE}"
+                    f"two tasks wrote into {place}. With exactly_once brokers would treat the "
+                    f"rows of one as duplicates of the other's: {ADVICE}"
                 )
             seen.add(place)

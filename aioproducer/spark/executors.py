@@ -68,8 +68,8 @@ def foreach_batch(
         if is_exactly_once and not _local_property(batch)(QUERY):
             raise IllegalStateError(
                 "foreach_batch() with exactly_once needs the id of its streaming "
-                "query, which Spark does not give with PYSPARK_PIN_THREAD=false, nor "
-                "with Spark Connect: use writeStream.format('aioproducer')"
+                "query, which Spark provides neither with PYSPARK_PIN_THREAD=false nor with Spark "
+                "Connect: use writeStream.format('aioproducer')"
             )
         numbered = {"sink.batch.id": batch_id} if is_exactly_once else {}
         report = publish_partitions(batch, **options, **numbered)

@@ -174,7 +174,7 @@ def _columns(given: Mapping[str, str]) -> Iterator[ColumnFormat]:
         if strategy is not Strategy.TOPIC_NAME and not record_name:
             raise ConfigError(
                 f"{column}.subject.name.strategy={strategy} needs the option"
-                f" '{column}.record.name', which the subject is named after"
+                f" '{column}.record.name', which names the subject"
             )
         yield ColumnFormat(column, Format(said.lower()), strategy, record_name)
 

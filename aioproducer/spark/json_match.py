@@ -39,7 +39,7 @@ class _Comparison:
         if level > _MOST_STEPS:
             raise ConfigError(f"the JSON Schema has more than {_MOST_STEPS} levels or references")
         if theirs is False:
-            raise ColumnError(f"the schema takes no value for the column {path!r}")
+            raise ColumnError(f"the schema accepts no value for the column {path!r}")
         if not isinstance(theirs, Mapping):
             if theirs is not True:
                 raise ConfigError(f"the JSON Schema has {type(theirs).__name__} for {path!r}")
@@ -98,7 +98,7 @@ class _Comparison:
         for step in reference.removeprefix("#").split("/")[1:]:
             name = step.replace("~1", "/").replace("~0", "~")
             if not isinstance(found, Mapping) or name not in found:
-                raise ConfigError(f"the JSON Schema refers to {reference!r}, which is not there")
+                raise ConfigError(f"the JSON Schema refers to {reference!r}, which does not exist")
             found = found[name]
         return found
 

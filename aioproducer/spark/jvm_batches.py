@@ -19,7 +19,7 @@ from aioproducer.spark.arrow_types import arrow_type
 from aioproducer.spark.partition_batches import PartitionBatches
 
 ROWS_PER_BATCH: Final = 512
-"""The most rows of a batch. The JVM bounds batches by their rows alone, and the driver holds
+"""The most rows of a batch. The JVM only limits the rows of a batch, and the driver holds
 a batch as a whole."""
 _ROWS_PER_BATCH: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _LARGE_TYPES: Final = "spark.sql.execution.arrow.useLargeVarTypes"

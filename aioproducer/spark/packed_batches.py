@@ -1,6 +1,6 @@
 """The rows of a DataFrame come to the driver as binary values: Arrow batches, packed by executors.
 
-This takes public methods of Spark alone, so it does for Spark Connect. A row that comes as an
+This only uses public methods of Spark, so it works with Spark Connect. A row that comes as an
 object costs several microseconds; a packed batch is a copy of memory. The executors need pyarrow
 for it, and nothing of this package.
 """

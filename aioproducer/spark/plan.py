@@ -113,8 +113,8 @@ class SinkPlan:
         except UnresolvedError as error:
             problem = str(error)
         raise UnresolvedError(
-            f"kafka.{problem}; executors get variables by spark.executorEnv, and files from their"
-            " machines; the driver, which begins and commits transactions, has its own"
+            f"kafka.{problem}; executors get variables from spark.executorEnv and files from "
+            "their machines; the driver, which begins and commits transactions, needs its own"
         )
 
     def plain_secrets(self) -> tuple[str, ...]:
@@ -148,7 +148,7 @@ def plan_write(
     if plan.exactly_once and not plan.marker_topic:
         raise ConfigError(
             "exactly_once with a 'topic' column needs the option 'sink.marker.topic': an existing "
-            "topic under which the id of the next batch is kept (as an offset of the consumer "
+            "topic under which the id of the next batch is stored (as an offset of the consumer "
             "group 'sink.id', not as a record)"
         )
     # Executors may have variables and files that are not here.
@@ -160,7 +160,7 @@ def plan_write(
 def plan_rows(
     columns: Mapping[str, str], topic: str | None = None, formatted: Collection[str] = ()
 ) -> SinkPlan:
-    """Check ``columns`` alone. The plan has no properties, because the producer exists already.
+    """Check only ``columns``. The plan has no properties, because the producer exists already.
 
     Raises:
         ConfigError: as :func:`plan_write` does.
@@ -228,7 +228,7 @@ def types_of(schema: StructType) -> dict[str, str]:
     """
     names = schema.fieldNames()
     if twice := next((name for name in _TYPES if names.count(name) > 1), None):
-        raise ConfigError(f"there are {names.count(twice)} columns of the name {twice!r}")
+        raise ConfigError(f"there are {names.count(twice)} columns with the name {twice!r}")
     return {column.name: column.dataType.simpleString() for column in schema.fields}
 
 
@@ -264,7 +264,7 @@ def _properties(given: Mapping[str, str], guarantee: Guarantee) -> dict[str, str
         raise ConfigError("Option 'kafka.bootstrap.servers' must be specified")
     if "transactional.id" in properties:
         raise ConfigError(
-            "Option 'kafka.transactional.id' can't be set: for a transaction give the options "
+            "Option 'kafka.transactional.id' can't be set: for a transaction set the options "
             "'delivery.guarantee' = 'exactly_once' and 'sink.id'"
         )
     if guarantee is Guarantee.EXACTLY_ONCE:
@@ -285,8 +285,8 @@ def _guarantee(given: Mapping[str, str]) -> Guarantee:
     if guarantee is Guarantee.EXACTLY_ONCE:
         if not given.get("sink.id"):
             raise ConfigError(
-                "delivery.guarantee=exactly_once needs the option 'sink.id': a name for this sink "
-                "that stays the same over restarts, and that no other sink of the cluster has"
+                "delivery.guarantee=exactly_once needs the option 'sink.id': a name that is the "
+                "same after a restart, and that no other sink of the cluster uses"
             )
     elif pointless := [name for name in _OWN[1:] if name in given]:
         raise ConfigError(f"{', '.join(pointless)}: this needs delivery.guarantee=exactly_once")
@@ -298,7 +298,7 @@ def _batch_id(given: Mapping[str, str]) -> int | None:
     if said is None:
         return None
     if not said.isdecimal():
-        raise ConfigError(f"sink.batch.id is {said!r}; it is a number, 0 or more, that grows")
+        raise ConfigError(f"sink.batch.id is {said!r}; it must be an increasing number, 0 or more")
     return int(said)
 
 

@@ -1,6 +1,6 @@
 """The plan of a write, with the schemas of its typed columns.
 
-The registry is asked here alone. A plan carries schemas and their ids to the tasks.
+Only this module asks the registry. A plan carries schemas and their ids to the tasks.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def plan_sink(options: Mapping[str, str], schema: StructType) -> SinkPlan:
 def plan_typed_rows(
     options: Mapping[str, str], schema: StructType, topic: str | None = None
 ) -> SinkPlan:
-    """Check columns and the options of formats alone, because the producer exists already."""
+    """Check only columns and the options of formats, because the producer exists already."""
     formats = format_options(options)
     plan = plan_rows(types_of(schema), topic, formats.names)
     return _with_encodings(plan, formats, schema)
@@ -78,9 +78,9 @@ def _topics(plan: SinkPlan, formats: FormatOptions) -> dict[ColumnFormat, tuple[
             found[each] = topics
         else:
             raise ConfigError(
-                f"{each.column}.subject.name.strategy={each.strategy} has a subject for each"
-                " topic, and the rows name their topics: give the option 'topics' with all of"
-                " them ('orders,returns'), or a name for one subject:"
-                f" {each.column}.subject.name.strategy=record_name and {each.column}.record.name"
+                f"{each.column}.subject.name.strategy={each.strategy} uses a subject for each "
+                "topic, and the rows name their topics: list all of them in the option 'topics' "
+                "('orders,returns'), or use one subject: "
+                f"{each.column}.subject.name.strategy=record_name and {each.column}.record.name"
             )
     return found

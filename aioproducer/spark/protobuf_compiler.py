@@ -37,8 +37,8 @@ def descriptors(text: str, named: Mapping[str, str]) -> tuple[str, dict[str, str
         return text, dict(named)
     if find_spec(_COMPILER) is None:
         raise ConfigError(
-            "the registry has the Protobuf schema as text, which a compiler turns into a"
-            " descriptor: pip install grpcio-tools, on the driver"
+            "the registry returns the Protobuf schema as text, which a compiler must turn into a "
+            "descriptor: pip install grpcio-tools, on the driver"
         )
     path = _FILE
     while path in named:
@@ -54,7 +54,9 @@ def _compiled(files: Mapping[str, str]) -> dict[str, str]:
     """The descriptors of ``files``, texts by their paths."""
     for path in files:
         if not re.fullmatch(_PATH, path) or ".." in path:
-            raise ConfigError(f"the Protobuf schema imports {path!r}, which is no path of a file")
+            raise ConfigError(
+                f"the Protobuf schema imports {path!r}, which is not the path of a file"
+            )
     with tempfile.TemporaryDirectory() as folder:
         for path, text in files.items():
             place = Path(folder, path)

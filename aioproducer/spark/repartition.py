@@ -47,15 +47,15 @@ def repartition_by_key(df: DataFrame, partitions: int, tasks: int | None = None)
         )
     if (kind := types_of(df.schema)["key"]) not in ("string", "binary"):
         raise ConfigError(
-            f"key attribute unsupported type {kind}: the bytes of a key say where it goes;"
-            " aioproducer.spark.encode_columns() makes them"
+            f"key attribute unsupported type {kind}: the bytes of a key decide its partition; "
+            "aioproducer.spark.encode_columns() creates them"
         )
     if "value" not in df.columns:
         raise ConfigError("Required attribute 'value' not found")
     if "partition" in df.columns:
         raise ConfigError(
-            "there is a column 'partition' already: drop it, or let the rows of each partition "
-            "come from one task by df.repartitionById()"
+            "there already is a column 'partition': drop it, or put the rows of each partition "
+            "into one task with df.repartitionById()"
         )
 
     @arrow_udf("int")  # type: ignore[call-overload,untyped-decorator,unused-ignore]

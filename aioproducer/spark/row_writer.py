@@ -114,8 +114,8 @@ def _not_written(topic: str, failed: int, of: int, error: BaseException) -> Rows
     advice = ""
     if isinstance(error, OutOfOrderSequenceNumberError):
         advice = (
-            f" (another task has written into its partition: {ADVICE}; or Spark ran "
-            "the task again: repeat the whole write)"
+            f" (another task has written into its partition: {ADVICE}; or Spark has run the task "
+            "again: repeat the whole write)"
         )
     return RowsNotWrittenError(
         f"{failed} of {of} rows for topic {topic!r} were not written: "

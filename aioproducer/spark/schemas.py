@@ -121,8 +121,8 @@ def unregistered(column: TypedColumn) -> ColumnEncoding:
     """
     if pa.types.is_string(column.kind) or pa.types.is_binary(column.kind):
         raise ConfigError(
-            f"{column.name}.format=json, and the column is a {column.kind}, which is sent as it is"
-            f" without the option {column.name}.format"
+            f"{column.name}.format=json, but the column is a {column.kind}; remove the option "
+            f"{column.name}.format to send it unchanged"
         )
     schema = RecordSchema(Format.JSON)
     encoder(schema, column.kind, column.name)
@@ -138,8 +138,8 @@ def check_latest(column: TypedColumn, registered: RegisteredSchema, subject: str
     schema = registered.schema
     if schema.schema_type != column.schema_type:
         raise ConfigError(
-            f"the latest schema of {subject!r} is of the type {schema.schema_type}:"
-            f" {column.name}.format={column.format.format} does not write it"
+            f"the latest schema of {subject!r} has the type {schema.schema_type}, which "
+            f"{column.name}.format={column.format.format} can't write"
         )
     try:
         refuse_rules_of_writers(schema, f"subject {subject!r}")

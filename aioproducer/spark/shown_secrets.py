@@ -15,7 +15,7 @@ REDACTED: Final = re.compile(r"(?i)secret|password|token|access[.]?key")
 shows all others in the plans of streams, in its logs and in its UI."""
 
 _REFERENCE: Final = (
-    "give a reference: '${env:NAME}', '${file:/path/of.properties:key}' or '${dir:/directory:file}'"
+    "use a reference: '${env:NAME}', '${file:/path/of.properties:key}' or '${dir:/directory:file}'"
 )
 logger: Final = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ def refuse_shown(secrets: Mapping[str, str]) -> None:
     for name, value in secrets.items():
         if not REDACTED.search(name) and not REDACTED.search(value):
             raise ConfigError(
-                f"{name} holds a secret, which Spark shows in its plans and logs; {_REFERENCE}"
+                f"{name} contains a secret, which Spark shows in its plans and logs; {_REFERENCE}"
             )
     if secrets:
         _tell_of(tuple(secrets))
@@ -41,8 +41,7 @@ def refuse_shown(secrets: Mapping[str, str]) -> None:
 def _tell_of(names: tuple[str, ...]) -> None:
     """Log them once in a process: a stream plans each of its micro-batches."""
     logger.warning(
-        "%s: a secret in the options of a write, which Spark hides only by"
-        " spark.redaction.regex; %s",
+        "%s: a secret in the options of a write, which only spark.redaction.regex hides; %s",
         ", ".join(names),
         _REFERENCE,
     )

@@ -47,7 +47,7 @@ class Attempt:
         """The attempt that runs here. Raises :class:`IllegalStateError` outside of a task."""
         context = TaskContext.get()
         if context is None:
-            raise IllegalStateError("rows can only be written in a task of Spark")
+            raise IllegalStateError("rows can only be written in a Spark task")
         return cls(
             context.partitionId(),
             context.attemptNumber(),
@@ -68,8 +68,8 @@ def run_task(plan: SinkPlan, begun: Begun | None, rows: Iterator[pa.RecordBatch]
         raise IllegalStateError(
             f"task {attempt.task} runs again (attempt {attempt.number}), after a "
             "failure or by spark.speculation. With exactly_once the whole write must "
-            "be repeated: brokers would take the rows of this attempt for duplicates "
-            "of the first attempt's. Switch spark.speculation off, and look for the "
+            "be repeated: brokers would treat the rows of this attempt as duplicates of the first "
+            "attempt's. Turn spark.speculation off, and look for the "
             "error of attempt 0 in Spark's log; with spark.task.maxFailures=1 Spark "
             "raises that error"
         )

@@ -1,4 +1,4 @@
-"""The partitions of a task in a transaction: each takes the rows of one attempt of one task alone.
+"""The partitions of a task in a transaction: each only takes the rows of one attempt of one task.
 
 All tasks write with one producer id and epoch, each from sequence number 0 on. When Spark runs a
 task again, a broker would take a batch with the numbers of an earlier one for a repetition of it,
@@ -79,8 +79,8 @@ class TaskPartitions:
         if self._task >= count:
             raise IllegalStateError(
                 f"task {self._task} has rows without a key, and {topic!r} has "
-                f"{counted(count, 'partition')}. With exactly_once each partition takes "
-                f"the rows of one task: write df.coalesce({count})"
+                f"{counted(count, 'partition')}. With exactly_once each partition can only get "
+                f"rows from one task: use df.coalesce({count})"
             )
         return partitions[(self._task + self._shift) % count]
 

@@ -105,7 +105,7 @@ def send_together(
 
 
 class _BulkRecord(OneRecord):
-    """A stand-in for a future in the inbox: the record is counted once it leaves there."""
+    """A substitute for a future in the inbox: the record is counted once it leaves there."""
 
     _state = ""
 

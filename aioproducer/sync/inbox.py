@@ -26,7 +26,7 @@ Entry: TypeAlias = tuple[Any, Any, Any, Any, Any, Any, Any, Any]
 
 _SIZE: Final = 8
 _THREAD: Final = 9
-"""The places behind an entry's fields: the bytes of a record, and the thread that sent it."""
+"""The places after an entry's fields: the bytes of a record, and the thread that sent it."""
 
 
 class Chunk:

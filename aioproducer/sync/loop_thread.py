@@ -1,8 +1,8 @@
 """The thread of a blocking producer: its event loop, and the way of records into it.
 
 ``send()`` puts a record into the :class:`Inbox`. The :class:`Pump` takes all chunks of the inbox
-and puts their records into batches, so a burst of records wakes the loop once. A thread whose
-records have to wait for a broker stalls alone.
+and puts their records into batches, so a burst of records wakes the loop once. If a thread's
+records have to wait for a broker, only that thread stalls.
 
 There is no lock, and the loop waits for no other thread: see
 :mod:`aioproducer.foundation.runtime.locks`.
@@ -31,7 +31,7 @@ from aioproducer.sync.standstill import stops_at_forks
 
 _Answer = TypeVar("_Answer")
 
-_BOOKKEEPING: Final = 512  # bytes that a record in the inbox counts for beside its key and value
+_BOOKKEEPING: Final = 512  # bytes that a record in the inbox takes in addition to its key and value
 _SIZED: Final = (bytes, bytearray, str)
 _AT_EXIT: Final = 10.0  # seconds to deliver at the interpreter's exit, for an open producer
 GRACE: Final = 5.0  # seconds over its bound after which close() gives the thread up
@@ -312,7 +312,7 @@ class _Question(Generic[_Answer]):
 
     def _ended(self, task: asyncio.Task[_Answer]) -> None:
         if not task.cancelled():
-            task.exception()  # asyncio logs none: a thread that waits no more was told otherwise
+            task.exception()  # asyncio logs none: a thread that no longer waits got another answer
         self.answers.put(task)
 
     def cancel(self) -> None:

@@ -46,7 +46,7 @@ class Pump:
             self._turn()
 
     def rest(self) -> Iterator[Entry | Marker]:
-        """Take everything that is left, at the end."""
+        """Take everything that remains, at the end."""
         for item in (*self._burst, *self._inbox.take_rest()):
             if isinstance(item, Marker):
                 yield item

@@ -47,8 +47,8 @@ class RecordFuture(Future[RecordMetadata]):
     makes a list for the first who listens.
 
     There is no lock: see :mod:`aioproducer.foundation.runtime.locks`. A pending future is cancelled
-    in any thread, or runs in the producer's; from then on the producer's thread alone changes it.
-    Whoever listens looks at the state afterwards, and the producer sets the state before it tells.
+    in any thread, or runs in the producer's; from then on only the producer's thread changes it.
+    A listener reads the state afterwards, and the producer sets the state before it notifies.
     """
 
     __slots__ = ("_exception", "_listeners", "_outcomes", "_result", "_state")
@@ -224,7 +224,7 @@ class _Waiters:
 
 @dataclass(frozen=True, slots=True)
 class _Waiter:
-    """Tells a waiter of the standard library that a future is done."""
+    """Notifies a waiter of the standard library that a future is done."""
 
     waiter: Any
 

@@ -16,7 +16,7 @@ from time import monotonic
 from typing import Final, Protocol
 
 _LONGEST: Final = 1.0
-"""Seconds after which a fork goes on, though a thread is busy in a callback, or the thread does."""
+"""Seconds after which a fork stops waiting for busy threads, and stopped threads for the fork."""
 
 
 class Stoppable(Protocol):

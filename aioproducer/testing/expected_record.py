@@ -28,7 +28,7 @@ class RecordFields(TypedDict, total=False):
 
 
 Described: TypeAlias = Content | RecordFields | ProducerRecord | ConsumerRecord
-"""A value alone, the fields of a record, a record that was sent, or one that was read."""
+"""Only a value, the fields of a record, a record that was sent, or one that was read."""
 
 _FIELDS: Final = tuple(RecordFields.__annotations__)
 _LONGEST: Final = 80
@@ -133,7 +133,7 @@ def _common(one: bytes, other: bytes) -> int:
 
 
 def describe(record: ConsumerRecord, fields: Iterable[str] = ()) -> str:
-    """A record in one line, with ``fields`` beside its key, value and headers."""
+    """A record in one line, with ``fields`` in addition to its key, value and headers."""
     parts = [f"key={_shown(record.key)}", f"value={_shown(record.value)}"]
     if record.headers or "headers" in fields:
         parts.append(f"headers={_shown(record.headers)}")

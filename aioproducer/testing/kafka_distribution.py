@@ -82,7 +82,7 @@ class KafkaDistribution:
     ) -> list[str]:
         """The command line of one of Kafka's main classes; its log goes to stderr.
 
-        `class_path` stands behind Kafka's jars, which a class archive needs in front.
+        `class_path` comes after Kafka's jars, which a class archive needs in front.
         """
         archive = self.class_archive
         share = [f"-XX:SharedArchiveFile={archive}"] if archive.exists() else []

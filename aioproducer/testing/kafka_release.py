@@ -41,7 +41,7 @@ class KafkaRelease:
 
     @classmethod
     def of_the_pom(cls) -> KafkaRelease:
-        """The release that ``pom.xml`` names; it alone has Kafka's tools."""
+        """The release that ``pom.xml`` names; only it has Kafka's tools."""
         return cls(_version_of_the_pom())
 
     @property

@@ -153,7 +153,7 @@ class KerberosRealm:
             time.sleep(0.02)
 
     def stop_kdc(self) -> None:
-        """End the KDC alone: no client gets new tickets."""
+        """End only the KDC: no client gets new tickets."""
         if self._kdc is not None:
             self._running().stop(self._kdc)
             self._kdc = None

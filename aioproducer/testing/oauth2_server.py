@@ -51,7 +51,7 @@ class OAuth2Server:
     ) -> None:
         """Start it. ``claims`` are added to each token; ``token_seconds``: the lifetime of one.
 
-        ``others``: issuers beside the first one, each with the seconds of its tokens.
+        ``others``: issuers in addition to the first one, each with the seconds of its tokens.
 
         Raises KafkaUnavailableError if Java, or the first time Maven, is missing.
         """

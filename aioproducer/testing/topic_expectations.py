@@ -80,7 +80,7 @@ class TopicExpectations:
     async def _wait_until(
         self, check: Callable[[Expectations], object], records: ReadRecords, wait: float
     ) -> ReadRecords:
-        """Read on behind ``records`` until they pass the check, or until ``wait`` is over."""
+        """Read on after ``records`` until they pass the check, or until ``wait`` is over."""
         if _passes(check, records):
             return records
         scope = asyncio.timeout(wait)

@@ -52,7 +52,7 @@ async def post_order(request: web.Request) -> web.Response:
     order = await request.read()
     try:
         async with asyncio.timeout(0):
-            await producer.drain()  # it would wait if the memory were full
+            await producer.drain()  # TimeoutError if the memory is full
         metadata = await producer.send(TOPIC, order, key=request.match_info["customer"])
     except RecordTooLargeError as error:
         return web.json_response({"error": str(error)}, status=413)

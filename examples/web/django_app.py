@@ -87,7 +87,7 @@ async def post_order(request: HttpRequest, customer: str) -> JsonResponse:
     producer: Producer = request.scope["state"]["producer"]
     try:
         async with asyncio.timeout(0):
-            await producer.drain()  # it would wait if the memory were full
+            await producer.drain()  # TimeoutError if the memory is full
         metadata = await producer.send(TOPIC, request.body, key=customer)
     except RecordTooLargeError as error:
         return JsonResponse({"error": str(error)}, status=413)

@@ -59,7 +59,7 @@ async def post_order(customer: str, request: Request) -> JSONResponse:
     order = await request.body()
     try:
         async with asyncio.timeout(0):
-            await producer.drain()  # it would wait if the memory were full
+            await producer.drain()  # TimeoutError if the memory is full
         metadata = await producer.send(TOPIC, order, key=customer)
     except RecordTooLargeError as error:
         return JSONResponse({"error": str(error)}, 413)

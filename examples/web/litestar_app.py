@@ -62,7 +62,7 @@ async def post_order(
     order = await request.body()
     try:
         async with asyncio.timeout(0):
-            await producer.drain()  # it would wait if the memory were full
+            await producer.drain()  # TimeoutError if the memory is full
         metadata = await producer.send(TOPIC, order, key=customer)
     except RecordTooLargeError as error:
         return Response({"error": str(error)}, status_code=413)

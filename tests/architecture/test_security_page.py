@@ -110,7 +110,7 @@ def _surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 async def run(text: str) -> dict[str, Any]:
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     code = compile(text, "docs/how-to/security.md", "exec", flags=flags, dont_inherit=True)
-    names: dict[str, Any] = {"__name__": "security", "Producer": FakeProducer}
+    names: dict[str, Any] = {"__name__": "security"}
     outcome = eval(code, names)
     if inspect.isawaitable(outcome):
         await outcome

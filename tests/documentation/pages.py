@@ -11,6 +11,7 @@ DOCS: Final = ROOT / "docs"
 PAGES: Final = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md")))
 
 _FENCE: Final = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
+_FILE: Final = re.compile(r"`(?P<module>\w+)\.py`:\n\n\Z")
 _HEADING: Final = re.compile(r"^#+ (?P<title>.+)$", re.M)
 _LINK: Final = re.compile(r"!?\[[^]]*\]\((?P<target>[^)\s]+)\)")
 _CODE: Final = re.compile(r"`[^`\n]+`")
@@ -24,6 +25,8 @@ class Block(NamedTuple):
     text: str
     line: int
     """The line of the page on which the text begins, from 1."""
+    module: str = ""
+    """The module that other blocks import, if the page says ``in `name.py`:``."""
 
 
 def name(page: Path) -> str:
@@ -34,11 +37,13 @@ def name(page: Path) -> str:
 def blocks(page: Path, language: str) -> list[Block]:
     """The page's blocks in a language, in their order."""
     text = page.read_text("utf-8")
-    return [
-        Block(language, each["text"], text.count("\n", 0, each.start("text")) + 1)
-        for each in _FENCE.finditer(text)
-        if each["language"] == language
-    ]
+    found = []
+    for each in _FENCE.finditer(text):
+        if each["language"] == language:
+            file = _FILE.search(text[: each.start()])
+            line = text.count("\n", 0, each.start("text")) + 1
+            found.append(Block(language, each["text"], line, file["module"] if file else ""))
+    return found
 
 
 def links(page: Path) -> list[str]:

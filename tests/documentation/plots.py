@@ -86,7 +86,7 @@ def headline(readme: str) -> str:
     [row, *_] = figures(readme)
     y = 8
     parts: list[str] = []
-    for bar in _bars(row, row.rate * 2, "aioproducer: {} times as many"):
+    for bar in _bars(row, row.rate * 2, "aioproducer is {} times as fast"):
         parts += bar.lines(y)
         y += _STEP
     parts.append(

@@ -1,6 +1,7 @@
 """Every Python block of the documentation runs as it stands, against librdkafka's mock cluster.
 
-The blocks of a page run one after the other with common names. Only ``localhost:9092`` is replaced.
+Each block is the first that a reader tries: it runs in a module of its own. Only
+``localhost:9092`` is replaced.
 """
 
 from __future__ import annotations
@@ -14,11 +15,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 
-from aioproducer import ConsumerGroupMetadata, Producer
 from aioproducer.errors import MissingExtraError
 from aioproducer.spark.formats import format_options
 from aioproducer.spark.plan import plan_write
@@ -47,9 +47,6 @@ RUN: Final = [
     page for page in PAGES if name(page) not in {*ELSEWHERE, *SPARK} and blocks(page, "python")
 ]
 ALL_SPARK: Final = [page for page in PAGES if name(page) in {*SPARK, "README.md"}]
-NEEDS_A_PRODUCER: Final = {"sending.md", "bulk.md", "errors.md", "metrics.md"}
-ALONE: Final = {"README.md"}
-"""The pages of which each block is a program that needs no other."""
 TOPICS: Final = {"orders": 6, "measurements": 6, "page-views": 3, "invoices": 3, "audit": 1}
 WITHOUT_A_LOOP: Final = ("asyncio.run(", "loops.run(", "aioproducer.sync")
 
@@ -93,6 +90,13 @@ def compiled(page: Path, block: Block) -> Any:
     return compile(text, page, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
 
 
+def module_of(block: Block, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The names of a new module: the file that the page names, or one for this block."""
+    module = ModuleType(block.module or "page")
+    monkeypatch.setitem(sys.modules, module.__name__, module)  # frameworks look names up there
+    return vars(module)
+
+
 async def run(page: Path, block: Block, names: dict[str, Any]) -> None:
     """Run a block, and the tests that it defines."""
     code = compiled(page, block)
@@ -125,23 +129,14 @@ async def test_the_blocks_of_a_page_run(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    module = ModuleType("page")
-    monkeypatch.setitem(sys.modules, "page", module)  # frameworks look names up there
-    names = vars(module)
-    names["consumer"] = SimpleNamespace(group_metadata=lambda: ConsumerGroupMetadata("invoicing"))
-    async with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
-        if page.name in NEEDS_A_PRODUCER:
-            names["producer"] = producer
-        for block in blocks(page, "python"):
-            if 'format("aioproducer")' in block.text:
-                continue  # Spark's, below
-            if page.name in ALONE:
-                names.clear()
-                names["__name__"] = "page"
-            text = block.text.replace("localhost:9092", cluster.bootstrap_servers)
-            await run(page, block._replace(text=text), names)
-            if "app" in names:
-                await use(names.pop("app"))
+    for block in blocks(page, "python"):
+        if 'format("aioproducer")' in block.text:
+            continue  # Spark's, below
+        names = module_of(block, monkeypatch)
+        text = block.text.replace("localhost:9092", cluster.bootstrap_servers)
+        await run(page, block._replace(text=text), names)
+        if "app" in names:
+            await use(names["app"])
 
 
 class FakeWriter:
@@ -208,14 +203,14 @@ def test_the_options_of_spark_are_accepted(page: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(spark, "publish_partitions", publish_partitions)
     monkeypatch.setattr(spark, "repartition_by_key", lambda df, partitions: df)
     monkeypatch.setattr(spark, "encode_columns", encode_columns)
-    names: dict[str, Any] = {
-        "df": SimpleNamespace(selectExpr=lambda *_: names["df"]),
-        "SparkSession": SimpleNamespace(builder=FakeBuilder()),
-    }
+    names: dict[str, Any] = {"df": SimpleNamespace(selectExpr=lambda *_: names["df"])}
+    session = SimpleNamespace(SparkSession=SimpleNamespace(builder=FakeBuilder()))
+    monkeypatch.setitem(sys.modules, "pyspark", ModuleType("pyspark"))
+    monkeypatch.setitem(sys.modules, "pyspark.sql", cast("ModuleType", session))
     found = [each for each in blocks(page, "python") if "spark" in each.text or "df." in each.text]
     for block in found:
         names["df"].write, names["df"].writeStream = FakeWriter(planned), FakeWriter(planned)
-        exec(compiled(page, block), names)
+        exec(compiled(page, block), dict(names))
     assert len(planned) == sum("topic" in each.text for each in found)
 
 

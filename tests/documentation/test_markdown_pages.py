@@ -38,6 +38,7 @@ def test_every_page_is_there_and_listed(site: Path) -> None:
     assert written == sources
     assert set(re.findall(r"^- \[[^]]+\]\(([^)]+)\): \S", overview, re.M)) == sources
     assert overview.startswith("# aioproducer\n\n> ")
+    assert "starts a cluster" not in overview, "a page begins with its purpose"
 
 
 def test_nothing_is_left_to_the_site(site: Path) -> None:

@@ -21,7 +21,7 @@ from aioproducer.admin import Admin
 from aioproducer.errors import GroupIdNotFoundError
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from tests.documentation.pages import DOCS, blocks
-from tests.documentation.test_blocks import run
+from tests.documentation.test_blocks import module_of, run
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.kafka
@@ -125,11 +125,12 @@ async def test_the_blocks_run(
             await until(are_gone, "the topics are gone")
         for topic, partitions in TOPICS.items():
             await kafka.create_topic(topic, partitions)
-        names: dict[str, Any] = {"__name__": "page"}
         try:
             for block in blocks(PAGE, "python"):
                 [group] = set(re.findall(r'group_id="([\w-]+)"', block.text))
                 text = block.text.replace("localhost:9092", servers)
+                text = text.replace("asyncio.run(main())", "await main()")  # to cancel it
+                names = module_of(block, monkeypatch)
                 running = run(PAGE, block._replace(text=text), names)
                 if "lifespan(" in text:
                     await running

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from aioproducer import Producer, TopicPartition
 from aioproducer.admin import Admin
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from tests.documentation.pages import DOCS, blocks
-from tests.documentation.test_blocks import run
+from tests.documentation.test_blocks import module_of, run
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.kafka
@@ -44,9 +42,10 @@ async def _is_altered(admin: Admin) -> bool:
     return {each.value for each in found["orders"].values()} == {"86400000", "delete,compact"}
 
 
-async def test_the_blocks_run(kafka: KafkaCluster, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_the_blocks_run(
+    kafka: KafkaCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
-        names: dict[str, Any] = {"__name__": "page"}
         if others := await _topics_of_the_page(admin):  # another test's
             await admin.delete_topics(others)
         await until(lambda: _are_gone(admin), "the topics are gone")
@@ -56,8 +55,7 @@ async def test_the_blocks_run(kafka: KafkaCluster, capsys: pytest.CaptureFixture
                     await commit(kafka)
                     await until(lambda: admin.group_lag("billing"), "the committed offset")
                 text = block.text.replace("localhost:9092", kafka.bootstrap_servers)
-                await run(PAGE, block._replace(text=text), names)
-                names["admin"] = admin
+                await run(PAGE, block._replace(text=text), module_of(block, monkeypatch))
             await until(lambda: _is_altered(admin), "the configuration of the page")
         finally:
             await admin.delete_topics("orders")

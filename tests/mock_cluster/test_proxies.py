@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import re
 import subprocess
@@ -22,6 +21,7 @@ from aioproducer.sync import Producer as SyncProducer
 from aioproducer.testing import FaultProxy, MockCluster
 from aioproducer.testing.certificates import Authority
 from tests.documentation.pages import ROOT, Block, blocks
+from tests.documentation.test_blocks import run as run_block
 from tests.support.fake_kafka import FakeKafka
 from tests.support.proxies import LoopbackProxy
 from tests.support.waiting import until
@@ -136,7 +136,7 @@ async def test_a_refused_destination_is_tried_again(
             sent = producer.send("orders", b"value")
             await until(lambda: proxy.accepted >= 3)
             refused = str(producer.health().brokers)
-            assert "Have the proxy allow" in refused + caplog.text
+            assert "Configure the proxy to allow" in refused + caplog.text
             proxy.refusal = None
             await sent
     assert "hunter2" not in caplog.text
@@ -205,8 +205,7 @@ async def test_the_programs_of_the_page(
     names = {"kafka-1.example": "127.0.0.1"}
     async with proxy_for(scheme, login=login, names=names) as proxy:
         text = block.text.replace(written, f"127.0.0.1:{proxy.port}").replace("9092", port)
-        code = compile(text, str(PAGE), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-        await eval(code, {})
+        await run_block(PAGE, block._replace(text=text), {})
         assert proxy.asked[0].host == "kafka-1.example"
         assert set(proxy.logins) == ({login} if login else set())
 

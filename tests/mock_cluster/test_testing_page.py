@@ -1,4 +1,4 @@
-"""The tests of the page about tests pass in a project of a user."""
+"""The tests of the page about tests pass in a user's project, each block in its own file."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ PAGE: Final = DOCS / "how-to" / "testing.md"
 def test_the_tests_of_the_page(tmp_path: Path) -> None:
     [project] = blocks(PAGE, "toml")
     found = blocks(PAGE, "python")
-    text = "\n\n".join(block.text for block in found)
+    text = "".join(block.text for block in found)
     seeds = re.findall(r'parametrize\("seed", range\((\d+)\)\)', text)
     tests = text.count("def test_") + sum(int(each) - 1 for each in seeds)
     plugins = ("pytest_aioproducer", "pytest_asyncio.plugin")
-    files = {"test_page.py": text, "pyproject.toml": project.text}
+    files = {f"{each.module or f'test_{each.line}'}.py": each.text for each in found}
+    files["pyproject.toml"] = project.text
     run = run_pytest(tmp_path, files, plugins=plugins)
     assert run.outcomes == {"passed": tests}, run.output
     assert "Warning" not in run.output

@@ -178,7 +178,7 @@ def test_secrets_are_not_in_errors(spark: SparkSession, cluster: MockCluster, to
     rows = spark.sql("select '1' as value")
     with pytest.raises(PySparkException) as caught:
         write(rows, cluster, topic=topic, **{"kafka.ssl.keystore.key": "hunter2"})
-    assert "kafka.ssl.keystore.key holds a secret, which Spark shows" in str(caught.value)
+    assert "kafka.ssl.keystore.key contains a secret, which Spark shows" in str(caught.value)
     assert "hunter2" not in str(caught.value)
 
 
@@ -204,7 +204,7 @@ def test_none_is_no_topic(spark: SparkSession, cluster: MockCluster) -> None:
         ("value", "Required attribute 'key' not found"),
         ("1 as key, value", "key attribute unsupported type int"),
         ("value as key", "Required attribute 'value' not found"),
-        ("value as key, value, 1 as partition", "there is a column 'partition' already"),
+        ("value as key, value, 1 as partition", "there already is a column 'partition'"),
     ],
 )
 def test_what_can_not_be_repartitioned_by_key(

@@ -261,7 +261,7 @@ async def test_a_group_that_a_consumer_uses_is_refused(sink: Sink) -> None:
     consumer = Consumer(servers | {"group.id": sink.options["sink.id"]})
     consumer.commit(offsets=[TopicPartition(sink.topic, 0, 5)], asynchronous=False)
     consumer.close()
-    with pytest.raises(IllegalStateError, match=r"an offset of .*-0 that is no marker \(5\)"):
+    with pytest.raises(IllegalStateError, match=r"an offset of .*-0 that is not a marker \(5\)"):
         begin(plan_write(sink.options, {"value": "string"}))
 
 

@@ -301,7 +301,7 @@ def test_what_is_wrong_is_said_before_any_task(
     for more, words in (
         ({"value.format": "avrro"}, "did you mean 'avro'"),
         ({"value.subject.name.strategi": "topic_name"}, "value.subject.name.strategy"),
-        ({"basic.auth.user.info": "alice:hunter2"}, "holds a secret, which Spark shows"),
+        ({"basic.auth.user.info": "alice:hunter2"}, "contains a secret, which Spark shows"),
         ({"auto.register.schemas": "false"}, "error 40401"),
         ({"schema.registry.url": "http://127.0.0.1:1"}, "127.0.0.1:1"),
     ):
@@ -320,7 +320,7 @@ def test_what_is_wrong_is_said_before_any_task(
         ("named_struct('a b', 1)", "'value.a b' can't be a name in Avro"),
         ("named_struct('a', interval '1' day)", "'value.a' is of type duration"),
         ("named_struct('a', interval '1' month)", "value.a is of the type interval month"),
-        ("named_struct('a', 1, 'a', 2)", "value has two fields of the name 'a'"),
+        ("named_struct('a', 1, 'a', 2)", "value has two fields with the name 'a'"),
     ],
 )
 def test_a_column_that_has_no_form_is_named(
@@ -350,7 +350,7 @@ def test_topics_of_rows(
     rows = spark.range(4).selectExpr(
         f"concat('{topic}-', if(id % 2 = 0, 'a', 'b')) as topic", "named_struct('id', id) as value"
     )
-    with pytest.raises(ConfigError, match=r"give the option 'topics' with all of them"):
+    with pytest.raises(ConfigError, match=r"list all of them in the option 'topics'"):
         publish_partitions(rows, **options)
     publish_partitions(rows, **options, topics=",".join(names))
     by_record = {"value.subject.name.strategy": "record_name", "value.record.name": "x.Numbered"}
@@ -431,7 +431,7 @@ def test_encoded_columns_go_where_their_keys_put_them(
     rows = spark.range(20).selectExpr(
         "named_struct('id', id) as key", "map('id', id) as value", "'other' as other"
     )
-    with pytest.raises(ConfigError, match=r"encode_columns\(\) makes them"):
+    with pytest.raises(ConfigError, match=r"encode_columns\(\) creates them"):
         repartition_by_key(rows, 3)
     formats = {name: options[name] for name in ("value.format", "schema.registry.url")}
     encoded = encode_columns(rows, topic, **formats, **{"key.format": "avro"})

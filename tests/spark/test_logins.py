@@ -251,8 +251,8 @@ def test_a_plain_secret_is_refused_where_spark_would_show_it(
     with pytest.raises((PySparkException, ConfigError)) as caught:
         write(numbers(session, 1), options)
     told = "".join(traceback.format_exception(caught.value))
-    assert "kafka.ssl.keystore.key holds a secret, which Spark shows" in told
-    assert "give a reference: '${env:NAME}'" in told
+    assert "kafka.ssl.keystore.key contains a secret, which Spark shows" in told
+    assert "use a reference: '${env:NAME}'" in told
     no_secret_in(told, there)
 
 

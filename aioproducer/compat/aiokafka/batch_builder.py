@@ -88,7 +88,7 @@ class BatchBuilder:
     def _grow(self, room: int) -> bool:
         """Make the buffer larger, in which a record of ``room`` bytes at most finds no place.
 
-        The buffer gets larger than the batch for a first record alone; the next one finds it full.
+        The buffer only gets larger than the batch for a first record; the next one finds it full.
         """
         encoded, size = self._encoded, len(self._encoded.buffer)
         if size < self._batch_size:

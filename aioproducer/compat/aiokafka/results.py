@@ -133,7 +133,7 @@ class BatchToken:
     def all(self) -> list[Any]:
         """The tokens of all records, for a batch of the core that has no others.
 
-        The records behind the first one are counted at once.
+        The records after the first one are counted at once.
         """
         rest = self._left - 1
         return [self, *[BulkToken(self, 1, count=rest)] * rest]

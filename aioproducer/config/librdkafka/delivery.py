@@ -18,29 +18,29 @@ from aioproducer.config.librdkafka.values import (
 __all__ = ["ROWS"]
 
 _FALSE: Final = ("false", "f", "0")
-_SERIAL: Final = "leave it out: records of a partition keep their order"
+_SERIAL: Final = "omit it: records of a partition keep their order"
 
 _BATCHES: Final = (
     mapped(
         "queue.buffering.max.ms linger.ms",
         "linger_ms",
         whole_milliseconds,
-        "whole milliseconds; not set, it adapts",
+        "whole milliseconds; adapts by default",
     ),
     mapped("batch.size", "batch_size", note="not set, it adapts"),
     refused(
         "batch.num.messages",
-        "give batch_size, in bytes; 0 is one record in each batch",
+        "use batch_size, in bytes; 0 sends each record in its own batch",
         instead="batch_size",
     ),
     mapped("queue.buffering.max.kbytes", "buffer_memory", kibibytes, "times 1,024"),
     refused(
         "queue.buffering.max.messages",
-        "give buffer_memory, in bytes: no number of records is a bound here",
+        "use buffer_memory, in bytes: the number of records is not limited here",
         harmless=("0",),
         instead="buffer_memory",
     ),
-    refused("queue.buffering.backpressure.threshold", "leave it out: batches grow by themselves"),
+    refused("queue.buffering.backpressure.threshold", "omit it: batches grow automatically"),
     mapped("message.max.bytes", "max_request_size"),
     refused("message.copy.max.bytes", NO_EFFECT),
     mapped("compression.codec compression.type", "compression_type", codec),
@@ -48,7 +48,7 @@ _BATCHES: Final = (
         "compression.level",
         "compression_gzip_level compression_lz4_level compression_zstd_level",
         lambda value: {COMPRESSION_LEVEL: value},
-        "the level of the codec that is set; LZ4's 0 is 9 here, its fast compressor",
+        "the level of the chosen codec; LZ4's 0 is 9 here, its fast compressor",
     ),
 )
 
@@ -58,12 +58,12 @@ _DELIVERY: Final = (
         "enable.idempotence",
         "enable_idempotence",
         flag("enable_idempotence"),
-        "not set, it is on here, unless max.in.flight is above 5",
+        "on by default here, unless max.in.flight is above 5",
     ),
     mapped(
         "max.in.flight.requests.per.connection max.in.flight",
         "max_in_flight_requests_per_connection",
-        note="above 5, idempotence is off unless it is set",
+        note="above 5, idempotence is off unless you set it",
     ),
     mapped("message.send.max.retries retries", "retries"),
     mapped("retry.backoff.ms", "retry_backoff_ms"),
@@ -72,20 +72,20 @@ _DELIVERY: Final = (
         "message.timeout.ms delivery.timeout.ms",
         "delivery_timeout_ms",
         special("delivery_timeout_ms", "0", INT_MAX),
-        "0, which is infinite, is the largest number here; request_timeout_ms shrinks to fit",
+        "0 (infinite) becomes the largest number; request_timeout_ms shrinks to fit",
     ),
     mapped(
         "request.timeout.ms",
         "request_timeout_ms",
-        note="the brokers' and the client's time are one here: give socket.timeout.ms alone",
+        note="the brokers' and the client's timeout are the same here: set only socket.timeout.ms",
     ),
     refused(
         "enable.gapless.guarantee",
-        "leave it out; a transaction is all or nothing",
+        "omit it: a transaction is all or nothing",
         harmless=_FALSE,
     ),
     refused("queuing.strategy", _SERIAL, harmless=("fifo",)),
-    refused("produce.offset.report", "leave it out: every future has the offset"),
+    refused("produce.offset.report", "omit it: every future gets its offset"),
 )
 
 _PARTITIONS: Final = (
@@ -93,11 +93,11 @@ _PARTITIONS: Final = (
         "partitioner",
         "partitioner",
         partitioner,
-        "not set, it is 'consistent_random', as in librdkafka: the CRC-32 of the key",
+        "by default 'consistent_random', as in librdkafka: the CRC-32 of the key",
     ),
     refused(
         "sticky.partitioning.linger.ms",
-        "leave it out: the sticky partition changes after the bytes of a batch",
+        "omit it: the sticky partition changes after a full batch",
     ),
 )
 

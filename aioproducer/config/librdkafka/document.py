@@ -27,7 +27,10 @@ def _lines() -> Iterator[str]:
         yield from (_mapped(row) for row in rows if row.options)
         yield ""
     yield from ("### Without counterpart", "")
-    yield "These are refused by name. A value in brackets is accepted, because it asks for what"
+    yield (
+        "These are refused, and the error names them. A value in brackets is accepted, because it "
+        "asks for what"
+    )
     yield "happens here anyway."
     yield from ("", "| librdkafka | Instead |", "|---|---|")
     yield from (_refused(row) for _, rows in chapters for row in rows if not row.options)

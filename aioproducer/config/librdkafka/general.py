@@ -11,10 +11,8 @@ from aioproducer.config.librdkafka.values import flag, servers, setup_timeout, s
 __all__ = ["ROWS"]
 
 _LOGS: Final = "use Python's logging: the logger is 'aioproducer'"
-_DEDICATED: Final = "leave it out: it belongs to librdkafka's C API"
-_OLD_BROKERS: Final = (
-    "leave it out: every broker from Kafka 0.11 on is asked for the versions that it knows"
-)
+_DEDICATED: Final = "omit it: it belongs to librdkafka's C API"
+_OLD_BROKERS: Final = "omit it: every broker reports its versions, from Kafka 0.11 on"
 _TRUE: Final = ("true", "t", "1")
 _FALSE: Final = ("false", "f", "0")
 
@@ -24,15 +22,15 @@ _CLIENT: Final = (
     mapped("enable.metrics.push", "enable_metrics_push", flag("enable_metrics_push")),
     mapped("client.rack", "client_rack", note="set partitioner_rack_aware as well"),
     refused("client.software.name client.software.version", NO_EFFECT),
-    refused("builtin.features", "leave it out: codecs and mechanisms are packages of Python"),
-    refused("plugin.library.paths", "leave it out: there are no plugins of C"),
+    refused("builtin.features", "omit it: codecs and mechanisms are Python packages"),
+    refused("plugin.library.paths", "omit it: there are no C plugins"),
     refused("interceptors", "give interceptor_classes", instead="interceptor_classes"),
     refused("opaque", "keep your own context: send() returns a future"),
     refused("internal.termination.signal", NO_EFFECT, harmless=("0",)),
     refused("enable.random.seed", NO_EFFECT, harmless=_TRUE),
     refused("enabled_events", NO_EFFECT, harmless=("0",)),
-    refused("default_topic_conf", "leave it out: options of topics stand beside the others"),
-    refused("default.topic.config", "give a dict; its options stand beside the others"),
+    refused("default_topic_conf", "omit it: topic options stand beside the others"),
+    refused("default.topic.config", "use a dict; its options stand beside the others"),
     refused("test.mock.num.brokers test.mock.broker.rtt", "use aioproducer.testing.MockCluster"),
 )
 
@@ -41,50 +39,50 @@ _CONNECTIONS: Final = (
     mapped(
         "socket.timeout.ms",
         "request_timeout_ms",
-        note="at most message.timeout.ms less linger.ms, as in librdkafka",
+        note="at most message.timeout.ms minus linger.ms, as in librdkafka",
     ),
     mapped(
         "socket.send.buffer.bytes",
         "send_buffer_bytes",
         special("send_buffer_bytes", "0", -1),
-        "0, the system's choice, is -1 here",
+        "0 (the system's choice) is -1 here",
     ),
     mapped(
         "socket.receive.buffer.bytes",
         "receive_buffer_bytes",
         special("receive_buffer_bytes", "0", -1),
-        "0, the system's choice, is -1 here",
+        "0 (the system's choice) is -1 here",
     ),
     mapped(
         "socket.connection.setup.timeout.ms",
         "socket_connection_setup_timeout_ms socket_connection_setup_timeout_max_ms",
         setup_timeout,
-        "every attempt has the same bound",
+        "every attempt has the same limit",
     ),
     mapped(
         "connections.max.idle.ms",
         "connections_max_idle_ms",
         special("connections_max_idle_ms", "0", -1),
-        "0, which is never, is -1 here",
+        "0 (never) is -1 here",
     ),
     mapped(
         "reconnect.backoff.ms",
         "reconnect_backoff_ms",
-        note="reconnect_backoff_max_ms is then 10,000, as in librdkafka, unless it is set, too",
+        note="reconnect_backoff_max_ms is then 10,000, as in librdkafka, unless you set it too",
     ),
     mapped("reconnect.backoff.max.ms", "reconnect_backoff_max_ms"),
-    refused("reconnect.backoff.jitter.ms", "leave it out: the jitter is 20 %"),
+    refused("reconnect.backoff.jitter.ms", "omit it: the jitter is 20 %"),
     refused("socket.blocking.max.ms", NO_EFFECT),
-    refused("socket.keepalive.enable", "leave it out: it is always on", harmless=_TRUE),
-    refused("socket.nagle.disable", "leave it out: TCP_NODELAY is always set", harmless=_TRUE),
-    refused("socket.max.fails", "leave it out: one timeout ends the connection", harmless=("1",)),
-    refused("broker.address.ttl", "leave it out: each attempt asks for the addresses of the name"),
+    refused("socket.keepalive.enable", "omit it: it is always on", harmless=_TRUE),
+    refused("socket.nagle.disable", "omit it: TCP_NODELAY is always set", harmless=_TRUE),
+    refused("socket.max.fails", "omit it: a single timeout ends the connection", harmless=("1",)),
+    refused("broker.address.ttl", "omit it: each attempt resolves the name again"),
     refused(
         "broker.address.family",
-        "leave it out: every address of a name is tried in turn",
+        "omit it: every address of a name is tried in turn",
         harmless=("any",),
     ),
-    refused("enable.sparse.connections", "leave it out: it is so", harmless=_TRUE),
+    refused("enable.sparse.connections", "omit it: this is always so", harmless=_TRUE),
     refused("api.version.request", _OLD_BROKERS, harmless=_TRUE),
     refused(
         "api.version.request.timeout.ms",
@@ -93,7 +91,7 @@ _CONNECTIONS: Final = (
     ),
     refused("api.version.fallback.ms", _OLD_BROKERS, harmless=("0",)),
     refused("broker.version.fallback", _OLD_BROKERS),
-    refused("receive.message.max.bytes", "leave it out: the bounds are built in"),
+    refused("receive.message.max.bytes", "omit it: the limits are built in"),
 )
 
 _METADATA: Final = (
@@ -101,12 +99,12 @@ _METADATA: Final = (
         "topic.metadata.refresh.interval.ms",
         "metadata_max_age_ms",
         special("metadata_max_age_ms", "-1", LONG_MAX),
-        "-1 is the largest number here",
+        "-1 becomes the largest number",
     ),
     mapped(
         "metadata.max.age.ms",
         "metadata_max_age_ms",
-        note="in librdkafka an age that drops metadata, here one that fetches it anew",
+        note="in librdkafka metadata of this age is dropped, here it is fetched again",
     ),
     mapped("metadata.recovery.strategy", "metadata_recovery_strategy"),
     mapped("metadata.recovery.rebootstrap.trigger.ms", "metadata_recovery_rebootstrap_trigger_ms"),
@@ -116,16 +114,16 @@ _METADATA: Final = (
         instead="retry_backoff_ms",
     ),
     refused("topic.metadata.refresh.fast.cnt", NO_EFFECT),
-    refused("topic.metadata.refresh.sparse", "leave it out: it is so", harmless=_TRUE),
+    refused("topic.metadata.refresh.sparse", "omit it: this is always so", harmless=_TRUE),
     refused(
         "topic.metadata.propagation.max.ms",
-        "give max_block_ms, the time that a record waits for its topic",
+        "use max_block_ms, the time that a record waits for its topic",
         instead="max_block_ms",
     ),
-    refused("topic.blacklist", "leave it out: only the topics that are sent to are asked for"),
+    refused("topic.blacklist", "omit it: only topics that you send to are requested"),
     refused(
         "allow.auto.create.topics",
-        "leave it out: the brokers decide, by auto.create.topics.enable",
+        "omit it: the brokers' auto.create.topics.enable decides",
         harmless=_TRUE,
     ),
 )
@@ -135,29 +133,29 @@ _LOGGING: Final = (
     refused("logger log_cb", _LOGS),
     refused("log_level", _LOGS),
     refused("log.queue log.thread.name log.connection.close", _LOGS),
-    refused("statistics.interval.ms", "ask Producer.metrics() when you want to", harmless=("0",)),
-    refused("stats_cb", "ask Producer.metrics() when you want to"),
-    refused("throttle_cb", "ask Producer.metrics() for produce-throttle-time-avg and -max"),
-    refused("error_cb", "await the futures of send(), and ask Producer.health()"),
+    refused("statistics.interval.ms", "call Producer.metrics() at any time", harmless=("0",)),
+    refused("stats_cb", "call Producer.metrics() at any time"),
+    refused("throttle_cb", "call Producer.metrics(): produce-throttle-time-avg and -max"),
+    refused("error_cb", "await the futures of send(), and call Producer.health()"),
 )
 
 _CALLBACKS: Final = (
-    refused("on_delivery", "await the future of send(), or give it a callback"),
-    refused("dr_cb dr_msg_cb", "await the future of send(), or give it a callback"),
+    refused("on_delivery", "await the future of send(), or add a callback to it"),
+    refused("dr_cb dr_msg_cb", "await the future of send(), or add a callback to it"),
     refused(
         "delivery.report.only.error",
-        "leave it out: a future that nobody awaits costs nothing",
+        "omit it: a future that nobody awaits costs nothing",
         harmless=_FALSE,
     ),
-    refused("partitioner_cb", "give partitioner, a callable", instead="partitioner"),
+    refused("partitioner_cb", "use partitioner, a callable", instead="partitioner"),
     refused(
         "key.serializer",
-        "give key_serializer, which is called with (topic, value) or has serialize()",
+        "use key_serializer: a callable, or an object with serialize()",
         instead="key_serializer",
     ),
     refused(
         "value.serializer",
-        "give value_serializer, which is called with (topic, value) or has serialize()",
+        "use value_serializer: a callable, or an object with serialize()",
         instead="value_serializer",
     ),
     refused("background_event_cb socket_cb connect_cb closesocket_cb", _DEDICATED),

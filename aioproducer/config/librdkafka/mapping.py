@@ -101,7 +101,7 @@ def _take(found: _Found, row: Row, name: str, value: Any) -> None:
         elif found.values[option] != accepted:
             other = found.set_by[option]
             found.obstacles.append(
-                (name, f"{option} here, as {other} with another value: keep one")
+                (name, f"{option} here, and so is {other} with another value: keep one")
             )
 
 
@@ -116,13 +116,13 @@ def _accepted(row: Row, name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 def _unknown(name: object) -> str:
     if name in OF_CONSUMERS:
-        return "an option of consumers; leave it out"
+        return "an option of consumers; omit it"
     if not isinstance(name, str):
-        return "no name of an option: it is not a str"
+        return "not the name of an option: it is not a str"
     if name.replace("_", ".") in BY_NAME:
         return f"unknown; did you mean {name.replace('_', '.')!r}?"
     if name in OPTIONS:
-        return f"an option of this producer; give it as keyword: from_librdkafka(…, {name}=…)"
+        return f"an option of this producer; pass it as a keyword: from_librdkafka(…, {name}=…)"
     from difflib import get_close_matches
 
     nearest = get_close_matches(name.lower(), BY_NAME, n=1)

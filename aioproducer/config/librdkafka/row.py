@@ -22,11 +22,11 @@ OAUTH_CONFIG: Final = "sasl.oauthbearer.config"
 Converted: TypeAlias = Mapping[str, Any]
 """Values by our options' names. A ``str`` is in the form of a properties file."""
 
-NO_EFFECT: Final = "leave it out: it has no effect here"
+NO_EFFECT: Final = "omit it: it has no effect here"
 
 
 class Row(NamedTuple):
-    """An option of librdkafka, or of confluent-kafka alone."""
+    """An option of librdkafka, or only of confluent-kafka."""
 
     names: tuple[str, ...]
     """Its name, then the aliases."""

@@ -18,9 +18,11 @@ from aioproducer.config.librdkafka.values import (
 
 __all__ = ["ROWS"]
 
-_CONTEXT: Final = "give ssl_context, an ssl.SSLContext of your own"
-_C_API: Final = "give the text or the file: ssl.key.pem, ssl.certificate.pem, ssl.ca.pem"
-_KINIT: Final = "leave it out: the keytab logs in without kinit, or the ticket cache is renewed"
+_CONTEXT: Final = "pass ssl_context, your own ssl.SSLContext"
+_C_API: Final = "use the text or the file: ssl.key.pem, ssl.certificate.pem, ssl.ca.pem"
+_KINIT: Final = (
+    "omit it: the keytab logs in without kinit, or something else renews the ticket cache"
+)
 _PROVIDER: Final = "sasl_oauthbearer_token_provider"
 _KEY: Final = "ssl_keystore_key"
 _CHAIN: Final = "ssl_keystore_certificate_chain"
@@ -36,7 +38,7 @@ _TLS: Final = (
         "ssl.ca.location",
         "ssl_truststore_location ssl_truststore_type",
         authorities,
-        "a file in PEM, no directory; 'probe' is the default here",
+        "a PEM file, not a directory; 'probe' is the default here",
     ),
     mapped("ssl.ca.pem", f"{_AUTHORITIES} ssl_truststore_type", pem_text(_AUTHORITIES)),
     mapped(
@@ -50,14 +52,14 @@ _TLS: Final = (
         "ssl.key.location",
         f"{_KEY} ssl_keystore_type",
         certificate_file(_KEY),
-        "each connection reads the file again; pickles have its path",
+        "each connection reads the file again; pickles contain its path",
     ),
     mapped("ssl.key.pem", f"{_KEY} ssl_keystore_type", pem_text(_KEY)),
     mapped("ssl.key.password", "ssl_key_password"),
     mapped("ssl.keystore.location", "ssl_keystore_location ssl_keystore_type", pkcs12),
     mapped("ssl.keystore.password", "ssl_keystore_password"),
     mapped("ssl.crl.location", "ssl_crl_location"),
-    mapped("ssl.cipher.suites", "ssl_cipher_suites", cipher_suites, "names, no groups of suites"),
+    mapped("ssl.cipher.suites", "ssl_cipher_suites", cipher_suites, "names, not groups of suites"),
     mapped(
         "ssl.endpoint.identification.algorithm",
         "ssl_endpoint_identification_algorithm",
@@ -77,13 +79,13 @@ _TLS: Final = (
 )
 
 _LOGINS: Final = (
-    mapped("sasl.mechanisms sasl.mechanism", "sasl_mechanism", note="a login has to name it"),
+    mapped("sasl.mechanisms sasl.mechanism", "sasl_mechanism", note="required for a login"),
     mapped("sasl.username", "sasl_username"),
     mapped("sasl.password", "sasl_password"),
     mapped(
         "sasl.kerberos.service.name",
         "sasl_kerberos_service_name",
-        note="not set, it is 'kafka' for GSSAPI, as in librdkafka",
+        note="by default 'kafka' for GSSAPI, as in librdkafka",
     ),
     mapped("sasl.kerberos.principal", "sasl_kerberos_principal"),
     mapped("sasl.kerberos.keytab", "sasl_kerberos_keytab"),
@@ -96,7 +98,7 @@ _TOKENS: Final = (
         "oauth_cb",
         _PROVIDER,
         lambda value: {_PROVIDER: value},
-        "called in a thread with sasl.oauthbearer.config; its tuple is understood",
+        "called in a thread with sasl.oauthbearer.config; it can return the same tuple",
     ),
     mapped(
         "sasl.oauthbearer.config",
@@ -107,13 +109,13 @@ _TOKENS: Final = (
     refused("oauthbearer_token_refresh_cb", f"give {_PROVIDER}", instead=_PROVIDER),
     refused(
         "enable.sasl.oauthbearer.unsecure.jwt",
-        f"give unsigned tokens by {_PROVIDER}",
+        f"provide unsigned tokens with {_PROVIDER}",
         harmless=_FALSE,
         instead=_PROVIDER,
     ),
     refused(
         "sasl.oauthbearer.method",
-        "give sasl.oauthbearer.token.endpoint.url, or oauth_cb",
+        "set sasl.oauthbearer.token.endpoint.url, or oauth_cb",
         harmless=("oidc", "default"),
     ),
     mapped(
@@ -130,12 +132,12 @@ _TOKENS: Final = (
     mapped("sasl.oauthbearer.grant.type", "sasl_oauthbearer_jwt_retriever_class", grant_type),
     refused(
         "sasl.oauthbearer.sub.claim.name",
-        "leave it out: the broker reads the claim, not the client",
+        "omit it: the broker reads the claim, not the client",
         harmless=("sub",),
     ),
     refused(
         "sasl.oauthbearer.metadata.authentication.type",
-        f"give {_PROVIDER}, or sasl_mechanism='AWS_MSK_IAM'",
+        f"use {_PROVIDER}, or sasl_mechanism='AWS_MSK_IAM'",
         harmless=("none",),
         instead=_PROVIDER,
     ),

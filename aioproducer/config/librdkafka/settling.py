@@ -90,7 +90,7 @@ def _settle_tokens(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
         text = config if isinstance(config, Secret) else Secret(str(config or ""))
         values[_PROVIDER] = OauthCallback(callback, text)
     elif config is not None and not isinstance(config, Hidden):
-        yield OAUTH_CONFIG, f"no counterpart without oauth_cb; give {_PROVIDER}"
+        yield OAUTH_CONFIG, f"no counterpart without oauth_cb; use {_PROVIDER}"
 
 
 def _is_kerberos(values: dict[str, Any]) -> bool:

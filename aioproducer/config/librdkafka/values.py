@@ -88,7 +88,7 @@ def whole_milliseconds(value: Any) -> Converted:
     except (TypeError, ValueError):
         return {"linger_ms": value}
     if not number.is_integer():
-        raise ConfigError("it is in whole milliseconds here: choose the one below or above")
+        raise ConfigError("it must be whole milliseconds here: round it up or down")
     return {"linger_ms": int(number)}
 
 
@@ -110,8 +110,8 @@ def partitioner(value: Any) -> Converted:
     name = _PARTITIONERS.get(value.strip())
     if name is None:
         raise ConfigError(
-            f"{value!r} is none of {', '.join(_PARTITIONERS)}; give another one as keyword:"
-            " from_librdkafka(…, partitioner=…)"
+            f"{value!r} is none of {', '.join(_PARTITIONERS)}; pass another one as a keyword: "
+            "from_librdkafka(…, partitioner=…)"
         )
     return {"partitioner": name}
 
@@ -152,7 +152,7 @@ def cipher_suites(value: Any) -> Converted:
         name for name in names if name and not name.replace("-", "").replace("_", "").isalnum()
     ]
     if wrong:
-        raise ConfigError(f"{wrong[0]!r} is no suite: name the suites one by one")
+        raise ConfigError(f"{wrong[0]!r} is not a suite: list the suites one by one")
     return {"ssl_cipher_suites": ",".join(names)}
 
 
@@ -176,7 +176,7 @@ def certificate_file(option: str) -> Callable[[Any], Converted]:
         directory, name = posixpath.split(_plain(value))
         if not name or any(each in directory + name for each in ":}"):
             raise ConfigError(
-                "the path can't stand in a placeholder: put key and certificate into one PEM file,"
+                "a placeholder can't contain this path: put key and certificate into one PEM file,"
                 " ssl_keystore_location with ssl_keystore_type='PEM'"
             )
         text = Secret(f"${{dir:{directory or '.'}:{name}}}")

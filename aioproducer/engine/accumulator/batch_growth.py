@@ -10,7 +10,7 @@ _MOSTLY_EMPTY: Final = 4
 
 _ENOUGH_RECORDS: Final = 1_500
 """A batch with as many records grows no more: the futures of a batch are resolved all at once, and
-the event loop stands still meanwhile."""
+the event loop stops meanwhile."""
 
 
 class BatchGrowth:

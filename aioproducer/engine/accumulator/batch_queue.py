@@ -130,7 +130,7 @@ class BatchQueue:
         return fair if fair > least else least
 
     def overflowed(self, batch: ProducerBatch) -> None:
-        """A record did not fit into ``batch``, which others may still: count its futures anew."""
+        """A record did not fit into ``batch``, which others may still: count its futures again."""
         if batch.growth is not None:
             self._sizes.filled(batch.growth, batch.count)
         self._count_futures(batch)
@@ -209,7 +209,7 @@ class BatchQueue:
         self.put_back(batch, not_before, now)
 
     def put_back(self, batch: ProducerBatch, not_before: float, now: float) -> None:
-        """Queue a drained batch again in its place."""
+        """Put a drained batch back in its place."""
         batch.partition.delay(not_before, now)
         batch.partition.requeue(batch, [batch], now)
 

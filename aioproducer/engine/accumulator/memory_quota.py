@@ -2,7 +2,7 @@
 """The choice of the partition that gets memory: quotas of nodes, waiting partitions, stuck nodes.
 
 Each leader has a quota (:class:`NodeQuota`) of the pool, of the pending records and of the futures.
-So a broker that returns no memory stops the records for its own partitions alone.
+So a broker that returns no memory only stops the records for its own partitions.
 
 The futures of small records take more memory than the records. They are not in the pool, but there
 is no room for more records once the futures of full batches take half as much memory as the pool.

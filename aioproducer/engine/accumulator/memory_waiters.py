@@ -186,7 +186,7 @@ class MemoryWaiters:
         return min((moment for moment in moments if moment > now), default=None)
 
     def _serve(self, node: NodeKey, turns: _Turns, now: float) -> None:
-        """Let as many callers go on as there are free batches; the others go on in later rounds."""
+        """Let as many callers continue as there are free batches; the others follow later."""
         stuck, pressure = self._judge(node, now)
         judged = (stuck, pressure, self._memory_quota.moves)
         if not pressure:

@@ -1,5 +1,5 @@
 # cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
-"""Partitions, and the backlogs of brokers in which they stand while a batch may leave.
+"""Partitions, and the backlogs of brokers which hold them while a batch can be sent.
 
 A :class:`Partition` owns its state: its batches, its pending records, the memory that they hold.
 Other parts of this room read it. Only the commands of the partition change it, and each of them
@@ -76,7 +76,7 @@ class Partition:
         self.aside: list[ProducerBatch] = []
         """The batches that no broker remembers, in order; a later one's outcome decides theirs."""
         self.pending: deque[PendingRecord] | None = None
-        """The records that wait for memory, if any ever did; later ones queue behind them."""
+        """The records that wait for memory, if any ever did; later ones queue after them."""
         self.growth = BatchGrowth()
         """The growth of its batches, but for those that keyless records begin."""
         self.held = 0
@@ -357,7 +357,7 @@ class Backlog:
         self.partitions: OrderedDict[Partition, None] = OrderedDict()
         self.is_due = False
         """True if a batch here need not linger: it is full, a retry, left out of the last
-        request, or has another one behind it."""
+        request, or another one follows it."""
         self.oldest = _NEVER
         """A lower bound of the creation of the batches here."""
         self.not_ready_since: float | None = None

@@ -114,7 +114,7 @@ class PendingRecord:
         self.caller = token.caller if isinstance(token, ObservedFuture) else token
         """The future that the caller may cancel; the token of an observed record is another one."""
         self.size = size
-        """The bytes that the record counts for: an upper bound of a batch with it alone."""
+        """Its bytes in the quota: an upper bound for a batch of only this record."""
         self.sent = sent
         """The time of the ``send()`` call, in the clock's seconds."""
         self.deadline = deadline
@@ -163,7 +163,7 @@ class PendingRecord:
             token.exception()
 
     def take_back(self) -> None:
-        """Fail the cancelled record, for those who follow it."""
+        """Fail the cancelled record, for its observers."""
         self.fail(cancelled_by_caller(self.topic))
 
 
@@ -216,8 +216,8 @@ class PendingRecords:
 
     The leaders of their partitions share the capacity; records without a node use the part that is
     guaranteed to no node. Pending records may borrow while that leaves ``keep`` spare bytes in the
-    pool, so there is always memory to serve them. A single record larger than the whole capacity
-    may wait alone, because otherwise it could never be sent.
+    pool, so there is always memory to serve them. A record larger than the whole capacity may
+    wait if it is the only one, because otherwise it could never be sent.
     """
 
     def __init__(self, capacity: int, pool: BufferPool, keep: int) -> None:

@@ -43,8 +43,8 @@ _NEVER: Final = float("inf")
 class RecordAccumulator:
     """Puts records into batches: at once if there is memory, else when memory comes back.
 
-    ``wake`` requests a round of the sender. ``stir`` requests one for a batch alone, which begins
-    at the given time. ``make_future`` makes the futures of callers that wait for memory.
+    ``wake`` requests a round of the sender. ``stir`` requests one for a single batch, which
+    begins at the given time. ``make_future`` makes the futures of callers that wait for memory.
     ``expansion`` returns the ratio of a topic's bytes before compression to its bytes on the wire.
     ``admit`` returns True if batches may leave for a partition. ``on_failed`` is called with the
     error of failed pending records, and with the records.

@@ -94,7 +94,7 @@ class BatchSizes:
         self._limits.pop(topic, None)
 
     def checked(self, record: SerializedRecord) -> int:
-        """An upper bound of the bytes of a batch with ``record`` alone.
+        """An upper bound for the bytes of a batch of only ``record``.
 
         Raises :class:`RecordTooLargeError`.
         """

@@ -142,7 +142,7 @@ class Topic:
         self.produced += size
 
     def unstick(self) -> None:
-        """Choose the sticky partition anew for the next keyless record."""
+        """Choose a new sticky partition for the next keyless record."""
         self.sticky = None
 
     # --- the user's partitioner --------------------------------------------------------------
@@ -206,7 +206,7 @@ class StickyChoice:
         self._has_room = has_room
 
     def choose(self, topic: Topic, now: float) -> Partition:
-        """Choose anew."""
+        """Choose again."""
         share = self._sizes.share(topic.growth)
         partitions = topic.partitions
         if len(partitions) == 1:

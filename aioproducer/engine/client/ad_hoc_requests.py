@@ -116,7 +116,7 @@ class AdHocRequests(Requester):
         return self._client.next_chance(peers, now) or float("inf")
 
     def completed(self, completion: Completion, now: float) -> None:
-        """Take the response to a request, or the error in its place."""
+        """Take the response to a request, or the error instead."""
         inquiry: AdHocRequest = completion.request
         if isinstance(completion.error, NetworkError) and inquiry.node is None:
             self._waiting.append(inquiry)  # another broker may respond

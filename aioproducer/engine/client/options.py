@@ -36,7 +36,7 @@ OF_PRODUCERS: Final = frozenset(
         "value_serializer",
     }
 )
-"""The options that mean something to producers alone."""
+"""The options that only concern producers."""
 
 
 def client_config(

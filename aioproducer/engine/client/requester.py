@@ -16,7 +16,7 @@ class Requester(Protocol):
 
     @property
     def idle(self) -> bool:
-        """False while a request is left to send, so that the sender may not end."""
+        """False while there is a request to send, so that the sender can't end."""
         return True
 
     @property
@@ -28,4 +28,4 @@ class Requester(Protocol):
         """Send the requests that are due. Returns the time of the next round by the clock."""
 
     def completed(self, completion: Completion, now: float) -> None:
-        """Take the response to a request, or the error in its place."""
+        """Take the response to a request, or the error instead."""

@@ -19,10 +19,10 @@ _NEVER: Final = float("inf")
 class Wakeup:
     """One coroutine sleeps in :meth:`wait`; any code may :meth:`wake` it, also before it sleeps.
 
-    A batch that begins calls :meth:`stir`: nothing else has to be looked at then.
+    A batch that begins calls :meth:`stir`: nothing else needs to be checked then.
 
     A timer outlives its sleep, because most sleeps end before their deadline, and the next deadline
-    is nearly the same. It is set anew only if it would fire too late, or has fired too early.
+    is nearly the same. It is only set again if it would fire too late, or has fired too early.
 
     ``source``: the machine's clock. The turns of :attr:`clock` are the ends of sleeps.
     """

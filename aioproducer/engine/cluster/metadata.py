@@ -333,7 +333,7 @@ class Metadata:
         self._wanted = True
 
     def misrouted(self) -> None:
-        """Ask the bootstrap servers where a broker is, and go on with the others meanwhile."""
+        """Ask the bootstrap servers where a broker is, and continue with the others meanwhile."""
         if self.may_rebootstrap:
             self._ask_bootstrap = True
             self._wanted = True

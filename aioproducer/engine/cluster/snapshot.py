@@ -104,7 +104,7 @@ class Cluster(ClusterView):
     def take_topic(self, news: TopicInfo) -> TopicInfo | None:
         """Take a broker's news of a topic; returns its state now, or None if nothing is new.
 
-        A partition keeps its leader where ``news`` is older: a broker that lags behind answers with
+        A partition keeps its leader where ``news`` is older: a broker that lags answers with
         an old leader and a lower leader epoch (KIP-320). If several answers in a row do, the known
         epoch was wrong: one absurd epoch is no reason to believe nobody else for ever. A topic with
         another id is another topic.

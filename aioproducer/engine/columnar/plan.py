@@ -32,7 +32,7 @@ class Write(IntEnum):
     """Text as its place in ``symbols``."""
     DECIMAL = 10
     """In Avro the unscaled number, in ``width`` bytes if that is not 0. In JSON the number, with
-    ``width`` digits behind the point."""
+    ``width`` digits after the point."""
     RECORD = 11
     ARRAY = 12
     MAP = 13
@@ -73,6 +73,6 @@ class Node:
     divide: int = 1
     width: int = 0
     symbols: tuple[bytes, ...] = ()
-    """Of an enum. In Protocol Buffers each has its number behind it."""
+    """Of an enum. In Protocol Buffers its number follows each."""
     leaves_out_default: bool = False
-    """True if a value of zero bytes alone is not written: a field without presence."""
+    """True if a value of only zero bytes is not written: a field without presence."""

@@ -1,6 +1,6 @@
 """Columns of Arrow matched with a message of Protocol Buffers, by the names of its fields.
 
-A descriptor is used here alone: the plan has what the encoders need.
+Descriptors are only used here: the plan has what the encoders need.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _map(kind: Any, field: Any, path: str) -> Node:
 
 
 def _value(kind: Any, field: Any, path: str) -> Node:
-    """One value behind its tag."""
+    """One value after its tag."""
     name = _TYPES[field.type]
     match = _MATCHES.get(kind_of(kind))
     node = match(plain_type(kind), field, name, path) if match else None
@@ -174,13 +174,13 @@ def _no_match(kind: Any, field: Any, path: str) -> ColumnError:
 
 
 def is_repeated(field: Any) -> bool:
-    """Older packages have ``label`` alone, newer ones no ``label``."""
+    """Older packages only have ``label``, newer ones have no ``label``."""
     found = getattr(field, "is_repeated", None)
     return bool(field.label == field.LABEL_REPEATED if found is None else found)
 
 
 def is_required(field: Any) -> bool:
-    """Newer packages have ``is_required``, older ones ``label`` alone."""
+    """Newer packages have ``is_required``, older ones only ``label``."""
     found = getattr(field, "is_required", None)
     return bool(field.label == field.LABEL_REQUIRED if found is None else found)
 

@@ -11,7 +11,7 @@ from aioproducer.foundation.varint import unsigned_varint
 
 
 class WireType(IntEnum):
-    """The form of the bytes behind a tag."""
+    """The form of the bytes after a tag."""
 
     VARINT = 0
     EIGHT_BYTES = 1

@@ -18,7 +18,7 @@ class Column:
     """A column as Python values: numbers as they are stored, bytes, or the places of items.
 
     ``value(row)`` of a list or a map is the first place of its items in ``children``, and the place
-    behind the last one; of a struct it is True.
+    after the last one; of a struct it is True.
     """
 
     def __init__(self, layout: Layout) -> None:

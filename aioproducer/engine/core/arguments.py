@@ -186,7 +186,7 @@ def given_record(
 ) -> tuple[Any, Any, Any, int | None, Headers | None, int | None]:
     """The fields of a record, which are the arguments of ``send()`` or a :class:`ProducerRecord`.
 
-    Raises :class:`SerializationError` without a value, or if a ``ProducerRecord`` is not alone.
+    Raises :class:`SerializationError` without a value, or for more than a ``ProducerRecord``.
     """
     if not isinstance(topic, ProducerRecord):
         if value is NO_VALUE:

@@ -16,7 +16,7 @@ class BackPressure(Protocol):
 
 
 class Unavailable:
-    """A stand-in where there is no accumulator, or another process has it.
+    """A substitute if there is no accumulator, or another process has it.
 
     It makes callers wait, and the wait raises the reason.
     """

@@ -45,7 +45,7 @@ class FailureWorker:
         owner: TaskOwner,
     ) -> None:
         self.queue = FailedRecordQueue(capacity, self._begin, concerns)
-        """The failed records, for those who have them."""
+        """The failed records, for their owners."""
         self._handler = handler
         self._owner = owner
         self._task: asyncio.Task[None] | None = None
@@ -104,7 +104,7 @@ class FailureWorker:
     def closing(self) -> None:
         """Note a call of ``close()``: if it comes from the handler, let that go.
 
-        The end of the producer does not wait for the handler then. The handler goes on afterwards.
+        Then the end of the producer does not wait for the handler, which continues afterwards.
         """
         task = self._task
         if task is None or not self._in_handler:
@@ -140,7 +140,7 @@ class FailureWorker:
     async def finish(self, timeout: float, cut_short: asyncio.Future[None]) -> None:
         """Let the handler run for ``timeout`` seconds, or until ``cut_short``; then end it.
 
-        It gets a tenth of a second in any case. A handler that was let go is left to itself.
+        It gets a tenth of a second in any case. An abandoned handler keeps running on its own.
         """
         task = self._task
         if self._let_go is None:

@@ -19,13 +19,13 @@ from aioproducer.foundation.wording import duration
 from aioproducer.model import Node, NodeId, Peer
 
 STALLED_AFTER: Final = 10.0
-"""Seconds without a delivery after which a broker that has records counts as silent, over
+"""Seconds without a delivery after which a broker with records is silent, in addition to
 ``linger_ms``. A cluster takes 9 s to replace a killed leader (``broker.session.timeout.ms``), and
 acknowledgements of other partitions may wait for that, too: a shorter time would report each such
 move."""
 
 UNREACHABLE_AFTER: Final = 1.0
-"""Seconds of failed attempts after which a broker counts for :attr:`Health.can_write`: a broker
+"""Seconds of failed attempts after which a broker affects :attr:`Health.can_write`: a broker
 that restarts in an instant is no reason to take traffic from an application."""
 
 FAILURES_COUNT_FOR: Final = 60.0
@@ -214,7 +214,7 @@ def _silent_since(connection: ConnectionView, leader: LeaderView | None) -> floa
 
 
 def _is_current(facts: HealthFacts, connection: ConnectionView, now: float) -> bool:
-    """True if attempts go on: a failure of an hour ago says nothing about now."""
+    """True if attempts continue: a failure of an hour ago says nothing about now."""
     return connection.is_connecting or now <= connection.retry_at + facts.stalled_after
 
 

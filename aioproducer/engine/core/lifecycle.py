@@ -20,7 +20,7 @@ from aioproducer.foundation.runtime.tasks import new_task
 class Lifecycle:
     """Not started, started, closing, closed or broken; on one event loop of one process.
 
-    The class holds the state alone: :class:`Engine` starts and ends the parts.
+    The class only holds the state: :class:`Engine` starts and ends the parts.
     """
 
     def __init__(self, client_id: str) -> None:

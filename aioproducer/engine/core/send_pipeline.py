@@ -137,7 +137,7 @@ class SendPipeline:
         """Put a record into a batch, or let it wait for its serializers to be prepared."""
         topic, value, key, partition, headers, timestamp_ms = fields
         if headers is not None and not isinstance(headers, Mapping | Sequence):
-            headers = checked_headers(headers, topic)  # an iterator can be read once alone
+            headers = checked_headers(headers, topic)  # an iterator can only be read once
             fields = topic, value, key, partition, headers, timestamp_ms
         if topic in preparation.ready:
             try:

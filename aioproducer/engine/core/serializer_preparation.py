@@ -29,7 +29,7 @@ _RECORDS_PER_TURN: Final = 100
 _MOST_TOPICS: Final = 10_000
 """The number of topics that are known as prepared; beyond it all are prepared again."""
 _LEAST_SIZE: Final = 512
-"""Bytes that an unserialized record counts for at least."""
+"""The least number of bytes that an unserialized record takes."""
 
 
 class SerializerPreparation:

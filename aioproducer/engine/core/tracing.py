@@ -32,7 +32,7 @@ class Tracing:
     def begin(self, fields: RecordFields) -> tuple[RecordFields, RecordTrace | None]:
         """A record's fields with the headers of its context, and its trace if it is traced.
 
-        A decision about many records holds for records without headers of their own alone, because
+        A decision about many records only applies to records without headers of their own, because
         headers may carry a context.
         """
         try:
@@ -68,7 +68,7 @@ class Tracing:
 
 
 def with_headers(fields: RecordFields, headers: Sequence[Header]) -> RecordFields:
-    """``fields`` with more headers behind the record's own."""
+    """``fields`` with more headers after the record's own."""
     topic, value, key, partition, own, timestamp_ms = fields
     return topic, value, key, partition, joined_headers(own, headers), timestamp_ms
 

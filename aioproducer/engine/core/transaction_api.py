@@ -1,7 +1,7 @@
 """Users' calls of transactions: each commands the state machine, and waits until it is done.
 
-A cancelled wait, or its timeout, does not take the command back: the sender goes on with it, and
-the next call takes up the outcome.
+A cancelled wait, or its timeout, does not take the command back: the sender continues with it,
+and the next call returns the outcome.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a member of a group does after an error of its coordinator. No I/O.
+"""The reactions of a group's member to errors of its coordinator. No I/O.
 
 Source: the error handling of Kafka's ``AbstractCoordinator``, ``ConsumerCoordinator`` and
 ``AbstractHeartbeatRequestManager``.
@@ -14,7 +14,7 @@ from aioproducer.errors.codes import RETRIABLE, ErrorCode
 
 
 class Reaction(Enum):
-    """What a member does."""
+    """The reaction of a member."""
 
     DONE = auto()
     """There is no error."""
@@ -25,7 +25,7 @@ class Reaction(Enum):
     REBALANCE = auto()
     """Take part in the rebalance that is under way."""
     JOIN_AGAIN = auto()
-    """The group goes on without the member: join it again, by the same id."""
+    """The group continues without the member: join it again, by the same id."""
     JOIN_AS_NEW = auto()
     """The group does not know the member's id: join it as another one."""
     FAIL = auto()

@@ -1,4 +1,4 @@
-"""What members of a group tell each other through the coordinator. No I/O.
+"""The data that members of a group exchange through the coordinator. No I/O.
 
 Source: Kafka's ``ConsumerProtocol``.
 """

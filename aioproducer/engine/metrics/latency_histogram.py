@@ -70,8 +70,8 @@ class Latencies(NamedTuple):
     request: LatencyHistogram
     """From a produce request to its response: the network and the broker."""
     broker: LatencyHistogram
-    """The same without the round-trip time that the kernel has measured on the connection. Linux
-    alone tells it; elsewhere there are no values."""
+    """The same without the round-trip time that the kernel has measured on the connection. Only
+    Linux reports it; elsewhere there are no values."""
 
 
 def _upper_bound(bucket: int) -> int:

@@ -3,7 +3,7 @@
 Names and meanings come from Kafka's ``SenderMetricsRegistry``, ``BufferPool``,
 ``KafkaProducerMetrics`` and ``Selector``. The list leaves out the metrics of an I/O thread, which
 an event loop lacks (``io-*``, ``select-*``), the deprecated ones, and
-``successful-authentication-no-reauth-total``, which has a meaning on brokers alone.
+``successful-authentication-no-reauth-total``, which only has a meaning on brokers.
 """
 
 from __future__ import annotations

@@ -226,11 +226,11 @@ class ProducerMetrics:
         )
 
     def read(self, now: float) -> Reading[Counts]:
-        """The counts as they stand."""
+        """The current counts."""
         return self._windows.read(now)
 
     def snapshot(self, now: float, *, gauges: Mapping[str, float]) -> MetricsSnapshot:
-        """All metrics as they stand; the caller may keep and change the result.
+        """All metrics, with their current values; the caller may keep and change the result.
 
         Args:
             now: the end of the current window so far.

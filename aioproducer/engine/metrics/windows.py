@@ -1,12 +1,12 @@
 """Time windows on a fixed grid, which all counts share.
 
-An event counts in the current window alone. A window that is too old for the rates is added to the
+An event is only added to the current window. A window that is too old for the rates is added to the
 past. The recent values are the sum of the live windows, and the totals are the past plus the recent
 values.
 
 The live windows are the current one and the ``num_samples`` before it, so every event of the last
 ``num_samples * sample_window`` seconds counts, as with Kafka's ``SampledStat``. In Kafka a window
-starts with an event of its metric. Here all windows start together: idle time counts as well, and
+starts with an event of its metric. Here all windows start together: idle time is included, and
 the rates of all topics add up to the rate of the producer.
 """
 
@@ -115,7 +115,7 @@ class Windows:
         self._open(0)
 
     def at(self, now: float) -> Counts:
-        """The window of an event. A clock that stands still or goes back is tolerated.
+        """The window of an event. A clock that stops or goes back is tolerated.
 
         Until :attr:`ends` it is :attr:`current`, which frequent events look at without a call.
         """

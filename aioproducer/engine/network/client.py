@@ -124,7 +124,7 @@ class NetworkClient:
         return any(state is not None and state.is_ready for state in states)
 
     def supporting(self, api: Api, nodes: Iterable[Peer]) -> list[NodeId]:
-        """Those of ``nodes`` that are connected and support ``api``."""
+        """The members of ``nodes`` that are connected and support ``api``."""
         states = ((node.id, self._nodes.get(node.id)) for node in nodes)
         return [node for node, state in states if state is not None and state.supports(api)]
 
@@ -273,7 +273,7 @@ class NetworkClient:
     def send(self, node: NodeId, request: Request, now: float) -> None:
         """Send ``request`` to a node that can take it. ``now``: its timeout begins then.
 
-        A request that no version of the broker supports fails alone the second time. The first
+        A request that no version of the broker supports fails on its own the second time. The first
         time its connection ends as well, and the next connection asks for the versions again.
         """
         state = self._nodes[node]

@@ -195,7 +195,7 @@ class Connection:
                 self._events.written(self, request)
 
     def barrier(self) -> asyncio.Future[Any] | None:
-        """Send a request behind all others; its future is done once the broker has read them all.
+        """Send a request after all others; its future is done once the broker has read them all.
 
         None: no barrier is needed. Bytes may wait in the memory of TLS, where ``abort()`` drops
         them, and requests without response (``acks=0``) have no other proof. Brokers read requests
@@ -339,7 +339,7 @@ class Connection:
         return None if session is None else renewal
 
     async def _renew(self) -> float | None:
-        """Log in again on the connection, behind what is in flight (KIP-368)."""
+        """Log in again on the connection, after what is in flight (KIP-368)."""
         self._renewing = True
         began = self._clock()
         renewal = await self._log_in()
@@ -403,7 +403,7 @@ class Connection:
             self._report_left_over(request)
 
     def _decoded(self, request: InFlightRequest, body: bytes) -> tuple[Response, int]:
-        """The response, and the number of bytes behind it."""
+        """The response, and the number of bytes after it."""
         api, version = request.form.api, request.form.version
         if api is not Api.METADATA:
             return frames.decode_response(api, version, body)

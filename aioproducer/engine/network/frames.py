@@ -1,6 +1,6 @@
 """Requests to bytes and bytes to responses. No I/O.
 
-On the wire every message is a 4-byte length, a header and a payload. Whatever does not fit is a
+On the wire every message is a 4-byte length, a header and a payload. Anything invalid is a
 :class:`ProtocolError`: nothing after it on the connection could be trusted.
 """
 
@@ -198,7 +198,7 @@ def response_length(prefix: bytes) -> int:
 
 
 class Decoded(NamedTuple):
-    """A response, and how many bytes came behind it that mean nothing here."""
+    """A response, and the number of unknown bytes after it."""
 
     response: Any
     left_over: int
@@ -207,8 +207,8 @@ class Decoded(NamedTuple):
 def decode_response(api: Api, version: int, body: bytes) -> Decoded:
     """The response in ``body``, which begins with its header. Raises :class:`ProtocolError`.
 
-    Error codes are numbers. Tagged fields that are not known are skipped (KIP-482), and so is what
-    stands behind the response, as every other client does: librdkafka's mock cluster ends Metadata
+    Error codes are numbers. Tagged fields that are not known are skipped (KIP-482), and so are
+    bytes after the response, as every other client does: librdkafka's mock cluster ends Metadata
     from version 9 on with a stray byte.
     """
     if len(body) > _MOST_SUBSCRIPTION_BYTES and api is Api.GET_TELEMETRY_SUBSCRIPTIONS:
@@ -224,7 +224,7 @@ def decode_response(api: Api, version: int, body: bytes) -> Decoded:
 
 
 def response_start(api: Api, version: int, body: bytes) -> int:
-    """The offset behind the header. An ApiVersions response never has tags there (KIP-511)."""
+    """The offset after the header. An ApiVersions response never has tags there (KIP-511)."""
     if api is Api.API_VERSIONS or not response_schema(api).flexible(version):
         return _CORRELATION_ID_BYTES
     return skip_tags(body, _CORRELATION_ID_BYTES)
@@ -242,7 +242,7 @@ _T = TypeVar("_T")
 
 
 def read_response(response: Any, read: Callable[[Any], _T]) -> _T:
-    """The value that ``read`` makes of a response. Whatever it raises is a :class:`ProtocolError`.
+    """The value that ``read`` makes of a response. It only raises :class:`ProtocolError`.
 
     It reads the response to its end before anybody acts on it, so an answer that is wrong in some
     part has no effect at all.

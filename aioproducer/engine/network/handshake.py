@@ -1,7 +1,7 @@
 """The first exchange on a connection: which versions does the broker speak? No I/O.
 
 A broker that does not know our version of ApiVersions answers with UNSUPPORTED_VERSION in the
-layout of version 0, and names the versions it knows (KIP-511); some answer with the error alone.
+layout of version 0, and names the versions it knows (KIP-511); some only answer with the error.
 From version 5 on the request names the broker that the client looks for, and a broker that is
 another one says so (KIP-1242).
 """

@@ -21,7 +21,7 @@ class LazyMetadataResponse:
     """The bytes of a response in ``version``, header included.
 
     ``on_refusal`` gets the error if the bytes can't be decoded; ``on_left_over`` is called for
-    bytes behind the end. Raises :class:`ProtocolError` if the header can't be decoded.
+    bytes after the end. Raises :class:`ProtocolError` if the header can't be decoded.
     """
 
     def __init__(

@@ -39,7 +39,7 @@ SOONEST_RENEWAL: Final = 0.1
 """Seconds between the logins of a connection: shorter sessions would leave no time for requests."""
 
 LONGEST_SESSION: Final = 30 * 24 * 3600.0
-"""Seconds; a longer lifetime counts as this."""
+"""Seconds; longer lifetimes are reduced to this one."""
 
 _SHOWN: Final = 500
 """The most characters of a broker's message in an error."""

@@ -46,11 +46,11 @@ _REPLIES: Final = {
     1: "the proxy has failed",
     _RULES: "the proxy's rules do not allow it",
     3: "the network can't be reached from the proxy",
-    4: "the host can't be reached from the proxy, or has no address there",
-    5: "the connection was refused there",
-    6: "the way is too long (TTL expired)",
-    7: "the proxy does not know CONNECT",
-    8: "the proxy does not know this type of address",
+    4: "the host can't be reached from the proxy, or the proxy can't resolve its name",
+    5: "the host refused the connection",
+    6: "the route is too long (TTL expired)",
+    7: "the proxy does not support CONNECT",
+    8: "the proxy does not support this type of address",
 }
 
 _MOST_OF_A_HEAD: Final = 16_384
@@ -118,13 +118,15 @@ def _packed(host: str) -> bytes | None:
 
 
 def _encoded(host: str) -> bytes:
-    """A name as a proxy is told it. Names come from brokers, too, so the characters are checked."""
+    """A name as a proxy gets it. Names come from brokers, too, so the characters are checked."""
     try:
         name = host.encode("ascii" if host.isascii() else "idna")
     except UnicodeError:
         name = b""
     if not re.fullmatch(rb"[A-Za-z0-9._-]{1,255}", name):
-        raise BrokerConnectionError(f"the name {printable(host)} can't be resolved: it is none")
+        raise BrokerConnectionError(
+            f"the name {printable(host)} can't be resolved: it is not a host name"
+        )
     return name
 
 
@@ -135,7 +137,7 @@ def _check_version(proxy: Proxy, answer: bytes) -> None:
             if answer[:1] == b"H"
             else "Is it a SOCKS5 proxy?"
         )
-        raise BrokerConnectionError(f"{proxy} does not answer as SOCKS5 does. {hint}")
+        raise BrokerConnectionError(f"{proxy} does not answer in SOCKS5. {hint}")
 
 
 def _password_request(login: ProxyLogin) -> bytes:
@@ -145,11 +147,11 @@ def _password_request(login: ProxyLogin) -> bytes:
 
 def _no_method(proxy: Proxy, method: int) -> NoReturn:
     if method != _NO_METHOD:
-        raise BrokerConnectionError(f"{proxy} chose a kind of login that it was not offered")
+        raise BrokerConnectionError(f"{proxy} chose a login method that the client did not offer")
     if proxy.login is None:
         _no_login(proxy)
     raise AuthenticationError(
-        f"{proxy} takes no user name and password, and nobody without a login"
+        f"{proxy} accepts neither a user name and password, nor clients without a login"
     )
 
 
@@ -167,12 +169,12 @@ def _refused_login(proxy: Proxy) -> NoReturn:
 
 
 def _no_connection(proxy: Proxy, target: str, code: int) -> NoReturn:
-    advice = f". Have the proxy allow {target}" if code == _RULES else ""
+    advice = f". Configure the proxy to allow {target}" if code == _RULES else ""
     if code in (3, 4, 8):
         other = "socks5://" if proxy.resolves_names else "socks5h://"
         where = "here" if proxy.resolves_names else "at the proxy"
         advice = f". With {other} in proxy_url, names are resolved {where}"
-    reason = _REPLIES.get(code, "no known reason")
+    reason = _REPLIES.get(code, "an unknown reason")
     raise BrokerConnectionError(
         f"{proxy} can't connect to {target}: {reason} (SOCKS5 reply {code}){advice}"
     )
@@ -196,7 +198,7 @@ def _connect(proxy: Proxy, host: str, port: int) -> Handshake:
             to_send = b""
             if read + len(head) > _MOST_OF_A_HEAD:
                 raise BrokerConnectionError(
-                    f"{proxy} sent {_MOST_OF_A_HEAD} bytes without an end of its answer to CONNECT"
+                    f"{proxy} sent {_MOST_OF_A_HEAD} bytes without ending its answer to CONNECT"
                 )
             if not b"HTTP/".startswith(head[:5]):
                 _no_http(proxy, head)
@@ -215,9 +217,9 @@ def _no_http(proxy: Proxy, head: bytes) -> NoReturn:
     hint = (
         "Does it speak SOCKS5? Then write socks5h:// in proxy_url"
         if head.startswith(b"\5")
-        else "Is it a proxy of HTTP?"
+        else "Is it an HTTP proxy?"
     )
-    raise BrokerConnectionError(f"{proxy} does not answer as HTTP does. {hint}")
+    raise BrokerConnectionError(f"{proxy} does not answer in HTTP. {hint}")
 
 
 def _no_tunnel(proxy: Proxy, target: str, code: int, reason: bytes, head: bytes) -> NoReturn:
@@ -225,8 +227,8 @@ def _no_tunnel(proxy: Proxy, target: str, code: int, reason: bytes, head: bytes)
         schemes = [each.decode().rstrip(",") for each in re.findall(_CHALLENGE, head)]
         if schemes and not any(each.lower() == "basic" for each in schemes):
             raise AuthenticationError(
-                f"{proxy} asks for a login by {printable(', '.join(schemes))}, and Basic is the "
-                "only one that this client has"
+                f"{proxy} asks for a login by {printable(', '.join(schemes))}, but this client "
+                "only supports Basic"
             )
         if proxy.login is None:
             _no_login(proxy)
@@ -235,7 +237,7 @@ def _no_tunnel(proxy: Proxy, target: str, code: int, reason: bytes, head: bytes)
     said = f" {printable(reason.decode('latin-1'), *login)}" if reason else ""
     advice = ""
     if code in _REFUSALS:
-        advice = f". Have the proxy allow CONNECT to {target}: many allow it for port 443 alone"
+        advice = f". Configure the proxy to allow CONNECT to {target}: many only allow port 443"
     elif code >= 500:
-        advice = ". The proxy may not reach the broker, or not know its name"
+        advice = ". The proxy may be unable to reach the broker, or to resolve its name"
     raise BrokerConnectionError(f"{proxy} can't connect to {target}: HTTP {code}{said}{advice}")

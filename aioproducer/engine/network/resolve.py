@@ -1,4 +1,4 @@
-"""The addresses behind a broker's name."""
+"""The addresses of a broker's name."""
 
 from __future__ import annotations
 

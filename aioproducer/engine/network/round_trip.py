@@ -39,7 +39,7 @@ class RoundTrip:
 
 
 def round_trip(connected: Any) -> float | None:
-    """Seconds of a round trip on a socket; None: only Linux tells it, and on TCP alone."""
+    """Seconds of a round trip on a socket; None: only Linux reports it, and only for TCP."""
     if sys.platform != "linux" or connected is None:
         return None
     try:

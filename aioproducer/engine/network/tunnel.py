@@ -84,7 +84,7 @@ class Tunnel:
                 return
 
     async def _receive(self, sock: socket.socket, most: int) -> bytes:
-        """At least one byte. What has arrived is read at once, in whichever loop."""
+        """At least one byte. Bytes that have arrived are read at once, on any loop."""
         try:
             received = sock.recv(most)
         except (BlockingIOError, InterruptedError):

@@ -1,4 +1,4 @@
-"""What a broker answers to: the versions of its requests, and the cluster's features. No I/O."""
+"""The abilities of a broker: the versions of its requests, and the cluster's features. No I/O."""
 
 from __future__ import annotations
 

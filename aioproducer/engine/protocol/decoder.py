@@ -112,12 +112,12 @@ class _Code:
         return "numbers" if field.kind in FORMATS and not field.listed else "value"
 
     def _absent(self, field: Field) -> str:
-        """A list that a version lacks is None, so that nobody takes it for an empty one."""
+        """A list that a version lacks is None, not an empty list."""
         lacks = self._form.version not in field.versions
         return "None" if lacks and field.listed else self._constant(field.default)
 
     def _numbers(self, fields: list[Field]) -> list[str]:
-        """Numbers beside each other are read together."""
+        """Adjacent numbers are read together."""
         layout = struct.Struct(">" + "".join(FORMATS[each.kind] for each in fields))
         values = [self._variable() for _ in fields]
         self.add(f"{', '.join(values)}, = {self._constant(layout.unpack_from)}(body, offset)")
@@ -140,7 +140,7 @@ class _Code:
         return self._sized(field)
 
     def _sized(self, field: Field) -> str:
-        """A string or bytes, behind the length."""
+        """A string or bytes, after the length."""
         value, size = self._variable(), self._length(field.kind == "string")
         self._unless_null(field, value, size)
         self.add(f"if offset + {size} > limit:")
@@ -208,7 +208,7 @@ class _Code:
         return size
 
     def _unless_null(self, field: Field, value: str, size: str) -> None:
-        """What follows is for a value that is not null. A list that may not be null is empty then:
+        """The next step is for a value that is not null. A list that may not be null is empty then:
         some brokers write it so."""
         self.add(f"if {size} < 0:")
         if self._form.version in field.nullable:
@@ -291,18 +291,18 @@ def _read_tags(body: bytes, offset: int, known: Mapping[int, Read]) -> tuple[dic
 
 
 def skip_tags(body: bytes, offset: int) -> int:
-    """The offset behind tagged fields of which none is known."""
+    """The offset after tagged fields of which none is known."""
     return _read_tags(body, offset, {})[1]
 
 
 def compact_length(body: bytes, offset: int) -> tuple[int, int]:
-    """The length of a list, of bytes or of a string, and the offset behind it; -1: null."""
+    """The length of a list, of bytes or of a string, and the offset after it; -1: null."""
     length, offset = read_varint(body, offset)
     return length - 1, offset
 
 
 def read_varint(body: bytes, offset: int) -> tuple[int, int]:
-    """An unsigned varint, and the offset behind it."""
+    """An unsigned varint, and the offset after it."""
     value = shift = 0
     for byte in body[offset : offset + _LONGEST_VARINT]:
         offset += 1

@@ -35,7 +35,7 @@ class ArrowBuffers(NamedTuple):
     key: BinaryBuffers
     value: BinaryBuffers
     header_offsets: bytes
-    """The first item of each row's headers, and behind them the number of all items."""
+    """The first item of each row's headers, and after them the number of all items."""
     header_count: int
     header_key: BinaryBuffers
     header_value: BinaryBuffers
@@ -47,7 +47,7 @@ class ArrowBuffers(NamedTuple):
 
 
 def arrow_buffers(parts: Sequence[ParsedRecords]) -> ArrowBuffers:
-    """The columns of the records of ``parts``, one behind another.
+    """The columns of the records of ``parts``, one after another.
 
     Raises OverflowError if a column would have 2 GiB.
     """

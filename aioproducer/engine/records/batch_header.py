@@ -8,7 +8,7 @@ from typing import Final
 BEFORE_CHECKSUM: Final = Struct(">qiibI")
 """Base offset, length, partition leader epoch, magic, CRC."""
 CHECKED: Final = Struct(">hiqqqhii")
-"""The part behind the CRC, which covers it and the records: attributes, last offset delta, base and
+"""The part after the CRC, which covers it and the records: attributes, last offset delta, base and
 max timestamp, producer id and epoch, base sequence, count."""
 
 LENGTH_COUNTS_FROM: Final = 12

@@ -55,7 +55,7 @@ def sent_times(marks: Sequence[Mark], count: int) -> list[int]:
 
 
 def header_bytes(headers: Sequence[Header]) -> bytes:
-    """The headers of a record as they stand behind its value, their count first."""
+    """The headers of a record as they follow its value, their count first."""
     parts = [varint(len(headers))]
     for name, value in headers:
         encoded = name.encode()
@@ -65,7 +65,7 @@ def header_bytes(headers: Sequence[Header]) -> bytes:
 
 
 def batch_size_bound(key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> int:
-    """An upper bound of the bytes of a batch with this record alone.
+    """An upper bound for the bytes of a batch of only this record.
 
     Source: ``AbstractRecords.estimateSizeInBytesUpperBound``.
     """
@@ -106,7 +106,7 @@ class AppendedRecord(NamedTuple):
 
 
 class RecordsBuilder:
-    """Writes records into ``buffer`` behind the room for the batch header, up to ``limit`` bytes.
+    """Writes records into ``buffer`` after the room for the batch header, up to ``limit`` bytes.
 
     The buffer stays the caller's: it is neither grown nor replaced.
     """

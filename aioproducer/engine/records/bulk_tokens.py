@@ -53,7 +53,7 @@ class BulkToken:
 
 
 def one_by_one(tokens: Iterable[Any]) -> Iterator[Any]:
-    """A token for each record alone, for a batch that is split."""
+    """A token for each single record, for a batch that is split."""
     last = None
     position = 0
     for token in tokens:

@@ -1,7 +1,7 @@
 """CRC-32C, the checksum of a batch.
 
 The package ``crc32c`` imports a command line and its own version when it is imported, which takes
-longer than all of ``records``. So its compiled module is loaded alone, where it is in its place.
+longer than all of ``records``. So only its compiled module is loaded, if it is installed.
 Without the package the checksum is computed in Python.
 """
 
@@ -25,7 +25,7 @@ def _table_of_bytes() -> tuple[int, ...]:
 
 
 def crc32c_in_python(data: bytes | bytearray | memoryview, value: int = 0) -> int:
-    """The checksum of ``data`` behind data whose checksum is ``value``. Source: RFC 3720, B.4."""
+    """The checksum of ``data`` after data whose checksum is ``value``. Source: RFC 3720, B.4."""
     table = _table_of_bytes()
     value ^= 0xFFFFFFFF
     for byte in memoryview(data):

@@ -168,7 +168,7 @@ def rows_by_partition(
     ``start`` and end with ``stop - 1`` at the latest. They end earlier where keyless rows begin or
     end: a keyless row may get into any partition, and each partition keeps the order. The call
     returns the numbers of the rows plus ``base``. It also returns for each partition among them its
-    number (or the special value of :func:`route`), the place of its first row, and the place behind
+    number (or the special value of :func:`route`), the place of its first row, and the place after
     its last.
     """
     if count < 1 or start > stop:

@@ -50,7 +50,7 @@ _SNAPPY_HEADER: Final = b"\x82SNAPPY\0" + b"\0\0\0\1" * 2
 
 
 def _snappy(_level: int) -> Callable[[memoryview], bytes]:
-    """Blocks behind a header of the snappy-java library: the format that Kafka reads."""
+    """Blocks after a header of the snappy-java library: the format that Kafka reads."""
     snappy = codec_library("snappy").snappy
 
     def compress(data: memoryview) -> bytes:

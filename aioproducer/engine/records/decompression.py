@@ -90,7 +90,7 @@ _GZIP_MOST_MEMBERS: Final = 1_000
 
 
 def _gunzip(data: memoryview, limit: int) -> bytes:
-    """One member or several; bytes behind the last one are ignored, as Java does."""
+    """One member or several; bytes after the last one are ignored, as Java does."""
     output = _Output(len(data), limit)
     position = 0
     for _ in range(_GZIP_MOST_MEMBERS):
@@ -155,7 +155,7 @@ def _snappy_blocks(data: memoryview) -> Iterator[memoryview]:
 
 
 def _unlz4(data: memoryview, limit: int) -> bytes:
-    """One frame of independent blocks; bytes behind it are ignored, as Java does."""
+    """One frame of independent blocks; bytes after it are ignored, as Java does."""
     cramjam = codec_library("lz4")
     output = _Output(len(data), limit)
     try:

@@ -81,7 +81,7 @@ class EncodedBatch(NamedTuple):
 
     @property
     def next_offset(self) -> int:
-        """The offset behind the batch, at which reading goes on."""
+        """The offset after the batch, at which reading continues."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property

@@ -38,19 +38,19 @@ class FieldReader:
         return self._zigzag(64)
 
     def nullable(self) -> bytes | None:
-        """Bytes behind their length; None: the length is negative."""
+        """Bytes after their length; None: the length is negative."""
         size = self.varint()
         return None if size < 0 else self.take(size)
 
     def text(self) -> str:
-        """Text behind its length. As Kafka's clients do, bytes that are not UTF-8 become U+FFFD."""
+        """Text after its length. As Kafka's clients do, bytes that are not UTF-8 become U+FFFD."""
         size = self.varint()
         if size < 0:
             raise MalformedRecordError("a header has no key")
         return self.take(size).decode("utf-8", "replace")
 
     def headers(self) -> tuple[Header, ...]:
-        """The headers of a record behind their count, duplicates of a key included."""
+        """The headers of a record after their count, duplicates of a key included."""
         count = self.varint()
         if not 0 <= count <= (self.end - self.position) // 2:
             raise MalformedRecordError(f"a record can't have {count} headers")

@@ -66,7 +66,7 @@ def only_block(frame: memoryview) -> memoryview:
 
 
 def blocks_in(data: memoryview) -> Iterator[Block]:
-    """The blocks of one frame; bytes behind it are ignored, as Java does.
+    """The blocks of one frame; bytes after it are ignored, as Java does.
 
     Raises FrameError for data that is no frame, or ends early, and for blocks that refer to earlier
     ones, which no client of Kafka writes and Java refuses.

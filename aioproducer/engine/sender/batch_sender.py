@@ -101,7 +101,7 @@ class ProduceResponses:
         self._reports = reports
 
     def take(self, request: ProduceRequest, completion: Completion, now: float) -> None:
-        """Settle the batches of ``request`` by its response, or by the error in its place."""
+        """Settle the batches of ``request`` by its response, or by the error instead."""
         self._reports.request_ended(request, completion)
         if type(completion.result) is list:
             places: list[Place] = completion.result
@@ -320,5 +320,5 @@ class BatchSender(Requester):
             self._client.send(node, request, now)
 
     def completed(self, completion: Completion, now: float) -> None:
-        """Take the response to a produce request, or the error in its place."""
+        """Take the response to a produce request, or the error instead."""
         self._responses.take(completion.request, completion, now)

@@ -146,7 +146,7 @@ class BatchCompleter:
                 self._fail(batch, error, uncertain, record_errors, now)
                 is_numbered = batch.state is not NO_PRODUCER_STATE
                 fatal = isinstance(error, KafkaError) and error.disposition is Disposition.FATAL
-                if fatal and is_numbered:  # without a producer id each batch fails alone
+                if fatal and is_numbered:  # without a producer id each batch fails on its own
                     self.abort(error, now)
 
     @property
@@ -161,7 +161,7 @@ class BatchCompleter:
             self._fail_doubtful(batch, now)
 
     def _fail_aside(self, partition: TopicPartition, now: float) -> None:
-        """Fail the batches that were set aside, as no later one has told about them."""
+        """Fail the batches that were set aside, because no later one has shown their outcome."""
         for batch in self._gaps.take_aside(partition):
             self._fail_doubtful(batch, now)
 

@@ -25,7 +25,7 @@ logger = RoomLogger(__name__)
 
 
 class DeliveryReports:
-    """Counts outcomes, and tells them to the observer, whose errors are logged.
+    """Counts outcomes, and passes them to the observer, whose errors are logged.
 
     ``failed_records``: takes the records of failed batches; None: nobody wants them.
     """

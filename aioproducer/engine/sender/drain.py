@@ -9,7 +9,7 @@ from aioproducer.engine.accumulator import MemoryWaiters
 
 
 async def drain(waiters: MemoryWaiters, caller: object, clock: Callable[[], float]) -> None:
-    """Wait for room, behind earlier callers. Source: ``StreamWriter.drain``."""
+    """Wait for room, after earlier callers. Source: ``StreamWriter.drain``."""
     waited, stalled = False, caller in waiters.stalled
     while (turn := waiters.turn(caller, clock())) is not None:
         waited = True

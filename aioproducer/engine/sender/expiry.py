@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 logger = RoomLogger(__name__)
 
 _VAIN_ATTEMPTS: Final = 10
-"""Records of a topic that are serialized in vain before the late ones behind them fail."""
+"""Records of a topic that are serialized in vain before the late ones after them fail."""
 _MEMORY_FULL_FOR: Final = 10.0
 """Seconds that records wait for memory before a line says so."""
 _BETWEEN_LINES: Final = 60.0
@@ -120,7 +120,7 @@ class RecordExpiry:
             self._failures.tell(topic, count, error)
 
     def _serialize_next(self, topic: str, now: float) -> bool:
-        """Serialize the records behind a failed one; False: the next one is not prepared either."""
+        """Serialize the records after a failed one; False: the next one is not prepared either."""
         head = self._pending.first_unserialized(topic)
         self._accumulator.serialize_pending(topic, RECORDS_PER_SLICE, now)
         return head is None or self._pending.first_unserialized(topic) is not head

@@ -22,7 +22,7 @@ from aioproducer.model import FailedRecord, TopicPartition
 logger = RoomLogger(__name__)
 
 _BOOKKEEPING: Final = 100
-"""Bytes that a record on its own counts for beside its key, value and headers."""
+"""Bytes that a single record takes in addition to its key, value and headers."""
 
 
 class _Lot:

@@ -15,14 +15,14 @@ partition is held back, by its *break*:
 The failed batch's records have their error by then; later records are delivered in order, once.
 
 A batch that no broker remembers is *set aside* instead, if a later one may be in the log: the later
-one's outcome tells whether this one is there, too.
+one's outcome shows whether this one is in the log, too.
 
 In a transaction nothing breaks: a batch that fails aborts the transaction as a whole, and the next
 one has an epoch of its own.
 
 Source: Kafka's ``TransactionManager`` (``handleFailedBatch``, ``canRetry``,
-``maybeResolveSequences``, ``bumpIdempotentProducerEpoch``; KIP-360). Where it numbers a batch anew
-that may have been written, the batch here keeps its number until a broker has said what it knows.
+``maybeResolveSequences``, ``bumpIdempotentProducerEpoch``; KIP-360). Where it gives a new number
+to a batch that may have been written, here it keeps its number until a broker's answer decides.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ EVERYTHING_WITH_A_NUMBER: Final = 2**62
 
 @dataclass(slots=True, eq=False, repr=False)
 class _Break:
-    """The reason that a partition can't go on with its numbers."""
+    """The reason why a partition can't continue with its numbers."""
 
     missing: BatchOrder | None = None
     """The first place that is known to be missing in the log."""
@@ -127,7 +127,7 @@ class Gaps:
     def told_by(
         self, delivered: ProducerBatch, base_offset: int
     ) -> list[tuple[ProducerBatch, bool]]:
-        """The batches that were set aside before a ``delivered`` one, and whether it tells that
+        """The batches that were set aside before a ``delivered`` one, and whether it shows that
         they are in the log.
 
         They are, at unknown offsets, for no broker writes a number after a gap. But one that forgot
@@ -151,10 +151,10 @@ class Gaps:
     # --- partitions ----------------------------------------------------------------------------
 
     def close(self, now: float) -> Iterator[ProducerBatch]:
-        """Block the partitions with a gap until they can go on, with numbers of a new epoch.
+        """Block the partitions with a gap until they can continue, with numbers of a new epoch.
 
-        Call this after outcomes, before batches leave. The batches that were set aside, and that no
-        later one has told about, are yielded: the caller fails them.
+        Call this after outcomes, before batches leave. The batches that were set aside, and whose
+        outcome no later one has shown, are yielded: the caller fails them.
         """
         concerned, self.blocked = self.blocked.union(self.breaks), set()
         for partition in sorted(concerned):

@@ -41,7 +41,7 @@ class Retry(NamedTuple):
 
 
 class SetAside(NamedTuple):
-    """Keep the batch until the outcome of a later one tells whether it is in the log."""
+    """Keep the batch until the outcome of a later one shows whether it is in the log."""
 
     error: ProducerError
 

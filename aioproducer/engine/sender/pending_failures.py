@@ -1,4 +1,4 @@
-"""Pending records that fail: each is counted once, and a line tells about many. No I/O."""
+"""Pending records that fail: each is counted once, and one line reports many. No I/O."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Produce responses, version by version. No I/O.
 
-The usual response, in which every batch was written, is read straight from its bytes. Whatever is
-unusual goes the long way, by the schema of the message: an older version, an error code, a tagged
+The usual response, in which every batch was written, is read straight from its bytes. Unusual
+responses go the long way, by the schema of the message: an older version, an error code, a tagged
 field, a long pause, a length or a value that can't be.
 """
 
@@ -23,7 +23,7 @@ FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 _NO_OFFSET: Final = -1
 
 _TAGS_AT: Final = 4
-"""The header's tagged fields are behind the correlation id."""
+"""The header's tagged fields come after the correlation id."""
 _LENGTHS: Final = {length + 1: length for length in range(0x7F)}
 """The lengths that take one byte, by that byte."""
 _ID_BYTES: Final = 16

@@ -41,7 +41,7 @@ class ProducerIdRequester(Requester):
 
     @property
     def idle(self) -> bool:
-        """True if no request is left to send: a producer that ends needs no id."""
+        """True if there is no request to send: a producer that ends needs no id."""
         return True
 
     @property
@@ -76,7 +76,7 @@ class ProducerIdRequester(Requester):
         self._failures_seen = found
 
     def completed(self, completion: Completion, now: float) -> None:
-        """Take the response to a request, or the error in its place."""
+        """Take the response to a request, or the error instead."""
         error = completion.error
         assigned: AssignedIdentity | None = completion.result
         if assigned is not None:

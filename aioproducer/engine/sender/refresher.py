@@ -85,7 +85,7 @@ class MetadataRefresher(Requester):
         return self._taking is None and self._scheduled and not self._metadata.has_requests
 
     def step(self, now: float) -> float | None:
-        """Go on with a response, or send a request if one is due.
+        """Continue with a response, or send a request if one is due.
 
         Returns the time of the next round by the clock: ``now`` while a response has parts left.
         """
@@ -145,7 +145,7 @@ class MetadataRefresher(Requester):
     # --- responses -------------------------------------------------------------------------
 
     def completed(self, completion: Completion, now: float) -> None:
-        """Take the response to a request, or the error in its place."""
+        """Take the response to a request, or the error instead."""
         request: MetadataRequest = completion.request
         self._now = now
         self._scheduled = False

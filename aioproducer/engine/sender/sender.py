@@ -96,7 +96,7 @@ class Sender:
             logs.tell_due(all_of_them=True)
 
     def _judge(self, now: float) -> None:
-        """Fail what was late at ``now``. What had arrived by then has been read."""
+        """Fail what was late at ``now``. Everything that had arrived by then has been read."""
         self._take_completed(now)
         self._expiry.expire(now)
         self._client.poll(now)

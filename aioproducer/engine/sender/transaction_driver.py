@@ -92,7 +92,7 @@ class TransactionDriver(Requester):
 
     @property
     def _must_abort(self) -> bool:
-        """True if a transaction can only be aborted, and no caller is left to do it."""
+        """True if a transaction can only be aborted, and no caller will do it."""
         failed = self._manager.state is TransactionState.ABORTABLE_ERROR
         return failed and self._accumulator.closing and not self._manager.joined
 
@@ -166,7 +166,7 @@ class TransactionDriver(Requester):
     # --- responses -------------------------------------------------------------------------
 
     def completed(self, completion: Completion, now: float) -> None:
-        """Take the response to a request, or the error in its place."""
+        """Take the response to a request, or the error instead."""
         if completion.request is self._offsets_channel.in_flight:
             self._complete(self._offsets_channel, completion, now)
             self._on_change()

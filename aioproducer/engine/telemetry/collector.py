@@ -76,7 +76,7 @@ class Collector:
     ) -> Generator[None, None, Collected]:
         """The metrics of ``selection``, encoded in steps; values that are not finite are left out.
 
-        A change of ``temporality`` begins all counts anew at the client's start, as in Kafka.
+        A change of ``temporality`` restarts all counts at the client's start, as in Kafka.
         """
         if temporality is not self._temporality:
             self._temporality = temporality

@@ -32,7 +32,7 @@ class MetricGroup(NamedTuple):
     names: tuple[str, ...]
     attributes: Callable[[str], Mapping[str, str]] | None = None
     """The attributes that tell a member apart, by its key in the snapshot, such as a topic.
-    None: the group has no members, and its values stand in the snapshot at once."""
+    None: the group has no members, and its values are directly in the snapshot."""
 
     def members(self, values: Mapping[str, Any]) -> Mapping[str, Mapping[str, float]]:
         """The values of a snapshot by the key of a member."""

@@ -68,7 +68,7 @@ def _attribute(key: str, value: str) -> bytes:
 
 
 class PointHeads(NamedTuple):
-    """The beginnings of the data points with the same attributes; the values come behind them."""
+    """The beginnings of the data points with the same attributes; the values come after them."""
 
     gauge: bytes
     sum_: bytes

@@ -32,7 +32,7 @@ class MetricsSource(NamedTuple):
 
 
 class MadePayload(NamedTuple):
-    """A payload, and what it stands for."""
+    """A payload, and its meaning."""
 
     payload: Payload
     collected: Collected

@@ -217,7 +217,7 @@ class TelemetryRequester(Requester):
         self._client.send(node, request, now)
 
     def _drop_payload(self) -> None:
-        """Make the next payload anew."""
+        """Create the next payload from the start."""
         self._made = None
         if self._preparation is not None:
             self._owner.cancel(self._preparation)
@@ -226,7 +226,7 @@ class TelemetryRequester(Requester):
     # --- responses -------------------------------------------------------------------------
 
     def completed(self, completion: Completion, now: float) -> None:
-        """Take the response to a request, or the error in its place."""
+        """Take the response to a request, or the error instead."""
         self._settled = False
         if completion.error is not None:
             error = completion.error

@@ -41,8 +41,8 @@ MISUSE: Final = (
     InvalidPartitionError,
     InvalidTimestampError,
 )
-"""The errors about wrong arguments of ``send()``: Java throws them, too, and the transaction goes
-on without the record."""
+"""The errors about wrong arguments of ``send()``: Java throws them, too, and the transaction
+continues without the record."""
 
 DELIBERATE: Final = (TransactionAbortedError, ProducerClosedError, ProducerBrokenError)
 """The errors of records that were discarded on purpose, or that nobody is there to send."""
@@ -104,7 +104,7 @@ def joined_has_ended(subject: object, *, own: bool) -> IllegalStateError:
 
 
 def not_shared(subject: object) -> IllegalStateError:
-    """The error of handing out a transaction that was begun for this producer alone."""
+    """The error of handing out a transaction that was begun only for this producer."""
     return IllegalStateError(
         f"{subject}: the transaction was not begun for others; begin it with "
         "producer.transaction(shared=True)"

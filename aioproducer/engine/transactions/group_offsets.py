@@ -1,6 +1,6 @@
 """Committed offsets of consumer groups, for callers that ask. No I/O, no clock.
 
-The fetches stand beside the transaction: a fetch that takes long, or is refused, does not concern
+The fetches are separate from the transaction: a slow or refused fetch does not concern
 the :class:`TransactionManager`, and neither waits for the other. Offsets that an open transaction
 would change are waited for, so the transaction may have to end before they are known.
 

@@ -27,7 +27,7 @@ def epoch_began(who: object, handle: TransactionHandle) -> None:
 
 
 def failed_for_good(who: object, handle: TransactionHandle, error: ProducerError) -> None:
-    """The producer can't go on."""
+    """The producer can't continue."""
     logger.error(
         "%s: no further transaction is possible: %s",
         who,

@@ -8,7 +8,7 @@ Rules that it keeps:
 - No batch leaves before its partition is in the transaction. In version 1 of the protocol a request
   adds the partition, in version 2 the batch itself does.
 - The end is requested when every batch has its outcome, and every offset is written. So nothing of
-  a transaction comes behind its end (with version 1 a batch that was given up on its way may, as
+  a transaction comes after its end (with version 1 a batch that was given up on its way may, as
   in Kafka).
 - One request is sent at a time. A request without a response is sent again: a coordinator takes
   the same end twice for one.
@@ -18,7 +18,7 @@ Rules that it keeps:
 
 Source: Kafka 4's ``TransactionManager`` (KIP-98, KIP-360, KIP-447, KIP-890). Other than there, an
 abort does not send a batch again that a broker did not take. With version 1 it sends a batch again
-that may be in the log: its response is the only proof that nothing of it comes behind the end.
+that may be in the log: its response is the only proof that nothing of it comes after the end.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ class TransactionManager(RequestSource):
             self.delivery_failed(error)
 
     def numbers_lost(self) -> None:
-        """A numbered batch was given up, so the numbers behind it fit no more."""
+        """A numbered batch was given up, so the numbers after it no longer fit."""
         self._epoch_spent = True
 
     @property
@@ -391,7 +391,7 @@ class TransactionManager(RequestSource):
             self._go(State.ABORTABLE_ERROR)
 
     def fail(self, error: ProducerError) -> None:
-        """The producer can't go on."""
+        """The producer can't continue."""
         if self.state is not State.FATAL_ERROR:
             self._fatal_error = error
             log_lines.failed_for_good(self, self.handle, error)

@@ -31,7 +31,7 @@ class Ending:
     may_be_done: bool = False
     """EndTxn was sent once without a response, so the end may be done in spite of an error."""
     acknowledged: bool = False
-    """True if the caller knows the outcome; else (cancelled, timed out) the next call tells it."""
+    """True if the caller knows the outcome; otherwise the next call reports it."""
 
     @property
     def open(self) -> bool:
@@ -84,7 +84,7 @@ class Transaction:
 
     @property
     def needs_end(self) -> bool:
-        """True if a request has told the coordinator of it, or another producer may have."""
+        """True if a request, or perhaps another producer, has registered it at the coordinator."""
         return self._known or self.handed_out
 
     @property

@@ -6,12 +6,12 @@ Both may send, flush and close. The interrupted call goes on only after they ret
 lock meanwhile, whoever needs the lock waits for ever: the handler itself, or an event loop that the
 handler waits for. A reentrant lock helps only the handler itself. Therefore:
 
-1. What a call of a producer needs has no lock. Threads share data by operations that the
+1. Nothing that a producer's call needs has a lock. Threads share data by operations that the
    interpreter does in one step (``list +=``, ``list.pop``, ``dict.setdefault``, ``deque.append``),
    by ``SimpleQueue``, whose ``put()`` is reentrant, and by ``loop.call_soon_threadsafe()``. A look
    and a change without a call between them are one step as well.
-2. A field has one thread that writes it, and a reader may see it a moment late. Whoever waits says
-   so first and looks afterwards; whoever changes something does so first and tells afterwards.
+2. A field has one thread that writes it, and a reader may see it a moment late. A waiter says so
+   first and looks afterwards; a change comes first, its notification afterwards.
 3. ``threading.Event``, ``Condition``, ``queue.Queue`` and the futures of ``concurrent.futures``
    hold locks within, so no thread of the producer waits on them, or resolves them.
 4. Locks guard slow work of other threads, such as reading certificates. They are made here, and

@@ -9,7 +9,7 @@ _SOON: Final = 0.25
 """Seconds in which a loop that has something to do turns."""
 PART_OF_BEAT: Final = 1 / 8
 """A client that waits looks at the clock after this part of the time until something is late. At
-most twice as much counts, so a stop alone never makes anything late."""
+most twice as much is added, so a stop by itself never makes anything late."""
 LEAST_BEAT: Final = 0.05
 """Seconds between two such looks at least."""
 _NEVER: Final = float("inf")
@@ -18,7 +18,7 @@ _NEVER: Final = float("inf")
 class RunningClock:
     """Seconds of ``source`` without those in which the process was stopped, or the loop held.
 
-    So a stop extends every deadline, wherever it is kept. The time stands still at :attr:`limit`
+    So a stop extends every deadline, wherever it is kept. The time stops at :attr:`limit`
     until :meth:`turn` shows that the loop turns; what is beyond does not count.
     """
 

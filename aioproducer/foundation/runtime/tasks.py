@@ -23,7 +23,7 @@ def new_task(
 ) -> asyncio.Task[_Result]:
     """A task that begins in the next round of the running loop.
 
-    The application's task factory is left out: ``asyncio.eager_task_factory`` would begin the task
+    The application's task factory is not used: ``asyncio.eager_task_factory`` would begin the task
     within this call, before the caller has put the task into its place.
     """
     loop = asyncio.get_running_loop()

@@ -194,7 +194,7 @@ class _Interval:
         return math.nan if value is None else value
 
     def _increase(self, name: str, place: str = "") -> float:
-        """What a counter has counted in the interval; a smaller count than before is a new one."""
+        """The increase of a counter in the interval; a smaller count than before is a new one."""
         now = self._now.value(name, place)
         if now is None or not self._is_known:
             return math.nan

@@ -12,7 +12,7 @@ def quantile(fraction: float, buckets: Mapping[float, float]) -> float:
     """The value that ``fraction`` of all values do not exceed, by interpolation in its bucket.
 
     ``buckets``: the number of values up to each upper bound; the greatest bound is infinity. NaN
-    without values. A value above the last finite bound counts as that bound.
+    without values. A value above the last finite bound is treated as that bound.
     """
     bounds = sorted(buckets)
     if len(bounds) < 2 or bounds[-1] != math.inf or not buckets[math.inf] > 0:

@@ -13,7 +13,7 @@ __all__ = ["PREFIXES", "ProducerKey", "ProducerValues", "Snapshot"]
 PREFIXES: Final = ("kafka_producer_", "aioproducer_")
 """The names of our series."""
 _PLACES: Final = ("topic", "node", "le")
-"""Labels of which a series has one at most, beside those of its producer."""
+"""Labels of which a series has at most one, in addition to those of its producer."""
 
 
 class ProducerKey(NamedTuple):
@@ -21,7 +21,7 @@ class ProducerKey(NamedTuple):
 
     client_id: str
     pid: str = ""
-    """The process; empty where a process answers for itself alone."""
+    """The process; empty if a process only answers for itself."""
 
     def __str__(self) -> str:
         return f"{self.client_id} (pid {self.pid})" if self.pid else self.client_id
@@ -47,7 +47,7 @@ class ProducerValues:
 
 
 class Snapshot:
-    """What producers counted up to the time ``at``, in seconds of a monotonic clock."""
+    """The counts of producers at the time ``at``, in seconds of a monotonic clock."""
 
     def __init__(self, at: float, samples: Iterable[Sample]) -> None:
         self.at = at

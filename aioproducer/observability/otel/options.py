@@ -61,5 +61,5 @@ class OptionsAsKeywords(TypedDict, total=False):
 
 
 def emits_old_names() -> bool:
-    """True if the environment asks for the names of version 1.24 beside the newest ones."""
+    """True if the environment asks for the names of version 1.24 in addition to the newest ones."""
     return "messaging/dup" in (each.strip() for each in os.environ.get(_STABILITY, "").split(","))

@@ -1,7 +1,7 @@
 """The producers' own metrics as observable instruments.
 
-Names, units and meanings come from :mod:`aioproducer.engine.metrics.names`. Rates are left out,
-because the totals give them. Times are seconds, as OpenTelemetry asks.
+Names, units and meanings come from :mod:`aioproducer.engine.metrics.names`. Rates are omitted,
+because they follow from the totals. Times are seconds, as OpenTelemetry asks.
 """
 
 from __future__ import annotations

@@ -64,12 +64,12 @@ class RecordTracing:
         self._complaints = complaints
         self._rng = rng
         self._due: Context | None = None
-        """The context in which the record behind the newest decision is the one to record."""
+        """The context in which the record after the newest decision is the one to record."""
 
     def record(
         self, topic: str, key: object, partition: int | None, headers: Headers | None
     ) -> RecordTrace | Untraced:
-        """Decide about a record; without headers of its own, about those behind it as well."""
+        """Decide about a record; without headers of its own, about those after it as well."""
         context = otel_context.get_current()
         alone = headers is not None
         due = not alone and self._due is context
@@ -127,7 +127,7 @@ class RecordTracing:
         alone: bool,
         drawn_in: Context | None = None,
     ) -> Untraced:
-        """A decision; ``drawn_in``: the record behind the last of ``records`` is one to record."""
+        """A decision; ``drawn_in``: the record after the last of ``records`` is one to record."""
         if alone:
             return Untraced(1, headers)
         self._due = drawn_in if records < ALL else None

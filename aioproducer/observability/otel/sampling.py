@@ -1,7 +1,7 @@
 """Decisions about many records at once, by the samplers of OpenTelemetry's SDK.
 
 A sampler is asked about one span at a time, which costs more than to send a record. The SDK's own
-samplers decide by the parent and by the trace id alone, so their decisions can be told ahead. A
+samplers only use the parent and the trace id, so their decisions are known ahead. A
 sampler of another kind is asked each time.
 """
 

@@ -1,4 +1,4 @@
-"""The tables of the documentation: the series, and Kafka's metrics beside them."""
+"""The tables of the documentation: the series, and Kafka's metrics for them."""
 
 from __future__ import annotations
 

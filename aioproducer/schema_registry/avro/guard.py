@@ -2,7 +2,7 @@
 
 fastavro writes an ``int`` of more than 32 bits, which no reader in Java can read, takes any object
 for a ``boolean``, and cuts the digits of a float for a ``long``. The function is generated once for
-each schema, and looks at those fields alone. Within unions fastavro looks at the values itself,
+each schema, and only looks at those fields. Within unions fastavro looks at the values itself,
 unless a tuple chooses the branch.
 """
 
@@ -25,7 +25,7 @@ Suspect: TypeAlias = Callable[[Any], bool]
 
 
 def suspect_function(schema: AvroSchema) -> Suspect | None:
-    """The function for ``schema``; None: fastavro alone finds each misfit of it."""
+    """The function for ``schema``; None: fastavro itself finds each misfit of it."""
     maker = _Maker(schema.named)
     root = resolved(schema.parsed, schema.named)
     call = maker.test(root, "value")

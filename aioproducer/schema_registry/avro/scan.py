@@ -59,7 +59,7 @@ class _Scan:
     def skip(self, node: Node, depth: int) -> None:
         """Go to the end of a value."""
         if depth > _DEEPEST:
-            raise SerializationError(f"the data are nested more than {_DEEPEST // 2} levels deep")
+            raise SerializationError(f"the data is nested more than {_DEEPEST // 2} levels deep")
         node = resolved(node, self._named)
         kind = kind_of(node)
         if kind in RECORDS:
@@ -124,7 +124,7 @@ class _Scan:
         payload, value = self._payload, 0
         for shift in range(0, 70, 7):
             if self._position >= len(payload):
-                raise SerializationError(f"the data end within a number, at byte {len(payload)}")
+                raise SerializationError(f"the data ends within a number, at byte {len(payload)}")
             byte = payload[self._position]
             self._position += 1
             value |= (byte & 0x7F) << shift

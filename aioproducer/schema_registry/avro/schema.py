@@ -55,7 +55,7 @@ class AvroSchema:
 
     @property
     def is_bytes(self) -> bool:
-        """True if values are bytes alone, which are written without Avro's length, as Java does."""
+        """True if values are only bytes, which are written without Avro's length, as Java does."""
         return kind_of(self.parsed) == "bytes" and "logicalType" not in _as_dict(self.parsed)
 
 

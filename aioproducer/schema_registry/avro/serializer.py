@@ -161,7 +161,7 @@ class AvroEncoder:
         return encode
 
     def _bytes(self, convert: Callable[[Any], Any] | None) -> Encode:
-        """A schema of bytes alone: the value stands there as it is, as Java writes it."""
+        """A schema of only bytes: the value stands there as it is, as Java writes it."""
         prefix = self._target.prefix
 
         def encode(data: Any, headers: RecordHeaders) -> bytes:
@@ -234,7 +234,7 @@ def _record_name(schema: Schema) -> str | None:
     try:
         tree = json.loads(schema.text)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"the text of an Avro schema is no JSON: {error}") from error
+        raise ConfigError(f"the text of an Avro schema is not JSON: {error}") from error
     if not isinstance(tree, dict):
         return None
     name, namespace = tree.get("name"), tree.get("namespace")

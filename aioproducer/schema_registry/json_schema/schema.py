@@ -50,7 +50,7 @@ class JsonValidator:
         found = [tree for name, tree in self._named.items() if name.rpartition("/")[2] == last]
         if len(found) == 1:
             return found[0]
-        raise SerializationError(f"the schema has no reference of the name {address!r}")
+        raise SerializationError(f"the schema has no reference with the name {address!r}")
 
     def misfit(self, value: Any, name: str) -> str | None:
         """The first part of ``value`` that does not fit, with its path; None: none is found."""
@@ -72,7 +72,9 @@ def json_tree(text: str, place: str) -> Any:
     try:
         tree = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise SerializationError(f"{place}: the schema is no JSON: {_first_line(error)}") from error
+        raise SerializationError(
+            f"{place}: the schema is not JSON: {_first_line(error)}"
+        ) from error
     level = [tree]
     for _ in range(_DEEPEST):
         level = [
@@ -99,7 +101,7 @@ def as_text(value: Any) -> Any:
         return value.isoformat()
     if type(value).__name__ in ("UUID", "Decimal"):
         return str(value)
-    raise SerializationError(f"JSON has no value for {shown(value)}")
+    raise SerializationError(f"JSON can't represent {shown(value)}")
 
 
 def as_text_but_decimals(value: Any) -> Any:

@@ -44,7 +44,7 @@ class ProtobufDeserializer(SchemaDeserializer[V_co], Generic[V_co]):
         self._types: tuple[Any, ...] = () if message_type is None else tuple(types)
         for each in self._types:
             if not hasattr(each, "FromString"):
-                raise ConfigError(f"message_type: {each!r} is no generated class of a message")
+                raise ConfigError(f"message_type: {each!r} is not a generated message class")
 
     async def _decoder(self, registered: RegisteredSchema, framed: Framed) -> Decode:
         place = f"schema {framed.key}"
@@ -58,7 +58,7 @@ class ProtobufDeserializer(SchemaDeserializer[V_co], Generic[V_co]):
         return decode
 
     def _class(self, name: str, place: str) -> Any:
-        """The class for the message ``name``: of its full name, or of its name alone."""
+        """The class for the message ``name``: of its full name, or only of its name."""
         simple = name.rpartition(".")[2]
         for each in self._types:
             if each.DESCRIPTOR.full_name == name:

@@ -79,7 +79,7 @@ class MessageNames:
             return self._names[tuple(indexes)]
         except KeyError:
             raise SerializationError(
-                f"{self._place}: it has no message at the indexes {list(indexes)[:10]}"
+                f"{self._place}: it contains no message at the indexes {list(indexes)[:10]}"
             ) from None
 
     def indexes(self, name: str) -> tuple[int, ...]:
@@ -87,7 +87,7 @@ class MessageNames:
         for indexes, each in self._names.items():
             if each == name:
                 return indexes
-        raise SerializationError(f"{self._place}: it has no message {name!r}")
+        raise SerializationError(f"{self._place}: it contains no message {name!r}")
 
 
 def file_of(text: str) -> Any | None:
@@ -100,7 +100,7 @@ def file_of(text: str) -> Any | None:
     try:
         file.ParseFromString(serialized)
     except Exception as error:
-        raise SerializationError(f"the schema is no descriptor of a file: {error}") from error
+        raise SerializationError(f"the schema is not a file descriptor: {error}") from error
     return file
 
 
@@ -152,7 +152,8 @@ def message_class(schema: Schema, named: Mapping[str, Schema], name: str, place:
             file = file_of(text)
             if file is None:
                 raise SerializationError(
-                    "the registry has it as the text of a .proto file, so a message_type is needed"
+                    "the registry stores it as the text of a .proto file, so message_type is "
+                    "required"
                 )
             file.name = path or "the schema itself"
             _add_built_in(pool, file.dependency, set())
@@ -163,7 +164,7 @@ def message_class(schema: Schema, named: Mapping[str, Schema], name: str, place:
         raise SerializationError(f"{place}: {error}") from error
     except Exception as error:  # the pool's errors are TypeErrors and KeyErrors
         raise SerializationError(
-            f"{place}: no message {name!r} can be made of the schema: {str(error)[:300]}"
+            f"{place}: the message {name!r} can't be created from the schema: {str(error)[:300]}"
         ) from error
 
 

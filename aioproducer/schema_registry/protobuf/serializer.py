@@ -75,7 +75,7 @@ class ProtobufSerializer(SchemaSerializer[Value], Generic[Value]):
             return kind
         if len(self._types) == 1 and not hasattr(kind, "DESCRIPTOR"):
             return self._types[0]
-        known = ", ".join(each.__name__ for each in self._types) or "any message of Protobuf"
+        known = ", ".join(each.__name__ for each in self._types) or "any Protobuf message"
         raise SerializationError(
             f"topic {topic!r}: expected {known}, found an object of type {kind.__name__}"
         )
@@ -148,7 +148,7 @@ def _types(given: Any) -> tuple[type, ...]:
     types = tuple(given) if isinstance(given, Sequence) else (given,)
     for each in types:
         if not hasattr(each, "DESCRIPTOR") or not hasattr(each, "FromString"):
-            raise ConfigError(f"message_type: {each!r} is no generated class of a message")
+            raise ConfigError(f"message_type: {each!r} is not a generated message class")
     return types
 
 

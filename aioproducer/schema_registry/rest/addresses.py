@@ -49,8 +49,8 @@ def registry_addresses(
     for each in found:
         if each.authorization is not None and with_credentials:
             raise ConfigError(
-                "schema.registry.url: an address holds a user and a password, and there are other"
-                " credentials: leave one of them out"
+                "schema.registry.url: an address contains a user and a password, but other "
+                "credentials are set too: remove one of them"
             )
         secrets = with_credentials or each.authorization is not None
         host = urlsplit(each.url).hostname or ""
@@ -89,21 +89,18 @@ def _read(text: str) -> RegistryAddress | str:
     """The address, or the reason why there is none."""
     parts = _parts_of(text)
     if parts is None:
-        return "the value is not a URL (it is not shown, for it may hold a secret)"
+        return "the value is not a URL (it is not shown because it may contain a secret)"
     if parts.scheme == "mock":
-        return (
-            "there is no registry behind mock:// here; use"
-            " aioproducer.testing.InMemorySchemaRegistry"
-        )
+        return "mock:// is not supported here; use aioproducer.testing.InMemorySchemaRegistry"
     if parts.scheme not in ("http", "https") or not parts.hostname:
         return "the address must begin with https:// or http://, and name a host"
     if parts.query or parts.fragment:
-        return "an address can have no query and no fragment"
+        return "an address can't have a query or a fragment"
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     port = f":{parts.port}" if parts.port is not None else ""
     url = f"{parts.scheme}://{host}{port}{parts.path.rstrip('/')}"
     if not url.isascii() or not url.isprintable() or " " in url:
-        return "an address has printable ASCII characters alone"
+        return "an address can only contain printable ASCII characters"
     if parts.username is None and parts.password is None:
         return RegistryAddress(url)
     user, password = unquote(parts.username or ""), unquote(parts.password or "")

@@ -24,7 +24,7 @@ __all__ = ["BearerToken", "Credentials"]
 BearerToken: TypeAlias = str | Callable[[], str | Awaitable[str]]
 """A token, or a function that gives one; a plain function is called in a thread."""
 
-_NO_TOKEN: Final = "bearer_token is not a token: it has to be a text of printable ASCII characters"
+_NO_TOKEN: Final = "bearer_token is not a token: it must consist of printable ASCII characters"
 
 
 class Credentials:
@@ -45,7 +45,7 @@ class Credentials:
         if username is not None and bearer_token is not None:
             raise ConfigError("username and bearer_token exclude each other")
         if username is not None and ":" in username:
-            raise ConfigError("username: basic authentication takes no colon in a name")
+            raise ConfigError("username: basic authentication does not allow a colon in a name")
         self._give = bearer_token if callable(bearer_token) else None
         self._header: Secret | None = None
         self._flights = Flights()
@@ -112,9 +112,9 @@ async def _called(give: Callable[[], Any], timeout: float) -> Secret | ProducerE
     except Exception as error:
         if bound.expired():
             return SchemaRegistryUnavailableError(
-                f"bearer_token gave no token within {duration(timeout)}"
+                f"bearer_token returned no token within {duration(timeout)}"
             )
-        told = f"bearer_token failed to give a token: {type(error).__name__}"
+        told = f"bearer_token raised {type(error).__name__}"
         failed: ProducerError
         if isinstance(error, OSError | TimeoutError):
             failed = SchemaRegistryUnavailableError(f"{told}: {error}")

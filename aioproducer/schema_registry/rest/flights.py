@@ -102,7 +102,7 @@ class _LoopFlights:
         for future in futures:
             if not future.done():
                 future.set_exception(
-                    ClientClosedError("the client of the schema registry was closed meanwhile")
+                    ClientClosedError("the schema registry's client was closed in the meantime")
                 )
                 future.exception()
         await self._owner.close()

@@ -88,7 +88,7 @@ def http_settings(
 ) -> HttpSettings:
     """Checked settings. Raises ConfigError."""
     if not 0 < timeout < math.inf:
-        raise ConfigError("timeout: the seconds for a request have to be a positive number")
+        raise ConfigError("timeout: the seconds for a request must be a positive number")
     return HttpSettings(
         addresses=registry_addresses(urls, with_credentials=credentials.given),
         credentials=credentials,
@@ -102,7 +102,7 @@ def _checked_headers(headers: Mapping[str, Secret]) -> Mapping[str, Secret]:
         if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
             raise ConfigError(f"headers: {name!r} is not the name of a header")
         if not re.fullmatch(r"[\t\x20-\x7e]*", value.reveal()):
-            raise ConfigError(f"headers: the value of {name} has other characters than ASCII's")
+            raise ConfigError(f"headers: the value of {name} contains characters outside of ASCII")
     return headers
 
 
@@ -242,7 +242,7 @@ class HttpTransport:
             return body_of(outcome, asked, url, *self._secrets(address))
         told = f"{asked}: the schema registry {outcome.reason}"
         if outcome.error is SchemaRegistryUnavailableError:
-            told = f"{told}; it may have carried the request out"
+            told = f"{told}; it may have executed the request"
         raise outcome.error(told, url=url)
 
     def _unavailable(
@@ -309,8 +309,8 @@ def _trouble_of(error: Exception, timeout: float) -> _Trouble:
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
             return _Trouble(
-                f"can't be trusted ({cause.verify_message}): for an authority of your own, give an"
-                " ssl_context, or schema.registry.ssl.truststore.location",
+                f"can't be trusted ({cause.verify_message}): for your own authority, pass an "
+                "ssl_context, or set schema.registry.ssl.truststore.location",
                 SchemaRegistryAuthenticationError,
             )
         cause = cause.__cause__ or cause.__context__

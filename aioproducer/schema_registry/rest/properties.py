@@ -1,8 +1,8 @@
 """A registry's configuration by the names of Java's properties.
 
 Source: ``SchemaRegistryClientConfig`` and ``AbstractKafkaSchemaSerDeConfig`` of Confluent. A name
-may stand with the prefix ``schema.registry.`` or without it; options of TLS need the prefix, for
-``ssl.…`` alone is for brokers.
+may have the prefix ``schema.registry.``. TLS options need it, because
+``ssl.…`` without it is for brokers.
 """
 
 from __future__ import annotations
@@ -179,18 +179,18 @@ def _credentials(values: Mapping[str, Secret], tls: Callable[[], ssl.SSLContext]
         return Credentials(bearer_token=_oauth(values, tls))
     if bearer is not None:
         raise ConfigError(
-            "bearer.auth.credentials.source takes STATIC_TOKEN or OAUTHBEARER; of other sources,"
-            " give SchemaRegistry a function as bearer_token"
+            "bearer.auth.credentials.source must be STATIC_TOKEN or OAUTHBEARER; for other "
+            "sources, pass SchemaRegistry a function as bearer_token"
         )
     if basic == "SASL_INHERIT":
         return _pair(*_inherited(values))
     if basic == "USER_INFO" or (basic is None and "basic.auth.user.info" in values):
         pair = _split(_required(values, "basic.auth.user.info"))
         if pair is None:
-            raise ConfigError("basic.auth.user.info has the form user:password")
+            raise ConfigError("basic.auth.user.info must have the form user:password")
         return _pair(*pair)
     if basic not in (None, "", "URL"):
-        raise ConfigError("basic.auth.credentials.source takes URL, USER_INFO or SASL_INHERIT")
+        raise ConfigError("basic.auth.credentials.source must be URL, USER_INFO or SASL_INHERIT")
     return Credentials()
 
 
@@ -235,7 +235,7 @@ def _oauth(values: Mapping[str, Secret], tls: Callable[[], ssl.SSLContext]) -> C
 def _required(values: Mapping[str, Secret], name: str) -> Secret:
     found = values.get(name)
     if found is None or not found.reveal():
-        raise ConfigError(f"{name} is required by the source of the registry's credentials")
+        raise ConfigError(f"the source of the registry's credentials requires {name}")
     return found
 
 
@@ -245,7 +245,7 @@ def _number(values: Mapping[str, Secret], name: str) -> int | None:
         return None
     text = found.reveal().strip()
     if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise ConfigError(f"{name} has to be a whole number that is not negative")
+        raise ConfigError(f"{name} must be a whole number, 0 or more")
     return int(text)
 
 

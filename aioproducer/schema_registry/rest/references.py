@@ -16,7 +16,7 @@ _MOST: Final = 1000
 async def referred_schemas(
     schema: Schema, context: str, fetch: Callable[[Reference], Awaitable[Schema]]
 ) -> dict[str, Schema]:
-    """All schemas that ``schema`` needs by the names of their references, each behind its own.
+    """All schemas that ``schema`` needs by the names of their references, each after its own.
 
     ``context``, ``:.name:`` or empty, is that of references which name none; for those of a
     referred schema, it is the context of that schema's subject. As in Confluent's client, the first

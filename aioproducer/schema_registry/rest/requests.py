@@ -191,7 +191,7 @@ def _guid_in(fields: Mapping[str, Any]) -> UUID | None:
         return UUID(text)
     except ValueError:
         raise SchemaRegistryError(
-            f"the schema registry's response has a guid that is none: {text[:60]!r}"
+            f"the schema registry's response has an invalid guid: {text[:60]!r}"
         ) from None
 
 

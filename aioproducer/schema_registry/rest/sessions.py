@@ -89,6 +89,6 @@ def imported_httpx2() -> Any:
         import httpx2
     except ImportError as error:
         raise MissingExtraError(
-            "a schema registry is asked by httpx2: pip install 'aioproducer[schema-registry]'"
+            "the schema registry's client needs httpx2: pip install 'aioproducer[schema-registry]'"
         ) from error
     return httpx2

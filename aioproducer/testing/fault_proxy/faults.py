@@ -1,7 +1,7 @@
 """Faults that can meet a frame, as values. No I/O.
 
 A position `at` counts bytes from the start of the frame, its length prefix included: 0 is before
-the frame, `END` behind it, and `ANYWHERE` is drawn for each frame. A position behind the frame's
+the frame, `END` after it, and `ANYWHERE` is drawn for each frame. A position after the frame's
 end is its end.
 """
 

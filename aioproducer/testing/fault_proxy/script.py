@@ -70,7 +70,7 @@ class ScriptRun:
         self.add(*script.rules)
 
     def add(self, *rules: Rule) -> None:
-        """Add rules behind the present ones; they count from now on."""
+        """Add rules after the present ones; they count from now on."""
         self._running += [_RunningRule(rule, Random(self.random.random())) for rule in rules]
 
     def decide(self, way: Way, api: int | None = None) -> Fault | None:

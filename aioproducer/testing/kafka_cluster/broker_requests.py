@@ -18,7 +18,7 @@ from aioproducer.engine.protocol import Api, request_schema
 __all__ = ["create_topic", "metadata"]
 
 _VERSIONS: Final = {Api.METADATA: 6, Api.CREATE_TOPICS: 3}
-"""What Kafka 2.0 and Kafka 4 have in common."""
+"""The common ground of Kafka 2.0 and Kafka 4."""
 
 
 def metadata(address: tuple[str, int], *topics: str, timeout: float = 5.0) -> Any:

@@ -1,4 +1,4 @@
-"""The process behind `MockCluster`: librdkafka's mock cluster, called through ctypes.
+"""The process of a `MockCluster`: librdkafka's mock cluster, called through ctypes.
 
 Run as a script, ``python -I -S server.py LIBRARY BROKERS PORT``, so that nothing but the standard
 library is imported and it starts in milliseconds. PORT is that of the first broker, and the others

@@ -113,7 +113,7 @@ class Journal:
 
 
 class JournaledInterceptors(Interceptors):
-    """A producer's own interceptors, behind which ``journal`` sees each record."""
+    """A producer's own interceptors, after which ``journal`` sees each record."""
 
     def __init__(self, journal: Journal, chain: Sequence[Any], log: ClientLog | None) -> None:
         super().__init__(chain, log)

@@ -1,4 +1,4 @@
-"""The brokers of a simulated world: the model of Kafka behind a network in memory."""
+"""The brokers of a simulated world: the model of Kafka on a network in memory."""
 
 from __future__ import annotations
 

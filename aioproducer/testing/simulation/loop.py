@@ -84,7 +84,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     An iteration polls the sockets, finds the timers that are due, and runs all callbacks that are
     ready then. ``timers_first``: due timers run before what the sockets have, as in libuv; asyncio
-    runs them behind it.
+    runs them after it.
     """
 
     network: Network
@@ -166,7 +166,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                 gc.enable()
 
     def _cancel_all(self) -> None:
-        """End the tasks that are left, as :func:`asyncio.run` does, with patience for most."""
+        """End the remaining tasks, as :func:`asyncio.run` does, with patience for most."""
         self.before_step = _nothing
         left = [task for task in self.tasks if not task.done()]
         for task in left:
@@ -264,7 +264,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def stop_at_poll(self, seconds: float) -> None:
         """Stop the process in its next iteration, between polling its sockets and its timers.
 
-        What arrives meanwhile is read one iteration later than the timers are run.
+        Data that arrives meanwhile is read one iteration after the timers run.
         """
         self._stop_at_poll += seconds
 

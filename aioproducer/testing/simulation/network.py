@@ -62,7 +62,7 @@ class Direction:
         return max(0, CAPACITY - self._size)
 
     def put(self, data: bytes) -> None:
-        """Send bytes; they arrive after a delay, and behind what was sent before."""
+        """Send bytes; they arrive after a delay, and after what was sent before."""
         if data and not self._over and not self._closing:
             self.on_put(data)
             self._under_way.append(data)
@@ -70,7 +70,7 @@ class Direction:
             self._schedule(self._arrive)
 
     def close(self, error: OSError | None = None) -> None:
-        """Tell the receiver of the end, behind what was sent before."""
+        """Tell the receiver of the end, after what was sent before."""
         if not self._over and not self._closing:
             self._closing = [error]
             self._schedule(self._arrive)
@@ -146,7 +146,7 @@ class Connection:
 
 
 class Accepting(Protocol):
-    """What accepts connections at an address."""
+    """The listener at an address."""
 
     def __call__(self, connection: Connection) -> Receiver:
         """The receiver of the requests. Raises :class:`OSError` to refuse the connection."""

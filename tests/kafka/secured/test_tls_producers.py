@@ -82,7 +82,7 @@ FINAL: dict[str, tuple[Callable[[SecuredKafka], dict[str, Any]], str]] = {
     "another authority": (of_another, "isn't trusted here.*ssl_truststore_location='.*another.pem"),
     "the system's authorities": (
         lambda world: world.tls(ssl_truststore_location=None, ssl_truststore_type="JKS"),
-        "isn't trusted here.*name the broker's own by ssl_truststore_location",
+        "isn't trusted here.*set the broker's own with ssl_truststore_location",
     ),
     "no certificate": (lambda world: world.tls("MTLS"), "set ssl_keystore_location"),
 }

@@ -108,9 +108,15 @@ def test_layers_replace_each_other_as_in_kafka(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "password", "algorithm", "passphrase", "told"),
     [
-        (rsa_key(), None, "ES256", None, "no key on the curve P-256"),
-        (ec.generate_private_key(ec.SECP384R1()), None, "ES256", None, "no key on the curve P-256"),
-        (ec.generate_private_key(ec.SECP256R1()), None, "RS256", None, "no RSA key"),
+        (rsa_key(), None, "ES256", None, "not contain a key on the curve P-256"),
+        (
+            ec.generate_private_key(ec.SECP384R1()),
+            None,
+            "ES256",
+            None,
+            "not contain a key on the curve P-256",
+        ),
+        (ec.generate_private_key(ec.SECP256R1()), None, "RS256", None, "not contain an RSA key"),
         (rsa_key(), b"right", "RS256", None, "no passphrase is set"),
         (rsa_key(), b"right", "RS256", Secret("wrong s3cr3t"), "passphrase is wrong"),
     ],

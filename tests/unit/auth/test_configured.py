@@ -208,5 +208,5 @@ async def test_tokens_of_amazon_are_for_the_region_of_the_brokers(
 
 
 def test_tokens_of_amazon_need_a_region() -> None:
-    with pytest.raises(ConfigError, match="sasl_aws_region is needed"):
+    with pytest.raises(ConfigError, match="sasl_aws_region is required"):
         mechanism_of(configured(sasl_login_callback_handler_class=MSK_HANDLER), Clock(NOW))

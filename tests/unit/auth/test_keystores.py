@@ -152,11 +152,11 @@ def test_keys_that_can_not_be_used(client: Certificate, broker: Certificate) -> 
     endless = texts(locked, client.chain_pem, key_password=Secret("geheim" * 1000))
     assert "ssl_key_password is wrong" in refusal(endless)
     another = texts(client.key_pem(), broker.chain_pem)
-    assert "belongs to another certificate than the first one" in refusal(another)
+    assert "does not belong to the first certificate" in refusal(another)
     assert "has no private keys" in refusal(texts("x", client.chain_pem))
     two = client.key_pem() + broker.key_pem()
     assert "has 2 private keys; exactly one is needed" in refusal(texts(two, client.chain_pem))
-    assert "has no certificate" in refusal(texts(client.key_pem(), "geheim é €"))
+    assert "contains no certificate" in refusal(texts(client.key_pem(), "geheim é €"))
     damaged = texts(client.key_pem().replace("M", "A"), client.chain_pem)
     assert "damaged or refused" in refusal(damaged)
     bad_chain = client.chain_pem.replace("M", "A")
@@ -182,7 +182,7 @@ def test_files_that_can_not_be_used(tmp_path: Path, client: Certificate) -> None
     assert "is a file in PKCS12, but ssl_keystore_type='PEM'" in (
         keystore(client.pkcs12(), keystore_type="PEM")
     )
-    assert "leave out ssl_keystore_password" in (
+    assert "remove ssl_keystore_password" in (
         keystore(client.pem().encode(), keystore_password=Secret(PASSWORD))
     )
     assert "ssl_keystore_password is not set" in keystore(client.pkcs12(PASSWORD))
@@ -193,15 +193,15 @@ def test_files_that_can_not_be_used(tmp_path: Path, client: Certificate) -> None
         keystore(client.pkcs12(PASSWORD)[:-9], keystore_password=Secret(PASSWORD))
     )
     assert "has no private keys" in keystore(client.chain_pem.encode())
-    assert "has no certificate: after the private key" in keystore(client.key_pem().encode())
+    assert "contains no certificate: after the private key" in keystore(client.key_pem().encode())
 
     path.write_bytes(client.key_pem().encode())
-    assert "has no certificate" in refusal(TlsOptions(truststore_location=str(path)))
-    assert "has no revocation list" in refusal(TlsOptions(crl_location=str(path)))
+    assert "contains no certificate" in refusal(TlsOptions(truststore_location=str(path)))
+    assert "contains no revocation list" in refusal(TlsOptions(crl_location=str(path)))
     path.write_text(client.chain_pem.replace("M", "A"))
-    assert "has a damaged certificate" in refusal(TlsOptions(truststore_location=str(path)))
+    assert "contains a damaged certificate" in refusal(TlsOptions(truststore_location=str(path)))
     path.write_text("-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----")
-    assert "has a damaged revocation list" in refusal(TlsOptions(crl_location=str(path)))
+    assert "contains a damaged revocation list" in refusal(TlsOptions(crl_location=str(path)))
 
 
 def test_a_truststore_may_be_of_pkcs12_or_pem(
@@ -270,7 +270,9 @@ async def test_the_command_that_converts_a_keystore_of_java(
         *("-destkeystore", store, "-deststoretype", "JKS", *passwords),
     )
     message = refusal(TlsOptions(keystore_location=str(store), keystore_password=Secret(PASSWORD)))
-    found = re.search(r"Convert it by `(keytool .*)`, and set ssl_keystore_location=(.*)$", message)
+    found = re.search(
+        r"Convert it with `(keytool .*)`, and set ssl_keystore_location=(.*)$", message
+    )
     assert found is not None, message
     command = shlex.split(found[1])
     assert command[-2:] == ["-deststoretype", "PKCS12"]

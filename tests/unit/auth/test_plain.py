@@ -45,9 +45,9 @@ async def test_a_server_has_nothing_to_ask(challenges: list[bytes]) -> None:
     [
         ("", "x", "the user name is empty"),
         ("tim", "", "the password is empty"),
-        ("t\0im", "x", "the user name has a NUL"),
-        ("tim", "hun\0ter2", "the password has a NUL"),
-        ("tim", "hunter2\ud800", "the password has a surrogate"),
+        ("t\0im", "x", "the user name contains a NUL"),
+        ("tim", "hun\0ter2", "the password contains a NUL"),
+        ("tim", "hunter2\ud800", "the password contains a surrogate"),
     ],
 )
 def test_what_can_not_be_sent_is_refused_at_once(username: str, password: str, said: str) -> None:

@@ -42,7 +42,7 @@ def test_what_is_mapped_and_normalized(text: str, prepared: str) -> None:
         ("\u202e", "how others are displayed"),
         ("\U000e0041", "a tagging character"),
         ("\u0627\u0031", "begin and end"),
-        ("a\u0627", "right to left"),
+        ("a\u0627", "right-to-left"),
     ],
 )
 def test_what_is_prohibited(text: str, reason: str) -> None:

@@ -26,10 +26,10 @@ SECRET = Secret("geheim-1")
             "ssl_keystore_type='BCFKS' is not supported; use one of JKS, PKCS12",
         ),
         ({"truststore_type": "jks"}, "ssl_truststore_type='jks'"),
-        ({"keystore_key": SECRET}, "ssl_keystore_key needs ssl_keystore_certificate_chain"),
+        ({"keystore_key": SECRET}, "ssl_keystore_key also needs ssl_keystore_certificate_chain"),
         (
             {"keystore_certificate_chain": "x"},
-            "ssl_keystore_certificate_chain needs ssl_keystore_key",
+            "ssl_keystore_certificate_chain also needs ssl_keystore_key",
         ),
         (
             {
@@ -75,7 +75,7 @@ SECRET = Secret("geheim-1")
         ({"protocol": "TLSv1"}, "TLSv1 is insecure and not supported"),
         ({"enabled_protocols": ("TLS",)}, "'TLS' is not a TLS version"),
         ({"enabled_protocols": ("TLSv1.4",)}, "'TLSv1.4' is not a TLS version"),
-        ({"enabled_protocols": ()}, "no version of TLS is left"),
+        ({"enabled_protocols": ()}, "no TLS version is left"),
         ({"enabled_protocols": ("TLSv1.3",), "protocol": "TLSv1.2"}, "contradict each other"),
         (
             {"enabled_protocols": ("TLSv1.2",), "cipher_suites": ("TLS_AES_256_GCM_SHA384",)},
@@ -148,9 +148,9 @@ def test_a_context_offers_the_chosen_suites_in_their_order() -> None:
 def test_a_suite_that_this_openssl_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     name = "TLS_RSA_WITH_AES_256_GCM_SHA384"
     monkeypatch.setitem(_TLS12, name, "NO-SUCH-SUITE")
-    with pytest.raises(ConfigError, match="names NO-SUCH-SUITE, which OpenSSL"):
+    with pytest.raises(ConfigError, match="names NO-SUCH-SUITE, which this Python's OpenSSL"):
         make_context(TlsOptions(cipher_suites=(name,)))
-    with pytest.raises(ConfigError, match="names NO-SUCH-SUITE, which OpenSSL"):
+    with pytest.raises(ConfigError, match="names NO-SUCH-SUITE, which this Python's OpenSSL"):
         make_context(TlsOptions(cipher_suites=(name, "TLS_RSA_WITH_AES_128_GCM_SHA256")))
 
 

@@ -37,7 +37,7 @@ PASSWORD = Secret("hunter2")
 
 def secured(mechanism: str | None = None, **options: Any) -> ProducerConfig:
     made = {"bootstrap_servers": "kafka.example:9093", "security_protocol": "SASL_SSL", **options}
-    return ProducerConfig(**made, **({} if mechanism is None else {"sasl_mechanism": mechanism}))  # type: ignore[arg-type]
+    return ProducerConfig(**made, **({} if mechanism is None else {("sasl_mechanism"): mechanism}))  # type: ignore[arg-type]
 
 
 def oauth(name: str) -> str:
@@ -287,7 +287,7 @@ RETRIEVER = oauth("jwt_retriever_class")
             "AWS_MSK_IAM",
             {"sasl_username": "alice"},
             "sasl_username is for sasl_mechanism 'PLAIN' or 'SCRAM-SHA-256' or 'SCRAM-SHA-512', not"
-            " 'AWS_MSK_IAM': set that, or leave sasl_username out",
+            " 'AWS_MSK_IAM': set that, or remove sasl_username",
         ),
         (
             "PLAIN",
@@ -298,7 +298,7 @@ RETRIEVER = oauth("jwt_retriever_class")
             "PLAIN",
             {"sasl_credentials_provider": "a:b", "sasl_password": "hunter2"},
             "sasl_credentials_provider and sasl_password (or password in sasl_jaas_config) are two"
-            " sources of credentials: give one",
+            " sources of credentials: set only one",
         ),
         (
             "PLAIN",
@@ -377,7 +377,7 @@ RETRIEVER = oauth("jwt_retriever_class")
         (
             "OAUTHBEARER",
             {**CREDENTIALS, oauth("token_provider"): "a:b"},
-            "are two sources of tokens: give one",
+            "are two sources of tokens: set only one",
         ),
         (
             "OAUTHBEARER",

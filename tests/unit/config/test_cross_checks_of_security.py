@@ -49,11 +49,11 @@ def test_a_login_needs_its_protocol(protocol: str, options: dict[str, Any]) -> N
         ({"ssl_truststore_certificates": PEM}, "PEM text: set ssl_truststore_type='PEM'"),
         (
             {"ssl_keystore_key": "hunter2", "ssl_keystore_type": "PEM"},
-            "ssl_keystore_key needs ssl_keystore_certificate_chain",
+            "ssl_keystore_key also needs ssl_keystore_certificate_chain",
         ),
         (
             {"ssl_keystore_certificate_chain": PEM, "ssl_keystore_type": "PEM"},
-            "ssl_keystore_certificate_chain needs ssl_keystore_key",
+            "ssl_keystore_certificate_chain also needs ssl_keystore_key",
         ),
         (
             {
@@ -70,7 +70,8 @@ def test_a_login_needs_its_protocol(protocol: str, options: dict[str, Any]) -> N
                 "ssl_keystore_type": "PEM",
                 "ssl_keystore_password": "hunter2",
             },
-            "ssl_keystore_password is not for PEM text .* an encrypted key has ssl_key_password",
+            "ssl_keystore_password is not for PEM text .* the password of an "
+            "encrypted key is ssl_key_password",
         ),
     ],
 )
@@ -102,7 +103,7 @@ def test_tls_options_without_tls_are_named_once(caplog: pytest.LogCaptureFixture
     options = {"ssl_truststore_location": "/ca.pem", "ssl_key_password": "hunter2"}
     (said,) = warnings(caplog, **options)
     assert said == (
-        "security_protocol='PLAINTEXT' has no TLS, so these options have no effect: "
+        "security_protocol='PLAINTEXT' does not use TLS, so these options have no effect: "
         "ssl_truststore_location, ssl_key_password"
     )
     assert not warnings(caplog, security_protocol="SSL", **options)

@@ -221,19 +221,19 @@ def test_all_obstacles_are_in_one_error() -> None:
         )
     assert str(raised.value).splitlines() == [
         "13 of librdkafka's options can't be taken:",
-        "  'queue.buffering.max.messages': no counterpart; give buffer_memory, in bytes: no number"
-        " of records is a bound here",
+        "  'queue.buffering.max.messages': no counterpart; use buffer_memory, in bytes: the number"
+        " of records is not limited here",
         "  'liner.ms': unknown; did you mean 'linger.ms'?",
-        "  'stats_cb': no counterpart; ask Producer.metrics() when you want to",
-        "  'group.id': an option of consumers; leave it out",
+        "  'stats_cb': no counterpart; call Producer.metrics() at any time",
+        "  'group.id': an option of consumers; omit it",
         "  'acks': acks='5' (type str): expected 'all' (or -1), 1 or 0",
-        "  'linger.ms': it is in whole milliseconds here: choose the one below or above",
+        "  'linger.ms': it must be whole milliseconds here: round it up or down",
         "  'sasl.pasword': unknown; did you mean 'sasl.password'?",
         "  'sasl.password': expected a str, or None; the value of type list is hidden",
         "  'ssl.key.pem': expected a str, or None; the value of type bytes is hidden",
         "  'linger_ms': unknown; did you mean 'linger.ms'?",
         "  'drain': unknown",
-        "  5: no name of an option: it is not a str",
+        "  5: not the name of an option: it is not a str",
         "  'compression.level': compression_gzip_level here: expected an int, from 1 to 9, or -1",
     ]
 
@@ -242,8 +242,8 @@ def test_two_names_of_one_option() -> None:
     with pytest.raises(ConfigError) as raised:
         made({"socket.timeout.ms": 1, "request.timeout.ms": 2})
     assert str(raised.value) == (
-        "librdkafka's option 'request.timeout.ms': request_timeout_ms here, as socket.timeout.ms"
-        " with another value: keep one"
+        "librdkafka's option 'request.timeout.ms': request_timeout_ms here, and so is"
+        " socket.timeout.ms with another value: keep one"
     )
     assert made({"linger.ms": 1, "queue.buffering.max.ms": 1}).linger_ms == 1
 
@@ -343,6 +343,6 @@ def test_names_of_partitioners_are_librdkafkas(name: str) -> None:
         ProducerConfig.from_librdkafka({"bootstrap.servers": "a:1", "partitioner": name})
     assert str(caught.value) == (
         f"librdkafka's option 'partitioner': {name!r} is none of random, consistent,"
-        " consistent_random, murmur2, murmur2_random, fnv1a, fnv1a_random; give another one as"
+        " consistent_random, murmur2, murmur2_random, fnv1a, fnv1a_random; pass another one as a"
         " keyword: from_librdkafka(…, partitioner=…)"
     )

@@ -54,7 +54,7 @@ def test_bootstrap_servers_are_required_and_checked() -> None:
         ("max_batch_size", "unknown option 'max_batch_size'; did you mean 'batch_size'?"),
         ("zzz", "unknown option 'zzz'"),
         ("given", "unknown option 'given'"),
-        ("group_id", "option 'group_id' is one of Kafka's consumer, not of the producer"),
+        ("group_id", "option 'group_id' belongs to Kafka's consumer, not to the producer"),
         ("ssl_cafile", "'ssl_cafile' is another client's option; use the file of ssl_"),
         ("sasl_plain_username", "'sasl_plain_username' is another client's option; use"),
         ("metric_reporters", "option 'metric_reporters' has no effect: Java classes cannot"),
@@ -74,7 +74,7 @@ def test_unknown_keywords(name: str, message: str) -> None:
         ("linger_ms", "unknown option 'linger_ms'; did you mean 'linger.ms'?"),
         ("partitioner", "unknown option 'partitioner'; did you mean 'partitioner.class'?"),
         ("zzz", "unknown option 'zzz'"),
-        ("auto.offset.reset", "option 'auto.offset.reset' is one of Kafka's consumer"),
+        ("auto.offset.reset", "option 'auto.offset.reset' belongs to Kafka's consumer"),
         ("sasl.mechanisms", "'sasl.mechanisms' is another client's option; use sasl_"),
         (
             "transaction.two.phase.commit.enable",

@@ -205,7 +205,7 @@ def test_pkcs12_files(tmp_path: Path) -> None:
 
 def test_what_belongs_to_others_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     read(CONFLUENT_CLOUD, tmp_path)
-    assert "session.timeout.ms (the option is one of Kafka's consumer" in caplog.text
+    assert "session.timeout.ms (it is an option of Kafka's consumer" in caplog.text
     assert "basic.auth.user.info (aioproducer.schema_registry reads it" in caplog.text
 
 
@@ -230,7 +230,10 @@ sasl.client.callback.handler.class=software.amazon.msk.auth.iam.IAMOAuthBearerLo
 @pytest.mark.parametrize(
     ("text", "advice"),
     [
-        (GOOGLE_TOKENS, "GcpLoginCallbackHandler'.*google-auth by sasl_oauthbearer_token_provider"),
+        (
+            GOOGLE_TOKENS,
+            "GcpLoginCallbackHandler'.*google-auth with sasl_oauthbearer_token_provider",
+        ),
     ],
 )
 def test_handlers_of_vendors_have_their_advice(text: str, advice: str, tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_addresses_and_names_of_brokers(host: str, address: bytes) -> None:
     "host", ["kafka\r\nX: y", "kafka 1", "", "a" * 256, "a..b\udce9", "k@b", "k/b", "kafka:1:x"]
 )
 def test_a_name_that_is_none_is_not_sent(scheme: str, host: str) -> None:
-    with pytest.raises(BrokerConnectionError, match="can't be resolved: it is none"):
+    with pytest.raises(BrokerConnectionError, match="can't be resolved: it is not a host name"):
         played(f"{scheme}://gate:1", b"", host)
 
 
@@ -95,14 +95,18 @@ def test_a_name_that_is_none_is_not_sent(scheme: str, host: str) -> None:
     ("code", "words"),
     [
         (1, "the proxy has failed (SOCKS5 reply 1)"),
-        (2, "rules do not allow it (SOCKS5 reply 2). Have the proxy allow kafka:9092"),
+        (2, "rules do not allow it (SOCKS5 reply 2). Configure the proxy to allow kafka:9092"),
         (3, "network can't be reached"),
-        (4, "or has no address there (SOCKS5 reply 4). With socks5:// in proxy_url, names are"),
-        (5, "refused there (SOCKS5 reply 5)"),
+        (
+            4,
+            "or the proxy can't resolve its name (SOCKS5 reply 4). With socks5:// in "
+            "proxy_url, names are",
+        ),
+        (5, "refused the connection (SOCKS5 reply 5)"),
         (6, "TTL expired"),
-        (7, "does not know CONNECT"),
+        (7, "does not support CONNECT"),
         (8, "type of address"),
-        (200, "no known reason (SOCKS5 reply 200)"),
+        (200, "an unknown reason (SOCKS5 reply 200)"),
     ],
 )
 def test_a_refused_connection_by_socks5(code: int, words: str) -> None:
@@ -120,9 +124,9 @@ def test_refused_logins_by_socks5() -> None:
     message = refused("socks5://gate", b"\5\xff", AuthenticationError)
     assert "asks for a login: write it in proxy_url, as in socks5://user:password@" in message
     assert "check the user name" in refused(login, b"\5\2\1\1", AuthenticationError)
-    assert "takes no user name" in refused(login, b"\5\xff", AuthenticationError)
-    assert "not offered" in refused("socks5://gate", b"\5\2")
-    assert "not offered" in refused(login, b"\5\1")
+    assert "accepts neither a user name" in refused(login, b"\5\xff", AuthenticationError)
+    assert "did not offer" in refused("socks5://gate", b"\5\2")
+    assert "did not offer" in refused(login, b"\5\1")
 
 
 @pytest.mark.parametrize(
@@ -130,7 +134,7 @@ def test_refused_logins_by_socks5() -> None:
     [
         (b"HTTP/1.1 400", "Does it speak HTTP? Then write http://"),
         (b"\0\x5b", "Is it a SOCKS5 proxy?"),
-        (b"\5\0\4\0", "does not answer as SOCKS5"),
+        (b"\5\0\4\0", "does not answer in SOCKS5"),
         (b"\5\0\5\0\0\2", "unknown type of address, 2"),
     ],
 )
@@ -186,9 +190,12 @@ def test_an_ipv6_address_stands_in_brackets() -> None:
 @pytest.mark.parametrize(
     ("status", "words"),
     [
-        ("403 Forbidden", "HTTP 403 'Forbidden'. Have the proxy allow CONNECT to kafka:9092"),
-        ("405 Method Not Allowed", "Have the proxy allow"),
-        ("502 Bad Gateway", "HTTP 502 'Bad Gateway'. The proxy may not reach the broker"),
+        (
+            "403 Forbidden",
+            "HTTP 403 'Forbidden'. Configure the proxy to allow CONNECT to kafka:9092",
+        ),
+        ("405 Method Not Allowed", "Configure the proxy to allow"),
+        ("502 Bad Gateway", "HTTP 502 'Bad Gateway'. The proxy may be unable to reach the broker"),
         ("400", "can't connect to kafka:9092: HTTP 400"),
         ("302 Found", "HTTP 302 'Found'"),
         ("500 \x1b[31m" + "x" * 1000, r"HTTP 500 '\x1b[31mxxx"),
@@ -212,7 +219,7 @@ def test_refused_logins_by_http() -> None:
     others = head % b"Proxy-Authenticate: Negotiate\r\nProxy-Authenticate: NTLM\r\n"
     for url in (HTTP, login):
         message = refused(url, others, AuthenticationError)
-        assert "by 'Negotiate, NTLM', and Basic is the only one" in message
+        assert "by 'Negotiate, NTLM', but this client only supports Basic" in message
 
 
 def test_a_reason_that_repeats_the_password_is_masked() -> None:
@@ -224,10 +231,10 @@ def test_a_reason_that_repeats_the_password_is_masked() -> None:
     ("answers", "said"),
     [
         (b"\5\xff", "Does it speak SOCKS5? Then write socks5h://"),
-        (b"SSH-2.0-OpenSSH", "Is it a proxy of HTTP?"),
-        (b"HTTP/1.1 OK\r\n\r\n", "Is it a proxy of HTTP?"),
-        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 20_000, "16384 bytes without an end"),
-        (b"HTTP/1.1 100 Continue\r\n\r\n" * 1000, "16384 bytes without an end"),
+        (b"SSH-2.0-OpenSSH", "Is it an HTTP proxy?"),
+        (b"HTTP/1.1 OK\r\n\r\n", "Is it an HTTP proxy?"),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 20_000, "16384 bytes without ending"),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" * 1000, "16384 bytes without ending"),
     ],
 )
 def test_no_http(answers: bytes, said: str) -> None:

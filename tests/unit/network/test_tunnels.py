@@ -221,7 +221,7 @@ def test_a_proxy_that_closes(run: Callable[[Main], None]) -> None:
 
 
 def test_an_endless_answer_has_a_bound(run: Callable[[Main], None]) -> None:
-    assert "16384 bytes without an end" in refusal(run, endless, "http")
+    assert "16384 bytes without ending" in refusal(run, endless, "http")
 
 
 def test_a_refused_login_is_final(run: Callable[[Main], None]) -> None:

@@ -507,7 +507,7 @@ async def test_a_registry_that_is_down_does_not_take_the_latest_version_away(
     with pytest.raises(NotPreparedError):
         serializer.serialize("orders", FIELDS, [])
     await serializer.prepare("orders")
-    await until(lambda: "the latest before: down" in caplog.text)
+    await until(lambda: "the previous latest schema: down" in caplog.text)
     assert serializer.serialize("orders", FIELDS, []) == id_bytes(1) + bare(ORDER, FIELDS)
     await serializer.close()
 
@@ -770,7 +770,7 @@ async def test_a_failure_of_a_schema_names_the_topic_of_the_record(
     made = await registry.register("json-value", Schema("{}", "JSON"))
     deserializer = AvroDeserializer[Any](registry)
     for topic in ("orders", "payments"):
-        with pytest.raises(SerializationError, match=f"topic '{topic}', schema 1: it is of type"):
+        with pytest.raises(SerializationError, match=f"topic '{topic}', schema 1: it has the type"):
             await deserializer.deserialize(topic, id_bytes(made.id) + b"x")
 
 
@@ -896,7 +896,7 @@ async def test_schemas_of_any_depth_are_used_or_refused(registry: InMemorySchema
 def test_a_text_that_is_no_schema_is_refused_at_once(
     registry: InMemorySchemaRegistry, text: str
 ) -> None:
-    with pytest.raises(ConfigError, match="the text of an Avro schema is no JSON"):
+    with pytest.raises(ConfigError, match="the text of an Avro schema is not JSON"):
         AvroSerializer(registry, text)
 
 

@@ -146,7 +146,7 @@ async def test_the_latest_schema_may_be_a_text_with_other_indexes(
     serializer = ProtobufSerializer[Any](registry, [Order, Payment], use_latest_version=True)
     await serializer.prepare("orders")
     assert serializer.serialize("orders", Order(), []) == id_bytes(1, [1])
-    with pytest.raises(SerializationError, match=r"it has no message 'shop\.Payment'"):
+    with pytest.raises(SerializationError, match=r"it contains no message 'shop\.Payment'"):
         serializer.serialize("orders", Payment(), [])
 
 
@@ -187,7 +187,7 @@ async def test_bytes_that_are_no_message(registry: InMemorySchemaRegistry) -> No
 
 
 def test_a_class_of_no_message_is_refused(registry: InMemorySchemaRegistry) -> None:
-    with pytest.raises(ConfigError, match="no generated class"):
+    with pytest.raises(ConfigError, match="not a generated message class"):
         ProtobufSerializer[Any](registry, dict)
-    with pytest.raises(ConfigError, match="no generated class"):
+    with pytest.raises(ConfigError, match="not a generated message class"):
         ProtobufDeserializer[Any](registry, dict)

@@ -93,7 +93,7 @@ def test_other_bytes_are_named(data: bytes, text: str) -> None:
         (b"\x01", "claims -1 message indexes"),
         (b"\xff\xff\xff\xff\x0f", "message indexes; at most 100 are read"),
         (b"\xff" * 9, "a message index of more than 32 bits"),
-        (b"\x02\x03", "has a negative message index: [-2]"),
+        (b"\x02\x03", "contains a negative message index: [-2]"),
         (b"\x04\x02", "ends within its message indexes"),
     ],
 )

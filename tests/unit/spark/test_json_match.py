@@ -51,7 +51,7 @@ def test_schemas_that_fit(schema: Any) -> None:
 @pytest.mark.parametrize(
     ("schema", "words"),
     [
-        (False, "takes no value for the column 'value'"),
+        (False, "accepts no value for the column 'value'"),
         ({"type": "array"}, "the column 'value' is of the JSON type object, the schema's array"),
         ({"properties": {"id": {"type": "string"}}}, "'value.id' is of the JSON type integer"),
         ({"required": ["no"]}, "requires the property 'no'; the column 'value' lacks it"),
@@ -72,7 +72,7 @@ def test_schemas_that_fit(schema: Any) -> None:
             {"anyOf": [{"type": "null"}, {"properties": {"id": {"type": "string"}}}]},
             "'value.id' is of the JSON type integer, the schema's string",
         ),
-        ({"allOf": [{}, {"$ref": "#/$defs/x"}], "$defs": {"x": False}}, "takes no value"),
+        ({"allOf": [{}, {"$ref": "#/$defs/x"}], "$defs": {"x": False}}, "accepts no value"),
     ],
 )
 def test_schemas_that_do_not_fit(schema: Any, words: str) -> None:

@@ -102,8 +102,8 @@ def test_a_topic_is_needed() -> None:
         ({"delivery.garantee": "x"}, "unknown option 'delivery.garantee'"),
         ({"delivery.guarantee": "exactly_once"}, "needs the option 'sink.id'"),
         ({"sink.id": "s"}, "this needs delivery.guarantee=exactly_once"),
-        (EXACTLY_ONCE | {"sink.batch.id": "-1"}, "it is a number, 0 or more, that grows"),
-        (EXACTLY_ONCE | {"sink.batch.id": "one"}, "it is a number, 0 or more, that grows"),
+        (EXACTLY_ONCE | {"sink.batch.id": "-1"}, "it must be an increasing number, 0 or more"),
+        (EXACTLY_ONCE | {"sink.batch.id": "one"}, "it must be an increasing number, 0 or more"),
         (EXACTLY_ONCE | {"kafka.enable.idempotence": "false"}, "idempotence"),
         (EXACTLY_ONCE | {"kafka.acks": "1"}, "acks"),
     ],
@@ -219,7 +219,9 @@ def secured(password: str, key: str) -> SinkPlan:
 def test_a_secret_that_spark_would_show_is_refused(caplog: pytest.LogCaptureFixture) -> None:
     shown = secured("hunter2", "hunter2")
     assert shown.plain_secrets() == ("kafka.sasl.jaas.config", "kafka.ssl.keystore.key")
-    with pytest.raises(ConfigError, match=r"^kafka\.ssl\.keystore\.key holds .*'\$\{env:NAME\}'"):
+    with pytest.raises(
+        ConfigError, match=r"^kafka\.ssl\.keystore\.key contains .*'\$\{env:NAME\}'"
+    ):
         refuse_shown_secrets(shown)
     refuse_shown_secrets(secured("${env:AIOPRODUCER_TEST_A}", "${env:AIOPRODUCER_TEST_B}"))
     assert not caplog.records

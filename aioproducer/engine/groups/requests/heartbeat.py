@@ -12,7 +12,7 @@ from aioproducer.engine.protocol import Api, request_schema
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """Tell the coordinator that the member lives; the answer tells it of a rebalance."""
+    """Tell the coordinator that the member lives; the answer announces a rebalance."""
 
     member: Membership
     api: Api = Api.HEARTBEAT

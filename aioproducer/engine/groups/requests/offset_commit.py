@@ -1,4 +1,4 @@
-"""OffsetCommit: the place from which the group goes on. No I/O."""
+"""OffsetCommit: the place from which the group continues. No I/O."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OffsetFetch: the places from which a group goes on. No I/O."""
+"""OffsetFetch: the places from which a group continues. No I/O."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class Synced(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SyncGroup:
-    """Ask for the member's partitions; ``assignment``: of all members, by the leader alone."""
+    """Ask for the member's partitions; only the leader sends an ``assignment`` of all members."""
 
     member: Membership
     protocol: str

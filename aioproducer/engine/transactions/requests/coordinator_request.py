@@ -35,7 +35,7 @@ class Coordinator(NamedTuple):
 
 
 class BuildContext(NamedTuple):
-    """The values, beside its own fields, that a request is built from."""
+    """The values from which a request is built, in addition to its own fields."""
 
     schema: Schema
     """The request's."""

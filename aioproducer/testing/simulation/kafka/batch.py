@@ -207,8 +207,8 @@ def only_batch(records: bytes | None, version: int) -> Batch:
 def check_batch(batch: Batch, config: Mapping[str, str], now_ms: int) -> None:
     """Raise RecordsError for a batch that a leader does not append.
 
-    Sources: ``UnifiedLog.analyzeAndValidateRecords``, ``LogValidator``. Kafka counts the offsets of
-    records anew that don't count up, here they are an error.
+    Sources: ``UnifiedLog.analyzeAndValidateRecords``, ``LogValidator``. Kafka renumbers offsets of
+    records that don't count up, here they are an error.
     """
     if batch.base_offset != 0:
         raise RecordsError(ErrorCode.INVALID_RECORD, "the base offset of a new batch is 0")

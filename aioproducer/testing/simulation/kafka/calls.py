@@ -16,7 +16,7 @@ from aioproducer.testing.simulation.kafka.transaction_coordinator import Transac
 
 @dataclass
 class Login:
-    """What a connection has said of its user."""
+    """The user of a connection, as far as it is known."""
 
     required: bool = False
     mechanism: str | None = None

@@ -58,9 +58,9 @@ class Cluster:
         self.schedule = Schedule()
         self.brokers = tuple(range(1, brokers + 1))
         self.alive = set(self.brokers)
-        """Those that run."""
+        """The running brokers."""
         self.registered = set(self.brokers)
-        """Those that the controller takes for alive."""
+        """The brokers that the controller considers alive."""
         self.topics: dict[str, Topic] = {}
         self.fetch_sessions = {
             broker: FetchSessions(options.fetch_session_slots) for broker in self.brokers
@@ -214,9 +214,9 @@ class Cluster:
         self.schedule.at(now + self.drawn(self.options.failure_detection), noticed)
 
     def restarted(self, broker: int, now: float) -> None:
-        """``broker`` has started anew, and knows what is in its logs."""
+        """``broker`` has restarted, and knows what is in its logs."""
         if broker in self.registered:
-            self.fence(broker, now)  # it registers anew before anyone has missed it
+            self.fence(broker, now)  # it registers again before anyone has missed it
         self.alive.add(broker)
         for partition in self.partitions():
             if partition.leader == NO_LEADER:

@@ -32,7 +32,7 @@ _LEAST_REQUEST_BYTES: Final = 8
 
 
 class Server(Protocol):
-    """What the brokers do for their connections."""
+    """The brokers' services for their connections."""
 
     faults: RequestFaults
 

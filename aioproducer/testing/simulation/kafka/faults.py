@@ -1,4 +1,4 @@
-"""What is to go wrong with the next requests."""
+"""The faults of the next requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Rule:
 
 
 class RequestFaults:
-    """Rules that hold for so many requests, the oldest first."""
+    """Rules, each with the number of requests that it applies to, the oldest first."""
 
     def __init__(self) -> None:
         self._errors: list[_Rule] = []

@@ -129,7 +129,7 @@ class FetchSessions:
         self._ids = count(1)
 
     def clear(self) -> None:
-        """The broker starts anew."""
+        """The broker restarts."""
         self._sessions.clear()
 
     def begin(

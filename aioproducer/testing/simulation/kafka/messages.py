@@ -20,7 +20,7 @@ SIZE_BYTES: Final = 4
 THROTTLE: Final = "throttle_time_ms"
 _HEADER_BYTES: Final = 8
 _CLIENT_ID: Final = 10
-"""The offset of the client's id, behind its length."""
+"""The offset of the client's id, after its length."""
 
 
 class UnreadableRequestError(ValueError):

@@ -143,8 +143,8 @@ class KafkaModel:
     def crash(self, broker: int, now: float, *, lose_unreplicated: bool = False) -> None:
         """Kill a broker; other brokers lead its partitions after a while.
 
-        What the followers have not got by then is lost with ``lose_unreplicated``, else they get it
-        in the last moment.
+        Records that the followers lack by then are lost with ``lose_unreplicated``, else they get
+        them in the last moment.
         """
         for connection in self._connections:
             if connection.broker == broker:
@@ -185,7 +185,7 @@ class KafkaModel:
         self.run(now)
 
     def recreate_topic(self, topic: str, now: float) -> None:
-        """Delete a topic, and create it anew with the same settings and another id."""
+        """Delete a topic, and create it again with the same settings and another id."""
         old = self.cluster.topics[topic]
         self.cluster.delete_topic(old)
         settings = {name: old.config[name] for name in old.altered}
@@ -257,7 +257,7 @@ class KafkaModel:
         return dict(self.coordinators.groups.offsets.committed.get(group, {}))
 
     def transactions(self) -> Mapping[str, TransactionMetadata]:
-        """What the coordinators know, by transactional id. Read it, and change nothing."""
+        """The coordinators' knowledge, by transactional id. Read it, and change nothing."""
         return self.coordinators.transactions.transactions
 
     def most_in_flight(self, api: int) -> int:

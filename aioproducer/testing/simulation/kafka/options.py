@@ -48,7 +48,7 @@ class ClusterOptions:
     failure_detection: Span = (0.1, 1.0)
     """Until another broker leads in place of a crashed one."""
     metadata: Span = (0.0, 0.0)
-    """Until a broker tells clients of a new leader."""
+    """Until a broker reports a new leader to clients."""
     coordinator_load: Span = (0.01, 0.1)
     """Until a new coordinator has read its log."""
     transaction_max_timeout_ms: int = 900_000

@@ -21,7 +21,7 @@ NO_LEADER: Final = -1
 
 
 class Appended(NamedTuple):
-    """What became of a batch."""
+    """The outcome of a batch."""
 
     code: ErrorCode
     base_offset: int = -1
@@ -66,7 +66,7 @@ class Partition:
         self.epoch_start = 0
         """The end of the log when the present leader was elected."""
         self._shown_before: dict[int, tuple[float, Leadership]] = {}
-        """What brokers show until they learn of the present leader, by broker."""
+        """The leader that brokers report until they learn of the present one, by broker."""
         self.stalled_until: dict[int, float] = {}
         """The followers that fetch nothing before a time."""
         self.loaded_at = 0.0
@@ -168,7 +168,7 @@ class Partition:
         return Leadership(self.leader, self.leader_epoch, frozenset(self.isr))
 
     def shown_by(self, broker: int, now: float) -> Leadership:
-        """The leader that ``broker`` tells clients of."""
+        """The leader that ``broker`` reports to clients."""
         until, earlier = self._shown_before.get(broker, (now, self.leadership))
         return earlier if now < until else self.leadership
 
@@ -216,13 +216,13 @@ class Partition:
         self.high_watermark = min(self.high_watermark, offset)
 
     def lose(self, offset: int) -> None:
-        """Lose what stands at ``offset`` and later, as after an unclean election."""
+        """Lose the records from ``offset`` on, as after an unclean election."""
         for replica, end in self.end_offsets.items():
             self.end_offsets[replica] = min(end, offset)
         self.elect(self.leader)
 
     def forget_memory(self) -> None:
-        """The leader has started anew, and knows of producers what a snapshot of them tells."""
+        """The leader has restarted, and only knows a snapshot of its producers."""
         self.producers = ProducerStates.from_log(self.log.batches)
         self.producers.keep_last_batches()
 

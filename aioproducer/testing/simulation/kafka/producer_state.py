@@ -1,8 +1,8 @@
 """The producers that a partition knows: epochs, sequence numbers and open transactions.
 
 Sources: Kafka's ``ProducerStateManager``, ``ProducerStateEntry``, ``ProducerAppendInfo`` and
-``VerificationStateEntry``. All of it follows from the log, so a leader that has another log
-computes it anew; only verification is kept beside the log.
+``VerificationStateEntry``. All of it follows from the log, so a leader with another log
+computes it again; only verification is kept separately.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class BatchMetadata(NamedTuple):
 
 
 class AbortedTransaction(NamedTuple):
-    """What a consumer with ``read_committed`` is told. Source: ``AbortedTxn``."""
+    """The view of a consumer with ``read_committed``. Source: ``AbortedTxn``."""
 
     first_offset: int
     producer_id: int
@@ -217,7 +217,7 @@ class ProducerStates:
         return min([*open_ones, *(first for first, _ in self._unreplicated)], default=None)
 
     def aborted_between(self, first: int, last: int) -> list[AbortedTransaction]:
-        """Those that have offsets from ``first`` to before ``last``, as a consumer is told."""
+        """Transactions with offsets from ``first`` to before ``last``, as a consumer sees them."""
         return [
             each for each in self.aborted if each.last_offset >= first and each.first_offset < last
         ]

@@ -1,4 +1,4 @@
-"""What a cluster will do later, by time."""
+"""The future actions of a cluster, by time."""
 
 from __future__ import annotations
 

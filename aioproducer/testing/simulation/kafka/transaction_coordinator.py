@@ -2,8 +2,8 @@
 
 Sources: Kafka's ``TransactionCoordinator``, ``TransactionStateManager``,
 ``TransactionMarkerChannelManager``. A transactional id belongs to the broker that leads its
-partition of ``__transaction_state``. What a coordinator decides is in the replicated log of that
-partition, so the next coordinator knows it once it has read the log.
+partition of ``__transaction_state``. A coordinator's decisions are in the replicated log of that
+partition, so the next coordinator knows them once it has read the log.
 """
 
 from __future__ import annotations
@@ -358,7 +358,7 @@ class TransactionCoordinator:
 
 
 def _is_valid(known: TransactionMetadata, producer_id: int, epoch: int) -> bool:
-    """Whether a producer may go on with the id that it has."""
+    """Whether a producer may keep its id."""
     return (
         known.epoch == NO_PRODUCER_EPOCH
         or producer_id == known.producer_id

@@ -1,4 +1,4 @@
-"""What a coordinator knows of one transactional id, and the ways from state to state.
+"""A coordinator's knowledge of one transactional id, and the transitions of its state.
 
 Sources: Kafka's ``TransactionState`` and ``TransactionMetadata``.
 """
@@ -94,7 +94,7 @@ class TransactionMetadata:
         return True
 
     def rotate(self, producer_id: int, timeout_ms: int, *, keep_last_epoch: bool) -> None:
-        """Go on with another producer id. Source: ``prepareProducerIdRotation``."""
+        """Continue with another producer id. Source: ``prepareProducerIdRotation``."""
         self.last_epoch = self.epoch if keep_last_epoch else NO_PRODUCER_EPOCH
         self.epoch = 0
         self._emptied(timeout_ms, producer_id)

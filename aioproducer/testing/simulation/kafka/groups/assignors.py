@@ -20,7 +20,7 @@ class TopicIdPartition(NamedTuple):
 
 
 class Subscription(NamedTuple):
-    """What an assignor knows of a member."""
+    """An assignor's knowledge of a member."""
 
     instance_id: str | None
     topics: Sequence[UUID]

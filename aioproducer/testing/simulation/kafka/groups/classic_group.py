@@ -212,7 +212,7 @@ class ClassicGroup:
         self.pending_syncs.discard(member_id)
 
     def replace_static(self, old_id: str, new_id: str) -> ClassicMember:
-        """Let a static member go on with another id; its old self is fenced."""
+        """Let a static member continue with another id; its old self is fenced."""
         removed = self.members.pop(old_id)
         assert removed.instance_id is not None
         removed.answer_join(

@@ -285,7 +285,7 @@ class ClassicProtocol:
         return ErrorCode.NONE
 
     def prolong(self, group: ClassicGroup, member_id: str, now: float) -> None:
-        """Let the session of a member begin anew."""
+        """Restart the session of a member."""
         member = group.members[member_id]
         self._start_session(group, member_id, member.session_timeout, now)
 
@@ -352,7 +352,7 @@ class ClassicProtocol:
             self._prepare_rebalance(group, now)
 
     def loaded(self, group: ClassicGroup, now: float) -> None:
-        """A new coordinator has read the group: the sessions begin anew."""
+        """A new coordinator has read the group: the sessions restart."""
         for member_id in group.members:
             self.prolong(group, member_id, now)
 

@@ -38,7 +38,7 @@ Epochs = Mapping[TopicIdPartition, int]
 
 
 class ClassicMetadata(NamedTuple):
-    """What a member has said by the classic protocol."""
+    """The data of a member of the classic protocol."""
 
     session_timeout: float
     """Seconds."""
@@ -203,7 +203,7 @@ class ConsumerGroup:
         return member.stale if since is None or epoch < since else ErrorCode.NONE
 
     def refuses_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
-        """Why committed offsets are not told. Source: ``validateOffsetFetch``."""
+        """Why committed offsets are withheld. Source: ``validateOffsetFetch``."""
         if member_id is None and epoch < 0:
             return ErrorCode.NONE
         member = self.members.get(member_id or "")

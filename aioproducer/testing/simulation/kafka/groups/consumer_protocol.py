@@ -74,7 +74,7 @@ class ConsumerProtocol:
         }
 
     def _member(self, group: ConsumerGroup, body: Any) -> tuple[ConsumerMember | None, ErrorCode]:
-        """The member that sends a heartbeat, or why it is none.
+        """The member that sends a heartbeat, or why it is not a member.
 
         Sources: ``getOrMaybeSubscribeDynamicConsumerGroupMember``,
         ``getOrMaybeSubscribeStaticConsumerGroupMember``.
@@ -238,7 +238,7 @@ class ConsumerProtocol:
     # --- timers ----------------------------------------------------------------------------
 
     def start_session(self, group: ConsumerGroup, member: ConsumerMember, now: float) -> None:
-        """Let the session of a member begin anew."""
+        """Restart the session of a member."""
 
         def expire(time: float) -> None:
             if member.member_id in group.members:
@@ -266,7 +266,7 @@ class ConsumerProtocol:
         self._store.start_timer(group, _REBALANCE, end, expire, member.member_id)
 
     def loaded(self, group: ConsumerGroup, now: float) -> None:
-        """A new coordinator has read the group: the sessions begin anew."""
+        """A new coordinator has read the group: the sessions restart."""
         for member in group.members.values():
             self.start_session(group, member, now)
             if member.state is MemberState.UNREVOKED_PARTITIONS:

@@ -233,7 +233,7 @@ class GroupCoordinator:
         )
 
     def refuses_fetch(self, name: str, member_id: str | None, epoch: int) -> ErrorCode:
-        """Why committed offsets are not told to a member."""
+        """Why committed offsets are withheld from a member."""
         group = self.find(name)
         if isinstance(group, ConsumerGroup):
             return group.refuses_fetch(member_id, epoch)

@@ -1,4 +1,4 @@
-"""What members of the classic protocol tell each other, which only a migration reads.
+"""The data that members of the classic protocol exchange, which only a migration reads.
 
 Source: Kafka's ``ConsumerProtocol``.
 """

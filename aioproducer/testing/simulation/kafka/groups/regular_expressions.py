@@ -1,4 +1,4 @@
-"""Subscriptions by regular expressions, which coordinators resolve beside their other work.
+"""Subscriptions by regular expressions, which coordinators resolve in the background.
 
 Source: Kafka's ``GroupMetadataManager.maybeUpdateRegularExpressions`` and what it begins. Kafka's
 expressions are those of RE2, and Python's are taken here.

@@ -8,7 +8,7 @@ from aioproducer.testing.simulation.kafka.schedule import Action, Schedule
 
 
 class Key(NamedTuple):
-    """What a timer is about."""
+    """The purpose of a timer."""
 
     group: str
     kind: str

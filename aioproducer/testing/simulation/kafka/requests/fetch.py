@@ -92,7 +92,7 @@ def _watched(call: Call, rows: Sequence[FetchedRow]) -> Iterator[Partition]:
 
 
 class _Read(NamedTuple):
-    """What a fetch finds now."""
+    """The current result of a fetch."""
 
     answered: Sequence[Answered]
     size: int

@@ -127,7 +127,7 @@ class _Produce:
     # --- the coordinator's word ------------------------------------------------------------
 
     def _verify(self, now: float, *, last: bool = False) -> Answer | None:
-        """Ask the coordinator about the transaction; None: it has to be asked again."""
+        """Ask the coordinator about the transaction; None: it must be asked again."""
         unverified = []
         for part in self.parts:
             batch, partition = part.batch, part.partition

@@ -13,7 +13,7 @@ from aioproducer.testing.simulation.kafka.messages import Fields
 def api_versions(call: Call, ranges: Mapping[int, tuple[int, int]]) -> Fields:
     """The versions of all requests, and the features of the cluster.
 
-    A client that is logged in and means another broker is told so (KIP-1242).
+    A logged-in client that means another broker gets an error (KIP-1242).
     """
     meant = call.body.cluster_id, call.body.node_id
     logged_in = call.login.authenticated or not call.login.required
