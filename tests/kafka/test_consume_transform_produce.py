@@ -22,6 +22,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from aioproducer import Producer
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from aioproducer.testing.processes import ProcessSupervisor
+from tests.kafka.transactional import older_protocol_in_soak
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -216,5 +217,6 @@ async def everything_once(cluster: KafkaCluster, logs: Path) -> None:
     check(await asyncio.to_thread(read, servers))
 
 
+@older_protocol_in_soak
 async def test_every_order_has_one_invoice(transactional: KafkaCluster, tmp_path: Path) -> None:
     await everything_once(transactional, tmp_path)

@@ -14,6 +14,7 @@ import pytest
 
 from aioproducer.testing.kafka_distribution import KafkaDistribution
 from benchmarks.chaos.transactions.run import Plan, run
+from tests.kafka.transactional import older_protocol_in_soak
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -23,11 +24,7 @@ SHORT = 150
 SEED = "AIOPRODUCER_CHAOS_SEED"
 
 
-@pytest.mark.parametrize(
-    "protocol",
-    [pytest.param(1, id="protocol-1", marks=pytest.mark.soak), pytest.param(2, id="protocol-2")],
-    indirect=True,
-)
+@older_protocol_in_soak
 async def test_every_transaction_is_committed_once_and_every_zombie_fenced(
     protocol: int, kafka_distribution: KafkaDistribution, tmp_path: Path
 ) -> None:

@@ -30,6 +30,7 @@ from tests.kafka.transactional import (
     committed,
     nothing_is_open,
     offset_of,
+    older_protocol_in_soak,
     producer_on,
     topics,
     visible,
@@ -281,6 +282,7 @@ MOVES = [
 
 
 @pytest.mark.slow
+@older_protocol_in_soak
 async def test_the_coordinators_move_in_the_middle(restless: KafkaCluster) -> None:
     await topics(restless, "moved")
     watched = ("moved", "__transaction_state", "__consumer_offsets")

@@ -6,6 +6,7 @@ import asyncio
 import time
 from typing import Any, Literal
 
+import pytest
 from confluent_kafka import (
     Consumer,
     IsolationLevel,
@@ -20,6 +21,13 @@ from aioproducer.testing.kafka_cluster import KafkaCluster, broker_requests
 from tests.support.waiting import until
 
 Isolation = Literal["read_committed", "read_uncommitted"]
+
+older_protocol_in_soak = pytest.mark.parametrize(
+    "protocol",
+    [pytest.param(1, id="protocol-1", marks=pytest.mark.soak), pytest.param(2, id="protocol-2")],
+    indirect=True,
+)
+"""For tests that take a minute."""
 
 TIMEOUT = 30.0
 
