@@ -6,7 +6,7 @@ Source: Kafka's ``AbstractCoordinator`` and ``ConsumerCoordinator``.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any, Final
 
 from aioproducer.consumer.member import Member, MemberSurroundings
@@ -64,9 +64,6 @@ class ClassicMember(Member):
         """The number of times that the group has gone on without the member."""
         self._contradicted = 0
         """The heartbeats in a row that speak of another generation while the member joins."""
-        self._synced = asyncio.Event()
-        """Not set between a join and its assignment, when the group takes no commit."""
-        self._synced.set()
         self._heartbeats = asyncio.Event()
         """Set while the coordinator may know the member."""
         self._had: tuple[TopicPartition, ...] = ()
@@ -82,11 +79,18 @@ class ClassicMember(Member):
         """True if partitions that stay are read on in a rebalance (KIP-429)."""
         return self._settings.assignor == COOPERATIVE
 
-    def _jobs(self) -> Iterable[Coroutine[Any, Any, None]]:
-        return self._keep_joined(), self._send_heartbeats(), self._watch_topics()
+    def _jobs(self) -> Mapping[str, Coroutine[Any, Any, None]]:
+        return {
+            "join": self._keep_joined(),
+            "heartbeats": self._send_heartbeats(),
+            "topics": self._watch_topics(),
+        }
+
+    def _lasting(self) -> Collection[str]:
+        return ("join", "heartbeats") if self._joins else ("heartbeats",)
 
     async def _keep_joined(self) -> None:
-        while True:
+        while not self._ends:
             await self._join()
             await self._rebalance.wait()
 
@@ -97,7 +101,7 @@ class ClassicMember(Member):
         backoff = self._link.client.backoff()
         failures, began = 0, self._clock()
         self.rebalance_began = began
-        while True:
+        while not self._ends:
             if not self.cooperative and self._partitions.owned:
                 self._had = tuple(self._partitions.owned)
                 await self._partitions.revoked(self._had)
@@ -131,6 +135,8 @@ class ClassicMember(Member):
             return False
         self.session.alive()
         self._heartbeats.set()
+        if self._ends:  # its partitions stay as they are until it leaves
+            return True
         await self._take(frozenset(synced.partitions))
         return True
 
@@ -142,11 +148,7 @@ class ClassicMember(Member):
         self.identity = self.identity._replace(
             member_id=joined.member_id, generation=joined.generation
         )
-        self._synced.clear()
-        try:
-            synced = await self._sync(joined)
-        finally:
-            self._synced.set()
+        synced = await self._sync(joined)
         if synced.error_code and self._life == life:
             self._take_refusal(synced.error_code, "SyncGroup")
             return None
@@ -270,10 +272,16 @@ class ClassicMember(Member):
         elif reaction is Reaction.REBALANCE:
             self._rebalance.set()
 
-    def refused(self, code: int) -> None:
-        """A commit has brought the error ``code``: the group goes on without the member."""
-        if not self._joins and self.session.last_heartbeat is not None:
+    def refused(self, code: int) -> bool:
+        """A commit has brought the error ``code``: the group goes on without the member.
+
+        False: a join is under way, and the error may be one of the generation before it.
+        """
+        if self._joins:
+            return False
+        if self.session.last_heartbeat is not None:
             self._take_refusal(code, "OffsetCommit")
+        return True
 
     def _lose(self, why: str, *, new: bool) -> None:
         self._life += 1
@@ -342,10 +350,6 @@ class ClassicMember(Member):
                 self._link.stop_waiting("the coordinator has ended the join without the member")
 
     # --- the end -----------------------------------------------------------------------------
-
-    async def may_commit(self) -> None:
-        """Wait until the group takes commits, if it has a rebalance in its middle."""
-        await self._synced.wait()
 
     async def leave(self, timeout: float) -> None:
         """Tell the coordinator that the member is gone; a static one stays (KIP-345)."""

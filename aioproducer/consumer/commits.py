@@ -24,7 +24,7 @@ logger = RoomLogger(__name__)
 class Commits:
     """Commits offsets as the present ``member``. Times are seconds.
 
-    ``refused`` gets the error code when the group goes on without the member.
+    ``refused`` gets the error code when the group goes on without the member; False: it may not.
     Source: Kafka's ``ConsumerCoordinator`` and ``CommitRequestManager``.
     """
 
@@ -33,7 +33,7 @@ class Commits:
         link: CoordinatorLink,
         progress: Progress,
         member: Callable[[], Membership],
-        refused: Callable[[int], None],
+        refused: Callable[[int], bool],
         stats: ConsumerStats,
     ) -> None:
         self._link = link
@@ -135,7 +135,7 @@ class Commits:
                     raise
                 attempts.last = error
             else:
-                attempts.last = self._take(codes, left, refusals, member)
+                attempts.last = self._take(codes, left, refusals, member, only_owned=only_owned)
                 if attempts.last is None:
                     self._stats.commits.add(self._link.client.clock() - began)
             if left:
@@ -149,6 +149,8 @@ class Commits:
         left: dict[TopicPartition, OffsetAndMetadata],
         refusals: dict[TopicPartition, int],
         member: Membership,
+        *,
+        only_owned: bool,
     ) -> ProducerError | None:
         """Take the answer to a commit of ``left``; returns an error that may pass."""
         passes = None
@@ -156,8 +158,9 @@ class Commits:
             code = codes[where]
             reaction = self._link.react(code)
             if reaction in LOST and member == self._member():
-                self._refused(code)
-                raise self._error(where, code)
+                lost = self._refused(code)
+                if lost or not only_owned:
+                    raise self._error(where, code)
             if reaction is Reaction.DONE:
                 self._progress.committed(where, offset.offset)
                 del left[where]

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import AsyncExitStack
 from contextvars import copy_context
-from functools import partial
 from itertools import count
 from typing import Any, Final, Self, Unpack, cast
 from uuid import UUID
@@ -15,10 +13,10 @@ from uuid import UUID
 from aioproducer.config import ProducerConfig, ProducerOptions, hidden_mapping, hide_secrets
 from aioproducer.config.reader_options import READER_OPTIONS, ReaderKeywords, ReaderOptions
 from aioproducer.consumer.arguments import check_count, check_group
-from aioproducer.consumer.assignment import Assignment, Callback, Hold
+from aioproducer.consumer.assignment import Assignment, Callback
 from aioproducer.consumer.commits import Commits
 from aioproducer.consumer.coordinator import CoordinatorLink
-from aioproducer.consumer.ending import LONGEST_STEP, Ending
+from aioproducer.consumer.ending import Ending
 from aioproducer.consumer.health import ConsumerHealth
 from aioproducer.consumer.loops import Batches, Lists, Records
 from aioproducer.consumer.member import Member
@@ -181,6 +179,7 @@ class Consumer:
             raise
         self._tracing.ask_default()
         parts = ConsumerParts(self._setup, self._client, self._link, self._refused, self._fail)
+        self._parts = parts
         self._source, self._progress, self._commits = parts.source, parts.progress, parts.commits
         self._assignment, self._member = parts.assignment, parts.member
         self._observation, self._telemetry = parts.observation, parts.telemetry
@@ -234,11 +233,12 @@ class Consumer:
             self._assignment.lost()
             self._fail(error)
 
-    def _refused(self, code: int) -> None:
+    def _refused(self, code: int) -> bool:
         try:
-            self._member.refused(code)
+            return self._member.refused(code)
         except ProducerError as error:
             self._fail(error)
+            return True
 
     def _fail(self, error: Exception) -> None:
         """Raise ``error`` in each read from now on."""
@@ -285,34 +285,9 @@ class Consumer:
             raise IllegalStateError("a callback can't close its Consumer; end the loop instead")
         if self._closing is None:
             self._state = "closed"
-            self._closing = new_task(self._close())
+            ending = Ending(self, self._client, self._link, self._parts)
+            self._closing = new_task(ending.run(self._tasks, commits=self._commits_itself))
         await asyncio.shield(self._closing)
-
-    async def _close(self) -> None:
-        assignment, ending = self._assignment, Ending(self, self._link.client)
-        assignment.hold(assignment.owned, Hold.CLOSED)
-        if (handlers := assignment.handlers) is not None:
-            handlers.drop(assignment.owned)
-        assignment.end()
-        async with AsyncExitStack() as then:  # the last one first, whatever another one raises
-            then.push_async_callback(self._client.close)
-            then.push_async_callback(self._link.close)
-            if self._telemetry is not None:
-                last_push = self._link.client.finish
-                then.push_async_callback(ending.ask, "push its last metrics", last_push)
-            leave = partial(self._member.leave, LONGEST_STEP)
-            then.push_async_callback(ending.ask, "leave", leave)
-            if self._commits_itself:
-                commit = partial(self._commits.commit, assignment.owned, LONGEST_STEP)
-                then.push_async_callback(ending.ask, "commit", commit)
-            then.push_async_callback(ending.step, "tell its callbacks", assignment.tell_of_end)
-            if self._commits_itself:
-                await ending.ask("finish its rebalance", self._member.may_commit)
-            for task in self._tasks:
-                task.cancel()
-            _, late = await asyncio.wait(self._tasks, timeout=ending.seconds)
-            if late:
-                logger.warning("%r: a callback ignores its cancellation", self)
 
     async def __aenter__(self) -> Self:
         await self.start()

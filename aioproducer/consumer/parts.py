@@ -54,7 +54,7 @@ class ConsumerParts:
         setup: ConsumerSetup,
         client: ClusterClient,
         link: CoordinatorLink,
-        refused: Callable[[int], None],
+        refused: Callable[[int], bool],
         fail: Callable[[Exception], None],
     ) -> None:
         reading, config = setup.reading, setup.config
