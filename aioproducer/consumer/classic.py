@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Mapping
+from math import inf
 from typing import Any, Final
 
 from aioproducer.consumer.member import Member, MemberSurroundings
@@ -69,8 +70,10 @@ class ClassicMember(Member):
         self._had: tuple[TopicPartition, ...] = ()
         """The partitions before the last eager rebalance, for an assignor that is sticky."""
         self._subscribed: tuple[str, ...] = ()
-        self._misses_topic = False
-        """True if the brokers do not know a topic whose partitions the member has."""
+        self._missed: set[str] = set()
+        """The topics that the brokers do not know, and whose partitions the member has."""
+        self._looked = -inf
+        """The clock's time of the last look at all topics."""
         self._divided: PartitionCounts | None = None
         """What the member has divided as the leader of this generation; None: it leads no group."""
 
@@ -123,7 +126,7 @@ class ClassicMember(Member):
         """One attempt; False: another one is due."""
         life = self._life
         self._rebalance.clear()
-        self._subscribed = await self._topics.subscribed()
+        self._subscribed = await self._look()
         if self._life != life:
             return False
         self._joins, self._contradicted = True, 0
@@ -226,18 +229,25 @@ class ClassicMember(Member):
 
     # --- topics ------------------------------------------------------------------------------
 
+    async def _look(self) -> tuple[str, ...]:
+        """The topics that the consumer wants now: a pattern asks for the names of all topics."""
+        subscribed = await self._topics.subscribed()
+        self._looked = self._clock()
+        return subscribed
+
     async def _watch_topics(self) -> None:
-        """Join again when topics appear, or get partitions."""
+        """Join again when topics appear, go, or get partitions.
+
+        Topics that are missing are asked for often, all others when what is known is old.
+        """
+        interval = self._settings.topics_interval
         while True:
-            await self._until_next_look()
+            await asyncio.sleep(min(interval, _MISSING_TOPIC_SECONDS))
             if self.rebalance_began is not None or self._rebalance.is_set():
                 continue
-            divided = self._divided
+            divided, is_old = self._divided, self._clock() - self._looked >= interval
             try:
-                changed = await self._topics.subscribed() != self._subscribed
-                if divided is not None:
-                    counts = await self._topics.counts(divided)
-                    changed |= any(counts.get(each, 0) != divided[each] for each in divided)
+                changed = await self._has_changed(divided or {}, everything=is_old)
             except ProducerError as error:
                 logger.debug("Topics of group %r: %s", self._link.group_id, error, error=error)
                 continue
@@ -245,20 +255,21 @@ class ClassicMember(Member):
                 logger.info("Group %r: its topics have changed", self._link.group_id)
                 self._rebalance.set()
 
-    async def _until_next_look(self) -> None:
-        """Wait for a while; not for long if a topic is missing."""
-        interval = self._settings.topics_interval
-        began, step = self._clock(), min(interval, _MISSING_TOPIC_SECONDS)
-        while True:
-            await asyncio.sleep(step)
-            has_all = self._divided is None or all(self._divided.values())
-            if self._misses_topic or not has_all or self._clock() - began >= interval:
-                self._misses_topic = False
-                return
+    async def _has_changed(self, divided: PartitionCounts, *, everything: bool) -> bool:
+        missed, self._missed = self._missed, set()
+        wanted = {topic for topic, number in divided.items() if everything or not number} | missed
+        if everything and await self._look() != self._subscribed:
+            return True
+        counts = await self._topics.counts(wanted) if wanted else {}
+        changed = any(counts.get(each, 0) != divided[each] for each in wanted & divided.keys())
+        # One that a pattern matches is wanted no longer; one with a name may come back.
+        return changed or any(
+            topic not in counts and not self._topics.names_it(topic) for topic in missed
+        )
 
-    def miss_topic(self) -> None:
-        """The brokers do not know a topic whose partitions the member has."""
-        self._misses_topic = True
+    def miss_topic(self, topic: str) -> None:
+        """The brokers do not know ``topic``, whose partitions the member has."""
+        self._missed.add(topic)
 
     # --- refusals ----------------------------------------------------------------------------
 

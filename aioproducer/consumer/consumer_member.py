@@ -113,7 +113,7 @@ class ConsumerMember(Member):
                 self._all = True
                 self._due.set()
 
-    def miss_topic(self) -> None:
+    def miss_topic(self, topic: str) -> None:
         """The coordinator notices it itself."""
 
     # --- heartbeats --------------------------------------------------------------------------

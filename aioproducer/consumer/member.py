@@ -67,6 +67,9 @@ class Partitions(Protocol):
 class Topics(Protocol):
     """The topics of a member."""
 
+    def names_it(self, topic: str) -> bool:
+        """True if ``topic`` is wanted by its name, False if by a pattern."""
+
     async def subscribed(self) -> tuple[str, ...]:
         """The topics that the consumer wants now."""
 
@@ -167,8 +170,8 @@ class Member(ABC):
         self._partitions.lost()
 
     @abstractmethod
-    def miss_topic(self) -> None:
-        """The brokers do not know a topic whose partitions the member has."""
+    def miss_topic(self, topic: str) -> None:
+        """The brokers do not know ``topic``, whose partitions the member has."""
 
     @abstractmethod
     def refused(self, code: int) -> bool:

@@ -59,7 +59,14 @@ class ConsumerParts:
     ) -> None:
         reading, config = setup.reading, setup.config
         settings = FetchSettings.of(reading, config)._replace(patience=inf)
-        fetcher = Fetcher(client, (), Leaders(()), settings, lambda: self.member.miss_topic())
+        fetcher = Fetcher(
+            client,
+            (),
+            Leaders(()),
+            settings,
+            lambda topic: self.member.miss_topic(topic),
+            lambda topic: self.assignment.recreated(topic),
+        )
         stats = ConsumerStats()
         self.source = RecordSource(client, fetcher, reading.max_batch_bytes, "Consumer")
         self.progress = Progress(self.source.cursor, lambda: self.assignment.acknowledged.set())

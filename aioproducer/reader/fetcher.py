@@ -80,8 +80,8 @@ class Fetcher:
     """Fetches for all partitions of a reader.
 
     One request at a time is on its way to each broker, for all partitions that are fetched there. A
-    broker gets the next one when half of its share of the read-ahead is free again. ``missed`` is
-    called when the brokers do not know a topic.
+    broker gets the next one when half of its share of the read-ahead is free again. ``missed`` and
+    ``recreated``: see :class:`LeaderRefresh`.
     """
 
     def __init__(
@@ -90,7 +90,8 @@ class Fetcher:
         partitions: Iterable[PartitionState],
         leaders: Leaders,
         settings: FetchSettings,
-        missed: Callable[[], None] = lambda: None,
+        missed: Callable[[str], None] = lambda _: None,
+        recreated: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._client = client
         self._leaders = leaders
@@ -112,6 +113,7 @@ class Fetcher:
             settings.patience,
             self._look_again,
             missed,
+            recreated,
         )
         self._check = PositionCheck(
             client,
