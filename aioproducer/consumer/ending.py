@@ -57,8 +57,10 @@ class Ending:
             handlers.drop(assignment.owned)
         assignment.end()
         parts.member.end()
+        goodbye = new_task(parts.source.fetcher.end())  # beside the other steps, and a short one
         async with AsyncExitStack() as then:  # the last one first, whatever another one raises
             then.push_async_callback(self._client.close)
+            then.push_async_callback(asyncio.wait, {goodbye})
             then.push_async_callback(self._link.close)
             if parts.telemetry is not None:
                 last_push = self._link.client.finish

@@ -109,9 +109,9 @@ def test_a_topic_that_is_created_again_is_read_anew(protocol: str, way: str) -> 
             assert [each.offset for each in found] == [*range(50)]
             assert not reading.done()
             assert reader.health().reason == ""
-            committed = await reader.committed(ZERO)
-            assert committed[ZERO] is not None
-            assert committed[ZERO].offset == 50
+            committed = (await reader.committed(ZERO))[ZERO]
+            assert committed is not None
+            assert committed.offset == 50
             reading.cancel()
 
     live(life)
@@ -122,11 +122,19 @@ def test_a_topic_that_is_created_again_is_an_error_without_a_reset(protocol: str
     async def life(world: SimulatedWorld) -> None:
         options: dict[str, Any] = {"auto_offset_reset": "none", "group_protocol": protocol}
         await fill(world, 5, 1)
-        async with consumer(world, on_assigned=lambda _: reader.seek(ZERO, 0), **options) as reader:
+
+        async def assigned(_: object) -> None:
+            await reader.seek(ZERO, 0)
+
+        async def next_record() -> ConsumerRecord:
+            return await anext(records)
+
+        reader = consumer(world, on_assigned=assigned, **options)
+        async with reader:
             records = aiter(reader)
             for _ in range(5):
-                await anext(records)
-            waiting = asyncio.create_task(anext(records))  # type: ignore[arg-type]
+                await next_record()
+            waiting = asyncio.create_task(next_record())
             await asyncio.sleep(5)
             await renew(world, [b"new"])
             async with asyncio.timeout(60):
