@@ -60,11 +60,10 @@ class Ending:
         goodbye = new_task(parts.source.fetcher.end())  # beside the other steps, and a short one
         async with AsyncExitStack() as then:  # the last one first, whatever another one raises
             then.push_async_callback(self._client.close)
-            then.push_async_callback(asyncio.wait, {goodbye})
             then.push_async_callback(self._link.close)
             if parts.telemetry is not None:
-                last_push = self._link.client.finish
-                then.push_async_callback(self._ask, "push its last metrics", last_push)
+                then.push_async_callback(self._push)
+            then.push_async_callback(asyncio.wait, {goodbye})
             leave = partial(parts.member.leave, _LONGEST_STEP)
             then.push_async_callback(self._ask, "leave", leave)
             then.push_async_callback(self._stop, tasks[:1])
@@ -80,6 +79,10 @@ class Ending:
         _, late = await asyncio.wait(tasks, timeout=self._seconds(_LONGEST_STEP))
         if late:
             logger.warning("%r: a callback ignores its cancellation", self._consumer)
+
+    async def _push(self) -> None:
+        if not self._client.has_ended:
+            await self._step("push its last metrics", self._client.finish)
 
     def _seconds(self, longest: float) -> float:
         """The seconds that the next step may take."""

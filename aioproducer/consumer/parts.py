@@ -93,9 +93,9 @@ class ConsumerParts:
             self.source,
             stats,
         )
-        # The coordinator's connection has no fetch that waits for records before a push.
+        # A broker that takes long for a push must not hold up heartbeats, so it holds up fetches.
         self.telemetry = (
-            consumer_telemetry(link.client, self.observation.metrics, self._labels)
+            consumer_telemetry(client, self.observation.metrics, self._labels)
             if config.enable_metrics_push
             else None
         )

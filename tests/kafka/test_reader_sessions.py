@@ -93,7 +93,7 @@ async def test_sessions_that_brokers_have_given_up_cost_no_record(
 async def test_a_reader_that_ends_leaves_no_session(
     kafka: KafkaCluster, topic: str, rounds: list[Round]
 ) -> None:
-    async with reader(kafka, topic) as reading:
+    async with reader(kafka, topic):
         await in_sessions(rounds)
     last = {each.node: each for each in rounds}
     assert {each.request.session.epoch for each in last.values()} == {FINAL}
