@@ -164,7 +164,10 @@ class ClassicMember(Member):
         if joined.leader == joined.member_id and not joined.skip_assignment:
             assignment = await self._divide(joined)
         request = SyncGroup(self.identity, joined.protocol, assignment)
+        began = self._clock()
         synced: Synced = await self._link.wait_for(request)
+        if not synced.error_code:
+            self._stats.at(now := self._clock()).syncs.add(now - began)
         return synced
 
     async def _ask_to_join(self) -> Joined | None:
@@ -185,7 +188,10 @@ class ClassicMember(Member):
                 settings.rebalance_timeout,
                 {settings.assignor: data},
             )
+            began = self._clock()
             joined: Joined = await self._link.wait_for(request)
+            if not joined.error_code:
+                self._stats.at(now := self._clock()).joins.add(now - began)
             if self._life != life:
                 return None
             if joined.error_code != ErrorCode.MEMBER_ID_REQUIRED:  # KIP-394

@@ -101,13 +101,13 @@ class Commits:
         except TimeoutError as error:
             if isinstance(error, ProducerError):
                 raise
-            self._stats.failed_commits += 1
+            self._stats.at(self._link.client.clock()).failed_commits += 1
             reason = attempts.last or self._link.client.why_no_answer()
             raise ProducerTimeoutError(
                 f"{attempts.doing} took longer than {duration(timeout)}: {reason}"
             ) from attempts.last
         except ProducerError:
-            self._stats.failed_commits += 1
+            self._stats.at(self._link.client.clock()).failed_commits += 1
             raise
 
     async def _settle(
@@ -137,7 +137,8 @@ class Commits:
             else:
                 attempts.last = self._take(codes, left, refusals, member, only_owned=only_owned)
                 if attempts.last is None:
-                    self._stats.commits.add(self._link.client.clock() - began)
+                    now = self._link.client.clock()
+                    self._stats.at(now).commits.add(now - began)
             if left:
                 await asyncio.sleep(backoff.delay(failures))
         for where, code in refusals.items():

@@ -67,7 +67,11 @@ class ConsumerParts:
             lambda topic: self.member.miss_topic(topic),
             lambda topic: self.assignment.recreated(topic),
         )
-        stats = ConsumerStats()
+        stats = ConsumerStats(
+            num_samples=config.metrics_num_samples,
+            sample_window=max(config.metrics_sample_window_ms, 1) / 1000,
+            now=client.clock(),
+        )
         self.source = RecordSource(client, fetcher, reading.max_batch_bytes, "Consumer")
         self.progress = Progress(self.source.cursor, lambda: self.assignment.acknowledged.set())
         self.commits = Commits(link, self.progress, self._identity, refused, stats)

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Mapping
 from functools import cache
 from itertools import count
-from math import nan
 from typing import Any, Final
 
 from aioproducer.consumer.metrics import (
@@ -31,7 +30,7 @@ _FETCHES: Final = "consumer-fetch-manager"
 @cache
 def consumer_groups() -> MetricGroups:
     """The groups of a consumer. Those of nodes and of partitions may be long."""
-    coordinator = coordinator_metrics(ConsumerStats(), 0, None, nan)
+    coordinator = coordinator_metrics(ConsumerStats(), 0, None, 0.0)
     fetches = *(each.name for each in FETCH_METRICS), *fetch_metrics(0, 0, 0, {})
     return {
         "consumer-metrics": MetricGroup("consumer", tuple(each.name for each in CLIENT_METRICS)),
