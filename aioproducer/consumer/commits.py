@@ -73,6 +73,17 @@ class Commits:
                 error=error,
             )
 
+    async def commit_each(
+        self,
+        interval: float,
+        partitions: Callable[[], Iterable[TopicPartition]],
+        timeout: float,
+    ) -> None:
+        """Commit what is acknowledged of ``partitions`` every ``interval`` seconds."""
+        while True:
+            await asyncio.sleep(interval)
+            await self.commit_if_possible(partitions(), timeout)
+
     async def committed(
         self, partitions: frozenset[TopicPartition], timeout: float
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
