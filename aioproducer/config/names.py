@@ -307,14 +307,20 @@ def unknown_keyword(name: str) -> ConfigError:
     return _unknown(name, java_name, known.name if known else _nearest(name, OPTIONS))
 
 
-def unknown_property(name: str) -> ConfigError:
-    """The error for a Java property that no option has and that is not in ``WITHOUT_EFFECT``."""
+def unknown_property(name: str, further: Mapping[str, Option] | None = None) -> ConfigError:
+    """The error for a Java property that no option has and that is not in ``WITHOUT_EFFECT``.
+
+    ``further``: the options that a client has besides a producer's, by their Java names.
+    """
     java_name = name.replace("_", ".")
-    known = java_name if java_name in BY_JAVA_NAME else _nearest(name, BY_JAVA_NAME)
-    return _unknown(name, java_name, known)
+    known = {**BY_JAVA_NAME, **(further or {})}
+    nearest = java_name if java_name in known else _nearest(name, known)
+    return _unknown(name, java_name, nearest, of_consumer=bool(further))
 
 
-def _unknown(name: str, java_name: str, nearest: str | None) -> ConfigError:
+def _unknown(
+    name: str, java_name: str, nearest: str | None, *, of_consumer: bool = False
+) -> ConfigError:
     if reason := WITHOUT_EFFECT.get(java_name):
         return ConfigError(f"option {name!r} has no effect: {reason}")
     if java_name in _OTHER_CLIENTS:
@@ -322,7 +328,7 @@ def _unknown(name: str, java_name: str, nearest: str | None) -> ConfigError:
     for beginning, reason in _NOT_YET.items():
         if java_name.startswith(beginning):
             return ConfigError(f"option {name!r}: {reason}")
-    if java_name in _CONSUMER_OPTIONS:
+    if java_name in _CONSUMER_OPTIONS and not of_consumer:
         return ConfigError(f"option {name!r} belongs to Kafka's consumer, not to the producer")
     suggestion = f"; did you mean {nearest!r}?" if nearest else ""
     return ConfigError(f"unknown option {name!r}{suggestion}")

@@ -37,7 +37,7 @@ from aioproducer.config.properties import decode_properties, parse_properties
 from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError
 
-__all__ = ["ProducerConfig", "PropertiesSource", "read_properties"]
+__all__ = ["ProducerConfig", "PropertiesSource", "property_value", "read_properties"]
 
 PropertiesSource: TypeAlias = Mapping[str, Any] | str | os.PathLike[str]
 """Java properties with their dotted names, or the path of a ``.properties`` file."""
@@ -302,6 +302,16 @@ def _of_property(option: Option, value: object, providers: Providers | None) -> 
             option.java_name,
         )
     return option.accept_property(value)
+
+
+def property_value(option: Option, value: object, providers: Providers | None) -> Any:
+    """The normalised value of a Java property of another table, with placeholders resolved.
+
+    Raises:
+        ConfigError: the value is not acceptable, or a placeholder can't be resolved.
+    """
+    found = _of_property(option, value, providers)
+    return found.value if isinstance(found, _Referred) else found
 
 
 def _refuse_unknown(names: Iterable[str]) -> None:

@@ -1,11 +1,22 @@
-"""Checks of what users give to a consumer. No I/O."""
+"""What users give to a consumer, and the checks of it. No I/O."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from aioproducer.consumer.options import ConsumerOptions
+from aioproducer.config import ProducerOptions, ReaderKeywords
+from aioproducer.consumer.options import ConsumerKeywords, ConsumerOptions
 from aioproducer.errors import ConfigError
+
+
+class ConsumerArguments(ProducerOptions, ReaderKeywords, ConsumerKeywords):
+    """The keywords of a Consumer."""
+
+
+class ConsumerOverrides(ConsumerArguments, total=False):
+    """Keywords that count instead of properties."""
+
+    group_id: str
 
 
 def check_group(group_id: Any, options: ConsumerOptions) -> None:

@@ -130,6 +130,8 @@ class Assignment:
         """The offsets that the application has sought before a partition was begun."""
         self._fallbacks: dict[TopicPartition, int] = {}
         """Where to begin if the group has no offset, in place of ``auto_offset_reset``."""
+        self._anew: set[TopicPartition] = set()
+        """Partitions of topics that were created again: the group's offsets are not theirs."""
         self._turn = asyncio.Lock()
         """One callback runs at a time."""
         self._told: set[TopicPartition] = set()
@@ -205,6 +207,8 @@ class Assignment:
         reset: list[TopicPartition] = []
         for where, committed in found.offsets.items():
             start = committed
+            if where in self._anew:
+                start = committed = None
             if where in self._starts:
                 start = OffsetAndMetadata(self._starts[where])
             elif start is None and where in self._fallbacks:
@@ -255,6 +259,7 @@ class Assignment:
         state = PartitionState(where, self._starts.pop(where, start.offset), None)
         if start.leader_epoch is not None:
             state.read_epoch = state.position_epoch = start.leader_epoch
+        self._anew.discard(where)
         self._progress.add(state, committed)
         self._source.fetcher.add([state])
         if self._holds.get(where):
@@ -317,6 +322,7 @@ class Assignment:
             self._holds.pop(where, None)
             self._starts.pop(where, None)
             self._fallbacks.pop(where, None)
+            self._anew.discard(where)
             self._stop(where)
 
     def _stop(self, where: TopicPartition) -> None:
@@ -431,6 +437,33 @@ class Assignment:
             self._fallbacks[where] = offsets[where]
         self.rewind()
         self._start(again, token)
+
+    def recreated(self, topic: str) -> bool:
+        """A topic was deleted and created again: read it from where ``auto_offset_reset`` says.
+
+        False: that says nothing, and the application has to decide.
+        """
+        if reset_position(self._settings.offset_reset) is None:
+            return False
+        again = frozenset(where for where in self.owned if where.topic == topic)
+        logger.warning(
+            "Group %r: topic %r was deleted and created again: its offsets mean other records. "
+            "Reading continues at %s (auto_offset_reset)",
+            self._link.group_id,
+            topic,
+            self._settings.offset_reset,
+        )
+        if self.handlers is not None:
+            self.handlers.drop(again)
+        token = object()
+        for where in again:
+            self._stop(where)
+            self._owned[where] = token
+            self._starts.pop(where, None)
+            self._fallbacks.pop(where, None)
+        self._anew |= again
+        self._start(again, token)
+        return True
 
     def handlers_ended(self) -> None:
         """No handler works any more."""

@@ -6,7 +6,8 @@ Source: Kafka's ``AbstractCoordinator`` and ``ConsumerCoordinator``.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from math import inf
 from typing import Any, Final
 
 from aioproducer.consumer.member import Member, MemberSurroundings
@@ -64,16 +65,15 @@ class ClassicMember(Member):
         """The number of times that the group has gone on without the member."""
         self._contradicted = 0
         """The heartbeats in a row that speak of another generation while the member joins."""
-        self._synced = asyncio.Event()
-        """Not set between a join and its assignment, when the group takes no commit."""
-        self._synced.set()
         self._heartbeats = asyncio.Event()
         """Set while the coordinator may know the member."""
         self._had: tuple[TopicPartition, ...] = ()
         """The partitions before the last eager rebalance, for an assignor that is sticky."""
         self._subscribed: tuple[str, ...] = ()
-        self._misses_topic = False
-        """True if the brokers do not know a topic whose partitions the member has."""
+        self._missed: set[str] = set()
+        """The topics that the brokers do not know, and whose partitions the member has."""
+        self._looked = -inf
+        """The clock's time of the last look at all topics."""
         self._divided: PartitionCounts | None = None
         """The assignment that the member computed as the leader; None: it leads no group."""
 
@@ -82,11 +82,18 @@ class ClassicMember(Member):
         """True if partitions that stay are read on in a rebalance (KIP-429)."""
         return self._settings.assignor == COOPERATIVE
 
-    def _jobs(self) -> Iterable[Coroutine[Any, Any, None]]:
-        return self._keep_joined(), self._send_heartbeats(), self._watch_topics()
+    def _jobs(self) -> Mapping[str, Coroutine[Any, Any, None]]:
+        return {
+            "join": self._keep_joined(),
+            "heartbeats": self._send_heartbeats(),
+            "topics": self._watch_topics(),
+        }
+
+    def _lasting(self) -> Collection[str]:
+        return ("join", "heartbeats") if self._joins else ("heartbeats",)
 
     async def _keep_joined(self) -> None:
-        while True:
+        while not self._ends:
             await self._join()
             await self._rebalance.wait()
 
@@ -97,7 +104,7 @@ class ClassicMember(Member):
         backoff = self._link.client.backoff()
         failures, began = 0, self._clock()
         self.rebalance_began = began
-        while True:
+        while not self._ends:
             if not self.cooperative and self._partitions.owned:
                 self._had = tuple(self._partitions.owned)
                 await self._partitions.revoked(self._had)
@@ -119,7 +126,7 @@ class ClassicMember(Member):
         """One attempt; False: another one is due."""
         life = self._life
         self._rebalance.clear()
-        self._subscribed = await self._topics.subscribed()
+        self._subscribed = await self._look()
         if self._life != life:
             return False
         self._joins, self._contradicted = True, 0
@@ -131,6 +138,8 @@ class ClassicMember(Member):
             return False
         self.session.alive()
         self._heartbeats.set()
+        if self._ends:  # its partitions stay as they are until it leaves
+            return True
         await self._take(frozenset(synced.partitions))
         return True
 
@@ -142,11 +151,7 @@ class ClassicMember(Member):
         self.identity = self.identity._replace(
             member_id=joined.member_id, generation=joined.generation
         )
-        self._synced.clear()
-        try:
-            synced = await self._sync(joined)
-        finally:
-            self._synced.set()
+        synced = await self._sync(joined)
         if synced.error_code and self._life == life:
             self._take_refusal(synced.error_code, "SyncGroup")
             return None
@@ -159,7 +164,10 @@ class ClassicMember(Member):
         if joined.leader == joined.member_id and not joined.skip_assignment:
             assignment = await self._divide(joined)
         request = SyncGroup(self.identity, joined.protocol, assignment)
+        began = self._clock()
         synced: Synced = await self._link.wait_for(request)
+        if not synced.error_code:
+            self._stats.at(now := self._clock()).syncs.add(now - began)
         return synced
 
     async def _ask_to_join(self) -> Joined | None:
@@ -180,7 +188,10 @@ class ClassicMember(Member):
                 settings.rebalance_timeout,
                 {settings.assignor: data},
             )
+            began = self._clock()
             joined: Joined = await self._link.wait_for(request)
+            if not joined.error_code:
+                self._stats.at(now := self._clock()).joins.add(now - began)
             if self._life != life:
                 return None
             if joined.error_code != ErrorCode.MEMBER_ID_REQUIRED:  # KIP-394
@@ -224,18 +235,25 @@ class ClassicMember(Member):
 
     # --- topics ------------------------------------------------------------------------------
 
+    async def _look(self) -> tuple[str, ...]:
+        """The topics that the consumer wants now: a pattern asks for the names of all topics."""
+        subscribed = await self._topics.subscribed()
+        self._looked = self._clock()
+        return subscribed
+
     async def _watch_topics(self) -> None:
-        """Join again when topics appear, or get partitions."""
+        """Join again when topics appear, go, or get partitions.
+
+        Topics that are missing are asked for often, all others when what is known is old.
+        """
+        interval = self._settings.topics_interval
         while True:
-            await self._until_next_look()
+            await asyncio.sleep(min(interval, _MISSING_TOPIC_SECONDS))
             if self.rebalance_began is not None or self._rebalance.is_set():
                 continue
-            divided = self._divided
+            divided, is_old = self._divided, self._clock() - self._looked >= interval
             try:
-                changed = await self._topics.subscribed() != self._subscribed
-                if divided is not None:
-                    counts = await self._topics.counts(divided)
-                    changed |= any(counts.get(each, 0) != divided[each] for each in divided)
+                changed = await self._has_changed(divided or {}, everything=is_old)
             except ProducerError as error:
                 logger.debug("Topics of group %r: %s", self._link.group_id, error, error=error)
                 continue
@@ -243,20 +261,21 @@ class ClassicMember(Member):
                 logger.info("Group %r: its topics have changed", self._link.group_id)
                 self._rebalance.set()
 
-    async def _until_next_look(self) -> None:
-        """Wait for a while; not for long if a topic is missing."""
-        interval = self._settings.topics_interval
-        began, step = self._clock(), min(interval, _MISSING_TOPIC_SECONDS)
-        while True:
-            await asyncio.sleep(step)
-            has_all = self._divided is None or all(self._divided.values())
-            if self._misses_topic or not has_all or self._clock() - began >= interval:
-                self._misses_topic = False
-                return
+    async def _has_changed(self, divided: PartitionCounts, *, everything: bool) -> bool:
+        missed, self._missed = self._missed, set()
+        wanted = {topic for topic, number in divided.items() if everything or not number} | missed
+        if everything and await self._look() != self._subscribed:
+            return True
+        counts = await self._topics.counts(wanted) if wanted else {}
+        changed = any(counts.get(each, 0) != divided[each] for each in wanted & divided.keys())
+        # One that a pattern matches is wanted no longer; one with a name may come back.
+        return changed or any(
+            topic not in counts and not self._topics.names_it(topic) for topic in missed
+        )
 
-    def miss_topic(self) -> None:
-        """The brokers do not know a topic whose partitions the member has."""
-        self._misses_topic = True
+    def miss_topic(self, topic: str) -> None:
+        """The brokers do not know ``topic``, whose partitions the member has."""
+        self._missed.add(topic)
 
     # --- refusals ----------------------------------------------------------------------------
 
@@ -270,10 +289,16 @@ class ClassicMember(Member):
         elif reaction is Reaction.REBALANCE:
             self._rebalance.set()
 
-    def refused(self, code: int) -> None:
-        """A commit has brought the error ``code``: the group continues without the member."""
-        if not self._joins and self.session.last_heartbeat is not None:
+    def refused(self, code: int) -> bool:
+        """A commit has brought the error ``code``: the group continues without the member.
+
+        False: a join is under way, and the error may be one of the generation before it.
+        """
+        if self._joins:
+            return False
+        if self.session.last_heartbeat is not None:
             self._take_refusal(code, "OffsetCommit")
+        return True
 
     def _lose(self, why: str, *, new: bool) -> None:
         self._life += 1
@@ -342,10 +367,6 @@ class ClassicMember(Member):
                 self._link.stop_waiting("the coordinator has ended the join without the member")
 
     # --- the end -----------------------------------------------------------------------------
-
-    async def may_commit(self) -> None:
-        """Wait until the group takes commits, if it has a rebalance in its middle."""
-        await self._synced.wait()
 
     async def leave(self, timeout: float) -> None:
         """Tell the coordinator that the member is gone; a static one stays (KIP-345)."""

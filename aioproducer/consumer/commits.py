@@ -24,7 +24,7 @@ logger = RoomLogger(__name__)
 class Commits:
     """Commits offsets as the present ``member``. Times are seconds.
 
-    ``refused`` gets the error code when the group continues without the member.
+    ``refused`` gets the error code when the group continues without the member; False: it may not.
     Source: Kafka's ``ConsumerCoordinator`` and ``CommitRequestManager``.
     """
 
@@ -33,7 +33,7 @@ class Commits:
         link: CoordinatorLink,
         progress: Progress,
         member: Callable[[], Membership],
-        refused: Callable[[int], None],
+        refused: Callable[[int], bool],
         stats: ConsumerStats,
     ) -> None:
         self._link = link
@@ -73,6 +73,17 @@ class Commits:
                 error=error,
             )
 
+    async def commit_each(
+        self,
+        interval: float,
+        partitions: Callable[[], Iterable[TopicPartition]],
+        timeout: float,
+    ) -> None:
+        """Commit what is acknowledged of ``partitions`` every ``interval`` seconds."""
+        while True:
+            await asyncio.sleep(interval)
+            await self.commit_if_possible(partitions(), timeout)
+
     async def committed(
         self, partitions: frozenset[TopicPartition], timeout: float
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
@@ -101,13 +112,13 @@ class Commits:
         except TimeoutError as error:
             if isinstance(error, ProducerError):
                 raise
-            self._stats.failed_commits += 1
+            self._stats.at(self._link.client.clock()).failed_commits += 1
             reason = attempts.last or self._link.client.why_no_answer()
             raise ProducerTimeoutError(
                 f"{attempts.doing} took longer than {duration(timeout)}: {reason}"
             ) from attempts.last
         except ProducerError:
-            self._stats.failed_commits += 1
+            self._stats.at(self._link.client.clock()).failed_commits += 1
             raise
 
     async def _settle(
@@ -135,9 +146,10 @@ class Commits:
                     raise
                 attempts.last = error
             else:
-                attempts.last = self._take(codes, left, refusals, member)
+                attempts.last = self._take(codes, left, refusals, member, only_owned=only_owned)
                 if attempts.last is None:
-                    self._stats.commits.add(self._link.client.clock() - began)
+                    now = self._link.client.clock()
+                    self._stats.at(now).commits.add(now - began)
             if left:
                 await asyncio.sleep(backoff.delay(failures))
         for where, code in refusals.items():
@@ -149,6 +161,8 @@ class Commits:
         left: dict[TopicPartition, OffsetAndMetadata],
         refusals: dict[TopicPartition, int],
         member: Membership,
+        *,
+        only_owned: bool,
     ) -> ProducerError | None:
         """Take the answer to a commit of ``left``; returns an error that may pass."""
         passes = None
@@ -156,8 +170,9 @@ class Commits:
             code = codes[where]
             reaction = self._link.react(code)
             if reaction in LOST and member == self._member():
-                self._refused(code)
-                raise self._error(where, code)
+                lost = self._refused(code)
+                if lost or not only_owned:
+                    raise self._error(where, code)
             if reaction is Reaction.DONE:
                 self._progress.committed(where, offset.offset)
                 del left[where]

@@ -5,27 +5,32 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import AsyncExitStack
 from contextvars import copy_context
-from functools import partial
 from itertools import count
 from typing import Any, Final, Self, Unpack, cast
 from uuid import UUID
 
-from aioproducer.config import ProducerConfig, ProducerOptions, hidden_mapping, hide_secrets
-from aioproducer.config.reader_options import READER_OPTIONS, ReaderKeywords, ReaderOptions
-from aioproducer.consumer.arguments import check_count, check_group
-from aioproducer.consumer.assignment import Assignment, Callback, Hold
+from aioproducer.config import ProducerConfig, hidden_mapping, hide_secrets
+from aioproducer.config.producer_config import PropertiesSource
+from aioproducer.config.reader_options import READER_OPTIONS, ReaderOptions
+from aioproducer.consumer.arguments import (
+    ConsumerArguments,
+    ConsumerOverrides,
+    check_count,
+    check_group,
+)
+from aioproducer.consumer.assignment import Assignment, Callback
 from aioproducer.consumer.commits import Commits
 from aioproducer.consumer.coordinator import CoordinatorLink
-from aioproducer.consumer.ending import LONGEST_STEP, Ending
+from aioproducer.consumer.ending import Ending
 from aioproducer.consumer.health import ConsumerHealth
 from aioproducer.consumer.loops import Batches, Lists, Records
 from aioproducer.consumer.member import Member
 from aioproducer.consumer.metrics import ConsumerMetricsSnapshot, no_metrics
-from aioproducer.consumer.options import CONSUMER_OPTIONS, ConsumerKeywords, ConsumerOptions
+from aioproducer.consumer.options import CONSUMER_OPTIONS, ConsumerOptions
 from aioproducer.consumer.parts import ConsumerParts, ConsumerSetup
 from aioproducer.consumer.progress import Progress
+from aioproducer.consumer.properties import ALSO, ConsumerProperties, arguments_of_properties
 from aioproducer.consumer.subscription import Subscription, TopicOrPattern
 from aioproducer.consumer.tracing import TracingSlot
 from aioproducer.consumer.transactions import (
@@ -67,10 +72,6 @@ from aioproducer.reader.start import find_offsets
 logger = RoomLogger(__name__)
 
 _NUMBERS: Final = count(1)
-
-
-class _Arguments(ProducerOptions, ReaderKeywords, ConsumerKeywords):
-    """The keywords of a Consumer."""
 
 
 @elsewhere(**FOR_A_CONSUMER)
@@ -115,7 +116,7 @@ class Consumer:
         on_assigned: Callback | None = None,
         on_revoked: Callback | None = None,
         on_lost: Callback | None = None,
-        **options: Unpack[_Arguments],
+        **options: Unpack[ConsumerArguments],
     ) -> None:
         given = cast("dict[str, Any]", options)
         own = {name: given.pop(name) for name in CONSUMER_OPTIONS.keys() & given.keys()}
@@ -126,9 +127,7 @@ class Consumer:
         self._subscription = Subscription(topics)
         check_group(group_id, self._options)
         config = hidden_mapping(config)
-        self.config: ProducerConfig = client_config(
-            config, given, "Consumer", also=("client_rack", "enable_metrics_push")
-        )
+        self.config: ProducerConfig = client_config(config, given, "Consumer", also=ALSO)
         self.client_id: str = self.config.client_id or f"consumer-{next(_NUMBERS)}"
         self.group_id: str = group_id
         self._client = ClusterClient(self.config, self.client_id, "Consumer")
@@ -160,6 +159,30 @@ class Consumer:
         self._tasks: list[asyncio.Task[None]] = []
         self._closing: asyncio.Task[None] | None = None
 
+    @classmethod
+    def from_properties(
+        cls,
+        source: PropertiesSource,
+        /,
+        *topics: TopicOrPattern,
+        on_assigned: Callback | None = None,
+        on_revoked: Callback | None = None,
+        on_lost: Callback | None = None,
+        **overrides: Unpack[ConsumerOverrides],
+    ) -> Self:
+        """Make a consumer of ``topics`` from the properties of a Java consumer.
+
+        ``source`` and ``overrides`` are those of :meth:`ProducerConfig.from_properties
+        <aioproducer.ProducerConfig.from_properties>`; ``group.id`` names the group. One warning
+        names all properties that have no effect here. Raises the same errors.
+        """
+        given = ConsumerProperties.of(source)
+        del source  # a traceback shows the values of this frame
+        arguments = arguments_of_properties(given, cast("dict[str, Any]", overrides), "Consumer")
+        return cls(
+            *topics, on_assigned=on_assigned, on_revoked=on_revoked, on_lost=on_lost, **arguments
+        )
+
     def __repr__(self) -> str:
         return f"<Consumer {getattr(self, 'client_id', 'that is being made')!r}>"
 
@@ -181,6 +204,7 @@ class Consumer:
             raise
         self._tracing.ask_default()
         parts = ConsumerParts(self._setup, self._client, self._link, self._refused, self._fail)
+        self._parts = parts
         self._source, self._progress, self._commits = parts.source, parts.progress, parts.commits
         self._assignment, self._member = parts.assignment, parts.member
         self._observation, self._telemetry = parts.observation, parts.telemetry
@@ -196,7 +220,8 @@ class Consumer:
         )
         self._start_task(watch.run())
         if self._options.auto_commit:
-            self._start_task(self._commit_regularly())
+            interval = self._options.auto_commit_interval_ms / 1000
+            self._start_task(self._commits.commit_each(interval, self._to_commit, self._timeout))
 
     def _start_task(self, coroutine: Any) -> None:
         context = copy_context()
@@ -218,6 +243,9 @@ class Consumer:
     def _commits_itself(self) -> bool:
         return self._options.auto_commit and not self._transactional
 
+    def _to_commit(self) -> tuple[TopicPartition, ...]:
+        return self._assignment.owned if self._commits_itself else ()
+
     @property
     def _timeout(self) -> float:
         return self.config.max_block_ms / 1000
@@ -234,11 +262,12 @@ class Consumer:
             self._assignment.lost()
             self._fail(error)
 
-    def _refused(self, code: int) -> None:
+    def _refused(self, code: int) -> bool:
         try:
-            self._member.refused(code)
+            return self._member.refused(code)
         except ProducerError as error:
             self._fail(error)
+            return True
 
     def _fail(self, error: Exception) -> None:
         """Raise ``error`` in each read from now on."""
@@ -285,34 +314,9 @@ class Consumer:
             raise IllegalStateError("a callback can't close its Consumer; end the loop instead")
         if self._closing is None:
             self._state = "closed"
-            self._closing = new_task(self._close())
+            ending = Ending(self, self._client, self._link, self._parts)
+            self._closing = new_task(ending.run(self._tasks, commits=self._commits_itself))
         await asyncio.shield(self._closing)
-
-    async def _close(self) -> None:
-        assignment, ending = self._assignment, Ending(self, self._link.client)
-        assignment.hold(assignment.owned, Hold.CLOSED)
-        if (handlers := assignment.handlers) is not None:
-            handlers.drop(assignment.owned)
-        assignment.end()
-        async with AsyncExitStack() as then:  # the last one first, whatever another one raises
-            then.push_async_callback(self._client.close)
-            then.push_async_callback(self._link.close)
-            if self._telemetry is not None:
-                last_push = self._link.client.finish
-                then.push_async_callback(ending.ask, "push its last metrics", last_push)
-            leave = partial(self._member.leave, LONGEST_STEP)
-            then.push_async_callback(ending.ask, "leave", leave)
-            if self._commits_itself:
-                commit = partial(self._commits.commit, assignment.owned, LONGEST_STEP)
-                then.push_async_callback(ending.ask, "commit", commit)
-            then.push_async_callback(ending.step, "tell its callbacks", assignment.tell_of_end)
-            if self._commits_itself:
-                await ending.ask("finish its rebalance", self._member.may_commit)
-            for task in self._tasks:
-                task.cancel()
-            _, late = await asyncio.wait(self._tasks, timeout=ending.seconds)
-            if late:
-                logger.warning("%r: a callback ignores its cancellation", self)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -522,13 +526,6 @@ class Consumer:
                 f"group {self.group_id!r} has given {where} to another member before its records "
                 "were committed: they are read again there",
             )
-
-    async def _commit_regularly(self) -> None:
-        while True:
-            await asyncio.sleep(self._options.auto_commit_interval_ms / 1000)
-            if self._commits_itself:
-                owned = self._assignment.owned
-                await self._commits.commit_if_possible(owned, self._timeout)
 
     async def committed(
         self, *partitions: TopicPartition

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable
+from collections.abc import Collection, Coroutine, Mapping
 from typing import Any, Final
 from uuid import UUID
 
@@ -74,8 +74,15 @@ class ConsumerMember(Member):
         """The member makes its id itself (KIP-1082)."""
         return str(UUID(int=self._random.getrandbits(128), version=4))
 
-    def _jobs(self) -> Iterable[Coroutine[Any, Any, None]]:
-        return self._send_heartbeats(), self._keep_reconciled(), self._watch_topics()
+    def _jobs(self) -> Mapping[str, Coroutine[Any, Any, None]]:
+        return {
+            "heartbeats": self._send_heartbeats(),
+            "partitions": self._keep_reconciled(),
+            "topics": self._watch_topics(),
+        }
+
+    def _lasting(self) -> Collection[str]:
+        return () if self.identity.generation == JOINING else ("heartbeats",)
 
     # --- topics ------------------------------------------------------------------------------
 
@@ -106,7 +113,7 @@ class ConsumerMember(Member):
                 self._all = True
                 self._due.set()
 
-    def miss_topic(self) -> None:
+    def miss_topic(self, topic: str) -> None:
         """The coordinator notices it itself."""
 
     # --- heartbeats --------------------------------------------------------------------------
@@ -117,6 +124,8 @@ class ConsumerMember(Member):
         failures = 0
         while True:
             if self.identity.generation == JOINING:
+                if self._ends:
+                    return
                 await self._settle()
             self._due.clear()
             life, request, asked = self._life, self._heartbeat(), self._clock()
@@ -212,11 +221,12 @@ class ConsumerMember(Member):
                 self.identity.instance_id,
             )
 
-    def refused(self, code: int) -> None:
+    def refused(self, code: int) -> bool:
         """A commit has brought the error ``code``: the group continues without the member."""
         if self.identity.generation != JOINING:
             self._take_refusal(code, "OffsetCommit")
             self._due.set()
+        return True
 
     def _lose(self, why: str, *, new: bool) -> None:
         self._life += 1
@@ -295,9 +305,6 @@ class ConsumerMember(Member):
         self._due.set()
 
     # --- the end -----------------------------------------------------------------------------
-
-    async def may_commit(self) -> None:
-        """The group takes commits at any time."""
 
     async def leave(self, timeout: float) -> None:
         """Tell the coordinator that the member is gone; a static one keeps its partitions."""

@@ -3,57 +3,121 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
 from typing import Final
 
+from aioproducer.consumer.assignment import Hold
+from aioproducer.consumer.coordinator import CoordinatorLink
+from aioproducer.consumer.parts import ConsumerParts
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.errors import ProducerError
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.runtime.patience import PatientTimeout
-from aioproducer.foundation.runtime.tasks import new_task
+from aioproducer.foundation.runtime.tasks import is_being_cancelled, new_task
 from aioproducer.foundation.wording import duration
 
 logger = RoomLogger(__name__)
 
-LONGEST_STEP: Final = 5.0
+_LONGEST_STEP: Final = 5.0
 """Seconds that one step may take."""
-_ALL_STEPS: Final = 2 * LONGEST_STEP
+_ALL_STEPS: Final = 2 * _LONGEST_STEP
 _SHORTEST_STEP: Final = 0.5
 
 
 class Ending:
-    """The end of ``consumer``, from now on. ``client``: asks the coordinator."""
+    """The end of ``consumer``, from now on. ``link``: asks the coordinator.
 
-    def __init__(self, consumer: object, client: ClusterClient) -> None:
+    Source: the ``close()`` of Kafka's ``AsyncKafkaConsumer``.
+    """
+
+    def __init__(
+        self,
+        consumer: object,
+        client: ClusterClient,
+        link: CoordinatorLink,
+        parts: ConsumerParts,
+    ) -> None:
         self._consumer = consumer
         self._client = client
-        self._until = client.clock() + _ALL_STEPS
+        self._link = link
+        self._parts = parts
+        self._until = link.client.clock() + _ALL_STEPS
 
-    @property
-    def seconds(self) -> float:
-        """The seconds that the next step may take."""
-        return min(max(self._until - self._client.clock(), _SHORTEST_STEP), LONGEST_STEP)
+    async def run(self, tasks: Sequence[asyncio.Task[None]], *, commits: bool) -> None:
+        """Take all steps. ``tasks``: those of the consumer, that of the member first.
 
-    async def ask(self, doing: str, job: Callable[[], Awaitable[None]]) -> None:
-        """Do ``job``, which needs brokers, if the client still lives."""
+        The member stays one until the last commit: the group may be in the middle of a rebalance,
+        and takes the commit in the generation that the member learns of next.
+        """
+        parts, assignment = self._parts, self._parts.assignment
+        assignment.hold(assignment.owned, Hold.CLOSED)
+        if (handlers := assignment.handlers) is not None:
+            handlers.drop(assignment.owned)
+        assignment.end()
+        parts.member.end()
+        goodbye = new_task(parts.source.fetcher.end())  # beside the other steps, and a short one
+        async with AsyncExitStack() as then:  # the last one first, whatever another one raises
+            then.push_async_callback(self._client.close)
+            then.push_async_callback(self._link.close)
+            if parts.telemetry is not None:
+                then.push_async_callback(self._push)
+            then.push_async_callback(asyncio.wait, {goodbye})
+            leave = partial(parts.member.leave, _LONGEST_STEP)
+            then.push_async_callback(self._ask, "leave", leave)
+            then.push_async_callback(self._stop, tasks[:1])
+            if commits:
+                commit = partial(parts.commits.commit, assignment.owned, _ALL_STEPS)
+                then.push_async_callback(self._ask, "commit", commit, _ALL_STEPS)
+            then.push_async_callback(self._step, "tell its callbacks", assignment.tell_of_end)
+            await self._stop(tasks[1:])
+
+    async def _stop(self, tasks: Collection[asyncio.Task[None]]) -> None:
+        for task in tasks:
+            task.cancel()
+        _, late = await asyncio.wait(tasks, timeout=self._seconds(_LONGEST_STEP))
+        if late:
+            logger.warning("%r: a callback ignores its cancellation", self._consumer)
+
+    async def _push(self) -> None:
         if not self._client.has_ended:
-            await self.step(doing, job)
+            await self._step("push its last metrics", self._client.finish)
 
-    async def step(self, doing: str, job: Callable[[], Awaitable[None]]) -> None:
+    def _seconds(self, longest: float) -> float:
+        """The seconds that the next step may take."""
+        return min(max(self._until - self._link.client.clock(), _SHORTEST_STEP), longest)
+
+    async def _ask(
+        self, doing: str, job: Callable[[], Awaitable[None]], longest: float = _LONGEST_STEP
+    ) -> None:
+        """Do ``job``, which needs brokers, if the client still lives."""
+        if not self._link.client.has_ended:
+            await self._step(doing, job, longest)
+
+    async def _step(
+        self, doing: str, job: Callable[[], Awaitable[None]], longest: float = _LONGEST_STEP
+    ) -> None:
         """Do ``job``; brokers that do not answer, or a late callback, are a line in the log."""
-        seconds = self.seconds
+        seconds = self._seconds(longest)
 
         async def bounded() -> None:
             async with PatientTimeout(seconds):
                 await job()
 
         task = new_task(bounded())
-        late = f"it took longer than {duration(seconds)}"
         await asyncio.wait({task}, timeout=seconds + _SHORTEST_STEP)
+        why = f"it took longer than {duration(seconds)}"
         try:
             if not task.done():  # a callback ignores its cancellation
                 raise TimeoutError
             task.result()
         except (ProducerError, TimeoutError) as error:
-            why = str(error) or late
-            logger.warning("%r could not %s at its end: %s", self._consumer, doing, why)
+            why = str(error) or why
+        except asyncio.CancelledError:
+            if is_being_cancelled():
+                raise
+            why = "a callback has cancelled its own task"
+        else:
+            return
+        logger.warning("%r could not %s at its end: %s", self._consumer, doing, why)

@@ -67,6 +67,9 @@ class Partitions(Protocol):
 class Topics(Protocol):
     """The topics of a member."""
 
+    def names_it(self, topic: str) -> bool:
+        """True if ``topic`` is wanted by its name, False if by a pattern."""
+
     async def subscribed(self) -> tuple[str, ...]:
         """The topics that the consumer wants now."""
 
@@ -111,23 +114,46 @@ class Member(ABC):
         """The clock's time at which the rebalance under way began; None: there is none."""
         self._gave_up = False
         """True: the application has to be done with its records before the next join."""
+        self._ends = False
+        """True: the consumer closes, and no other join begins."""
+        self._running: dict[str, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
         """Be a member until the task is cancelled. Raises an error that no retry can mend."""
-        jobs = [new_task(job) for job in self._jobs()]
+        if self._ends:
+            return
+        self._running = {name: new_task(job) for name, job in self._jobs().items()}
+        left = set(self._running.values())
         try:
-            await asyncio.wait(jobs, return_when=asyncio.FIRST_COMPLETED)
-            for task in jobs:
-                if task.done():
-                    task.result()
+            while left:
+                done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    if not (self._ends and task.cancelled()):
+                        task.result()
         finally:
-            for task in jobs:
+            for task in self._running.values():
                 task.cancel()
-            await asyncio.wait(jobs)
+            await asyncio.wait(self._running.values())
+
+    def end(self) -> None:
+        """Join no more, and call the application no more.
+
+        The last commit follows: heartbeats go on, and so does a join whose answer says in which
+        generation the coordinator takes commits.
+        """
+        self._ends = True
+        lasting = self._lasting()
+        for name, task in self._running.items():
+            if name not in lasting:
+                task.cancel()
 
     @abstractmethod
-    def _jobs(self) -> Iterable[Coroutine[Any, Any, None]]:
-        """The member's concurrent tasks."""
+    def _jobs(self) -> Mapping[str, Coroutine[Any, Any, None]]:
+        """The member's concurrent tasks, by name."""
+
+    @abstractmethod
+    def _lasting(self) -> Collection[str]:
+        """The jobs that a commit needs now."""
 
     async def _settle(self) -> None:
         """Get ready for a join: the loss is reported to the application."""
@@ -144,20 +170,19 @@ class Member(ABC):
         self._partitions.lost()
 
     @abstractmethod
-    def miss_topic(self) -> None:
-        """The brokers do not know a topic whose partitions the member has."""
+    def miss_topic(self, topic: str) -> None:
+        """The brokers do not know ``topic``, whose partitions the member has."""
 
     @abstractmethod
-    def refused(self, code: int) -> None:
-        """A commit has brought the error ``code``: the group continues without the member."""
+    def refused(self, code: int) -> bool:
+        """A commit has brought the error ``code``: the group continues without the member.
+
+        False: a join is under way, and the error may be one of the generation before it.
+        """
 
     @abstractmethod
     async def give_up(self, reason: str) -> None:
         """Leave the group, and join it again when the application is done with its records."""
-
-    @abstractmethod
-    async def may_commit(self) -> None:
-        """Wait until the group takes commits, if it has a rebalance in its middle."""
 
     @abstractmethod
     async def leave(self, timeout: float) -> None:

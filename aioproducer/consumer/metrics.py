@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from math import isnan, nan
 from typing import Final, TypedDict
 
-from aioproducer.engine.metrics.metric_kinds import MS_PER_SECOND, Metric, Whole, avg_max
+from aioproducer.engine.metrics.metric_kinds import MS_PER_SECOND, Metric, Whole, avg_max, meter
 from aioproducer.engine.metrics.names import CONNECTION_METRICS, traffic
-from aioproducer.engine.metrics.stats import NodeStats
+from aioproducer.engine.metrics.snapshot import values_of
+from aioproducer.engine.metrics.stats import NodeStats, Stats, Summary
+from aioproducer.engine.metrics.windows import Reading, TimeWindows
 from aioproducer.model import TopicPartition
 from aioproducer.reader.partition import PartitionState
 
 __all__ = ["ConsumerMetricsSnapshot", "ConsumerStats"]
+
+_SECONDS_PER_HOUR: Final = 3600
 
 ConsumerMetricsSnapshot = TypedDict(
     "ConsumerMetricsSnapshot",
@@ -62,36 +66,106 @@ def no_metrics() -> ConsumerMetricsSnapshot:
 
 
 @dataclass(slots=True)
-class Timed:
-    """How often something was done, and the seconds that it took."""
+class MemberCounts(Stats):
+    """What a member did in some period. Times are seconds."""
 
-    count: int = 0
-    seconds: float = 0.0
-    longest: float = 0.0
+    commits: Summary = field(default_factory=Summary)
+    failed_commits: int = 0
+    heartbeats: Summary = field(default_factory=Summary)
+    joins: Summary = field(default_factory=Summary)
+    """The answers to JoinGroup."""
+    syncs: Summary = field(default_factory=Summary)
+    """The answers to SyncGroup."""
+    rebalances: Summary = field(default_factory=Summary)
+    """From the moment that the member knows of one to its new assignment."""
+    losses: int = 0
+    """The times that the group has gone on without the member."""
 
-    def add(self, seconds: float) -> None:
-        """It was done once more."""
-        self.count += 1
-        self.seconds += seconds
-        self.longest = max(self.longest, seconds)
+
+def _per_hour(
+    name: str, what: str, amount: Callable[[MemberCounts], float]
+) -> Metric[MemberCounts]:
+    return Metric(
+        f"{name}-rate-per-hour",
+        "1/h",
+        f"{what}, per hour",
+        lambda reading: amount(reading.recent) / reading.elapsed * _SECONDS_PER_HOUR,
+    )
+
+
+COORDINATOR_METRICS: Final[tuple[Metric[MemberCounts], ...]] = (
+    *avg_max("commit-latency", "ms", "time of a commit", lambda of: of.commits, MS_PER_SECOND),
+    *meter("commit", "commits", "Commits", lambda of: of.commits.count),
+    Metric(
+        "failed-commit-total",
+        "commits",
+        "Commits that failed, since the start",
+        lambda reading: reading.ever.failed_commits,
+    ),
+    *avg_max(
+        "heartbeat-response-time",
+        "ms",
+        "time from a heartbeat to its response",
+        lambda of: of.heartbeats,
+        MS_PER_SECOND,
+    ),
+    *meter("heartbeat", "heartbeats", "Heartbeats", lambda of: of.heartbeats.count),
+    *avg_max("join-time", "ms", "time of a JoinGroup", lambda of: of.joins, MS_PER_SECOND),
+    *meter("join", "joins", "Joins of the group", lambda of: of.joins.count),
+    *avg_max("sync-time", "ms", "time of a SyncGroup", lambda of: of.syncs, MS_PER_SECOND),
+    *meter("sync", "syncs", "Assignments by SyncGroup", lambda of: of.syncs.count),
+    *avg_max(
+        "rebalance-latency", "ms", "time of a rebalance", lambda of: of.rebalances, MS_PER_SECOND
+    ),
+    Metric(
+        "rebalance-latency-total",
+        "ms",
+        "Time in rebalances, since the start",
+        lambda reading: reading.ever.rebalances.total * MS_PER_SECOND,
+    ),
+    Metric(
+        "rebalance-total",
+        "rebalances",
+        "Rebalances, since the start",
+        lambda reading: reading.ever.rebalances.count,
+    ),
+    _per_hour("rebalance", "Rebalances", lambda of: of.rebalances.count),
+    Metric(
+        "failed-rebalance-total",
+        "rebalances",
+        "The times that the group went on without the member, since the start",
+        lambda reading: reading.ever.losses,
+    ),
+    _per_hour("failed-rebalance", "Losses of the membership", lambda of: of.losses),
+)
 
 
 class ConsumerStats:
-    """The counts of one member. Times are the clock's seconds."""
+    """The counts of one member. Times are the clock's seconds.
 
-    def __init__(self) -> None:
-        self.commits = Timed()
-        self.failed_commits = 0
-        self.heartbeats = Timed()
-        self.rebalances = Timed()
-        """From the moment that the member knows of one to its new assignment."""
-        self.losses = 0
-        """The times that the group has gone on without the member."""
+    Averages, maxima and rates are of the last windows, as ``metrics_num_samples`` and
+    ``metrics_sample_window_ms`` have them.
+    """
+
+    def __init__(
+        self, *, num_samples: int = 2, sample_window: float = 30.0, now: float = 0.0
+    ) -> None:
+        self._windows = TimeWindows(
+            MemberCounts, num_samples=num_samples, sample_window=sample_window, now=now
+        )
         self.last_rebalance: float | None = None
+
+    def at(self, now: float) -> MemberCounts:
+        """The counts to which something is added now."""
+        return self._windows.at(now)
+
+    def read(self, now: float) -> Reading[MemberCounts]:
+        """The counts of the last windows, and those since the start."""
+        return self._windows.read(now)
 
     def rebalanced(self, began: float, now: float) -> None:
         """The member has got an assignment."""
-        self.rebalances.add(now - began)
+        self.at(now).rebalances.add(now - began)
         self.last_rebalance = now
 
 
@@ -103,26 +177,12 @@ def coordinator_metrics(
     def age(moment: float | None) -> float:
         return nan if moment is None else now - moment
 
-    found = {
+    return {
         "assigned-partitions": float(assigned),
-        "failed-commit-total": float(stats.failed_commits),
-        "failed-rebalance-total": float(stats.losses),
         "last-heartbeat-seconds-ago": age(last_heartbeat),
         "last-rebalance-seconds-ago": age(stats.last_rebalance),
+        **values_of(COORDINATOR_METRICS, stats.read(now)),
     }
-    for name, timed in (
-        ("commit", stats.commits),
-        ("heartbeat", stats.heartbeats),
-        ("rebalance", stats.rebalances),
-    ):
-        mean = timed.seconds / timed.count * 1000 if timed.count else nan
-        longest = timed.longest * 1000 if timed.count else nan
-        kind = "response-time" if name == "heartbeat" else "latency"
-        found[f"{name}-total"] = float(timed.count)
-        found[f"{name}-{kind}-avg"] = mean
-        found[f"{name}-{kind}-max"] = longest
-    found["rebalance-latency-total"] = stats.rebalances.seconds * 1000
-    return found
 
 
 def fetch_metrics(

@@ -70,7 +70,7 @@ class Observation:
             len(owned),
             len(owned) - len(states),
             len(self._assignment.paused),
-            self._stats.rebalances.count,
+            self._stats.read(now).ever.rebalances.count,
             None if last is None else now - last,
             None if oldest is None else oldest[:2],
             None if oldest is None else oldest[2],

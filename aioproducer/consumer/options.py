@@ -92,9 +92,11 @@ class ConsumerOptions:
     member can continue. This is also the longest that a rebalance waits for a record in
     processing."""
 
-    auto_commit: bool = option(Boolean(), True, Group.READING, Importance.MEDIUM)
+    auto_commit: bool = option(
+        Boolean(), True, Group.READING, Importance.MEDIUM, java_name="enable.auto.commit"
+    )
     """Commit acknowledged records every `auto_commit_interval_ms`, when partitions are revoked, and
-    on close. Kafka's name is `enable.auto.commit`."""
+    on close."""
 
     auto_commit_interval_ms: int = option(
         Milliseconds(1, INT_MAX), 1000, Group.READING, kafka_default="5000"

@@ -54,13 +54,24 @@ class ConsumerParts:
         setup: ConsumerSetup,
         client: ClusterClient,
         link: CoordinatorLink,
-        refused: Callable[[int], None],
+        refused: Callable[[int], bool],
         fail: Callable[[Exception], None],
     ) -> None:
         reading, config = setup.reading, setup.config
         settings = FetchSettings.of(reading, config)._replace(patience=inf)
-        fetcher = Fetcher(client, (), Leaders(()), settings, lambda: self.member.miss_topic())
-        stats = ConsumerStats()
+        fetcher = Fetcher(
+            client,
+            (),
+            Leaders(()),
+            settings,
+            lambda topic: self.member.miss_topic(topic),
+            lambda topic: self.assignment.recreated(topic),
+        )
+        stats = ConsumerStats(
+            num_samples=config.metrics_num_samples,
+            sample_window=max(config.metrics_sample_window_ms, 1) / 1000,
+            now=client.clock(),
+        )
         self.source = RecordSource(client, fetcher, reading.max_batch_bytes, "Consumer")
         self.progress = Progress(self.source.cursor, lambda: self.assignment.acknowledged.set())
         self.commits = Commits(link, self.progress, self._identity, refused, stats)
@@ -86,9 +97,9 @@ class ConsumerParts:
             self.source,
             stats,
         )
-        # The coordinator's connection has no fetch that waits for records before a push.
+        # A broker that takes long for a push must not hold up heartbeats, so it holds up fetches.
         self.telemetry = (
-            consumer_telemetry(link.client, self.observation.metrics, self._labels)
+            consumer_telemetry(client, self.observation.metrics, self._labels)
             if config.enable_metrics_push
             else None
         )

@@ -44,7 +44,7 @@ class Session:
         """
         self.last_heartbeat = now = self._clock()
         if asked is not None:
-            self._stats.heartbeats.add(now - asked)
+            self._stats.at(now).heartbeats.add(now - asked)
         if self.silent:
             self.silent = False
             self._partitions.end_of_silence()
@@ -67,4 +67,4 @@ class Session:
         """The group continues without the member."""
         self.last_heartbeat = None
         self.silent = False
-        self._stats.losses += 1
+        self._stats.at(self._clock()).losses += 1

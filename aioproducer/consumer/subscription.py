@@ -71,6 +71,10 @@ class GroupTopics:
         self._client = client
         self._group_id = group_id
 
+    def names_it(self, topic: str) -> bool:
+        """True if ``topic`` is wanted by its name, False if by a pattern."""
+        return self._subscription.names_it(topic)
+
     async def subscribed(self) -> tuple[str, ...]:
         """The topics that the consumer wants now."""
         return await self._subscription.topics(self._client)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from functools import cache
-from math import nan
+from itertools import count
 from typing import Any, Final
 
 from aioproducer.consumer.metrics import (
@@ -20,7 +21,7 @@ from aioproducer.engine.telemetry.metric_names import MetricGroup, MetricGroups
 from aioproducer.engine.telemetry.payload_maker import MetricsSource, PayloadMaker
 from aioproducer.engine.telemetry.requester import TelemetryRequester
 from aioproducer.engine.telemetry.states import TelemetryStates
-from aioproducer.errors import ClientClosedError
+from aioproducer.errors import ClientClosedError, ProducerError
 from aioproducer.foundation.runtime.threads import DaemonThreads
 
 _FETCHES: Final = "consumer-fetch-manager"
@@ -29,7 +30,7 @@ _FETCHES: Final = "consumer-fetch-manager"
 @cache
 def consumer_groups() -> MetricGroups:
     """The groups of a consumer. Those of nodes and of partitions may be long."""
-    coordinator = coordinator_metrics(ConsumerStats(), 0, None, nan)
+    coordinator = coordinator_metrics(ConsumerStats(), 0, None, 0.0)
     fetches = *(each.name for each in FETCH_METRICS), *fetch_metrics(0, 0, 0, {})
     return {
         "consumer-metrics": MetricGroup("consumer", tuple(each.name for each in CLIENT_METRICS)),
@@ -59,6 +60,7 @@ def consumer_telemetry(
     ``resource``: the attributes of the consumer.
     """
     threads = DaemonThreads("aioproducer-telemetry", 1)
+    end_of_others = client.on_end
     started_ns = client.wall_clock_ns()
 
     async def new_maker() -> PayloadMaker:
@@ -81,8 +83,25 @@ def consumer_telemetry(
     )
 
     def end() -> None:
+        end_of_others()
         requester.close(ClientClosedError("the Consumer is closed; make a new one"))
         threads.shutdown(cancel_futures=True)
 
     client.on_end = end
+    client.start_task(_connect(client), "aioproducer-telemetry")
     return requester
+
+
+async def _connect(client: ClusterClient) -> None:
+    """Have a connection for pushes: a member without partitions fetches from nobody."""
+    backoff = client.backoff()
+    for failures in count(1):
+        try:
+            await client.describe()
+            await client.describe()  # of a broker that the bootstrap server has named
+        except ProducerError as error:
+            if client.has_ended or not client.may_pass(error):
+                return
+            await asyncio.sleep(backoff.delay(failures))
+        else:
+            return

@@ -158,6 +158,11 @@ class FetchPlan:
                 yield self._nodes[number], session
 
     @property
+    def all_sessions(self) -> list[tuple[Node, FetchSession]]:
+        """The brokers that something was fetched from."""
+        return [(self._nodes[number], session) for number, session in self._sessions.items()]
+
+    @property
     def doubts(self) -> Mapping[Node, list[Doubt]]:
         """The partitions to validate before they are fetched, by their leaders."""
         found: dict[Node, list[Doubt]] = {}

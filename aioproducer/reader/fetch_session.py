@@ -20,6 +20,8 @@ from aioproducer.reader.fetch_request import Fetched, FetchPartition, SessionPla
 _NO_ID: Final = 0
 _FULL: Final = 0
 """The epoch of a request that names all partitions, and asks for a new session."""
+_FINAL: Final = -1
+"""The epoch of a request after which the broker forgets the session."""
 _FIRST: Final = 1
 _LAST: Final = 2**31 - 1
 _OF_SESSIONS: Final = frozenset(
@@ -139,6 +141,11 @@ class FetchSession:
             epoch = _FULL
         self._place = SessionPlace(fetched.session_id, epoch)
         return True
+
+    @property
+    def farewell(self) -> SessionPlace | None:
+        """The place of a request that ends the session; None: the broker keeps none."""
+        return None if self._place.id == _NO_ID else SessionPlace(self._place.id, _FINAL)
 
     def fail(self) -> None:
         """The request had no response, and nobody knows if the broker has seen it."""

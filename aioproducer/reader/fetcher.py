@@ -16,6 +16,8 @@ from aioproducer.engine.client.list_offsets import IsolationLevel
 from aioproducer.engine.network.frames import MAX_RESPONSE_BYTES
 from aioproducer.errors import ProducerError, anew, error_about
 from aioproducer.errors.codes import ErrorCode
+from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.runtime.tasks import new_task
 from aioproducer.model import Node, TopicPartition
 from aioproducer.reader.fetch_plan import Doubt, FetchPlan
 from aioproducer.reader.fetch_request import (
@@ -32,8 +34,12 @@ from aioproducer.reader.partition import Item, PartitionState
 from aioproducer.reader.position_check import PositionCheck
 from aioproducer.reader.read_ahead import ReadAhead
 
+logger = RoomLogger(__name__)
+
 _LARGEST_RESPONSE: Final = MAX_RESPONSE_BYTES // 2
 """Bytes of records: a connection ends at a response of more than ``MAX_RESPONSE_BYTES``."""
+_LONGEST_FAREWELL: Final = 1.0
+"""Seconds in which brokers can answer when the fetcher ends."""
 _LONGEST_TURN: Final = 0.002
 """Seconds for which a response is taken before other tasks have a turn."""
 
@@ -80,8 +86,8 @@ class Fetcher:
     """Fetches for all partitions of a reader.
 
     One request at a time is on its way to each broker, for all partitions that are fetched there. A
-    broker gets the next one when half of its share of the read-ahead is free again. ``missed`` is
-    called when the brokers do not know a topic.
+    broker gets the next one when half of its share of the read-ahead is free again. ``missed`` and
+    ``recreated``: see :class:`LeaderRefresh`.
     """
 
     def __init__(
@@ -90,7 +96,8 @@ class Fetcher:
         partitions: Iterable[PartitionState],
         leaders: Leaders,
         settings: FetchSettings,
-        missed: Callable[[], None] = lambda: None,
+        missed: Callable[[str], None] = lambda _: None,
+        recreated: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._client = client
         self._leaders = leaders
@@ -101,8 +108,8 @@ class Fetcher:
             partitions, settings.read_ahead, self._arrived.set, self._wake.set
         )
         self._plan = FetchPlan(self.read_ahead, leaders, settings.metadata_max_age)
-        self._busy: set[int] = set()
-        """The ids of brokers with a request on its way."""
+        self._busy: dict[int, asyncio.Event] = {}
+        """The ids of brokers with a request on its way, and what is set at its end."""
         self._backoff = client.backoff()
         self._refresh = LeaderRefresh(
             client,
@@ -112,6 +119,7 @@ class Fetcher:
             settings.patience,
             self._look_again,
             missed,
+            recreated,
         )
         self._check = PositionCheck(
             client,
@@ -123,6 +131,8 @@ class Fetcher:
         )
         self._failure: ProducerError | None = None
         self._is_finished = False
+        self._ends = False
+        """True: no further request is sent."""
         self._waits_since: float | None = None
         """The time from which on the application waits; None: it does not."""
         self.fetches = 0
@@ -213,8 +223,8 @@ class Fetcher:
     # --- rounds ------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Fetch until the client ends."""
-        while not self._client.has_ended:
+        """Fetch until the client ends, or :meth:`end` is called."""
+        while not (self._client.has_ended or self._ends):
             self._wake.clear()
             due = self._round(self._client.clock())
             try:
@@ -251,13 +261,14 @@ class Fetcher:
 
     def _start(self, broker: int, job: Callable[[], Awaitable[None]]) -> None:
         """Do ``job`` in a task; no other request goes to ``broker`` meanwhile."""
-        self._busy.add(broker)
+        done = self._busy[broker] = asyncio.Event()
 
         async def run() -> None:
             try:
                 await job()
             finally:
-                self._busy.discard(broker)
+                del self._busy[broker]
+                done.set()
                 self._wake.set()
 
         self._client.start_task(run(), f"aioproducer-fetch-{broker}")
@@ -278,6 +289,36 @@ class Fetcher:
                 self._wake.set()
 
         self._client.start_task(run(), f"aioproducer-fetch-{state.where}")
+
+    # --- the end -----------------------------------------------------------------------------
+
+    async def end(self) -> None:
+        """Fetch no more, and let the brokers forget their sessions (KIP-227), within a second.
+
+        A broker that is not connected is left alone. Source: Kafka's ``maybeCloseFetchSessions``.
+        """
+        self._ends = True
+        self._wake.set()
+        jobs = [new_task(self._end(*each)) for each in self._plan.all_sessions]
+        try:
+            if jobs:
+                await asyncio.wait(jobs, timeout=_LONGEST_FAREWELL)
+        finally:
+            for job in jobs:
+                job.cancel()
+
+    async def _end(self, node: Node, session: FetchSession) -> None:
+        if (busy := self._busy.get(node.id)) is not None:  # the broker answers that one first
+            await busy.wait()
+        place = session.farewell
+        if place is None or not self._client.is_connected(node):
+            return
+        limits = self._settings.limits._replace(max_wait_ms=0)
+        request = FetchRequest((), self._settings.isolation, limits, {}, place)
+        try:
+            await self._client.request(request, node, _LONGEST_FAREWELL)
+        except ProducerError as error:
+            logger.debug("The fetch session of %s is left open: %s", node, error, error=error)
 
     # --- fetching ----------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 
 from aioproducer.engine.client.cluster_client import ClusterClient
-from aioproducer.errors import KafkaError, ProducerError
+from aioproducer.errors import KafkaError, ProducerError, TopicRecreatedError
 from aioproducer.reader.leaders import Leaders
 from aioproducer.reader.read_ahead import ReadAhead
 
@@ -18,7 +18,8 @@ class LeaderRefresh:
 
     Times are seconds. ``max_age``: refresh leaders that are so old. ``patience``: the time for
     which a topic may be unknown before its partitions fail. ``wake`` is called after a refresh,
-    ``missed`` when the brokers do not know a topic.
+    ``missed`` when the brokers do not know a topic. ``recreated`` is called when a topic was
+    deleted and created again, and returns True if it has begun its partitions anew.
     """
 
     def __init__(
@@ -29,7 +30,8 @@ class LeaderRefresh:
         max_age: float,
         patience: float,
         wake: Callable[[], None],
-        missed: Callable[[], None],
+        missed: Callable[[str], None],
+        recreated: Callable[[str], bool],
     ) -> None:
         self._client = client
         self._leaders = leaders
@@ -38,6 +40,7 @@ class LeaderRefresh:
         self._patience = patience
         self._wake = wake
         self._missed = missed
+        self._recreated = recreated
         self._backoff = client.backoff()
         self._refreshed = client.clock()
         self._stale = False
@@ -67,6 +70,7 @@ class LeaderRefresh:
         errors: dict[str, ProducerError] = {}
         try:
             errors = self._leaders.take(await self._client.describe(self._leaders.topics))
+            self._begin_anew(errors)
         except ProducerError as error:
             failure = error
         if self._client.has_ended:
@@ -85,6 +89,12 @@ class LeaderRefresh:
         self._not_before = now + self._backoff.delay(max(self._failures, 1))
         self._wake()
 
+    def _begin_anew(self, errors: dict[str, ProducerError]) -> None:
+        for topic, error in list(errors.items()):
+            if isinstance(error, TopicRecreatedError) and self._recreated(topic):
+                self._leaders.forget(topic)
+                del errors[topic]
+
     def _is_final(self, topic: str, error: ProducerError, now: float) -> bool:
         """True if it is no use to wait for ``topic``; else another refresh is requested."""
         if not self._client.may_pass(error):
@@ -93,5 +103,5 @@ class LeaderRefresh:
         self._stale = True
         if not isinstance(error, KafkaError):
             return False
-        self._missed()
+        self._missed(topic)
         return now - self._unknown.setdefault(topic, now) > self._patience

@@ -64,7 +64,7 @@ class Leaders:
             elif known is not None and known.topic_id not in (None, topic.topic_id):
                 errors[name] = TopicRecreatedError(
                     f"topic {name!r} was deleted and created again: its offsets mean other records."
-                    " Make a new Reader, or reset the offsets of the group and make a new Consumer"
+                    " Make a new Reader; a Consumer goes on where its auto_offset_reset says"
                 )
             else:
                 self._cluster.take_topic(_info(topic))
@@ -74,6 +74,11 @@ class Leaders:
                     if each.offline_replicas
                 }
         return errors
+
+    def forget(self, topic: str) -> None:
+        """Know nothing of a topic: it is another one now."""
+        self._cluster.forget((topic,))
+        self._offline.pop(topic, None)
 
     def _forget_left(self) -> None:
         self._cluster.forget(self._left)

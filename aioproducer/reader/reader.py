@@ -23,10 +23,7 @@ from aioproducer.engine.client.list_offsets import IsolationLevel
 from aioproducer.engine.client.options import client_config
 from aioproducer.engine.records.arrow_output import imported_pyarrow
 from aioproducer.engine.records.decoder import RecordBatch
-from aioproducer.errors import (
-    ConfigError,
-    IllegalStateError,
-)
+from aioproducer.errors import ClientClosedError, ConfigError, IllegalStateError
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.reader.fetcher import Fetcher, FetchSettings
 from aioproducer.reader.iteration import Steps
@@ -157,8 +154,19 @@ class Reader:
         return IsolationLevel[self._options.isolation_level.upper()]
 
     async def close(self) -> None:
-        """Close all connections. A waiting read fails with :class:`ClientClosedError`."""
-        await self._client.close()
+        """Close all connections. A waiting read fails with :class:`ClientClosedError`.
+
+        The brokers forget what they keep for the reader (KIP-227): they have a second for it.
+        """
+        if self._source is None or self._client.has_ended:
+            await self._client.close()
+            return
+        self._client.check_usable()  # not in another process, or on another loop
+        self._source.fetcher.fail(ClientClosedError("the Reader is closed; make a new one"))
+        try:
+            await self._source.fetcher.end()
+        finally:
+            await self._client.close()
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -90,6 +90,23 @@ async def test_sessions_that_brokers_have_given_up_cost_no_record(
     assert codes == {ErrorCode.NONE, ErrorCode.FETCH_SESSION_ID_NOT_FOUND}
 
 
+async def test_a_reader_that_ends_leaves_no_session(
+    kafka: KafkaCluster, topic: str, rounds: list[Round]
+) -> None:
+    async with reader(kafka, topic):
+        await in_sessions(rounds)
+    last = {each.node: each for each in rounds}
+    assert {each.request.session.epoch for each in last.values()} == {FINAL}
+    async with reader(kafka, topic) as other:
+        for node, ended in last.items():
+            place = SessionPlace(ended.request.session.id, FULL + 1)
+            request = FetchRequest(
+                [], IsolationLevel.READ_UNCOMMITTED, FetchLimits(0, 0, 0, 0), {}, place
+            )
+            fetched: Fetched = await other._client.request(request, node)
+            assert fetched.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
 async def end_session(client: ClusterClient, node: Node, number: int) -> None:
     request = FetchRequest(
         [],

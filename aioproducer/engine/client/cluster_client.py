@@ -367,6 +367,10 @@ class ClusterClient:
         if self._may_rebootstrap:
             self._peers.rebootstrap()
 
+    def is_connected(self, node: Node) -> bool:
+        """True if a connection to ``node`` is ready."""
+        return self._client.reaches((node,))
+
     def node(self, broker_id: int) -> Node | None:
         """The broker as of the newest description, if it is known."""
         return self._peers.brokers.get(broker_id)

@@ -54,13 +54,18 @@ def client_config(
     A ``config`` may be shared with a producer, so its options for producers are ignored. Such an
     option as a keyword is a mistake. Raises :class:`ConfigError`.
     """
-    misplaced = sorted(OF_PRODUCERS.intersection(options).difference(also))
-    if misplaced:
-        raise ConfigError(
-            f"{', '.join(misplaced)}: {name}() has no such option, a Producer has; leave it out"
-        )
+    refuse_misplaced(options, name, also)
     if config is None:
         return ProducerConfig(**options)
     if not isinstance(config, ProducerConfig):
         raise no_config(config, name)
     return config.replace(**options) if options else config
+
+
+def refuse_misplaced(options: Mapping[str, Any], name: str, also: Collection[str]) -> None:
+    """Raise :class:`ConfigError` for keywords that mean something to producers alone."""
+    misplaced = sorted(OF_PRODUCERS.intersection(options).difference(also))
+    if misplaced:
+        raise ConfigError(
+            f"{', '.join(misplaced)}: {name}() has no such option, a Producer has; leave it out"
+        )

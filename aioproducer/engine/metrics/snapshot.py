@@ -22,7 +22,7 @@ from aioproducer.engine.metrics.windows import Counts, Reading
 if TYPE_CHECKING:
     from aioproducer.engine.metrics.producer_metrics import MetricsSnapshot
 
-__all__ = ["snapshot_of", "values_by_node", "values_of_whole"]
+__all__ = ["snapshot_of", "values_by_node", "values_of", "values_of_whole"]
 
 _S = TypeVar("_S")
 
@@ -39,7 +39,7 @@ def snapshot_of(reading: Reading[Counts], gauges: Mapping[str, float]) -> Metric
     return {
         "producer-metrics": producer | {name: float(gauges[name]) for name in gauges},
         "producer-topic-metrics": {
-            topic: _read(TOPIC_METRICS, Reading(recent.topics.by_key[topic], stats, elapsed))
+            topic: values_of(TOPIC_METRICS, Reading(recent.topics.by_key[topic], stats, elapsed))
             for topic, stats in ever.topics.by_key.items()
         },
         "producer-node-metrics": values_by_node(NODE_METRICS, reading),
@@ -49,7 +49,7 @@ def snapshot_of(reading: Reading[Counts], gauges: Mapping[str, float]) -> Metric
 def values_of_whole(metrics: Iterable[Metric[Whole]], reading: Reading[Counts]) -> dict[str, float]:
     """Metrics of a client as a whole."""
     whole = Reading(_whole(reading.recent), _whole(reading.ever), reading.elapsed)
-    return _read(metrics, whole)
+    return values_of(metrics, whole)
 
 
 def values_by_node(
@@ -58,7 +58,7 @@ def values_by_node(
     """Metrics of each broker, by ``node-<id>``."""
     recent = reading.recent.nodes.by_key
     return {
-        f"node-{node_id}": _read(metrics, Reading(recent[node_id], stats, reading.elapsed))
+        f"node-{node_id}": values_of(metrics, Reading(recent[node_id], stats, reading.elapsed))
         for node_id, stats in reading.ever.nodes.by_key.items()
     }
 
@@ -67,5 +67,6 @@ def _whole(counts: Counts) -> Whole:
     return Whole(counts.client, counts.topics.whole(), counts.nodes.whole())
 
 
-def _read(metrics: Iterable[Metric[_S]], reading: Reading[_S]) -> dict[str, float]:
+def values_of(metrics: Iterable[Metric[_S]], reading: Reading[_S]) -> dict[str, float]:
+    """Metrics of one object."""
     return {metric.name: float(metric.measure(reading)) for metric in metrics}

@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from aioproducer.engine.metrics.stats import ClientStats, NodeStats, Stats, TopicStats
 from aioproducer.model import NodeId
 
-__all__ = ["Breakdown", "Reading", "Counts", "Windows"]
+__all__ = ["Breakdown", "Counts", "Reading", "TimeWindows", "Windows"]
 
 _K = TypeVar("_K", bound=Hashable)
 _S = TypeVar("_S", bound=Stats)
@@ -85,8 +85,20 @@ class Reading(NamedTuple, Generic[_T]):
     """seconds covered by ``recent``"""
 
 
-class Windows:
+class Countable(Protocol):
+    """The counts of some period."""
+
+    def absorb(self, other: Self, /) -> None:
+        """Add the counts of another period."""
+
+
+_C = TypeVar("_C", bound=Countable)
+
+
+class TimeWindows(Generic[_C]):
     """The live windows and the past. Times are seconds of one monotonic clock.
+
+    ``new`` makes the counts of a window.
 
     One thread counts, and any thread reads. The counting thread never waits: a reading that meets a
     move of counts from one place to another is taken again.
@@ -96,6 +108,7 @@ class Windows:
         "_index",
         "_live",
         "_moves",
+        "_new",
         "_num_samples",
         "_origin",
         "_past",
@@ -104,17 +117,20 @@ class Windows:
         "ends",
     )
 
-    def __init__(self, *, num_samples: int, sample_window: float, now: float) -> None:
+    def __init__(
+        self, new: Callable[[], _C], *, num_samples: int, sample_window: float, now: float
+    ) -> None:
+        self._new = new
         self._num_samples = num_samples
         self._width = sample_window
         self._origin = now
         self._moves = 0
         """Odd while counts move."""
-        self._past = Counts()
-        self._live: deque[tuple[int, Counts]] = deque()
+        self._past = new()
+        self._live: deque[tuple[int, _C]] = deque()
         self._open(0)
 
-    def at(self, now: float) -> Counts:
+    def at(self, now: float) -> _C:
         """The window of an event. A clock that stops or goes back is tolerated.
 
         Until :attr:`ends` it is :attr:`current`, which frequent events look at without a call.
@@ -123,7 +139,7 @@ class Windows:
             self._advance(now)
         return self.current
 
-    def read(self, now: float) -> Reading[Counts]:
+    def read(self, now: float) -> Reading[_C]:
         """The live windows and all since the start, as copies for the caller to keep."""
         for _ in range(_ATTEMPTS):
             moves = self._moves
@@ -136,24 +152,14 @@ class Windows:
                     return reading
         return self._copy(now)
 
-    def _copy(self, now: float) -> Reading[Counts]:
+    def _copy(self, now: float) -> Reading[_C]:
         index = self._index_at(now)
-        recent, ever = Counts(), Counts()
+        recent, ever = self._new(), self._new()
         ever.absorb(self._past)
         for opened, window in list(self._live):
             (ever if opened < index - self._num_samples else recent).absorb(window)
         ever.absorb(recent)
         return Reading(recent, ever, self._elapsed(now, index))
-
-    def forget_topic(self, topic: str) -> None:
-        with self._moving():
-            for counts in self._all():
-                counts.topics.forget(topic)
-
-    def forget_node(self, node_id: NodeId) -> None:
-        with self._moving():
-            for counts in self._all():
-                counts.nodes.forget(node_id)
 
     @contextmanager
     def _moving(self) -> Iterator[None]:
@@ -163,14 +169,14 @@ class Windows:
         finally:
             self._moves += 1
 
-    def _all(self) -> list[Counts]:
+    def _all(self) -> list[_C]:
         return [self._past, *(window for _, window in self._live)]
 
     def _open(self, index: int) -> None:
         self._index = index
         self.ends = self._origin + (index + 1) * self._width
         """The time at which the current window has ended."""
-        self.current = Counts()
+        self.current = self._new()
         self._live.append((index, self.current))
 
     def _index_at(self, now: float) -> int:
@@ -191,3 +197,22 @@ class Windows:
         full = max(min(index, self._num_samples), self._num_samples - 1)
         started = self._origin + index * self._width
         return max(full * self._width + now - started, _SHORTEST_SPAN)
+
+
+class Windows(TimeWindows[Counts]):
+    """The windows of a client."""
+
+    __slots__ = ()
+
+    def __init__(self, *, num_samples: int, sample_window: float, now: float) -> None:
+        super().__init__(Counts, num_samples=num_samples, sample_window=sample_window, now=now)
+
+    def forget_topic(self, topic: str) -> None:
+        with self._moving():
+            for counts in self._all():
+                counts.topics.forget(topic)
+
+    def forget_node(self, node_id: NodeId) -> None:
+        with self._moving():
+            for counts in self._all():
+                counts.nodes.forget(node_id)

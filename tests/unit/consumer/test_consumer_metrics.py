@@ -148,3 +148,76 @@ def test_the_payload_names_the_member() -> None:
                 }
 
     live(life)
+
+
+JAVA_NAMES = {
+    "assigned-partitions",
+    "commit-latency-avg",
+    "commit-latency-max",
+    "commit-rate",
+    "commit-total",
+    "failed-rebalance-rate-per-hour",
+    "failed-rebalance-total",
+    "heartbeat-rate",
+    "heartbeat-response-time-max",
+    "heartbeat-total",
+    "join-rate",
+    "join-time-avg",
+    "join-time-max",
+    "join-total",
+    "last-heartbeat-seconds-ago",
+    "last-rebalance-seconds-ago",
+    "rebalance-latency-avg",
+    "rebalance-latency-max",
+    "rebalance-latency-total",
+    "rebalance-rate-per-hour",
+    "rebalance-total",
+    "sync-rate",
+    "sync-time-avg",
+    "sync-time-max",
+    "sync-total",
+}
+"""Sources: Kafka's ``GroupCoordinatorMetrics`` and ``ConsumerCoordinatorMetrics``."""
+
+
+def test_the_metrics_of_the_coordinator_are_those_of_the_last_windows() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 10)
+        options = {"heartbeat_interval_ms": 1_000, "auto_commit": False}
+        async with reading(world, **options) as consumer:
+
+            def metrics() -> dict[str, float]:
+                return consumer.metrics()["consumer-coordinator-metrics"]
+
+            assert metrics().keys() >= JAVA_NAMES
+            records = aiter(consumer)
+            await anext(records)
+            found = metrics()
+            assert (found["join-total"], found["sync-total"], found["rebalance-total"]) == (1, 1, 1)
+            # the group waits for others before its first generation
+            assert found["join-time-max"] > 2_900
+            assert found["sync-time-max"] < 100
+            assert found["rebalance-latency-max"] > found["join-time-max"]
+            world.cluster.set_latency(0.2)
+            await consumer.commit()
+            assert metrics()["commit-latency-max"] >= 400
+            await asyncio.sleep(10)
+            assert metrics()["heartbeat-response-time-max"] >= 400
+            world.cluster.set_latency(0.001)
+            await asyncio.sleep(200)
+            found = metrics()
+            assert found["heartbeat-response-time-max"] < 100, "the slow ones are past"
+            assert found["heartbeat-rate"] > 0.5
+            assert isnan(found["commit-latency-max"])
+            assert isnan(found["rebalance-latency-avg"])
+            assert (found["commit-rate"], found["rebalance-rate-per-hour"]) == (0, 0)
+            assert (found["commit-total"], found["rebalance-total"]) == (1, 1)
+            assert found["rebalance-latency-total"] > 2_900
+            await anext(records)
+            await consumer.commit()
+            found = metrics()
+            assert found["commit-latency-avg"] < 100
+            assert found["commit-total"] == 2
+            assert found["commit-rate"] > 0
+
+    live(life)

@@ -169,3 +169,30 @@ def test_a_callback_that_ignores_everything_holds_up_no_close() -> None:
         await asyncio.sleep(2_000)
 
     live(life)
+
+
+@each_protocol
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_callback_that_cancels_its_own_task_is_a_line_of_the_log(
+    protocol: str, waits: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 10, 1)
+
+        async def revoked(partitions: Partitions) -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            if waits:
+                await asyncio.sleep(1)
+
+        reader = consumer(world, on_revoked=revoked, group_protocol=protocol)
+        await reader.start()
+        records = aiter(reader)
+        for _ in range(4):
+            await anext(records)
+        await reader.close()
+        assert world.cluster.committed_offsets("g")[ZERO].offset == 3
+        assert "could not tell its callbacks at its end: a callback has cancelled" in caplog.text
+
+    live(life)

@@ -42,6 +42,12 @@ class GroupOffsets:
         if commit and offsets:
             self.commit(group, offsets)
 
+    def forget(self, topic: str) -> None:
+        """A topic was deleted. Source: ``GroupCoordinatorShard.onPartitionsDeleted``."""
+        for offsets in (*self.committed.values(), *self._open.values()):
+            for where in [each for each in offsets if each.topic == topic]:
+                del offsets[where]
+
     def groups_with_open(self, producer_id: int) -> list[str]:
         """The groups that have offsets of an open transaction."""
         return [group for group, owner in self._open if owner == producer_id]

@@ -95,6 +95,7 @@ def delete_topics(call: Call) -> Fields:
             row["name"], row["topic_id"] = found.name, found.id
             if not code:
                 call.cluster.delete_topic(found)
+                call.coordinators.groups.offsets.forget(found.name)
         rows.append(row)
     return {"responses": rows}
 

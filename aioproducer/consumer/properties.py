@@ -1,0 +1,153 @@
+"""The properties of a Java consumer, as the arguments of a Consumer. No I/O but the file's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from aioproducer.config import ProducerConfig, hide_secrets
+from aioproducer.config.kinds import Kind, Text, UnacceptableError
+from aioproducer.config.names import BY_JAVA_NAME, WITHOUT_EFFECT, unknown_property
+from aioproducer.config.option import Group, Importance, Option
+from aioproducer.config.options import OPTIONS
+from aioproducer.config.placeholders import CONFIG_PROVIDERS, Providers
+from aioproducer.config.plain_secrets import hidden_properties
+from aioproducer.config.producer_config import PropertiesSource, property_value, read_properties
+from aioproducer.config.reader_options import READER_OPTIONS
+from aioproducer.consumer.options import CONSUMER_OPTIONS
+from aioproducer.engine.client.options import OF_PRODUCERS, refuse_misplaced
+from aioproducer.errors import ConfigError
+from aioproducer.foundation.logs import RoomLogger
+
+logger = RoomLogger("aioproducer.config")
+
+ALSO: Final = ("client_rack", "enable_metrics_push")
+"""The options of producers that a consumer has as well."""
+_STRATEGY: Final = "partition_assignment_strategy"
+_PACKAGE: Final = "org.apache.kafka.clients.consumer."
+_ASSIGNORS: Final[Mapping[str, str]] = {
+    f"{_PACKAGE}RangeAssignor": "range",
+    f"{_PACKAGE}RoundRobinAssignor": "roundrobin",
+    f"{_PACKAGE}StickyAssignor": "sticky",
+    f"{_PACKAGE}CooperativeStickyAssignor": "cooperative-sticky",
+}
+_DESERIALIZER: Final = "keys and values are bytes: decode them in your loop or handler"
+_OF_PRODUCERS: Final = "the option is one of producers"
+_WITHOUT_EFFECT: Final[Mapping[str, str]] = {
+    "allow.auto.create.topics": "reading creates no topic",
+    "exclude.internal.topics": "patterns never match internal topics",
+    "interceptor.classes": "a Consumer has no interceptors",
+    "key.deserializer": _DESERIALIZER,
+    "max.poll.records": "lists(max_records=…) has the number",
+    "value.deserializer": _DESERIALIZER,
+    **{
+        name: _OF_PRODUCERS
+        for name, option in BY_JAVA_NAME.items()
+        if option.name in OF_PRODUCERS and option.name not in (*ALSO, "interceptor_classes")
+    },
+}
+
+
+class _Assignors(Kind[Any]):
+    """The class names of Kafka's assignors, or their short names; the first one counts."""
+
+    wording = f"class names of {', '.join(name.removeprefix(_PACKAGE) for name in _ASSIGNORS)}"
+
+    def accept(self, value: object) -> str:
+        if isinstance(value, str):
+            value = value.split(",")
+        if not isinstance(value, Iterable):
+            raise UnacceptableError(self.wording)
+        names = [str(each).strip() for each in value]
+        found = [_ASSIGNORS.get(name, name) for name in names]
+        if not found or not set(found) <= set(_ASSIGNORS.values()):
+            raise UnacceptableError(self.wording)
+        if len(found) > 1:
+            logger.warning(
+                "%s: a Consumer has one assignor: %r counts", _STRATEGY.replace("_", "."), found[0]
+            )
+        return found[0]
+
+
+_GROUP_ID: Final = Option(
+    "group_id",
+    "group.id",
+    Text(empty=False),
+    Group.READING,
+    Importance.HIGH,
+    required=True,
+    default=None,
+    kafka_default=None,
+)
+_OWN: Final[Mapping[str, Option]] = {
+    option.java_name: option
+    for option in (
+        _GROUP_ID,
+        *READER_OPTIONS.values(),
+        *CONSUMER_OPTIONS.values(),
+        CONSUMER_OPTIONS[_STRATEGY]._replace(kind=_Assignors()),
+        OPTIONS["max_block_ms"]._replace(java_name="default.api.timeout.ms"),
+    )
+}
+
+
+class ConsumerProperties(NamedTuple):
+    """The properties of a Java consumer: no value that may be a secret is shown."""
+
+    own: Mapping[str, Any]
+    """Those that only consumers have."""
+    others: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, source: PropertiesSource) -> ConsumerProperties:
+        """Read ``source``. Raises :class:`ConfigError` if it is a file that can't be read."""
+        given = source if isinstance(source, Mapping) else read_properties(source)
+        own = {name: value for name, value in given.items() if name in _OWN}
+        others = {name: value for name, value in given.items() if name not in _OWN}
+        return cls(own, hidden_properties(others))
+
+
+def arguments_of_properties(
+    properties: ConsumerProperties, overrides: dict[str, Any], name: str
+) -> dict[str, Any]:
+    """The keywords of a Consumer; ``overrides`` count instead of ``properties``.
+
+    ``name``: the class, for errors. Raises :class:`ConfigError`.
+    """
+    own_names = {option.name for option in _OWN.values()}
+    arguments = {each: overrides.pop(each) for each in own_names & overrides.keys()}
+    hide_secrets(overrides)
+    refuse_misplaced(overrides, name, ALSO)
+    providers = Providers.of(properties.others)
+    for java_name, value in properties.own.items():
+        option = _OWN[java_name]
+        if option.name not in arguments:
+            arguments[option.name] = property_value(option, value, providers)
+    if "group_id" not in arguments:
+        raise ConfigError(
+            "group.id is missing: name the group in the properties, or as a keyword: "
+            f"{name}.from_properties(…, group_id='billing')"
+        )
+    connections = _connections(properties.others)
+    arguments["config"] = ProducerConfig.from_properties(connections, **overrides)
+    return arguments
+
+
+def _connections(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The properties that a ProducerConfig reads. Those without effect are named in one warning."""
+    found: dict[str, Any] = {}
+    without_effect: list[str] = []
+    for name, value in properties.items():
+        if name in _WITHOUT_EFFECT:
+            without_effect.append(f"{name} ({_WITHOUT_EFFECT[name]})")
+        elif (
+            name in BY_JAVA_NAME
+            or name in WITHOUT_EFFECT
+            or f"{name}.".startswith(f"{CONFIG_PROVIDERS}.")
+        ):
+            found[name] = value
+        else:
+            raise unknown_property(name, _OWN)
+    if without_effect:
+        logger.warning("properties without effect: %s", "; ".join(sorted(without_effect)))
+    return found

@@ -1,0 +1,144 @@
+"""Topics that are missing, and topics that were deleted and created again."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+
+from aioproducer import Producer
+from aioproducer.admin import Admin
+from aioproducer.engine.client.cluster_client import ClusterClient
+from aioproducer.engine.client.describe_request import ClusterDescription
+from aioproducer.errors import TopicRecreatedError
+from aioproducer.model import ConsumerRecord
+from aioproducer.testing import SimulatedWorld
+from tests.support.simulated_groups import ZERO, consumer, each_protocol, fill, live
+
+# --- missing -----------------------------------------------------------------------------------
+
+
+def test_a_missing_topic_asks_for_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Collection[str] | None] = []
+    describe = ClusterClient.describe
+
+    async def noted(
+        client: ClusterClient, topics: Collection[str] | None = (), timeout: float | None = None
+    ) -> ClusterDescription:
+        if topics != ():
+            asked.append(topics)
+        return await describe(client, topics, timeout)
+
+    monkeypatch.setattr(ClusterClient, "describe", noted)
+
+    async def life(world: SimulatedWorld) -> None:
+        topics: Any = ("later", re.compile("ord.*"))
+        async with consumer(world, topics=topics, metadata_max_age_ms=60_000) as reader:
+            await asyncio.sleep(10)
+            asked.clear()
+            await asyncio.sleep(120)
+            assert asked.count(None) == 2, "the pattern is looked at when metadata is old"
+            alone = [each for each in asked if each is not None and "later" in each]
+            assert len(alone) >= 20
+            assert sum(len(each) > 1 for each in alone) == 2
+            world.cluster.create_topic("later", 1)
+            await asyncio.sleep(15)
+            assert {each.topic for each in reader.assignment} == {"later", "orders"}
+            world.cluster.create_topic("ordinals", 1)
+            await asyncio.sleep(75)
+            assert {each.topic for each in reader.assignment} == {"later", "orders", "ordinals"}
+
+    live(life)
+
+
+def test_a_topic_of_a_pattern_that_goes_is_left() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        world.cluster.create_topic("ordinals", 1)
+        topics: Any = (re.compile("ord.*"),)
+        async with consumer(world, topics=topics, metadata_max_age_ms=600_000) as reader:
+            await asyncio.sleep(10)
+            assert {each.topic for each in reader.assignment} == {"orders", "ordinals"}
+            async with Admin(bootstrap_servers=world.cluster.bootstrap_servers) as admin:
+                await admin.delete_topics("ordinals")
+            await asyncio.sleep(60)
+            assert {each.topic for each in reader.assignment} == {"orders"}
+
+    live(life)
+
+
+# --- created again -----------------------------------------------------------------------------
+
+
+async def renew(world: SimulatedWorld, values: Collection[bytes]) -> None:
+    """Delete the topic and create it again, faster than anybody looks, and write to it."""
+    servers = world.cluster.bootstrap_servers
+    async with Admin(bootstrap_servers=servers) as admin:
+        await admin.delete_topics("orders")
+        world.cluster.create_topic("orders", 1)
+    async with Producer(bootstrap_servers=servers) as producer:
+        for value in values:
+            await producer.send("orders", value)
+
+
+@each_protocol
+@pytest.mark.parametrize("way", ["loop", "run"])
+def test_a_topic_that_is_created_again_is_read_anew(protocol: str, way: str) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 30, 1)
+        found: list[ConsumerRecord] = []
+
+        async def handle(record: ConsumerRecord) -> None:
+            found.append(record)
+
+        async def read() -> None:
+            if way == "run":
+                await reader.run(handle)
+            async for record in reader:
+                found.append(record)
+
+        async with consumer(world, group_protocol=protocol) as reader:
+            reading = asyncio.create_task(read())
+            await asyncio.sleep(20)
+            assert len(found) == 30
+            found.clear()
+            await renew(world, [b"%d" % number for number in range(50)])
+            await asyncio.sleep(60)
+            assert [each.offset for each in found] == [*range(50)]
+            assert not reading.done()
+            assert reader.health().reason == ""
+            committed = (await reader.committed(ZERO))[ZERO]
+            assert committed is not None
+            assert committed.offset == 50
+            reading.cancel()
+
+    live(life)
+
+
+@each_protocol
+def test_a_topic_that_is_created_again_is_an_error_without_a_reset(protocol: str) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        options: dict[str, Any] = {"auto_offset_reset": "none", "group_protocol": protocol}
+        await fill(world, 5, 1)
+
+        async def assigned(_: object) -> None:
+            await reader.seek(ZERO, 0)
+
+        async def next_record() -> ConsumerRecord:
+            return await anext(records)
+
+        reader = consumer(world, on_assigned=assigned, **options)
+        async with reader:
+            records = aiter(reader)
+            for _ in range(5):
+                await next_record()
+            waiting = asyncio.create_task(next_record())
+            await asyncio.sleep(5)
+            await renew(world, [b"new"])
+            async with asyncio.timeout(60):
+                with pytest.raises(TopicRecreatedError, match="auto_offset_reset"):
+                    await waiting
+
+    live(life)
