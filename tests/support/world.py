@@ -22,12 +22,7 @@ from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.observer import ObserverSlot
 from aioproducer.engine.partitioning import PartitionFunction
 from aioproducer.engine.records.compression import Compression
-from aioproducer.engine.sender.batch_sender import (
-    BatchSender,
-    ProduceRequestBuilder,
-    ProduceResponses,
-    ProduceSettings,
-)
+from aioproducer.engine.sender.batch_sender import BatchSender, ProduceSettings
 from aioproducer.engine.sender.completer import BatchCompleter
 from aioproducer.engine.sender.compressor import Compressor
 from aioproducer.engine.sender.delivery_reports import DeliveryReports
@@ -306,18 +301,16 @@ class World:
 
     @cached_property
     def batch_sender(self) -> BatchSender:
-        settings = ProduceSettings(self.options.acks, 30_000)
         return BatchSender(
             self.accumulator,
             self.client,
             self.metadata,
             self.sequence_numbers,
             self.compressor,
-            ProduceRequestBuilder(
-                settings, self.metadata, self.compressor, self.metrics, self.transactions
-            ),
-            ProduceResponses(self.accumulator, self.metadata, self.completer, self.reports),
+            ProduceSettings(self.options.acks, 30_000),
+            self.metrics,
             self.wakeup,
+            self.transactions,
         )
 
     @cached_property

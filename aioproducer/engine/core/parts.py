@@ -23,12 +23,7 @@ from aioproducer.engine.metrics import MetricsSnapshot, ProducerMetrics
 from aioproducer.engine.observer import ObserverSlot
 from aioproducer.engine.partitioning import NAMED_PARTITIONERS, PartitionFunction
 from aioproducer.engine.records.compression import Compression, compression
-from aioproducer.engine.sender.batch_sender import (
-    BatchSender,
-    ProduceRequestBuilder,
-    ProduceResponses,
-    ProduceSettings,
-)
+from aioproducer.engine.sender.batch_sender import BatchSender, ProduceSettings
 from aioproducer.engine.sender.completer import BatchCompleter
 from aioproducer.engine.sender.compressor import Compressor
 from aioproducer.engine.sender.delivery_reports import DeliveryReports
@@ -256,26 +251,24 @@ class Parts:
                 self.ad_hoc,
                 *(() if self.telemetry is None else (self.telemetry,)),
             ),
-            self._make_batch_sender(config, completer),
+            self._make_batch_sender(config),
             self.metrics,
             self.wakeup,
         )
         self.client.responded = sender.take_response
         return sender
 
-    def _make_batch_sender(self, config: ProducerConfig, completer: BatchCompleter) -> BatchSender:
-        settings = ProduceSettings(config.acks_value, config.request_timeout_ms)
+    def _make_batch_sender(self, config: ProducerConfig) -> BatchSender:
         return BatchSender(
             self.accumulator,
             self.client,
             self.metadata,
             self._sequence_numbers,
             self._compressor,
-            ProduceRequestBuilder(
-                settings, self.metadata, self._compressor, self.metrics, self._manager
-            ),
-            ProduceResponses(self.accumulator, self.metadata, completer, self._reports),
+            ProduceSettings(config.acks_value, config.request_timeout_ms),
+            self.metrics,
             self.wakeup,
+            self._manager,
         )
 
     def _make_telemetry(

@@ -1,4 +1,8 @@
-"""Carries out the outcomes of batches: futures, retries, memory, metrics."""
+"""The way back: responses to produce requests, and the outcomes of their batches.
+
+A response is read by :mod:`produce`, an outcome is decided by :mod:`outcomes`. Here it is carried
+out: futures, retries, memory, metrics.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 from aioproducer.engine.accumulator import PendingRecord, ProducerBatch, RecordAccumulator
 from aioproducer.engine.cluster.metadata import Metadata
+from aioproducer.engine.network.request import Completion
 from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE
+from aioproducer.engine.sender.cluster_news import tell_moves
 from aioproducer.engine.sender.compressor import Compressor
 from aioproducer.engine.sender.delivery_reports import DeliveryReports
 from aioproducer.engine.sender.gaps import Gaps
@@ -22,10 +28,14 @@ from aioproducer.engine.sender.outcomes import (
     SetAside,
     Split,
     Standing,
+    decide,
+    decide_error,
     others_in_batch,
     still_uncertain,
 )
 from aioproducer.engine.sender.pending_failures import PendingFailures
+from aioproducer.engine.sender.produce import ProduceRequest
+from aioproducer.engine.sender.produce_response import PartitionResult, Place, ProduceResults
 from aioproducer.errors import (
     ConcurrentTransactionsError,
     DeliveryTimeoutError,
@@ -33,6 +43,7 @@ from aioproducer.errors import (
     KafkaError,
     ProducerClosedError,
     ProducerError,
+    ProtocolError,
     TransactionAbortedError,
 )
 from aioproducer.foundation.backoff import ExponentialBackoff
@@ -50,7 +61,7 @@ RECORDS_PER_SLICE: Final = 1_000
 
 
 class BatchCompleter:
-    """Gives each batch the outcome that was decided."""
+    """Takes the responses to produce requests, and gives each batch its outcome."""
 
     def __init__(
         self,
@@ -64,6 +75,7 @@ class BatchCompleter:
         retries: int,
         transactions: TransactionManager | None = None,
     ) -> None:
+        self._accumulator = accumulator
         self._batches = accumulator.batches
         self._pending = accumulator.pending
         self._outcomes = accumulator.outcomes
@@ -76,24 +88,17 @@ class BatchCompleter:
         self._retries = retries
         self._transactions = transactions
 
-    def standing(self, batch: ProducerBatch, now: float) -> Standing:
-        """The facts about ``batch`` that decide its outcome."""
-        dropped_soon = self._dropping and not batch.uncertain
-        return Standing(
-            may_retry=batch.attempts < self._retries and now < batch.deadline,
-            first_in_line=not dropped_soon and batch.partition.is_first_in_line(batch),
-            uncertain=batch.uncertain,
-            later_was_delivered=batch.partition.later_was_delivered(batch),
-            later_may_tell=batch.uncertain and batch.partition.later_may_tell(batch),
-            records=batch.count,
-            may_be_numbered_anew=self._transactions is None,
-            is_numbered=batch.state is not NO_PRODUCER_STATE,
-        )
-
-    @property
-    def _dropping(self) -> bool:
-        """True if a batch's number may not fit because an abort has dropped earlier batches."""
-        return self._transactions is not None and self._transactions.discards_unsent
+    def take(self, request: ProduceRequest, completion: Completion, now: float) -> None:
+        """Settle the batches of ``request`` by its response, or by the error in its place."""
+        self._reports.request_ended(request, completion)
+        if type(completion.result) is list:  # the usual response: every batch was written
+            places: list[Place] = completion.result
+            for (batch, _), place in zip(request.batches, places, strict=True):
+                batch.lent = False
+                if not batch.done:
+                    self.deliver(batch, *place, now)
+        else:
+            self._take_unusual(request, completion, now)
 
     def deliver(
         self,
@@ -117,6 +122,73 @@ class BatchCompleter:
         if gaps.breaks:
             gaps.delivered(batch)
 
+    def _take_unusual(self, request: ProduceRequest, completion: Completion, now: float) -> None:
+        error, node = completion.error, completion.node
+        results: Mapping[ProducerBatch, PartitionResult] = {}
+        if error is None and request.acks:
+            produced: ProduceResults = completion.result
+            results = produced.results
+            if produced.leaders:
+                self._take_hints(produced, now)
+        for batch, _ in request.batches:
+            batch.lent = False
+            if batch.done:
+                continue
+            result = results.get(batch)
+            if error is None and not request.acks:
+                self.deliver(batch, -1, -1, -1, now)
+            elif result is not None and not result.error_code:
+                offset, appended = result.base_offset, result.log_append_time_ms
+                self.deliver(batch, offset, appended, result.log_start_offset, now)
+            else:
+                outcome = self._decide(batch, result, error, node, now)
+                self._carry_out(batch, outcome, node, now)
+
+    def _take_hints(self, produced: ProduceResults, now: float) -> None:
+        """Move partitions to the leaders that the response names, before they are retried."""
+        self._metadata.take_hints(produced.leaders, produced.nodes)
+        for topic in {topic for topic, _ in produced.leaders}:
+            info = self._metadata.snapshot.topics.get(topic)
+            if info is not None:
+                tell_moves(topic, self._accumulator.update_topic(info, now))
+
+    def _decide(
+        self,
+        batch: ProducerBatch,
+        result: PartitionResult | None,
+        error: ProducerError | None,
+        node: NodeId,
+        now: float,
+    ) -> Outcome:
+        """The outcome of a batch by the response's part about it, or by the request's error."""
+        standing = self._standing(batch, now)
+        if error is not None:
+            return decide_error(error, standing)
+        where = f"{batch.topic_partition} on {self._metadata.describe(node)}"
+        if result is not None:
+            return decide(result, where, standing)
+        missing = ProtocolError(f"{where}: the response does not mention the partition")
+        return decide_error(missing, standing)
+
+    def _standing(self, batch: ProducerBatch, now: float) -> Standing:
+        """The facts about ``batch`` that decide its outcome."""
+        dropped_soon = self._dropping and not batch.uncertain
+        return Standing(
+            may_retry=batch.attempts < self._retries and now < batch.deadline,
+            first_in_line=not dropped_soon and batch.partition.is_first_in_line(batch),
+            uncertain=batch.uncertain,
+            later_was_delivered=batch.partition.later_was_delivered(batch),
+            later_may_tell=batch.uncertain and batch.partition.later_may_tell(batch),
+            records=batch.count,
+            may_be_numbered_anew=self._transactions is None,
+            is_numbered=batch.state is not NO_PRODUCER_STATE,
+        )
+
+    @property
+    def _dropping(self) -> bool:
+        """True if a batch's number may not fit because an abort has dropped earlier batches."""
+        return self._transactions is not None and self._transactions.discards_unsent
+
     def _settle_aside(self, delivered: ProducerBatch, base_offset: int, now: float) -> None:
         for batch, is_written in self._gaps.told_by(delivered, base_offset):
             if is_written:
@@ -124,7 +196,7 @@ class BatchCompleter:
             else:
                 self._fail_doubtful(batch, now)
 
-    def carry_out(self, batch: ProducerBatch, outcome: Outcome, node: NodeId, now: float) -> None:
+    def _carry_out(self, batch: ProducerBatch, outcome: Outcome, node: NodeId, now: float) -> None:
         """Carry out ``outcome`` for a batch that was sent to ``node``."""
         if isinstance(outcome, Deliver):
             self.deliver(batch, *outcome, now)

@@ -7,7 +7,7 @@ from typing import Any
 from aioproducer.engine.accumulator import batch_queue, producer_batch
 from aioproducer.engine.accumulator.flushes import Flushes
 from aioproducer.engine.accumulator.partition import Partition
-from aioproducer.engine.sender import batch_sender, completer, outcomes
+from aioproducer.engine.sender import completer, outcomes
 from aioproducer.engine.sender.completer import BatchCompleter
 from aioproducer.engine.sender.outcomes import Deliver, Fail, Retry
 from aioproducer.errors import Disposition, kafka_error
@@ -57,7 +57,7 @@ def passing_error_not_retried(patch: Patch) -> None:
         return decided
 
     patch(outcomes, "decide_error", mutant)
-    patch(batch_sender, "decide_error", mutant)
+    patch(completer, "decide_error", mutant)
 
 
 def duplicate_taken_for_a_failure(patch: Patch) -> None:
@@ -74,7 +74,7 @@ def duplicate_taken_for_a_failure(patch: Patch) -> None:
 
         return decided
 
-    patch(batch_sender, "decide", mutant)
+    patch(completer, "decide", mutant)
 
 
 def written_batch_said_to_be_unwritten(patch: Patch) -> None:
