@@ -330,14 +330,9 @@ class BatchCompleter:
             yield self._give_up_pending(records, error, errors, now)
 
     def _give_up(self, batch: ProducerBatch, error: ProducerError, now: float) -> int:
-        count, written = batch.count, self._may_have_been_written(batch)
-        error = _error_for(error, written, batch.topic_partition)
-        batch.fail(error)
-        self._reports.failed(batch, error, now)
-        self._reports.records_failed(batch, error)
-        self._outcomes.failed(batch.topic_partition.topic, count, error, now)
-        self._gaps.left_by(batch, uncertain=written)
-        self._batches.complete(batch, now)
+        count, uncertain = batch.count, self._may_have_been_written(batch)
+        error = _error_for(error, uncertain, batch.topic_partition)
+        self._end_failed(batch, error, uncertain, {}, now)
         return count
 
     def _give_up_pending(
@@ -379,7 +374,33 @@ class BatchCompleter:
         ``alone``: it is one of those.
         """
         error = _error_for(error, uncertain, batch.topic_partition)
-        others = error
+        logger.repeated(
+            logging.ERROR,
+            ("failed", type(error)),
+            "A batch of %s for %s failed: %s",
+            counted(batch.count, "record"),
+            batch.topic_partition,
+            error,
+            records=batch.count,
+            error=error,
+            **batch.topic_partition._asdict(),
+        )
+        self._end_failed(batch, error, uncertain, record_errors, now)
+        if self._transactions is not None:
+            self._transactions.delivery_failed(error)
+            if not alone:
+                self._fail_aside(batch.topic_partition, now)
+
+    def _end_failed(
+        self,
+        batch: ProducerBatch,
+        error: ProducerError,
+        uncertain: bool,
+        record_errors: Mapping[int, ProducerError],
+        now: float,
+    ) -> None:
+        """Fail the futures of ``batch``, report it, note the gap, and return the memory."""
+        topic, count, others = batch.topic_partition.topic, batch.count, error
         if record_errors:
             others = others_in_batch(error)
             for each in (*record_errors.values(), others):
@@ -387,27 +408,10 @@ class BatchCompleter:
             batch.fail_records(record_errors, others)
         else:
             batch.fail(error)
-        self._reports.records_failed(batch, others, record_errors)
-        topic, count = batch.topic_partition.topic, batch.count
-        logger.repeated(
-            logging.ERROR,
-            ("failed", type(error)),
-            "A batch of %s for %s failed: %s",
-            counted(count, "record"),
-            batch.topic_partition,
-            error,
-            records=count,
-            error=error,
-            **batch.topic_partition._asdict(),
-        )
-        self._reports.failed(batch, error, now)
+        self._reports.failed(batch, error, others, record_errors, now)
         self._outcomes.failed(topic, count, error, now)
         self._gaps.left_by(batch, uncertain=uncertain)
         self._batches.complete(batch, now)
-        if self._transactions is not None:
-            self._transactions.delivery_failed(error)
-            if not alone:
-                self._fail_aside(batch.topic_partition, now)
 
 
 def _up_to_a_slice(batches: Iterable[ProducerBatch]) -> list[ProducerBatch]:
