@@ -26,7 +26,7 @@ from aioproducer.engine.sender.batch_sender import BatchSender, ProduceSettings
 from aioproducer.engine.sender.completer import BatchCompleter
 from aioproducer.engine.sender.compressor import Compressor
 from aioproducer.engine.sender.delivery_reports import DeliveryReports
-from aioproducer.engine.sender.expiry import BatchExpiry, Expiry, RecordExpiry
+from aioproducer.engine.sender.expiry import Expiry
 from aioproducer.engine.sender.gaps import Gaps
 from aioproducer.engine.sender.pending_failures import PendingFailures
 from aioproducer.engine.sender.producer_id import ProducerIdRequester
@@ -316,21 +316,15 @@ class World:
     @cached_property
     def expiry(self) -> Expiry:
         return Expiry(
-            BatchExpiry(
-                self.accumulator,
-                self.completer,
-                self.client,
-                self.metadata,
-                self.sequence_numbers,
-                self.transactions,
-            ),
-            RecordExpiry(
-                self.accumulator,
-                self.metadata,
-                self.refresher,
-                self.pending_failures,
-                self.metrics,
-            ),
+            self.accumulator,
+            self.completer,
+            self.client,
+            self.metadata,
+            self.sequence_numbers,
+            self.refresher,
+            self.pending_failures,
+            self.metrics,
+            self.transactions,
         )
 
     @cached_property

@@ -68,7 +68,6 @@ class RecordAccumulator:
         """Delivered and failed records; the sender notes them."""
         self.routes = RouteCache(ignore_keys=settings.ignore_keys)
         """The fast path into open batches that records have joined by :meth:`append`."""
-        self._delivery_timeout = settings.delivery_timeout
         self._ignore_keys = settings.ignore_keys
         self._one_record_each = settings.batch_size <= 1
         self._wake = wake
@@ -201,7 +200,7 @@ class RecordAccumulator:
             self.waiters.look_at(partition.leader)
         if buffer is None:
             return None
-        batch = self.batches.open(partition, buffer, growth, now, now + self._delivery_timeout)
+        batch = self.batches.open(partition, buffer, growth, now, now)
         self._stir(now)
         builder = batch.builder
         builder.mark(record.sent_ns)
@@ -342,7 +341,7 @@ class RecordAccumulator:
         except InvalidPartitionError as error:
             self.pending.refuse(record, error)
             return
-        self.batches.expire_by(batch, record.sent + self._delivery_timeout)
+        self.batches.date_back(batch, record.sent)
         self.pending.joined(record, batch, now)
 
     def forget_topic(self, name: str, now: float) -> bool:

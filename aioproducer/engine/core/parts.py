@@ -27,7 +27,7 @@ from aioproducer.engine.sender.batch_sender import BatchSender, ProduceSettings
 from aioproducer.engine.sender.completer import BatchCompleter
 from aioproducer.engine.sender.compressor import Compressor
 from aioproducer.engine.sender.delivery_reports import DeliveryReports
-from aioproducer.engine.sender.expiry import BatchExpiry, Expiry, RecordExpiry
+from aioproducer.engine.sender.expiry import Expiry
 from aioproducer.engine.sender.gaps import Gaps
 from aioproducer.engine.sender.pending_failures import PendingFailures
 from aioproducer.engine.sender.producer_id import ProducerIdRequester
@@ -223,21 +223,15 @@ class Parts:
             self._manager,
         )
         expiry = Expiry(
-            BatchExpiry(
-                self.accumulator,
-                completer,
-                self.client,
-                self.metadata,
-                self._sequence_numbers,
-                self._manager,
-            ),
-            RecordExpiry(
-                self.accumulator,
-                self.metadata,
-                self.refresher,
-                self._pending_failures,
-                self.metrics,
-            ),
+            self.accumulator,
+            completer,
+            self.client,
+            self.metadata,
+            self._sequence_numbers,
+            self.refresher,
+            self._pending_failures,
+            self.metrics,
+            self._manager,
         )
         sender = Sender(
             self.accumulator,

@@ -7,7 +7,7 @@ out: futures, retries, memory, metrics.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -38,7 +38,6 @@ from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.engine.sender.produce_response import PartitionResult, Place, ProduceResults
 from aioproducer.errors import (
     ConcurrentTransactionsError,
-    DeliveryTimeoutError,
     Disposition,
     KafkaError,
     ProducerClosedError,
@@ -48,7 +47,7 @@ from aioproducer.errors import (
 )
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.logs import RoomLogger
-from aioproducer.foundation.wording import counted, duration
+from aioproducer.foundation.wording import counted
 from aioproducer.model import NodeId, TopicPartition
 
 if TYPE_CHECKING:
@@ -283,26 +282,9 @@ class BatchCompleter:
         wait = 0.0 if moved else delay(batch.attempts + 1)
         self._batches.retry(batch, now + wait, now)
 
-    def expire(
-        self,
-        batch: ProducerBatch,
-        timeout: float,
-        why_not_sent: Callable[[ProducerBatch], str],
-        now: float,
-    ) -> None:
+    def fail_late(self, batch: ProducerBatch, error: ProducerError, now: float) -> None:
         """Fail a batch whose ``delivery_timeout_ms`` is over."""
-        uncertain = self._may_have_been_written(batch)
-        written = "it may have been written" if uncertain else "it was not written"
-        error = DeliveryTimeoutError(
-            f"{batch.topic_partition}: not acknowledged within {duration(timeout)} "
-            f"(delivery_timeout_ms), {written}. Resolve the cause, or raise the timeout: "
-            f"{batch.last_error or why_not_sent(batch)}"
-        )
-        self._fail(batch, error, uncertain, {}, now)
-
-    def _may_have_been_written(self, batch: ProducerBatch) -> bool:
-        """True if a batch that fails now may be in the log."""
-        return batch.uncertain or batch.in_request
+        self._fail(batch, error, batch.may_have_been_written, {}, now)
 
     def abort(self, error: ProducerError, now: float, *, unsent_only: bool = False) -> int:
         """Fail every record that has no outcome. Returns their number.
@@ -330,7 +312,7 @@ class BatchCompleter:
             yield self._give_up_pending(records, error, errors, now)
 
     def _give_up(self, batch: ProducerBatch, error: ProducerError, now: float) -> int:
-        count, uncertain = batch.count, self._may_have_been_written(batch)
+        count, uncertain = batch.count, batch.may_have_been_written
         error = _error_for(error, uncertain, batch.topic_partition)
         self._end_failed(batch, error, uncertain, {}, now)
         return count
