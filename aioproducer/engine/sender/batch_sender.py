@@ -13,7 +13,7 @@ from aioproducer.engine.metrics import ProducerMetrics, SentBatch
 from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE
 from aioproducer.engine.sender.compressor import Compressor
-from aioproducer.engine.sender.produce import EncodedBatch, ProduceRequest
+from aioproducer.engine.sender.produce import BatchBytes, ProduceRequest
 from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
 from aioproducer.errors import ProducerError
 from aioproducer.model import Node
@@ -191,7 +191,7 @@ class BatchSender:
     def _request(self, batches: Sequence[ProducerBatch], now: float) -> ProduceRequest | None:
         """The request with the batches that have no outcome, counted; None: all have one."""
         compressor, topics = self._compressor, self._metadata.snapshot.topics
-        encoded: list[EncodedBatch] = []
+        encoded: list[BatchBytes] = []
         counted: list[SentBatch] = []
         topic_ids: dict[str, UUID | None] = {}
         for batch in batches:

@@ -34,8 +34,7 @@ from aioproducer.engine.sender.outcomes import (
     still_uncertain,
 )
 from aioproducer.engine.sender.pending_failures import PendingFailures
-from aioproducer.engine.sender.produce import ProduceRequest
-from aioproducer.engine.sender.produce_response import PartitionResult, Place, ProduceResults
+from aioproducer.engine.sender.produce import PartitionResult, Place, ProduceRequest, ProduceResults
 from aioproducer.errors import (
     ConcurrentTransactionsError,
     Disposition,
