@@ -272,6 +272,7 @@ class World:
             self.pending_failures,
             self.reports,
             self.compressor,
+            self.refresher,
             self.backoff,
             self.options.retries,
             self.transactions,

@@ -11,13 +11,13 @@ from aioproducer.config import ProducerConfig
 from aioproducer.engine.accumulator import PendingRecord, SerializedRecord, Unserialized
 from aioproducer.engine.client.bootstrap import resolved_bootstrap_servers
 from aioproducer.engine.client.environment import Environment
+from aioproducer.engine.core.back_pressure import drain
 from aioproducer.engine.core.cluster_queries import ClusterQueries
 from aioproducer.engine.core.hooks import Hooks
 from aioproducer.engine.core.parts import Parts
 from aioproducer.engine.metrics import Latencies, MetricsSnapshot
 from aioproducer.engine.observer import ObserverSlot
 from aioproducer.engine.records.acceleration import RecordsBuilder
-from aioproducer.engine.sender.drain import drain
 from aioproducer.errors import ProducerClosedError, ProducerError, ProducerTimeoutError
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.logs import ClientLog

@@ -218,6 +218,7 @@ class Parts:
             self._pending_failures,
             self._reports,
             self._compressor,
+            self.refresher,
             self.backoff(),
             config.retries,
             self._manager,

@@ -16,7 +16,6 @@ from aioproducer.engine.accumulator import PendingRecord, ProducerBatch, RecordA
 from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.network.request import Completion
 from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE
-from aioproducer.engine.sender.cluster_news import tell_moves
 from aioproducer.engine.sender.compressor import Compressor
 from aioproducer.engine.sender.delivery_reports import DeliveryReports
 from aioproducer.engine.sender.gaps import Gaps
@@ -35,6 +34,7 @@ from aioproducer.engine.sender.outcomes import (
 )
 from aioproducer.engine.sender.pending_failures import PendingFailures
 from aioproducer.engine.sender.produce import PartitionResult, Place, ProduceRequest, ProduceResults
+from aioproducer.engine.sender.refresher import MetadataRefresher
 from aioproducer.errors import (
     ConcurrentTransactionsError,
     Disposition,
@@ -69,11 +69,11 @@ class BatchCompleter:
         pending_failures: PendingFailures,
         reports: DeliveryReports,
         compressor: Compressor,
+        refresher: MetadataRefresher,
         backoff: ExponentialBackoff,
         retries: int,
         transactions: TransactionManager | None = None,
     ) -> None:
-        self._accumulator = accumulator
         self._batches = accumulator.batches
         self._pending = accumulator.pending
         self._outcomes = accumulator.outcomes
@@ -82,6 +82,7 @@ class BatchCompleter:
         self._pending_failures = pending_failures
         self._reports = reports
         self._compressor = compressor
+        self._refresher = refresher
         self._backoff = backoff
         self._retries = retries
         self._transactions = transactions
@@ -126,8 +127,8 @@ class BatchCompleter:
         if error is None and request.acks:
             produced: ProduceResults = completion.result
             results = produced.results
-            if produced.leaders:
-                self._take_hints(produced, now)
+            if produced.leaders:  # before their partitions are retried
+                self._refresher.take_hints(produced.leaders, produced.nodes, now)
         for batch, _ in request.batches:
             batch.lent = False
             if batch.done:
@@ -141,14 +142,6 @@ class BatchCompleter:
             else:
                 outcome = self._decide(batch, result, error, node, now)
                 self._carry_out(batch, outcome, node, now)
-
-    def _take_hints(self, produced: ProduceResults, now: float) -> None:
-        """Move partitions to the leaders that the response names, before they are retried."""
-        self._metadata.take_hints(produced.leaders, produced.nodes)
-        for topic in {topic for topic, _ in produced.leaders}:
-            info = self._metadata.snapshot.topics.get(topic)
-            if info is not None:
-                tell_moves(topic, self._accumulator.update_topic(info, now))
 
     def _decide(
         self,

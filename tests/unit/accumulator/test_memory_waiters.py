@@ -11,8 +11,8 @@ import pytest
 from aioproducer.engine.accumulator import SerializedRecord
 from aioproducer.engine.accumulator.memory_quota import STUCK_AFTER, Pressure
 from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo
+from aioproducer.engine.core.back_pressure import drain
 from aioproducer.engine.interceptors import Interceptors
-from aioproducer.engine.sender.drain import drain
 from aioproducer.errors import BufferExhaustedError, ProducerClosedError
 from aioproducer.model import ProducerRecord, RecordMetadata
 from tests.support.world import World
