@@ -80,7 +80,7 @@ class WorldOptions:
     make_future: Callable[[], Any] = loop_future
     expansion: float = 1.0
     partitioner: PartitionFunction | None = None
-    admit: Callable[[TopicPartition], bool] | None = None
+    add_to_transaction: Callable[[TopicPartition], bool] | None = None
     elsewhere: Callable[[Callable[[], None]], Awaitable[None]] = asyncio.to_thread
     on_failed: Callable[[ProducerError, Sequence[PendingRecord]], None] | None = None
 
@@ -159,7 +159,7 @@ class World:
             options.make_future,
             lambda _topic: options.expansion,
             options.partitioner,
-            options.admit if manager is None else manager.admit,
+            options.add_to_transaction if manager is None else manager.add_partition,
             options.on_failed
             if manager is None
             else lambda error, _records: manager.delivery_failed(error),

@@ -46,8 +46,8 @@ class RecordAccumulator:
     ``wake`` requests a round of the sender. ``stir`` requests one for a batch alone, which begins
     at the given time. ``make_future`` makes the futures of callers that wait for memory.
     ``expansion`` returns the ratio of a topic's bytes before compression to its bytes on the wire.
-    ``admit`` returns True if batches may leave for a partition. ``on_failed`` is called with the
-    error of failed pending records, and with the records.
+    ``add_to_transaction`` takes the partition of a batch: True if its batches may leave at once.
+    ``on_failed`` is called with the error of failed pending records, and with the records.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class RecordAccumulator:
         make_future: Callable[[], Any],
         expansion: Callable[[str], float] = lambda _topic: 1.0,
         partitioner: PartitionFunction | None = None,
-        admit: Callable[[TopicPartition], bool] | None = None,
+        add_to_transaction: Callable[[TopicPartition], bool] | None = None,
         on_failed: PendingFailed | None = None,
     ) -> None:
         self.closing = False
@@ -82,7 +82,9 @@ class RecordAccumulator:
             self._pool, self._records, settings.batch_size, lambda each: self.pending.needs(each)
         )
         self._backlogs = Backlogs(
-            one_at_a_time=settings.one_at_a_time, in_order=settings.in_order, admit=admit
+            one_at_a_time=settings.one_at_a_time,
+            in_order=settings.in_order,
+            add_to_transaction=add_to_transaction,
         )
         self.batches = BatchQueue(
             settings, self._topics, self._backlogs, self._memory_quota, self._flushes, self._sizes
@@ -126,9 +128,9 @@ class RecordAccumulator:
             builder.mark(record.sent_ns)
             if builder.append(record.token, record.timestamp_ms, key, record.value, record.headers):
                 self.routes.last = builder
-                self.routes.taken += 1
+                self.routes.came += 1
                 return True
-        self.routes.taken += 1
+        self.routes.came += 1
         return self._find_batch(topic, number, record, now) is not None
 
     def _find_batch(
@@ -385,7 +387,7 @@ class RecordAccumulator:
     @property
     def somebody_waits(self) -> bool:
         """True if a record waits, or a caller does, or may soon."""
-        return bool(self._records.quota.used or self.waiters.is_full or self.waiters.turns)
+        return bool(self._records.quota.used or self.waiters.is_full or self.waiters.lines)
 
     def flush(self, future: FlushFuture) -> None:
         """Resolve ``future`` once every present record has its outcome; no batch lingers."""

@@ -35,9 +35,9 @@ class Unavailable:
 async def drain(waiters: MemoryWaiters, caller: object, clock: Callable[[], float]) -> None:
     """Wait for room, behind earlier callers. Source: ``StreamWriter.drain``."""
     waited, stalled = False, caller in waiters.stalled
-    while (turn := waiters.turn(caller, clock())) is not None:
+    while (room := waiters.room_for(caller, clock())) is not None:
         waited = True
-        await turn
+        await room
         if caller not in waiters.stalled:
             return
     if stalled and not waited:

@@ -170,10 +170,11 @@ class Engine:
         """Wait for memory, in turn; ``caller``, a task, sends more afterwards."""
         await drain(self._waiters, caller, self.clock)
 
-    def turn(self, caller: object) -> asyncio.Future[None] | None:
+    def room_for(self, caller: object) -> asyncio.Future[None] | None:
         """A future for when ``caller``, a thread, may send more; None: now."""
-        turn: asyncio.Future[None] | None = self._waiters.turn(caller, self.clock(), patient=True)
-        return turn
+        room: asyncio.Future[None] | None
+        room = self._waiters.room_for(caller, self.clock(), patient=True)
+        return room
 
     async def flush(self, timeout: float | None) -> None:
         """Wait for the outcome of every record that is here now.

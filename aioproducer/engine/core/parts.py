@@ -176,7 +176,7 @@ class Parts:
             asyncio.get_running_loop().create_future,
             self._compressor.expansion,
             _partition_function(partitioner, self._random),
-            None if self._manager is None else self._manager.admit,
+            None if self._manager is None else self._manager.add_partition,
             self._pending_failed,
         )
 

@@ -62,10 +62,10 @@ class BatchSender:
         """The nodes whose next batches are being compressed in a thread."""
         self._failure_seen: dict[int, ProducerError] = {}
         self._routes = accumulator.routes
-        self._taken = 0
-        """The number of records that had joined a batch before this round."""
         self._came = 0
-        """The number of records that joined one since the round before."""
+        """The number of records that had come by this round, see :attr:`RouteCache.came`."""
+        self._new = 0
+        """The number of records that came since the round before."""
         self._gathering: set[int] = set()
         """The idle nodes whose batches wait for another iteration."""
 
@@ -75,7 +75,11 @@ class BatchSender:
         return not self._compressing and not self._backlogs.nodes()
 
     def step(self, now: float) -> float | None:
-        """Send the ready batches. Returns the time of the next round by the clock."""
+        """Send the ready batches. Returns the time of the next round by the clock.
+
+        None leave without a producer id, to a node that the metadata lacks, or to one whose last
+        batches are still being compressed; for the others see :meth:`_send_to`.
+        """
         backlogs = self._backlogs
         deadline = backlogs.release_delayed(now) if backlogs.delayed else None
         if backlogs.leaderless.partitions:
@@ -84,8 +88,8 @@ class BatchSender:
                 self._metadata.request_update(topic)
         if not self._sequence_numbers.usable:
             return None
-        taken = self._routes.taken
-        self._came, self._taken = taken - self._taken, taken
+        came = self._routes.came
+        self._new, self._came = came - self._came, came
         brokers = self._metadata.snapshot.brokers
         for node, backlog in [*backlogs.by_node.items()]:
             if not backlog.partitions:
@@ -107,7 +111,8 @@ class BatchSender:
         - it need not linger: it is full, or there is a flush, a close or a lack of memory
           (:meth:`BatchQueue.leaves_at`);
         - no more records are gathered for an idle broker (:meth:`_gathers`);
-        - the broker takes a request (:meth:`NetworkClient.can_send`).
+        - the broker takes a request (:meth:`NetworkClient.ready`);
+        - the request has room for it, else it leaves with the next one (:meth:`Backlog.take`).
         """
         client, node_id = self._client, node.id
         while backlog.partitions:
@@ -115,7 +120,7 @@ class BatchSender:
             due = self._batches.leaves_at(backlog, now, idle=idle)
             if due > now:
                 return due
-            if idle and self._came and self._gathers(node_id, backlog, now):
+            if idle and self._new and self._gathers(node_id, backlog, now):
                 return now
             if self._gathering:
                 self._gathering.discard(node_id)
@@ -142,7 +147,7 @@ class BatchSender:
         They do while each iteration brings records: a request with several costs little more than
         one. A lone record is not kept waiting, nor is any for long.
         """
-        alone = self._came == 1 and node not in self._gathering
+        alone = self._new == 1 and node not in self._gathering
         if alone and not self._client.total_in_flight():
             return False
         if not self._batches.may_gather(backlog, now):

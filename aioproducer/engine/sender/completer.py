@@ -223,9 +223,9 @@ class BatchCompleter:
         for batch in self._gaps.close(now):
             self._fail_doubtful(batch, now)
 
-    def _fail_aside(self, partition: TopicPartition, now: float) -> None:
+    def _fail_aside(self, topic_partition: TopicPartition, now: float) -> None:
         """Fail the batches that were set aside, as no later one has told about them."""
-        for batch in self._gaps.take_aside(partition):
+        for batch in self._gaps.take_aside(topic_partition):
             self._fail_doubtful(batch, now)
 
     def _fail_doubtful(self, batch: ProducerBatch, now: float) -> None:

@@ -84,7 +84,7 @@ class DrainingWorld(World):
         return self.waiters.serve(self.now)
 
     def turn(self, caller: object, *, patient: bool = False) -> asyncio.Future[None] | None:
-        turn: asyncio.Future[None] | None = self.waiters.turn(caller, self.now, patient=patient)
+        turn: asyncio.Future[None] | None = self.waiters.room_for(caller, self.now, patient=patient)
         return turn
 
     async def drain(self, caller: object) -> None:
@@ -234,7 +234,7 @@ async def test_drains_that_gave_up_leave_the_line() -> None:
             async with asyncio.timeout(0):
                 await world.drain(asyncio.current_task())
     await world.settle()
-    assert not world.waiters.turns
+    assert not world.waiters.lines
     assert not world.accumulator._memory_quota._awaited
 
 
