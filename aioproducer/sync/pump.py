@@ -84,20 +84,20 @@ class Pump:
                 item.reached()
             else:
                 before = item.passed
-                turn = self._put(item, most)
+                room = self._put(item, most)
                 moved = item.passed - before
-                if turn is not None:
+                if room is not None:
                     self._inbox.stall(item.thread)
                     self._inbox.keep(item)
-                    turn.add_done_callback(partial(self._resume, item.thread))
+                    room.add_done_callback(partial(self._resume, item.thread))
                 elif item.passed < len(item):
                     return moved
         self._burst.popleft()
         return moved
 
-    def _resume(self, thread: Thread, turn: asyncio.Future[None]) -> None:
+    def _resume(self, thread: Thread, room: asyncio.Future[None]) -> None:
         """Go on with the records of ``thread``: there is room again, or the producer has ended."""
-        if turn.cancelled() or turn.exception() is not None:
+        if room.cancelled() or room.exception() is not None:
             self.wake()
             return
         for item in self._inbox.resume(thread):
@@ -119,8 +119,8 @@ class Pump:
                 self._put_one(chunk.entry(chunk.passed - 1), chunk.thread)
             if core.back_pressure.is_full:
                 with suppress(errors.ProducerError):  # it has ended, which the next turn notices
-                    if (turn := core.turn(chunk.thread)) is not None:
-                        return turn
+                    if (room := core.room_for(chunk.thread)) is not None:
+                        return room
         return None
 
     def _put_one(self, entry: Entry, thread: Thread) -> None:

@@ -74,7 +74,6 @@ def test_every_module_of_a_pure_room_is_meant() -> None:
             "tunnel",
         },
         "engine/sender": {
-            "drain",
             "completer",
             "batch_sender",
             "compressor",

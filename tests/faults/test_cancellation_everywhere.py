@@ -166,7 +166,7 @@ class SendingApplication:
         assert accumulator._pool.quota.used == accumulator._memory_quota.futures.used == 0
         accumulator.pending.admit(0.0)
         assert not accumulator._memory_quota._waiting
-        assert not accumulator.waiters.turns
+        assert not accumulator.waiters.lines
 
     async def check_usable(self) -> None:
         """Everybody else comes to a good end, and the producer goes on."""

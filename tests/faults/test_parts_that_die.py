@@ -15,7 +15,8 @@ from aioproducer import Producer, ProducerBrokenError
 from aioproducer.engine.accumulator.memory_quota import MemoryQuota
 from aioproducer.engine.accumulator.partition import Backlog
 from aioproducer.engine.metrics import ProducerMetrics
-from aioproducer.engine.sender.batch_sender import BatchSender, ProduceResponses
+from aioproducer.engine.sender.batch_sender import BatchSender
+from aioproducer.engine.sender.completer import BatchCompleter
 
 if TYPE_CHECKING:
     from tests.support.fake_kafka import FakeKafka
@@ -30,7 +31,7 @@ def explode(*_: Any, **__: Any) -> Any:
 
 PLACES = {
     "sender": (BatchSender, "step"),
-    "outcomes": (ProduceResponses, "take"),
+    "outcomes": (BatchCompleter, "take"),
     "admission": (MemoryQuota, "grant"),
     "reader": (ProducerMetrics, "response_received"),
     "drain of a batch": (Backlog, "take"),

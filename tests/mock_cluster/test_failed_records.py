@@ -66,9 +66,9 @@ async def test_a_refused_record(orders: MockCluster) -> None:
     producer = await started(orders, on_failed=seen)
     assert producer._core.routes.is_open, "the records take the fast path"
     orders.push_request_errors(PRODUCE, POLICY_VIOLATION)
-    before = producer._core.routes.taken
+    before = producer._core.routes.came
     future = producer.send("orders", b"v", key=b"k", partition=1)
-    assert producer._core.routes.taken == before + 1
+    assert producer._core.routes.came == before + 1
     with pytest.raises(errors.PolicyViolationError) as raised:
         await future
     await producer.flush(PATIENCE)

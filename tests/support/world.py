@@ -22,16 +22,11 @@ from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.observer import ObserverSlot
 from aioproducer.engine.partitioning import PartitionFunction
 from aioproducer.engine.records.compression import Compression
-from aioproducer.engine.sender.batch_sender import (
-    BatchSender,
-    ProduceRequestBuilder,
-    ProduceResponses,
-    ProduceSettings,
-)
+from aioproducer.engine.sender.batch_sender import BatchSender, ProduceSettings
 from aioproducer.engine.sender.completer import BatchCompleter
 from aioproducer.engine.sender.compressor import Compressor
 from aioproducer.engine.sender.delivery_reports import DeliveryReports
-from aioproducer.engine.sender.expiry import BatchExpiry, Expiry, RecordExpiry
+from aioproducer.engine.sender.expiry import Expiry
 from aioproducer.engine.sender.gaps import Gaps
 from aioproducer.engine.sender.pending_failures import PendingFailures
 from aioproducer.engine.sender.producer_id import ProducerIdRequester
@@ -85,7 +80,7 @@ class WorldOptions:
     make_future: Callable[[], Any] = loop_future
     expansion: float = 1.0
     partitioner: PartitionFunction | None = None
-    admit: Callable[[TopicPartition], bool] | None = None
+    add_to_transaction: Callable[[TopicPartition], bool] | None = None
     elsewhere: Callable[[Callable[[], None]], Awaitable[None]] = asyncio.to_thread
     on_failed: Callable[[ProducerError, Sequence[PendingRecord]], None] | None = None
 
@@ -164,7 +159,7 @@ class World:
             options.make_future,
             lambda _topic: options.expansion,
             options.partitioner,
-            options.admit if manager is None else manager.admit,
+            options.add_to_transaction if manager is None else manager.add_partition,
             options.on_failed
             if manager is None
             else lambda error, _records: manager.delivery_failed(error),
@@ -277,6 +272,7 @@ class World:
             self.pending_failures,
             self.reports,
             self.compressor,
+            self.refresher,
             self.backoff,
             self.options.retries,
             self.transactions,
@@ -306,38 +302,30 @@ class World:
 
     @cached_property
     def batch_sender(self) -> BatchSender:
-        settings = ProduceSettings(self.options.acks, 30_000)
         return BatchSender(
             self.accumulator,
             self.client,
             self.metadata,
             self.sequence_numbers,
             self.compressor,
-            ProduceRequestBuilder(
-                settings, self.metadata, self.compressor, self.metrics, self.transactions
-            ),
-            ProduceResponses(self.accumulator, self.metadata, self.completer, self.reports),
+            ProduceSettings(self.options.acks, 30_000),
+            self.metrics,
             self.wakeup,
+            self.transactions,
         )
 
     @cached_property
     def expiry(self) -> Expiry:
         return Expiry(
-            BatchExpiry(
-                self.accumulator,
-                self.completer,
-                self.client,
-                self.metadata,
-                self.sequence_numbers,
-                self.transactions,
-            ),
-            RecordExpiry(
-                self.accumulator,
-                self.metadata,
-                self.refresher,
-                self.pending_failures,
-                self.metrics,
-            ),
+            self.accumulator,
+            self.completer,
+            self.client,
+            self.metadata,
+            self.sequence_numbers,
+            self.refresher,
+            self.pending_failures,
+            self.metrics,
+            self.transactions,
         )
 
     @cached_property

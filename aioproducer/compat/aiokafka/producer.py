@@ -218,7 +218,7 @@ class AIOKafkaProducer:
         hide(future)
         if not core.fast_path.append(future, topic, value, key, partition):
             return None
-        core.routes.taken += 1
+        core.routes.came += 1
         return future
 
     async def _send(

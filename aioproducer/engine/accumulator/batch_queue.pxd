@@ -22,14 +22,14 @@ cdef class BatchQueue:
     cdef public double next_expiry
     cdef public bint _closing
 
-    @cython.locals(batch=ProducerBatch)
+    @cython.locals(batch=ProducerBatch, deadline=double)
     cpdef ProducerBatch open(
         self,
         Partition partition,
         bytearray buffer,
         BatchGrowth growth,
         double now,
-        double deadline,
+        double sent,
     )
     @cython.locals(fair=Py_ssize_t)
     cpdef Py_ssize_t next_size(

@@ -80,9 +80,13 @@ class BatchQueue:
         buffer: bytearray,
         growth: BatchGrowth | None,
         now: float,
-        deadline: float,
+        sent: float,
     ) -> ProducerBatch:
-        """A new batch in ``buffer``, the last of ``partition`` and open; ``growth`` follows it."""
+        """A new batch in ``buffer``, the last of ``partition`` and open; ``growth`` follows it.
+
+        ``sent``: the time of the ``send()`` of its first record.
+        """
+        deadline = sent + self.delivery_timeout
         batch = ProducerBatch(partition.topic_partition, buffer, len(buffer), now, deadline)
         batch.growth = growth
         self._batches[batch] = None
@@ -117,7 +121,7 @@ class BatchQueue:
             return None
         if partition.open_batch is not None:
             self._count_futures(partition.open_batch)
-        batch = self.open(partition, buffer, None, now, now + self.delivery_timeout)
+        batch = self.open(partition, buffer, None, now, now)
         batch.builder.mark(sent_ns)
         batch.builder.copy_records(encoded, tokens)
         partition.close_batch()
@@ -141,8 +145,9 @@ class BatchQueue:
         self._memory_quota.count_futures(batch.partition, futures - batch.futures)
         batch.futures = futures
 
-    def expire_by(self, batch: ProducerBatch, deadline: float) -> None:
-        """Let ``batch`` expire at ``deadline`` at the latest, the deadline of its oldest record."""
+    def date_back(self, batch: ProducerBatch, sent: float) -> None:
+        """Let ``batch`` expire no later than a record in it, whose ``send()`` was at ``sent``."""
+        deadline = sent + self.delivery_timeout
         batch.deadline = min(batch.deadline, deadline)
         self.next_expiry = min(self.next_expiry, deadline)
 

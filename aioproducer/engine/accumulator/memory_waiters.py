@@ -22,7 +22,7 @@ class _Caller(NamedTuple):
     """A caller of ``drain()``, and the partition of a record.
 
     ``own``: the record is the caller's own, and is pending. ``patient``: see
-    :meth:`MemoryWaiters.turn`.
+    :meth:`MemoryWaiters.room_for`.
     """
 
     partition: Partition | None
@@ -30,7 +30,7 @@ class _Caller(NamedTuple):
     patient: bool
 
 
-class _Turns:
+class _Line:
     """Callers that wait for memory of one node, in order."""
 
     def __init__(self) -> None:
@@ -41,10 +41,10 @@ class _Turns:
     def go_on(self, most: int) -> None:
         """Let the first ``most`` callers go on."""
         while self.waiting and most:
-            turn = next(iter(self.waiting))
-            del self.waiting[turn]
-            if not turn.done():
-                turn.set_result(None)
+            room = next(iter(self.waiting))
+            del self.waiting[room]
+            if not room.done():
+                room.set_result(None)
                 most -= 1
 
 
@@ -76,7 +76,7 @@ class MemoryWaiters:
         """The partition where the record sent last has to wait, if its topic is known."""
         self._full_nodes: set[NodeKey] = set()
         """The nodes that had no memory at the last check."""
-        self.turns: dict[NodeKey, _Turns] = {}
+        self.lines: dict[NodeKey, _Line] = {}
         """The callers that wait, by node."""
         self._stopped = False
         self._closed: ProducerError | None = None
@@ -84,7 +84,7 @@ class MemoryWaiters:
     # --- room --------------------------------------------------------------------------------
 
     def must_wait(self) -> bool:
-        """True if a caller may have to wait now, which :meth:`turn` decides."""
+        """True if a caller may have to wait now, which :meth:`room_for` decides."""
         return bool(self.stalled) or not self.last_has_room()
 
     def last_has_room(self) -> bool:
@@ -120,7 +120,7 @@ class MemoryWaiters:
         """The record sent last waits; ``caller``, a task or a thread, sent it."""
         self.stalled.setdefault(caller, {})[self._last_pending] = None
 
-    def turn(self, caller: object, now: float, *, patient: bool = False) -> Any:
+    def room_for(self, caller: object, now: float, *, patient: bool = False) -> Any:
         """A future for when ``caller`` may send more; None: now.
 
         A caller waits for the nodes where its own records had to wait since its last call, and for
@@ -135,42 +135,42 @@ class MemoryWaiters:
         sent_last = self._last_pending if last is None else last.owner
         if (
             sent_last not in stalled
-            and (turn := self._turn_at(_Caller(sent_last, False, patient), now)) is not None
+            and (room := self._wait_at(_Caller(sent_last, False, patient), now)) is not None
         ):
             self._keep(caller, stalled)
-            return turn
+            return room
         while stalled:
             partition, _ = stalled.popitem()
-            if (turn := self._turn_at(_Caller(partition, True, patient), now)) is not None:
+            if (room := self._wait_at(_Caller(partition, True, patient), now)) is not None:
                 self._keep(caller, stalled)
-                return turn
+                return room
         return None
 
     def _keep(self, caller: object, stalled: dict[Partition | None, None]) -> None:
         if stalled:
             self.stalled[caller] = stalled
 
-    def _turn_at(self, caller: _Caller, now: float) -> Any:
+    def _wait_at(self, caller: _Caller, now: float) -> Any:
         node = None if caller.partition is None else caller.partition.leader
         if not _must_wait(caller, *self._judge(node, now)):
             return None
-        turn = self._make_future()
-        turn.add_done_callback(lambda turn: self._forget(node, turn))
-        self.turns.setdefault(node, _Turns()).waiting[turn] = caller
+        room = self._make_future()
+        room.add_done_callback(lambda room: self._forget(node, room))
+        self.lines.setdefault(node, _Line()).waiting[room] = caller
         self._memory_quota.await_node(node)
         self._wake()
-        return turn
+        return room
 
     def _judge(self, node: NodeKey, now: float) -> tuple[bool, Pressure]:
         """True if ``node`` is stuck, and the pressure on its memory."""
         return self._memory_quota.is_stuck(node, now), self._memory_quota.pressure(node)
 
-    def _forget(self, node: NodeKey, turn: Any) -> None:
-        turns = self.turns.get(node)
-        if turns is not None:
-            turns.waiting.pop(turn, None)
-            if not turns.waiting:
-                del self.turns[node]
+    def _forget(self, node: NodeKey, room: Any) -> None:
+        line = self.lines.get(node)
+        if line is not None:
+            line.waiting.pop(room, None)
+            if not line.waiting:
+                del self.lines[node]
                 self._memory_quota.await_no_more(node)
 
     # --- the sender's rounds -----------------------------------------------------------------
@@ -178,35 +178,35 @@ class MemoryWaiters:
     def serve(self, now: float) -> float | None:
         """Let callers with memory go on. Returns the time of the next check by the clock."""
         self.update()
-        if self._stopped or not self.turns:
+        if self._stopped or not self.lines:
             return None
-        for node, turns in list(self.turns.items()):
-            self._serve(node, turns, now)
-        moments = [self._memory_quota.silent_since(node) + STUCK_AFTER for node in self.turns]
+        for node, line in list(self.lines.items()):
+            self._serve(node, line, now)
+        moments = [self._memory_quota.silent_since(node) + STUCK_AFTER for node in self.lines]
         return min((moment for moment in moments if moment > now), default=None)
 
-    def _serve(self, node: NodeKey, turns: _Turns, now: float) -> None:
-        """Let as many callers continue as there are free batches; the others follow later."""
+    def _serve(self, node: NodeKey, line: _Line, now: float) -> None:
+        """Let as many callers go on as there are free batches; the others go on in later rounds."""
         stuck, pressure = self._judge(node, now)
         judged = (stuck, pressure, self._memory_quota.moves)
         if not pressure:
-            turns.go_on(max(1, self._pool.room(node) // max(self._pool.poolable_size, 1)))
+            line.go_on(max(1, self._pool.room(node) // max(self._pool.poolable_size, 1)))
             self._wake()
-        elif judged != turns.judged:
-            turns.judged = judged
-            for turn, caller in list(turns.waiting.items()):
+        elif judged != line.judged:
+            line.judged = judged
+            for room, caller in list(line.waiting.items()):
                 moved = caller.partition is not None and caller.partition.leader != node
                 waits = not moved and _must_wait(caller, stuck, pressure)
-                if not waits and not turn.done():
-                    turn.set_result(None)
+                if not waits and not room.done():
+                    room.set_result(None)
 
     def close(self, error: ProducerError) -> None:
         """Fail all waiting callers with ``error``: no memory is given out any more."""
         self._closed = error
-        for turns in list(self.turns.values()):
-            for turn in list(turns.waiting):
-                if not turn.done():
-                    turn.set_exception(anew(error))
+        for line in list(self.lines.values()):
+            for room in list(line.waiting):
+                if not room.done():
+                    room.set_exception(anew(error))
 
 
 def _must_wait(caller: _Caller, stuck: bool, pressure: Pressure) -> bool:

@@ -51,7 +51,7 @@ cdef class Partition:
 
 cdef class Backlogs:
     cdef public object _ticket
-    cdef public object admit
+    cdef public object add_to_transaction
     cdef public dict by_node
     cdef public list delayed
     cdef public bint in_order

@@ -141,12 +141,12 @@ class Partition:
             return
         if not queue:
             return
-        first, admit = queue[0], self._backlogs.admit
+        first, add_to_transaction = queue[0], self._backlogs.add_to_transaction
         if (
             self.delayed_until > now
             or (self._barrier is not None and self.is_blocked)
             or (self.in_flight and self._must_wait(first))
-            or (admit is not None and not admit(self.topic_partition))
+            or (add_to_transaction is not None and not add_to_transaction(self.topic_partition))
         ):
             return
         backlog.partitions[self] = None
@@ -388,14 +388,13 @@ class Backlogs:
     """The backlogs of all brokers, and the rules that all partitions follow to enter them.
 
     ``one_at_a_time``: at most one batch of a partition in flight. ``in_order``: retries leave in
-    their first order, because they carry sequence numbers. ``admit`` asks for a partition to be let
-    into the transaction, and returns True if its batches may leave at once; a refused one has to
-    line up again later.
+    their first order, because they carry sequence numbers. ``add_to_transaction`` takes a partition
+    and returns True if its batches may leave at once; else the partition lines up again later.
     """
 
     __slots__ = (
         "_ticket",
-        "admit",
+        "add_to_transaction",
         "by_node",
         "delayed",
         "in_order",
@@ -408,11 +407,11 @@ class Backlogs:
         *,
         one_at_a_time: bool,
         in_order: bool,
-        admit: Callable[[TopicPartition], bool] | None = None,
+        add_to_transaction: Callable[[TopicPartition], bool] | None = None,
     ) -> None:
         self.one_at_a_time = one_at_a_time
         self.in_order = in_order
-        self.admit = admit
+        self.add_to_transaction = add_to_transaction
         self.by_node: dict[int, Backlog] = {}
         self.leaderless = Backlog(None)
         """The partitions without a leader: no node gets their batches."""

@@ -10,7 +10,6 @@ from aioproducer.engine.accumulator.settings cimport BatchSizes
 
 
 cdef class PendingQueue:
-    cdef public double _delivery_timeout
     cdef public bint _one_record_each
     cdef public BatchSizes _sizes
     cdef public PendingRecords _records

@@ -36,7 +36,6 @@ class PendingQueue:
         wake: Callable[[], None],
         on_failed: PendingFailed | None,
     ) -> None:
-        self._delivery_timeout = settings.delivery_timeout
         self._one_record_each = settings.batch_size <= 1
         self._sizes = sizes
         self._records = records
@@ -188,8 +187,7 @@ class PendingQueue:
             if record is not None:  # the memory was meant for a smaller one, which is gone
                 self._memory_quota.wait(partition, now)
             return False
-        deadline = record.sent + self._delivery_timeout
-        batch = self._batches.open(partition, grant.buffer, partition.growth, now, deadline)
+        batch = self._batches.open(partition, grant.buffer, partition.growth, now, record.sent)
         self._wake()
         while record is not None and batch.append(record.record):
             if self._one_record_each:

@@ -133,6 +133,11 @@ class ProducerBatch:
             return 1.0
         return (BATCH_OVERHEAD + len(self.compressed)) / self.size
 
+    @property
+    def may_have_been_written(self) -> bool:
+        """True if the batch may be in the log, if it fails now."""
+        return self.uncertain or self.in_request
+
     def compress(self, compression: Compression | None) -> None:
         """Compress the records, once. It may run in another thread, which then owns the records."""
         if self.compressed is None:

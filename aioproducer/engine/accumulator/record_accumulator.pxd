@@ -17,7 +17,6 @@ cdef class RecordAccumulator:
     cdef public bint closing
     cdef public object outcomes
     cdef public object routes
-    cdef public double _delivery_timeout
     cdef public bint _ignore_keys
     cdef public bint _one_record_each
     cdef public object _wake

@@ -46,8 +46,8 @@ class RecordAccumulator:
     ``wake`` requests a round of the sender. ``stir`` requests one for a single batch, which
     begins at the given time. ``make_future`` makes the futures of callers that wait for memory.
     ``expansion`` returns the ratio of a topic's bytes before compression to its bytes on the wire.
-    ``admit`` returns True if batches may leave for a partition. ``on_failed`` is called with the
-    error of failed pending records, and with the records.
+    ``add_to_transaction`` takes the partition of a batch: True if its batches may leave at once.
+    ``on_failed`` is called with the error of failed pending records, and with the records.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class RecordAccumulator:
         make_future: Callable[[], Any],
         expansion: Callable[[str], float] = lambda _topic: 1.0,
         partitioner: PartitionFunction | None = None,
-        admit: Callable[[TopicPartition], bool] | None = None,
+        add_to_transaction: Callable[[TopicPartition], bool] | None = None,
         on_failed: PendingFailed | None = None,
     ) -> None:
         self.closing = False
@@ -68,7 +68,6 @@ class RecordAccumulator:
         """Delivered and failed records; the sender notes them."""
         self.routes = RouteCache(ignore_keys=settings.ignore_keys)
         """The fast path into open batches that records have joined by :meth:`append`."""
-        self._delivery_timeout = settings.delivery_timeout
         self._ignore_keys = settings.ignore_keys
         self._one_record_each = settings.batch_size <= 1
         self._wake = wake
@@ -83,7 +82,9 @@ class RecordAccumulator:
             self._pool, self._records, settings.batch_size, lambda each: self.pending.needs(each)
         )
         self._backlogs = Backlogs(
-            one_at_a_time=settings.one_at_a_time, in_order=settings.in_order, admit=admit
+            one_at_a_time=settings.one_at_a_time,
+            in_order=settings.in_order,
+            add_to_transaction=add_to_transaction,
         )
         self.batches = BatchQueue(
             settings, self._topics, self._backlogs, self._memory_quota, self._flushes, self._sizes
@@ -127,9 +128,9 @@ class RecordAccumulator:
             builder.mark(record.sent_ns)
             if builder.append(record.token, record.timestamp_ms, key, record.value, record.headers):
                 self.routes.last = builder
-                self.routes.taken += 1
+                self.routes.came += 1
                 return True
-        self.routes.taken += 1
+        self.routes.came += 1
         return self._find_batch(topic, number, record, now) is not None
 
     def _find_batch(
@@ -201,7 +202,7 @@ class RecordAccumulator:
             self.waiters.look_at(partition.leader)
         if buffer is None:
             return None
-        batch = self.batches.open(partition, buffer, growth, now, now + self._delivery_timeout)
+        batch = self.batches.open(partition, buffer, growth, now, now)
         self._stir(now)
         builder = batch.builder
         builder.mark(record.sent_ns)
@@ -342,7 +343,7 @@ class RecordAccumulator:
         except InvalidPartitionError as error:
             self.pending.refuse(record, error)
             return
-        self.batches.expire_by(batch, record.sent + self._delivery_timeout)
+        self.batches.date_back(batch, record.sent)
         self.pending.joined(record, batch, now)
 
     def forget_topic(self, name: str, now: float) -> bool:
@@ -386,7 +387,7 @@ class RecordAccumulator:
     @property
     def somebody_waits(self) -> bool:
         """True if a record waits, or a caller does, or may soon."""
-        return bool(self._records.quota.used or self.waiters.is_full or self.waiters.turns)
+        return bool(self._records.quota.used or self.waiters.is_full or self.waiters.lines)
 
     def flush(self, future: FlushFuture) -> None:
         """Resolve ``future`` once every present record has its outcome; no batch lingers."""

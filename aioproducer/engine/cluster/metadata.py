@@ -187,7 +187,21 @@ class Metadata:
     def request_update(self, topic: str | None = None) -> None:
         """Request an update as soon as the backoff allows, because metadata is out of date.
 
-        ``topic``: a partial update for it; None: a full update.
+        ``topic``: a partial update for it; None: a full update. The reasons for a partial one:
+
+        - a batch has no leader (:class:`BatchSender`), or its error says that the leader is another
+          one (:class:`BatchCompleter`);
+        - a caller asks for the replicas of a topic (:meth:`wait_for_details`).
+
+        The reasons for a full one:
+
+        - a leader is not among the known brokers, or can't be reached (:class:`BatchSender`);
+        - a broker can't be reached that a producer id is requested from, or a coordinator
+          (:class:`ProducerIdRequester`, :class:`TransactionDriver`);
+        - a coordinator does not know the id of a topic (:class:`TransactionDriver`).
+
+        Topics that a record or a caller needs come by :meth:`use` and :meth:`seek`, and a broker at
+        the address of another one by :meth:`misrouted`.
         """
         if topic is None:
             self._wanted = True

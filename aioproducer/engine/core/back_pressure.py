@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from typing import Protocol
+
+from aioproducer.engine.accumulator import MemoryWaiters
 
 
 class BackPressure(Protocol):
@@ -26,3 +30,15 @@ class Unavailable:
     def must_wait(self) -> bool:
         """Always True."""
         return True
+
+
+async def drain(waiters: MemoryWaiters, caller: object, clock: Callable[[], float]) -> None:
+    """Wait for room, behind earlier callers. Source: ``StreamWriter.drain``."""
+    waited, stalled = False, caller in waiters.stalled
+    while (room := waiters.room_for(caller, clock())) is not None:
+        waited = True
+        await room
+        if caller not in waiters.stalled:
+            return
+    if stalled and not waited:
+        await asyncio.sleep(0)  # a caller whose records are refused must not hold the loop

@@ -11,13 +11,13 @@ from aioproducer.config import ProducerConfig
 from aioproducer.engine.accumulator import PendingRecord, SerializedRecord, Unserialized
 from aioproducer.engine.client.bootstrap import resolved_bootstrap_servers
 from aioproducer.engine.client.environment import Environment
+from aioproducer.engine.core.back_pressure import drain
 from aioproducer.engine.core.cluster_queries import ClusterQueries
 from aioproducer.engine.core.hooks import Hooks
 from aioproducer.engine.core.parts import Parts
 from aioproducer.engine.metrics import Latencies, MetricsSnapshot
 from aioproducer.engine.observer import ObserverSlot
 from aioproducer.engine.records.acceleration import RecordsBuilder
-from aioproducer.engine.sender.drain import drain
 from aioproducer.errors import ProducerClosedError, ProducerError, ProducerTimeoutError
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.logs import ClientLog
@@ -174,10 +174,11 @@ class Engine:
         """Wait for memory, in turn; ``caller``, a task, sends more afterwards."""
         await drain(self._waiters, caller, self.clock)
 
-    def turn(self, caller: object) -> asyncio.Future[None] | None:
+    def room_for(self, caller: object) -> asyncio.Future[None] | None:
         """A future for when ``caller``, a thread, may send more; None: now."""
-        turn: asyncio.Future[None] | None = self._waiters.turn(caller, self.clock(), patient=True)
-        return turn
+        room: asyncio.Future[None] | None
+        room = self._waiters.room_for(caller, self.clock(), patient=True)
+        return room
 
     async def flush(self, timeout: float | None) -> None:
         """Wait for the outcome of every record that is here now.

@@ -113,7 +113,7 @@ class PythonFastPath:
                 now_ns = self._clock()
                 builder.mark(now_ns)
                 if builder.append(future, now_ns // 1_000_000, key, value, headers):
-                    self._routes.taken += 1
+                    self._routes.came += 1
                     self._to_skip -= 1
                     return future
         return None

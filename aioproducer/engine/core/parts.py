@@ -23,16 +23,11 @@ from aioproducer.engine.metrics import MetricsSnapshot, ProducerMetrics
 from aioproducer.engine.observer import ObserverSlot
 from aioproducer.engine.partitioning import NAMED_PARTITIONERS, PartitionFunction
 from aioproducer.engine.records.compression import Compression, compression
-from aioproducer.engine.sender.batch_sender import (
-    BatchSender,
-    ProduceRequestBuilder,
-    ProduceResponses,
-    ProduceSettings,
-)
+from aioproducer.engine.sender.batch_sender import BatchSender, ProduceSettings
 from aioproducer.engine.sender.completer import BatchCompleter
 from aioproducer.engine.sender.compressor import Compressor
 from aioproducer.engine.sender.delivery_reports import DeliveryReports
-from aioproducer.engine.sender.expiry import BatchExpiry, Expiry, RecordExpiry
+from aioproducer.engine.sender.expiry import Expiry
 from aioproducer.engine.sender.gaps import Gaps
 from aioproducer.engine.sender.pending_failures import PendingFailures
 from aioproducer.engine.sender.producer_id import ProducerIdRequester
@@ -181,7 +176,7 @@ class Parts:
             asyncio.get_running_loop().create_future,
             self._compressor.expansion,
             _partition_function(partitioner, self._random),
-            None if self._manager is None else self._manager.admit,
+            None if self._manager is None else self._manager.add_partition,
             self._pending_failed,
         )
 
@@ -223,26 +218,21 @@ class Parts:
             self._pending_failures,
             self._reports,
             self._compressor,
+            self.refresher,
             self.backoff(),
             config.retries,
             self._manager,
         )
         expiry = Expiry(
-            BatchExpiry(
-                self.accumulator,
-                completer,
-                self.client,
-                self.metadata,
-                self._sequence_numbers,
-                self._manager,
-            ),
-            RecordExpiry(
-                self.accumulator,
-                self.metadata,
-                self.refresher,
-                self._pending_failures,
-                self.metrics,
-            ),
+            self.accumulator,
+            completer,
+            self.client,
+            self.metadata,
+            self._sequence_numbers,
+            self.refresher,
+            self._pending_failures,
+            self.metrics,
+            self._manager,
         )
         sender = Sender(
             self.accumulator,
@@ -256,26 +246,24 @@ class Parts:
                 self.ad_hoc,
                 *(() if self.telemetry is None else (self.telemetry,)),
             ),
-            self._make_batch_sender(config, completer),
+            self._make_batch_sender(config),
             self.metrics,
             self.wakeup,
         )
         self.client.responded = sender.take_response
         return sender
 
-    def _make_batch_sender(self, config: ProducerConfig, completer: BatchCompleter) -> BatchSender:
-        settings = ProduceSettings(config.acks_value, config.request_timeout_ms)
+    def _make_batch_sender(self, config: ProducerConfig) -> BatchSender:
         return BatchSender(
             self.accumulator,
             self.client,
             self.metadata,
             self._sequence_numbers,
             self._compressor,
-            ProduceRequestBuilder(
-                settings, self.metadata, self._compressor, self.metrics, self._manager
-            ),
-            ProduceResponses(self.accumulator, self.metadata, completer, self._reports),
+            ProduceSettings(config.acks_value, config.request_timeout_ms),
+            self.metrics,
             self.wakeup,
+            self._manager,
         )
 
     def _make_telemetry(

@@ -311,11 +311,11 @@ class ProducerCore:
         """Wait until there is room for more records of the present task."""
         await self.engine.drain(current_task())
 
-    def turn(self, caller: object) -> asyncio.Future[None] | None:
+    def room_for(self, caller: object) -> asyncio.Future[None] | None:
         """A future for when ``caller``, a thread, may send more; None: now."""
         if not self.back_pressure.is_full:
             return None
-        return self.engine.turn(caller)
+        return self.engine.room_for(caller)
 
     def hold_commit(self) -> AbstractContextManager[None]:
         """A ``send_many()``: until it ends, its transaction is not committed."""

@@ -45,7 +45,7 @@ class OpenBuilders:
 class RouteCache:
     """Finds the builder for a record, if the record may take the fast path."""
 
-    __slots__ = ("ignore_keys", "is_open", "last", "taken", "topics")
+    __slots__ = ("came", "ignore_keys", "is_open", "last", "topics")
 
     def __init__(self, *, ignore_keys: bool = False) -> None:
         self.ignore_keys = ignore_keys
@@ -55,7 +55,7 @@ class RouteCache:
         self.topics: dict[str, OpenBuilders] = {}
         self.last: RecordsBuilder | None = None
         """The builder of the record that was sent last; None: it is in no batch yet."""
-        self.taken = 0
+        self.came = 0
         """The number of records with a future of their own that came to join a batch."""
 
     def append(

@@ -1,29 +1,22 @@
-"""The sender of batches: produce requests to brokers, responses to the completer."""
+"""The way out: which batches leave now, and the produce requests that carry them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from aioproducer.engine.accumulator import Backlog, ProducerBatch, RecordAccumulator
-from aioproducer.engine.client.requester import Requester
 from aioproducer.engine.client.wakeup import Wakeup
 from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.metrics import ProducerMetrics, SentBatch
 from aioproducer.engine.network.client import NetworkClient
-from aioproducer.engine.network.request import Completion
 from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE
-from aioproducer.engine.sender.cluster_news import tell_moves
-from aioproducer.engine.sender.completer import BatchCompleter
 from aioproducer.engine.sender.compressor import Compressor
-from aioproducer.engine.sender.delivery_reports import DeliveryReports
-from aioproducer.engine.sender.outcomes import decide, decide_error
-from aioproducer.engine.sender.produce import EncodedBatch, ProduceRequest
-from aioproducer.engine.sender.produce_response import PartitionResult, Place, ProduceResults
+from aioproducer.engine.sender.produce import BatchBytes, ProduceRequest
 from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
-from aioproducer.errors import ProducerError, ProtocolError
-from aioproducer.model import Node, NodeId
+from aioproducer.errors import ProducerError
+from aioproducer.model import Node
 
 if TYPE_CHECKING:
     from aioproducer.engine.transactions.manager import TransactionManager
@@ -36,138 +29,12 @@ class ProduceSettings(NamedTuple):
     request_timeout_ms: int
 
 
-class ProduceRequestBuilder:
-    """Puts batches into requests, and counts them."""
+class BatchSender:
+    """Sends ready batches to the leaders of their partitions.
 
-    def __init__(
-        self,
-        settings: ProduceSettings,
-        metadata: Metadata,
-        compressor: Compressor,
-        metrics: ProducerMetrics,
-        transactions: TransactionManager | None = None,
-    ) -> None:
-        self._settings = settings
-        self._metadata = metadata
-        self._compressor = compressor
-        self._metrics = metrics
-        self._transactions = transactions
-
-    def build(self, batches: Sequence[ProducerBatch], now: float) -> ProduceRequest | None:
-        """The request with the batches that have no outcome; None: all have one."""
-        compressor, topics = self._compressor, self._metadata.snapshot.topics
-        encoded: list[EncodedBatch] = []
-        counted: list[SentBatch] = []
-        topic_ids: dict[str, UUID | None] = {}
-        for batch in batches:
-            if batch.done:
-                continue
-            builder, topic = batch.builder, batch.topic_partition.topic
-            data = compressor.encode(batch) if compressor.compresses else batch.encode(None)
-            batch.in_request = True
-            batch.lent = type(data) is memoryview  # else it is a copy
-            encoded += ((batch, data),)
-            size, queued = len(data), now - batch.created
-            counted += (
-                (topic, builder.count, size, builder.position, builder.max_record_size, queued),
-            )
-            if topic not in topic_ids:
-                topic_ids[topic] = topics[topic].topic_id if topic in topics else None
-        if not encoded:
-            return None
-        self._metrics.request_built(counted, now)
-        return ProduceRequest(
-            encoded,
-            self._settings.acks,
-            self._settings.request_timeout_ms,
-            topic_ids,
-            None if self._transactions is None else self._transactions.handle,
-        )
-
-
-class ProduceResponses:
-    """Decides the outcome of each batch from its response."""
-
-    def __init__(
-        self,
-        accumulator: RecordAccumulator,
-        metadata: Metadata,
-        completer: BatchCompleter,
-        reports: DeliveryReports,
-    ) -> None:
-        self._accumulator = accumulator
-        self._metadata = metadata
-        self._completer = completer
-        self._reports = reports
-
-    def take(self, request: ProduceRequest, completion: Completion, now: float) -> None:
-        """Settle the batches of ``request`` by its response, or by the error instead."""
-        self._reports.request_ended(request, completion)
-        if type(completion.result) is list:
-            places: list[Place] = completion.result
-            deliver = self._completer.deliver
-            for (batch, _), place in zip(request.batches, places, strict=True):
-                batch.lent = False
-                if not batch.done:
-                    deliver(batch, *place, now)
-        else:
-            self._take_unusual(request, completion, now)
-
-    def _take_unusual(self, request: ProduceRequest, completion: Completion, now: float) -> None:
-        error, node, deliver = completion.error, completion.node, self._completer.deliver
-        results: Mapping[ProducerBatch, PartitionResult] = {}
-        if error is None and request.acks:
-            produced: ProduceResults = completion.result
-            results = produced.results
-            if produced.leaders:
-                self._take_hints(produced, now)
-        for batch, _ in request.batches:
-            batch.lent = False
-            if batch.done:
-                continue
-            if error is not None:
-                self._settle_error(batch, error, node, now)
-            elif not request.acks:
-                deliver(batch, -1, -1, -1, now)
-            else:
-                result = results.get(batch)
-                if result is None or result.error_code:
-                    self._settle_unusual(batch, result, node, now)
-                else:
-                    offset, appended = result.base_offset, result.log_append_time_ms
-                    deliver(batch, offset, appended, result.log_start_offset, now)
-
-    def _settle_unusual(
-        self, batch: ProducerBatch, result: PartitionResult | None, node: NodeId, now: float
-    ) -> None:
-        where = f"{batch.topic_partition} on {self._metadata.describe(node)}"
-        if result is None:
-            missing = ProtocolError(f"{where}: the response does not mention the partition")
-            self._settle_error(batch, missing, node, now)
-        else:
-            outcome = decide(result, where, self._completer.standing(batch, now))
-            self._completer.carry_out(batch, outcome, node, now)
-
-    def _settle_error(
-        self, batch: ProducerBatch, error: ProducerError, node: NodeId, now: float
-    ) -> None:
-        if not batch.done:
-            standing = self._completer.standing(batch, now)
-            self._completer.carry_out(batch, decide_error(error, standing), node, now)
-
-    def _take_hints(self, produced: ProduceResults, now: float) -> None:
-        """Move partitions to the leaders that the response names, before they are retried."""
-        self._metadata.take_hints(produced.leaders, produced.nodes)
-        for topic in {topic for topic, _ in produced.leaders}:
-            info = self._metadata.snapshot.topics.get(topic)
-            if info is not None:
-                tell_moves(topic, self._accumulator.update_topic(info, now))
-
-
-class BatchSender(Requester):
-    """Sends ready batches to the leaders of their partitions."""
-
-    requests = (ProduceRequest,)
+    The responses go to :meth:`BatchCompleter.take`. ``transactions``: None without a
+    ``transactional_id``.
+    """
 
     def __init__(
         self,
@@ -176,9 +43,10 @@ class BatchSender(Requester):
         metadata: Metadata,
         sequence_numbers: SequenceNumbers,
         compressor: Compressor,
-        builder: ProduceRequestBuilder,
-        responses: ProduceResponses,
+        settings: ProduceSettings,
+        metrics: ProducerMetrics,
         wakeup: Wakeup,
+        transactions: TransactionManager | None = None,
     ) -> None:
         self._batches = accumulator.batches
         self._backlogs = self._batches.backlogs
@@ -186,17 +54,18 @@ class BatchSender(Requester):
         self._metadata = metadata
         self._sequence_numbers = sequence_numbers
         self._compressor = compressor
-        self._builder = builder
-        self._responses = responses
+        self._settings = settings
+        self._metrics = metrics
         self._wakeup = wakeup
+        self._transactions = transactions
         self._compressing: set[int] = set()
         """The nodes whose next batches are being compressed in a thread."""
         self._failure_seen: dict[int, ProducerError] = {}
         self._routes = accumulator.routes
-        self._taken = 0
-        """The number of records that had joined a batch before this round."""
         self._came = 0
-        """The number of records that joined one since the round before."""
+        """The number of records that had come by this round, see :attr:`RouteCache.came`."""
+        self._new = 0
+        """The number of records that came since the round before."""
         self._gathering: set[int] = set()
         """The idle nodes whose batches wait for another iteration."""
 
@@ -206,7 +75,11 @@ class BatchSender(Requester):
         return not self._compressing and not self._backlogs.nodes()
 
     def step(self, now: float) -> float | None:
-        """Send the ready batches. Returns the time of the next round by the clock."""
+        """Send the ready batches. Returns the time of the next round by the clock.
+
+        None leave without a producer id, to a node that the metadata lacks, or to one whose last
+        batches are still being compressed; for the others see :meth:`_send_to`.
+        """
         backlogs = self._backlogs
         deadline = backlogs.release_delayed(now) if backlogs.delayed else None
         if backlogs.leaderless.partitions:
@@ -215,8 +88,8 @@ class BatchSender(Requester):
                 self._metadata.request_update(topic)
         if not self._sequence_numbers.usable:
             return None
-        taken = self._routes.taken
-        self._came, self._taken = taken - self._taken, taken
+        came = self._routes.came
+        self._new, self._came = came - self._came, came
         brokers = self._metadata.snapshot.brokers
         for node, backlog in [*backlogs.by_node.items()]:
             if not backlog.partitions:
@@ -238,7 +111,8 @@ class BatchSender(Requester):
         - it need not linger: it is full, or there is a flush, a close or a lack of memory
           (:meth:`BatchQueue.leaves_at`);
         - no more records are gathered for an idle broker (:meth:`_gathers`);
-        - the broker takes a request (:meth:`NetworkClient.can_send`).
+        - the broker takes a request (:meth:`NetworkClient.ready`);
+        - the request has room for it, else it leaves with the next one (:meth:`Backlog.take`).
         """
         client, node_id = self._client, node.id
         while backlog.partitions:
@@ -246,7 +120,7 @@ class BatchSender(Requester):
             due = self._batches.leaves_at(backlog, now, idle=idle)
             if due > now:
                 return due
-            if idle and self._came and self._gathers(node_id, backlog, now):
+            if idle and self._new and self._gathers(node_id, backlog, now):
                 return now
             if self._gathering:
                 self._gathering.discard(node_id)
@@ -273,7 +147,7 @@ class BatchSender(Requester):
         They do while each iteration brings records: a request with several costs little more than
         one. A lone record is not kept waiting, nor is any for long.
         """
-        alone = self._came == 1 and node not in self._gathering
+        alone = self._new == 1 and node not in self._gathering
         if alone and not self._client.total_in_flight():
             return False
         if not self._batches.may_gather(backlog, now):
@@ -315,10 +189,37 @@ class BatchSender(Requester):
         self._compressor.compress_elsewhere(batches, f"aioproducer-compress-{node}", send)
 
     def _send(self, node: int, batches: Sequence[ProducerBatch], now: float) -> None:
-        request = self._builder.build(batches, now)
+        request = self._request(batches, now)
         if request is not None:
             self._client.send(node, request, now)
 
-    def completed(self, completion: Completion, now: float) -> None:
-        """Take the response to a produce request, or the error instead."""
-        self._responses.take(completion.request, completion, now)
+    def _request(self, batches: Sequence[ProducerBatch], now: float) -> ProduceRequest | None:
+        """The request with the batches that have no outcome, counted; None: all have one."""
+        compressor, topics = self._compressor, self._metadata.snapshot.topics
+        encoded: list[BatchBytes] = []
+        counted: list[SentBatch] = []
+        topic_ids: dict[str, UUID | None] = {}
+        for batch in batches:
+            if batch.done:
+                continue
+            builder, topic = batch.builder, batch.topic_partition.topic
+            data = compressor.encode(batch) if compressor.compresses else batch.encode(None)
+            batch.in_request = True
+            batch.lent = type(data) is memoryview  # else it is a copy
+            encoded += ((batch, data),)
+            size, queued = len(data), now - batch.created
+            counted += (
+                (topic, builder.count, size, builder.position, builder.max_record_size, queued),
+            )
+            if topic not in topic_ids:
+                topic_ids[topic] = topics[topic].topic_id if topic in topics else None
+        if not encoded:
+            return None
+        self._metrics.request_built(counted, now)
+        return ProduceRequest(
+            encoded,
+            self._settings.acks,
+            self._settings.request_timeout_ms,
+            topic_ids,
+            None if self._transactions is None else self._transactions.handle,
+        )

@@ -1,15 +1,20 @@
-"""Carries out the outcomes of batches: futures, retries, memory, metrics."""
+"""The way back: responses to produce requests, and the outcomes of their batches.
+
+A response is read by :mod:`produce`, an outcome is decided by :mod:`outcomes`. Here it is carried
+out: futures, retries, memory, metrics.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from aioproducer.engine.accumulator import PendingRecord, ProducerBatch, RecordAccumulator
 from aioproducer.engine.cluster.metadata import Metadata
+from aioproducer.engine.network.request import Completion
 from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE
 from aioproducer.engine.sender.compressor import Compressor
 from aioproducer.engine.sender.delivery_reports import DeliveryReports
@@ -22,22 +27,26 @@ from aioproducer.engine.sender.outcomes import (
     SetAside,
     Split,
     Standing,
+    decide,
+    decide_error,
     others_in_batch,
     still_uncertain,
 )
 from aioproducer.engine.sender.pending_failures import PendingFailures
+from aioproducer.engine.sender.produce import PartitionResult, Place, ProduceRequest, ProduceResults
+from aioproducer.engine.sender.refresher import MetadataRefresher
 from aioproducer.errors import (
     ConcurrentTransactionsError,
-    DeliveryTimeoutError,
     Disposition,
     KafkaError,
     ProducerClosedError,
     ProducerError,
+    ProtocolError,
     TransactionAbortedError,
 )
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.logs import RoomLogger
-from aioproducer.foundation.wording import counted, duration
+from aioproducer.foundation.wording import counted
 from aioproducer.model import NodeId, TopicPartition
 
 if TYPE_CHECKING:
@@ -50,7 +59,7 @@ RECORDS_PER_SLICE: Final = 1_000
 
 
 class BatchCompleter:
-    """Gives each batch the outcome that was decided."""
+    """Takes the responses to produce requests, and gives each batch its outcome."""
 
     def __init__(
         self,
@@ -60,6 +69,7 @@ class BatchCompleter:
         pending_failures: PendingFailures,
         reports: DeliveryReports,
         compressor: Compressor,
+        refresher: MetadataRefresher,
         backoff: ExponentialBackoff,
         retries: int,
         transactions: TransactionManager | None = None,
@@ -72,28 +82,22 @@ class BatchCompleter:
         self._pending_failures = pending_failures
         self._reports = reports
         self._compressor = compressor
+        self._refresher = refresher
         self._backoff = backoff
         self._retries = retries
         self._transactions = transactions
 
-    def standing(self, batch: ProducerBatch, now: float) -> Standing:
-        """The facts about ``batch`` that decide its outcome."""
-        dropped_soon = self._dropping and not batch.uncertain
-        return Standing(
-            may_retry=batch.attempts < self._retries and now < batch.deadline,
-            first_in_line=not dropped_soon and batch.partition.is_first_in_line(batch),
-            uncertain=batch.uncertain,
-            later_was_delivered=batch.partition.later_was_delivered(batch),
-            later_may_tell=batch.uncertain and batch.partition.later_may_tell(batch),
-            records=batch.count,
-            may_be_numbered_anew=self._transactions is None,
-            is_numbered=batch.state is not NO_PRODUCER_STATE,
-        )
-
-    @property
-    def _dropping(self) -> bool:
-        """True if a batch's number may not fit because an abort has dropped earlier batches."""
-        return self._transactions is not None and self._transactions.discards_unsent
+    def take(self, request: ProduceRequest, completion: Completion, now: float) -> None:
+        """Settle the batches of ``request`` by its response, or by the error in its place."""
+        self._reports.request_ended(request, completion)
+        if type(completion.result) is list:  # the usual response: every batch was written
+            places: list[Place] = completion.result
+            for (batch, _), place in zip(request.batches, places, strict=True):
+                batch.lent = False
+                if not batch.done:
+                    self.deliver(batch, *place, now)
+        else:
+            self._take_unusual(request, completion, now)
 
     def deliver(
         self,
@@ -117,6 +121,65 @@ class BatchCompleter:
         if gaps.breaks:
             gaps.delivered(batch)
 
+    def _take_unusual(self, request: ProduceRequest, completion: Completion, now: float) -> None:
+        error, node = completion.error, completion.node
+        results: Mapping[ProducerBatch, PartitionResult] = {}
+        if error is None and request.acks:
+            produced: ProduceResults = completion.result
+            results = produced.results
+            if produced.leaders:  # before their partitions are retried
+                self._refresher.take_hints(produced.leaders, produced.nodes, now)
+        for batch, _ in request.batches:
+            batch.lent = False
+            if batch.done:
+                continue
+            result = results.get(batch)
+            if error is None and not request.acks:
+                self.deliver(batch, -1, -1, -1, now)
+            elif result is not None and not result.error_code:
+                offset, appended = result.base_offset, result.log_append_time_ms
+                self.deliver(batch, offset, appended, result.log_start_offset, now)
+            else:
+                outcome = self._decide(batch, result, error, node, now)
+                self._carry_out(batch, outcome, node, now)
+
+    def _decide(
+        self,
+        batch: ProducerBatch,
+        result: PartitionResult | None,
+        error: ProducerError | None,
+        node: NodeId,
+        now: float,
+    ) -> Outcome:
+        """The outcome of a batch by the response's part about it, or by the request's error."""
+        standing = self._standing(batch, now)
+        if error is not None:
+            return decide_error(error, standing)
+        where = f"{batch.topic_partition} on {self._metadata.describe(node)}"
+        if result is not None:
+            return decide(result, where, standing)
+        missing = ProtocolError(f"{where}: the response does not mention the partition")
+        return decide_error(missing, standing)
+
+    def _standing(self, batch: ProducerBatch, now: float) -> Standing:
+        """The facts about ``batch`` that decide its outcome."""
+        dropped_soon = self._dropping and not batch.uncertain
+        return Standing(
+            may_retry=batch.attempts < self._retries and now < batch.deadline,
+            first_in_line=not dropped_soon and batch.partition.is_first_in_line(batch),
+            uncertain=batch.uncertain,
+            later_was_delivered=batch.partition.later_was_delivered(batch),
+            later_may_tell=batch.uncertain and batch.partition.later_may_tell(batch),
+            records=batch.count,
+            may_be_numbered_anew=self._transactions is None,
+            is_numbered=batch.state is not NO_PRODUCER_STATE,
+        )
+
+    @property
+    def _dropping(self) -> bool:
+        """True if a batch's number may not fit because an abort has dropped earlier batches."""
+        return self._transactions is not None and self._transactions.discards_unsent
+
     def _settle_aside(self, delivered: ProducerBatch, base_offset: int, now: float) -> None:
         for batch, is_written in self._gaps.told_by(delivered, base_offset):
             if is_written:
@@ -124,7 +187,7 @@ class BatchCompleter:
             else:
                 self._fail_doubtful(batch, now)
 
-    def carry_out(self, batch: ProducerBatch, outcome: Outcome, node: NodeId, now: float) -> None:
+    def _carry_out(self, batch: ProducerBatch, outcome: Outcome, node: NodeId, now: float) -> None:
         """Carry out ``outcome`` for a batch that was sent to ``node``."""
         if isinstance(outcome, Deliver):
             self.deliver(batch, *outcome, now)
@@ -160,9 +223,9 @@ class BatchCompleter:
         for batch in self._gaps.close(now):
             self._fail_doubtful(batch, now)
 
-    def _fail_aside(self, partition: TopicPartition, now: float) -> None:
-        """Fail the batches that were set aside, because no later one has shown their outcome."""
-        for batch in self._gaps.take_aside(partition):
+    def _fail_aside(self, topic_partition: TopicPartition, now: float) -> None:
+        """Fail the batches that were set aside, as no later one has told about them."""
+        for batch in self._gaps.take_aside(topic_partition):
             self._fail_doubtful(batch, now)
 
     def _fail_doubtful(self, batch: ProducerBatch, now: float) -> None:
@@ -211,26 +274,9 @@ class BatchCompleter:
         wait = 0.0 if moved else delay(batch.attempts + 1)
         self._batches.retry(batch, now + wait, now)
 
-    def expire(
-        self,
-        batch: ProducerBatch,
-        timeout: float,
-        why_not_sent: Callable[[ProducerBatch], str],
-        now: float,
-    ) -> None:
+    def fail_late(self, batch: ProducerBatch, error: ProducerError, now: float) -> None:
         """Fail a batch whose ``delivery_timeout_ms`` is over."""
-        uncertain = self._may_have_been_written(batch)
-        written = "it may have been written" if uncertain else "it was not written"
-        error = DeliveryTimeoutError(
-            f"{batch.topic_partition}: not acknowledged within {duration(timeout)} "
-            f"(delivery_timeout_ms), {written}. Resolve the cause, or raise the timeout: "
-            f"{batch.last_error or why_not_sent(batch)}"
-        )
-        self._fail(batch, error, uncertain, {}, now)
-
-    def _may_have_been_written(self, batch: ProducerBatch) -> bool:
-        """True if a batch that fails now may be in the log."""
-        return batch.uncertain or batch.in_request
+        self._fail(batch, error, batch.may_have_been_written, {}, now)
 
     def abort(self, error: ProducerError, now: float, *, unsent_only: bool = False) -> int:
         """Fail every record that has no outcome. Returns their number.
@@ -258,14 +304,9 @@ class BatchCompleter:
             yield self._give_up_pending(records, error, errors, now)
 
     def _give_up(self, batch: ProducerBatch, error: ProducerError, now: float) -> int:
-        count, written = batch.count, self._may_have_been_written(batch)
-        error = _error_for(error, written, batch.topic_partition)
-        batch.fail(error)
-        self._reports.failed(batch, error, now)
-        self._reports.records_failed(batch, error)
-        self._outcomes.failed(batch.topic_partition.topic, count, error, now)
-        self._gaps.left_by(batch, uncertain=written)
-        self._batches.complete(batch, now)
+        count, uncertain = batch.count, batch.may_have_been_written
+        error = _error_for(error, uncertain, batch.topic_partition)
+        self._end_failed(batch, error, uncertain, {}, now)
         return count
 
     def _give_up_pending(
@@ -307,7 +348,33 @@ class BatchCompleter:
         ``alone``: it is one of those.
         """
         error = _error_for(error, uncertain, batch.topic_partition)
-        others = error
+        logger.repeated(
+            logging.ERROR,
+            ("failed", type(error)),
+            "A batch of %s for %s failed: %s",
+            counted(batch.count, "record"),
+            batch.topic_partition,
+            error,
+            records=batch.count,
+            error=error,
+            **batch.topic_partition._asdict(),
+        )
+        self._end_failed(batch, error, uncertain, record_errors, now)
+        if self._transactions is not None:
+            self._transactions.delivery_failed(error)
+            if not alone:
+                self._fail_aside(batch.topic_partition, now)
+
+    def _end_failed(
+        self,
+        batch: ProducerBatch,
+        error: ProducerError,
+        uncertain: bool,
+        record_errors: Mapping[int, ProducerError],
+        now: float,
+    ) -> None:
+        """Fail the futures of ``batch``, report it, note the gap, and return the memory."""
+        topic, count, others = batch.topic_partition.topic, batch.count, error
         if record_errors:
             others = others_in_batch(error)
             for each in (*record_errors.values(), others):
@@ -315,27 +382,10 @@ class BatchCompleter:
             batch.fail_records(record_errors, others)
         else:
             batch.fail(error)
-        self._reports.records_failed(batch, others, record_errors)
-        topic, count = batch.topic_partition.topic, batch.count
-        logger.repeated(
-            logging.ERROR,
-            ("failed", type(error)),
-            "A batch of %s for %s failed: %s",
-            counted(count, "record"),
-            batch.topic_partition,
-            error,
-            records=count,
-            error=error,
-            **batch.topic_partition._asdict(),
-        )
-        self._reports.failed(batch, error, now)
+        self._reports.failed(batch, error, others, record_errors, now)
         self._outcomes.failed(topic, count, error, now)
         self._gaps.left_by(batch, uncertain=uncertain)
         self._batches.complete(batch, now)
-        if self._transactions is not None:
-            self._transactions.delivery_failed(error)
-            if not alone:
-                self._fail_aside(batch.topic_partition, now)
 
 
 def _up_to_a_slice(batches: Iterable[ProducerBatch]) -> list[ProducerBatch]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from aioproducer.engine.accumulator import ProducerBatch
@@ -60,25 +59,24 @@ class DeliveryReports:
         """A batch was split."""
         self._metrics.batch_split(now)
 
-    def failed(self, batch: ProducerBatch, error: BaseException, now: float) -> None:
-        """``batch`` has failed for good, and still has its records."""
+    def failed(
+        self,
+        batch: ProducerBatch,
+        error: ProducerError,
+        others: ProducerError,
+        record_errors: Mapping[int, ProducerError],
+        now: float,
+    ) -> None:
+        """``batch`` has failed for good with ``error``, and still has its records.
+
+        The record at an index failed with its error in ``record_errors``, or with ``others``.
+        """
+        if self._failed_records is not None:
+            self._failed_records.add_batch(batch, others, record_errors)
         node = batch.node if batch.node >= 0 else None
         self._metrics.records_failed(batch.topic_partition.topic, batch.count, now, node)
         if self._observed.observer is not None:
             self._tell_batch(batch, error, now)
-
-    def records_failed(
-        self,
-        batch: ProducerBatch,
-        error: ProducerError,
-        record_errors: Mapping[int, ProducerError] = MappingProxyType({}),
-    ) -> None:
-        """The records of ``batch`` have failed for good, and are still there.
-
-        The record at an index failed with its error in ``record_errors``, or with ``error``.
-        """
-        if self._failed_records is not None:
-            self._failed_records.add_batch(batch, error, record_errors)
 
     def request_ended(self, request: ProduceRequest, completion: Completion) -> None:
         """A produce request has its response, or failed as a whole."""

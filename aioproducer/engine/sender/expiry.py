@@ -15,6 +15,7 @@ from aioproducer.engine.sender.refresher import MetadataRefresher
 from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
 from aioproducer.errors import (
     BufferExhaustedError,
+    DeliveryTimeoutError,
     MetadataTimeoutError,
     PreparationTimeoutError,
     ProducerError,
@@ -35,8 +36,15 @@ _BETWEEN_LINES: Final = 60.0
 """Seconds from one such line to the next."""
 
 
-class BatchExpiry:
-    """Fails batches without an outcome for longer than ``delivery_timeout_ms``."""
+class Expiry:
+    """Fails batches after ``delivery_timeout_ms``, and pending records after ``max_block_ms``.
+
+    A batch has the deadline of its oldest record (:meth:`BatchQueue.open`, ``date_back``); that of
+    a pending record is never later (:meth:`SendPipeline._enqueue`). The sender knows the first of
+    all (:meth:`RecordAccumulator.next_deadline`). Once it has passed, :meth:`Sender.run` reads the
+    sockets, and only then calls :meth:`expire`. Time in which the process did not run counts for
+    nobody (:class:`RunningClock`).
+    """
 
     def __init__(
         self,
@@ -45,21 +53,43 @@ class BatchExpiry:
         client: NetworkClient,
         metadata: Metadata,
         sequence_numbers: SequenceNumbers,
+        refresher: MetadataRefresher,
+        failures: PendingFailures,
+        metrics: ProducerMetrics,
         transactions: TransactionManager | None = None,
     ) -> None:
+        self._accumulator = accumulator
         self._batches = accumulator.batches
+        self._pending = accumulator.pending
         self._completer = completer
         self._client = client
         self._metadata = metadata
         self._sequence_numbers = sequence_numbers
+        self._refresher = refresher
+        self._failures = failures
+        self._metrics = metrics
         self._transactions = transactions
+        self._next_line = 0.0
+        """No line about waiting records before this time."""
 
     def expire(self, now: float) -> None:
-        """Fail the late batches, about ``RECORDS_PER_SLICE`` records at once."""
-        timeout = self._batches.delivery_timeout
+        """Fail what is late: ``RECORDS_PER_SLICE`` records in batches, and as many pending ones."""
         for batch in self._batches.expired(now, RECORDS_PER_SLICE):
             if not batch.done:  # else it has failed with the one before it
-                self._completer.expire(batch, timeout, self._why_not_sent, now)
+                self._completer.fail_late(batch, self._why_late(batch), now)
+        self._expire_pending(now)
+
+    # --- batches -----------------------------------------------------------------------------
+
+    def _why_late(self, batch: ProducerBatch) -> DeliveryTimeoutError:
+        maybe = batch.may_have_been_written
+        written = "it may have been written" if maybe else "it was not written"
+        return DeliveryTimeoutError(
+            f"{batch.topic_partition}: not acknowledged within "
+            f"{duration(self._batches.delivery_timeout)} (delivery_timeout_ms), {written}. "
+            "Resolve the cause, or raise the timeout: "
+            f"{batch.last_error or self._why_not_sent(batch)}"
+        )
 
     def _why_not_sent(self, batch: ProducerBatch) -> str:
         """The reason that a batch was not sent, if no attempt has failed."""
@@ -78,35 +108,15 @@ class BatchExpiry:
         failure = self._metadata.foreign or self._client.failures().get(leader)
         return f"{broker} did not accept the batch" if failure is None else f"last error: {failure}"
 
+    # --- pending records ---------------------------------------------------------------------
 
-class RecordExpiry:
-    """Fails records that waited for a serializer, metadata or memory beyond ``max_block_ms``."""
-
-    def __init__(
-        self,
-        accumulator: RecordAccumulator,
-        metadata: Metadata,
-        refresher: MetadataRefresher,
-        failures: PendingFailures,
-        metrics: ProducerMetrics,
-    ) -> None:
-        self._accumulator = accumulator
-        self._pending = accumulator.pending
-        self._metadata = metadata
-        self._refresher = refresher
-        self._failures = failures
-        self._metrics = metrics
-        self._next_line = 0.0
-        """No line about waiting records before this time."""
-
-    def expire(self, now: float) -> None:
-        """Fail the late records, at most ``RECORDS_PER_SLICE`` at once."""
+    def _expire_pending(self, now: float) -> None:
         late: dict[str, tuple[int, ProducerError]] = {}
         vain: Counter[str] = Counter()
         for record in self._pending.expired(now, RECORDS_PER_SLICE):
             if record.settled:  # it went into a batch as the record before it failed
                 continue
-            error = self._why(record, now)
+            error = self._why_pending(record, now)
             # A topic that is known lacks the partition that this record names.
             others_may_pass = isinstance(error, MetadataTimeoutError) and (
                 record.topic in self._metadata.snapshot.topics
@@ -150,7 +160,7 @@ class RecordExpiry:
             return f"partition {record.partition} of topic {record.topic!r}"
         return "memory: buffer_memory is used up"
 
-    def _why(self, record: PendingRecord, now: float) -> ProducerError:
+    def _why_pending(self, record: PendingRecord, now: float) -> ProducerError:
         if record.serialize is not None:
             return self._why_unserialized(record.topic, now - record.sent)
         unknown = self._refresher.why_no_partition(
@@ -176,20 +186,3 @@ class RecordExpiry:
         )
         error.__cause__ = cause
         return error
-
-
-class Expiry:
-    """Both kinds of expiry, for the sender's rounds."""
-
-    def __init__(self, batches: BatchExpiry, records: RecordExpiry) -> None:
-        self._batches = batches
-        self._records = records
-
-    def expire(self, now: float) -> None:
-        """Fail the expired batches and pending records."""
-        self._batches.expire(now)
-        self._records.expire(now)
-
-    def tell_waiting(self, now: float) -> None:
-        """Write a line if records have waited for metadata or memory for long."""
-        self._records.tell_waiting(now)

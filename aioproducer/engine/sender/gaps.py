@@ -114,13 +114,13 @@ class Gaps:
 
     def delivered(self, batch: ProducerBatch) -> None:
         """``batch`` is in the log, and so is every one that was sent before it."""
-        partition = batch.topic_partition
-        found = self.breaks.get(partition)
+        topic_partition = batch.topic_partition
+        found = self.breaks.get(topic_partition)
         if found is None or found.doubtful is None or found.doubtful > batch.order:
             return
         found.doubtful = None
         if found.missing is None:
-            del self.breaks[partition]
+            del self.breaks[topic_partition]
 
     # --- batches that were set aside -----------------------------------------------------------
 
@@ -141,12 +141,12 @@ class Gaps:
             told.append((batch, room >= 0 or base_offset < 0))
         return told
 
-    def take_aside(self, partition: TopicPartition) -> Sequence[ProducerBatch]:
-        """The batches of ``partition`` that were set aside, in order: the caller settles them."""
-        if partition not in self.aside:
+    def take_aside(self, topic_partition: TopicPartition) -> Sequence[ProducerBatch]:
+        """The batches of a partition that were set aside, in order: the caller settles them."""
+        if topic_partition not in self.aside:
             return ()
-        self.aside.discard(partition)
-        return self._batches.aside(partition)
+        self.aside.discard(topic_partition)
+        return self._batches.aside(topic_partition)
 
     # --- partitions ----------------------------------------------------------------------------
 
@@ -157,13 +157,13 @@ class Gaps:
         outcome no later one has shown, are yielded: the caller fails them.
         """
         concerned, self.blocked = self.blocked.union(self.breaks), set()
-        for partition in sorted(concerned):
-            found = self.breaks.get(partition)
+        for topic_partition in sorted(concerned):
+            found = self.breaks.get(topic_partition)
             barrier = None if found is None else found.barrier
-            if self._batches.block(partition, barrier, now):
-                yield from self.take_aside(partition)
-                self.breaks.pop(partition, None)
-                self._sequence_numbers.renew(partition)
-                self._batches.renumber(partition, now)
+            if self._batches.block(topic_partition, barrier, now):
+                yield from self.take_aside(topic_partition)
+                self.breaks.pop(topic_partition, None)
+                self._sequence_numbers.renew(topic_partition)
+                self._batches.renumber(topic_partition, now)
             elif barrier is not None:
-                self.blocked.add(partition)
+                self.blocked.add(topic_partition)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from aioproducer.engine.sender.produce_response import PartitionResult
+from aioproducer.engine.sender.produce import PartitionResult
 from aioproducer.errors import (
     Disposition,
     InvalidRecordError,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Mapping
 from itertools import islice
 from typing import Final
 
@@ -12,10 +12,9 @@ from aioproducer.engine.client.peers import why_no_answer
 from aioproducer.engine.client.requester import Requester
 from aioproducer.engine.cluster.metadata import Asked, Metadata
 from aioproducer.engine.cluster.metadata_response import MetadataNews
-from aioproducer.engine.cluster.snapshot import TopicInfo
+from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.network.request import Completion
-from aioproducer.engine.sender.cluster_news import shortened, tell_moves
 from aioproducer.engine.sender.compressor import Compressor
 from aioproducer.engine.sender.pending_failures import PendingFailures
 from aioproducer.engine.sender.requests import MetadataRequest
@@ -35,7 +34,7 @@ from aioproducer.errors import (
 )
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.wording import duration
-from aioproducer.model import NodeId
+from aioproducer.model import Node, NodeId, TopicPartition
 
 logger = RoomLogger(__name__)
 
@@ -45,6 +44,9 @@ Each takes some microseconds."""
 
 _FEW_PARTITIONS: Final = 10
 """The number of partitions up to which a topic is one step."""
+
+_SHOWN: Final = 10
+"""The most brokers in a line."""
 
 
 class MetadataRefresher(Requester):
@@ -230,7 +232,7 @@ class MetadataRefresher(Requester):
             if moved
             else "Connected to cluster %s with the brokers %s",
             news.cluster_id or "without an id",
-            shortened(news.brokers),
+            _shortened(news.brokers),
             cluster_id=news.cluster_id,
             brokers=len(news.brokers),
         )
@@ -252,7 +254,20 @@ class MetadataRefresher(Requester):
             info = newest
         if waiting := self._pending.awaiting(info.name):
             self._client.metrics.metadata_waited(self._now - waiting[0].sent, self._now)
-        tell_moves(info.name, self._accumulator.update_topic(info, self._now, fresh))
+        _tell_moves(info.name, self._accumulator.update_topic(info, self._now, fresh))
+
+    def take_hints(
+        self,
+        leaders: Mapping[TopicPartition, PartitionLeader],
+        nodes: Mapping[int, Node],
+        now: float,
+    ) -> None:
+        """Move partitions to the ``leaders`` that a produce response names (KIP-951)."""
+        self._metadata.take_hints(leaders, nodes)
+        for topic in {topic for topic, _ in leaders}:
+            info = self._metadata.snapshot.topics.get(topic)
+            if info is not None:
+                _tell_moves(topic, self._accumulator.update_topic(info, now))
 
     def _fail_pending(self, topic: str, error: ProducerError) -> None:
         failed = self._failures.fail(topic, self._pending.awaiting(topic), error, self._now)
@@ -300,6 +315,30 @@ class MetadataRefresher(Requester):
             f"partition {partition} of topic {topic!r} did not become known "
             f"{_within(now - since)}: the topic has the partitions 0 "
             f"to {len(info.partitions) - 1}. Use one of these, or add partitions"
+        )
+
+
+def _shortened(brokers: Iterable[int]) -> str:
+    """The ids in order; of many brokers the first ones and the number of others."""
+    ids = sorted(brokers)
+    rest = len(ids) - _SHOWN
+    more = f" and {rest} more" if rest > 0 else ""
+    return ", ".join(map(str, ids[:_SHOWN])) + more
+
+
+def _tell_moves(topic: str, moved: int) -> None:
+    """Write a line about ``moved`` partitions of ``topic`` that have another leader."""
+    if moved:
+        logger.repeated(
+            logging.INFO,
+            "moves",
+            "%d partition%s of topic %r ha%s another leader",
+            moved,
+            "" if moved == 1 else "s",
+            topic,
+            "s" if moved == 1 else "ve",
+            topic=topic,
+            partitions=moved,
         )
 
 

@@ -1,4 +1,4 @@
-"""The one coroutine that sends batches, and gives them their outcomes.
+"""The coroutine that sends batches, and the callback that settles them by their responses.
 
 Source: Kafka's ``Sender``. Its thread is a task here; its poll is a sleep until an event.
 """
@@ -17,6 +17,7 @@ from aioproducer.engine.sender.batch_sender import BatchSender
 from aioproducer.engine.sender.completer import BatchCompleter
 from aioproducer.engine.sender.expiry import Expiry
 from aioproducer.engine.sender.pending_failures import PendingFailures
+from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.engine.sender.refresher import MetadataRefresher
 from aioproducer.errors import ProducerError
 from aioproducer.foundation import logs
@@ -59,7 +60,7 @@ class Sender:
         self._batch_sender = batch_sender
         self._metrics = metrics
         self._wakeup = wakeup
-        parts: Sequence[Requester] = (refresher, *requesters, batch_sender)
+        parts: Sequence[Requester] = (refresher, *requesters)
         self._requester_of = {kind: each for each in parts for kind in each.requests}
         self._is_busy = False
         """True if records or responses were waited for at the end of the last round."""
@@ -144,9 +145,12 @@ class Sender:
         """Take the completed requests; True if all of them were requests with batches."""
         only_batches = True
         for completion in self._client.take_completed():
-            requester = self._requester_of[type(completion.request)]
-            requester.completed(completion, now)
-            only_batches = only_batches and requester is self._batch_sender
+            request = completion.request
+            if type(request) is ProduceRequest:
+                self._completer.take(request, completion, now)
+            else:
+                self._requester_of[type(request)].completed(completion, now)
+                only_batches = False
         if self._pending.refused:  # before the callers look at the metrics
             self._pending_failures.count_refused(now)
         return only_batches
@@ -188,7 +192,7 @@ class Sender:
         """True if a producer that is closing has nothing left to do."""
         if not self._accumulator.is_empty:
             return False
-        return self._batch_sender.idle and all(each.idle for each in self._requesters)
+        return all(each.idle for each in self._requesters)
 
     def give_up(self, error: ProducerError) -> int:
         """Fail every record that has no outcome. Returns their number. The memory is not reused."""

@@ -198,9 +198,9 @@ class TransactionManager(RequestSource):
 
     # --- batches ---------------------------------------------------------------------------
 
-    def admit(self, partition: TopicPartition) -> bool:
+    def add_partition(self, partition: TopicPartition) -> bool:
         """Let batches into ``partition``: True if they may leave, False if it is added first."""
-        return self.transaction is not None and self.transaction.admit(partition)
+        return self.transaction is not None and self.transaction.add_partition(partition)
 
     def contains(self, partition: TopicPartition) -> bool:
         """True if ``partition`` is in the transaction."""

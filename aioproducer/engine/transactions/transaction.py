@@ -92,7 +92,7 @@ class Transaction:
         """True if the end leaves an epoch in which others have numbered batches."""
         return self.handed_out and self._protocol == 1
 
-    def admit(self, partition: TopicPartition) -> bool:
+    def add_partition(self, partition: TopicPartition) -> bool:
         """Let batches into ``partition``: True if they may leave now, False if it is added first.
 
         In version 2 of the protocol the first batch adds its partition to the transaction.

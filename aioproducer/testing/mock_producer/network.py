@@ -14,8 +14,7 @@ from aioproducer.engine.network.connection_view import ConnectionView
 from aioproducer.engine.network.request import Completion
 from aioproducer.engine.network.versions import Features
 from aioproducer.engine.protocol import SUPPORTED, Api
-from aioproducer.engine.sender.produce import ProduceRequest
-from aioproducer.engine.sender.produce_response import ProduceResults
+from aioproducer.engine.sender.produce import ProduceRequest, ProduceResults
 from aioproducer.errors import ProducerError
 from aioproducer.model import NodeId, Peer
 from aioproducer.testing.mock_producer.cluster import InMemoryCluster

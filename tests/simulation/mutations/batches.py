@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from aioproducer.engine.accumulator import batch_queue, producer_batch
+from aioproducer.engine.accumulator import ProducerBatch, batch_queue, producer_batch
 from aioproducer.engine.accumulator.flushes import Flushes
 from aioproducer.engine.accumulator.partition import Partition
-from aioproducer.engine.sender import batch_sender, completer, outcomes
-from aioproducer.engine.sender.completer import BatchCompleter
+from aioproducer.engine.sender import completer, outcomes
 from aioproducer.engine.sender.outcomes import Deliver, Fail, Retry
 from aioproducer.errors import Disposition, kafka_error
 from tests.simulation.mutations.patch import Mutation, Patch
@@ -57,7 +56,7 @@ def passing_error_not_retried(patch: Patch) -> None:
         return decided
 
     patch(outcomes, "decide_error", mutant)
-    patch(batch_sender, "decide_error", mutant)
+    patch(completer, "decide_error", mutant)
 
 
 def duplicate_taken_for_a_failure(patch: Patch) -> None:
@@ -74,12 +73,12 @@ def duplicate_taken_for_a_failure(patch: Patch) -> None:
 
         return decided
 
-    patch(batch_sender, "decide", mutant)
+    patch(completer, "decide", mutant)
 
 
 def written_batch_said_to_be_unwritten(patch: Patch) -> None:
     """A batch that expires in flight is not marked as one that may have been written."""
-    patch(BatchCompleter, "_may_have_been_written", lambda _: lambda self, batch: batch.uncertain)
+    patch(ProducerBatch, "may_have_been_written", lambda _: lambda batch: batch.uncertain)
 
 
 def uncertainty_forgotten_by_a_retry(patch: Patch) -> None:
@@ -125,12 +124,12 @@ def compressing_batch_said_to_be_written(patch: Patch) -> None:
     """A batch that waits for its compression counts as one that was sent."""
 
     def mutant(_may: Any) -> Any:
-        def may(self: BatchCompleter, batch: Any) -> bool:
+        def may(batch: Any) -> bool:
             return bool(batch.uncertain or batch in batch.partition.in_flight)
 
         return may
 
-    patch(BatchCompleter, "_may_have_been_written", mutant)
+    patch(ProducerBatch, "may_have_been_written", mutant)
 
 
 def flush_forgets_what_waited(patch: Patch) -> None:

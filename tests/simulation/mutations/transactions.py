@@ -15,16 +15,16 @@ from tests.simulation.mutations.patch import Mutation, Patch
 def partition_not_added(patch: Patch) -> None:
     """Batches leave before their partition is in the transaction (version 1)."""
 
-    def mutant(admit: Any) -> Any:
-        def admitted(self: Transaction, partition: Any) -> bool:
+    def mutant(add: Any) -> Any:
+        def added(self: Transaction, partition: Any) -> bool:
             if self._protocol == 1:
                 self._partitions.add(partition)
                 self._known = True
-            return bool(admit(self, partition))
+            return bool(add(self, partition))
 
-        return admitted
+        return added
 
-    patch(Transaction, "admit", mutant)
+    patch(Transaction, "add_partition", mutant)
 
 
 def commit_before_flush(patch: Patch) -> None:

@@ -218,11 +218,11 @@ def test_a_batch_waits_until_its_partition_is_admitted() -> None:
     inside: set[TopicPartition] = set()
     asked: list[TopicPartition] = []
 
-    def admit(place: TopicPartition) -> bool:
+    def add(place: TopicPartition) -> bool:
         asked.append(place)
         return place in inside
 
-    world = AccumulatorWorld(admit=admit)
+    world = AccumulatorWorld(add_to_transaction=add)
     world.learn(1, 1)
     one, two = TopicPartition("t", 0), TopicPartition("t", 1)
     world.send(0, FULL)
@@ -246,11 +246,11 @@ def test_a_batch_waits_until_its_partition_is_admitted() -> None:
 def test_a_partition_without_a_batch_is_not_asked_for() -> None:
     asked: list[TopicPartition] = []
 
-    def admit(place: TopicPartition) -> bool:
+    def add(place: TopicPartition) -> bool:
         asked.append(place)
         return True
 
-    world = AccumulatorWorld(admit=admit)
+    world = AccumulatorWorld(add_to_transaction=add)
     world.learn(1, 1)
     world.batches.line_up([TopicPartition("t", 0)], world.now)
     assert asked == []

@@ -11,8 +11,8 @@ import pytest
 from aioproducer.engine.accumulator import SerializedRecord
 from aioproducer.engine.accumulator.memory_quota import STUCK_AFTER, Pressure
 from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo
+from aioproducer.engine.core.back_pressure import drain
 from aioproducer.engine.interceptors import Interceptors
-from aioproducer.engine.sender.drain import drain
 from aioproducer.errors import BufferExhaustedError, ProducerClosedError
 from aioproducer.model import ProducerRecord, RecordMetadata
 from tests.support.world import World
@@ -84,7 +84,7 @@ class DrainingWorld(World):
         return self.waiters.serve(self.now)
 
     def turn(self, caller: object, *, patient: bool = False) -> asyncio.Future[None] | None:
-        turn: asyncio.Future[None] | None = self.waiters.turn(caller, self.now, patient=patient)
+        turn: asyncio.Future[None] | None = self.waiters.room_for(caller, self.now, patient=patient)
         return turn
 
     async def drain(self, caller: object) -> None:
@@ -234,7 +234,7 @@ async def test_drains_that_gave_up_leave_the_line() -> None:
             async with asyncio.timeout(0):
                 await world.drain(asyncio.current_task())
     await world.settle()
-    assert not world.waiters.turns
+    assert not world.waiters.lines
     assert not world.accumulator._memory_quota._awaited
 
 

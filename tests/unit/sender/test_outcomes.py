@@ -17,7 +17,7 @@ from aioproducer.engine.sender.outcomes import (
     others_in_batch,
     still_uncertain,
 )
-from aioproducer.engine.sender.produce_response import PartitionResult
+from aioproducer.engine.sender.produce import PartitionResult
 from aioproducer.errors import (
     BrokerConnectionError,
     Disposition,

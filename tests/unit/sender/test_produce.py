@@ -17,8 +17,7 @@ from aioproducer.engine.cluster.snapshot import PartitionLeader
 from aioproducer.engine.network.throttling import throttle_seconds
 from aioproducer.engine.protocol import SUPPORTED, Api
 from aioproducer.engine.sender import produce
-from aioproducer.engine.sender.produce import ProduceRequest
-from aioproducer.engine.sender.produce_response import PartitionResult
+from aioproducer.engine.sender.produce import PartitionResult, ProduceRequest
 from aioproducer.errors import ProtocolError
 from aioproducer.errors.codes import ErrorCode
 from aioproducer.model import Node, TopicPartition

@@ -64,7 +64,7 @@ async def test_memory_goes_back_and_callers_that_wait_for_it_go_on() -> None:
     async with running(memory=1000) as world:
         world.send()
         assert world.pool.available == 0
-        turn = world.accumulator.waiters.turn(None, world.now)
+        turn = world.accumulator.waiters.room_for(None, world.now)
         await world.turn()
         assert not turn.done()
         await world.answer(world.one(ProduceRequest))

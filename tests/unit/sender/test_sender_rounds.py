@@ -14,8 +14,7 @@ from aioproducer import BufferExhaustedError, Producer, ProducerBrokenError, Rec
 from aioproducer.engine.client.environment import Environment
 from aioproducer.engine.client.wakeup import Wakeup
 from aioproducer.engine.protocol import Api
-from aioproducer.engine.sender.produce import ProduceRequest
-from aioproducer.engine.sender.produce_response import PartitionResult, ProduceResults
+from aioproducer.engine.sender.produce import PartitionResult, ProduceRequest, ProduceResults
 from aioproducer.engine.sender.requests import MetadataRequest
 from aioproducer.errors import BrokerConnectionError
 from aioproducer.errors.codes import ErrorCode

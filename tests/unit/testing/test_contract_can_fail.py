@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aioproducer.engine.sender.produce_response import PartitionResult
+from aioproducer.engine.sender.produce import PartitionResult
 from aioproducer.testing.mock_producer.cluster import InMemoryCluster
 from aioproducer.testing.mock_producer.coordinator import InMemoryCoordinator
 from aioproducer.testing.mock_producer.journal import Journal

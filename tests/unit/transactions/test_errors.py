@@ -88,7 +88,7 @@ def test_what_fails_while_aborting_changes_nothing_but_the_epoch() -> None:
 
 def test_a_request_that_fails_while_aborting_changes_nothing_but_the_epoch() -> None:
     world = opened()
-    world.manager.admit(ONE)
+    world.manager.add_partition(ONE)
     request = world.ask()
     ending = world.manager.abort()
     assert world.answer(request, 29) is Reaction.ABORT
@@ -157,7 +157,7 @@ def asked_to(world: TransactionWorld, what: str) -> None:
     """The next request is what is to be fenced."""
     manager = world.manager
     wanted: dict[str, Callable[[], object]] = {
-        "AddPartitionsToTxn": lambda: manager.admit(ONE),
+        "AddPartitionsToTxn": lambda: manager.add_partition(ONE),
         "AddOffsetsToTxn": world.offsets,
         "TxnOffsetCommit": world.offsets,
         "COMMIT": manager.commit,

@@ -86,23 +86,23 @@ def test_without_a_transaction_to_abort_what_is_abortable_elsewhere_is_fatal(cod
 # --- a transaction in version 1 --------------------------------------------------------------
 def test_in_version_1_partitions_are_taken_in_before_their_batches_leave() -> None:
     world = opened()
-    assert not world.manager.admit(ONE)
-    assert not world.manager.admit(TWO)
-    assert not world.manager.admit(ONE), "asking again changes nothing"
+    assert not world.manager.add_partition(ONE)
+    assert not world.manager.add_partition(TWO)
+    assert not world.manager.add_partition(ONE), "asking again changes nothing"
     assert world.exchange() == AddPartitionsToTxn(frozenset({ONE, TWO})), "all that wait at once"
-    assert world.manager.admit(ONE)
-    assert world.manager.admit(TWO)
+    assert world.manager.add_partition(ONE)
+    assert world.manager.add_partition(TWO)
     assert world.next() is None
 
 
 def test_a_partition_that_comes_while_others_are_taken_in_is_asked_for_next() -> None:
     world = opened()
-    world.manager.admit(ONE)
+    world.manager.add_partition(ONE)
     request = world.ask()
-    assert not world.manager.admit(TWO)
+    assert not world.manager.add_partition(TWO)
     world.answer(request)
-    assert world.manager.admit(ONE)
-    assert not world.manager.admit(TWO)
+    assert world.manager.add_partition(ONE)
+    assert not world.manager.add_partition(TWO)
     assert world.exchange() == AddPartitionsToTxn(frozenset({TWO}))
 
 
@@ -117,7 +117,7 @@ def test_in_version_1_a_transaction_goes_as_in_kafka_and_the_next_one_has_the_sa
     assert world.manager.state is S.READY
     assert world.manager.handle == handle
     world.begin()
-    assert not world.manager.admit(ONE), "it is not in this one yet"
+    assert not world.manager.add_partition(ONE), "it is not in this one yet"
     world.write(ONE)
     assert world.sequence_numbers.stamp(ONE, 1).base_sequence == 2, "the numbers go on"
 
@@ -125,7 +125,7 @@ def test_in_version_1_a_transaction_goes_as_in_kafka_and_the_next_one_has_the_sa
 def test_a_commit_waits_for_partitions_that_are_not_taken_in_yet() -> None:
     world = opened()
     world.settled = False
-    world.manager.admit(ONE)
+    world.manager.add_partition(ONE)
     world.manager.commit()
     assert world.exchange() == AddPartitionsToTxn(frozenset({ONE}))
     assert world.next() is None, "its batch is on its way"
@@ -136,7 +136,7 @@ def test_a_commit_waits_for_partitions_that_are_not_taken_in_yet() -> None:
 def test_an_abort_takes_nothing_in_any_more() -> None:
     world = opened()
     world.write(ONE)
-    world.manager.admit(TWO)
+    world.manager.add_partition(TWO)
     world.offsets()
     world.manager.abort()
     assert kinds(world.run()) == ["EndTxn"]
@@ -145,19 +145,19 @@ def test_an_abort_takes_nothing_in_any_more() -> None:
 
 def test_partitions_are_outside_again_when_the_transaction_has_ended() -> None:
     world = opened()
-    world.manager.admit(ONE)
+    world.manager.add_partition(ONE)
     world.manager.abort()
     assert world.run() == [], "nothing had been taken in"
     world.begin()
     assert world.next() is None
-    assert not world.manager.admit(ONE)
+    assert not world.manager.add_partition(ONE)
 
 
 # --- a transaction in version 2 --------------------------------------------------------------
 def test_in_version_2_batches_leave_at_once_and_the_end_brings_an_epoch() -> None:
     world = opened(2)
     before = world.manager.handle
-    assert world.manager.admit(ONE)
+    assert world.manager.add_partition(ONE)
     assert world.next() is None
     assert world.sequence_numbers.stamp(ONE, 3) == ProducerState(70, 0, 0, transactional=True)
     ending = world.manager.commit()
@@ -211,7 +211,7 @@ def test_an_empty_transaction_ends_when_pending_records_have_their_outcome() -> 
 def test_with_version_2_an_abort_asks_only_if_a_batch_has_left(sent: bool) -> None:
     """A coordinator that still ends the transaction before takes another end for a fenced one's."""
     world = opened(version=2)
-    world.manager.admit(ONE)  # its batch lingers
+    world.manager.add_partition(ONE)  # its batch lingers
     if sent:
         world.sequence_numbers.stamp(ONE, 1)
     ending = world.manager.abort()
@@ -222,7 +222,7 @@ def test_with_version_2_an_abort_asks_only_if_a_batch_has_left(sent: bool) -> No
 
 def test_what_was_asked_may_have_reached_the_coordinator_so_the_abort_is_told() -> None:
     world = opened()
-    world.manager.admit(ONE)
+    world.manager.add_partition(ONE)
     world.manager.unreachable(world.ask(), LOST)
     world.manager.abort()
     assert kinds(world.run()) == ["EndTxn"]
@@ -284,13 +284,13 @@ def test_an_upgrade_between_transactions_costs_an_epoch() -> None:
     """KIP-890: what was taken in under version 1 does not count under version 2."""
     world = opened()
     world.manager.offered_version = 2
-    assert not world.manager.admit(ONE), "the open transaction goes on as it began"
+    assert not world.manager.add_partition(ONE), "the open transaction goes on as it began"
     world.run()
     world.manager.commit()
     assert kinds(world.run()) == ["EndTxn", "InitProducerId"]
     assert world.manager.handle == TransactionHandle("payments", 70, 1, 2)
     world.begin()
-    assert world.manager.admit(ONE)
+    assert world.manager.add_partition(ONE)
 
 
 def test_an_upgrade_is_taken_on_after_an_empty_transaction_too() -> None:
@@ -309,7 +309,7 @@ def test_a_downgrade_needs_no_epoch_but_that_of_the_end() -> None:
     assert kinds(world.run()) == ["EndTxn"]
     assert world.manager.handle == TransactionHandle("payments", 70, 1, 1)
     world.begin()
-    assert not world.manager.admit(ONE)
+    assert not world.manager.add_partition(ONE)
 
 
 # --- queries -----------------------------------------------------------------------------------
@@ -320,7 +320,7 @@ def test_a_downgrade_needs_no_epoch_but_that_of_the_end() -> None:
 def test_queries_change_nothing(version: int, committed: bool | None) -> None:
     world = opened(version)
     manager = world.manager
-    manager.admit(TWO)
+    manager.add_partition(TWO)
     pending = world.offsets()
     if committed is not None:
         _ = manager.commit() if committed else manager.abort()

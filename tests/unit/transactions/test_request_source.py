@@ -65,7 +65,7 @@ def test_what_may_be_read_late_must_not_change_the_next_transaction(
 ) -> None:
     """KIP-890: with version 1 the next one has the same epoch, unless another one is asked for."""
     world = opened(version)
-    world.manager.admit(ONE)
+    world.manager.add_partition(ONE)
     world.offsets()
     ending = world.manager.commit()
     was_lost = False
@@ -110,7 +110,7 @@ def test_what_passes_is_asked_again_and_changes_nothing(
         assert world.manager.state_changes == moves
     world.run()
     world.begin()
-    world.manager.admit(ONE)
+    world.manager.add_partition(ONE)
     world.offsets()
     world.manager.commit()
     while (request := world.next()) is not None:

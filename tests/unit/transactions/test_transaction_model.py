@@ -178,7 +178,7 @@ class TransactionMachine(RuleBasedStateMachine):
             for batch in self.queued:
                 self.lose(batch)
             self.queued.clear()
-        for batch in [each for each in self.queued if manager.admit(each.place)]:
+        for batch in [each for each in self.queued if manager.add_partition(each.place)]:
             self.leave(batch)
         if self.asked is not None:
             return

@@ -101,10 +101,10 @@ class TransactionWorld(World):
     def write(self, *partitions: TopicPartition) -> None:
         """Batches for ``partitions`` leave and are delivered; they are taken in before."""
         for partition in partitions or (ONE,):
-            if not self.manager.admit(partition):
+            if not self.manager.add_partition(partition):
                 assert self.manager.handle.version == 1
                 self.run()
-            assert self.manager.admit(partition)
+            assert self.manager.add_partition(partition)
             self.sequence_numbers.stamp(partition, 1)
 
     def offsets(self, group: ConsumerGroupMetadata = READERS) -> PendingOffsets:

@@ -56,7 +56,7 @@ cdef class RouteCache:
     cdef public bint is_open
     cdef readonly dict topics
     cdef public RecordsBuilder last
-    cdef public Py_ssize_t taken
+    cdef public Py_ssize_t came
 
     def __init__(self, *, ignore_keys=False):
         self.ignore_keys = ignore_keys
@@ -241,7 +241,7 @@ cdef class FastPath:
                 now = self.now()
                 builder.mark(now)
                 if builder.write(future, now // 1_000_000, key, value, self.tail):
-                    self.routes.taken += 1
+                    self.routes.came += 1
                     self.to_skip -= 1
                     return future
         return None
