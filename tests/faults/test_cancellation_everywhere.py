@@ -159,6 +159,11 @@ class SendingApplication:
         """All of it is free, and nobody stands in line."""
         assert not engine_of(self.producer).parts.metadata._awaited.topics
         assert not engine_of(self.producer).parts.metadata.detailed
+        client = engine_of(self.producer).parts.client
+        waiting = [
+            each for part in client._connections() for each in part.in_flight if each.request
+        ]
+        assert client.total_in_flight == len(waiting)
         accumulator = engine_of(self.producer).accumulator
         assert accumulator.is_empty
         assert accumulator._records.bytes == 0

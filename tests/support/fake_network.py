@@ -47,6 +47,7 @@ class FakeNetwork:
     def in_flight(self, node: NodeId) -> int:
         return self.waiting.get(node, 0)
 
+    @property
     def total_in_flight(self) -> int:
         return sum(self.waiting.values())
 

@@ -362,7 +362,7 @@ class Engine:
             gauges={
                 "buffer-total-bytes": float(self._config.buffer_memory),
                 "buffer-available-bytes": float(self.accumulator.free_memory),
-                "requests-in-flight": float(self._client.total_in_flight()),
+                "requests-in-flight": float(self._client.total_in_flight),
                 "metadata-age": float("nan") if updated is None else now - updated,
                 "waiting-threads": float(len(self._pending)),
                 "connection-count": float(self._client.connection_count()),

@@ -74,6 +74,8 @@ class NetworkClient:
     """Called with the time when another broker answered than the one that was meant (KIP-1242)."""
     connections_opened: int = 0
     """The number of connections that became ready, since the start."""
+    total_in_flight: int = 0
+    """The number of requests of :meth:`send` that wait for a response; any thread may ask."""
     _nodes: dict[NodeId, NodeConnectionState] = field(default_factory=dict)
     _completed: list[Completion] = field(default_factory=list)
     _refused: set[NodeId] = field(default_factory=set)
@@ -109,14 +111,6 @@ class NetworkClient:
         state = self._nodes.get(node)
         connection = None if state is None else state.connection
         return 0 if connection is None else len(connection.in_flight)
-
-    def total_in_flight(self) -> int:
-        """The number of requests that wait for a response; any thread may ask."""
-        total = 0
-        for state in list(self._nodes.values()):
-            if (connection := state.connection) is not None:
-                total += len(connection.in_flight)
-        return total
 
     def reaches(self, nodes: Iterable[Peer]) -> bool:
         """True if a connection to any of ``nodes`` is ready."""
@@ -287,6 +281,7 @@ class NetworkClient:
         if state.unsupported:
             state.unsupported.discard(request.api)
         timeout, answered = self.settings.request_timeout, request.answered
+        self.total_in_flight += 1
         size = connection.send(payload, request, now, timeout=timeout, answered=answered)
         if now + self._timeouts.shortest < self._timeouts.look_at:
             self._timeouts.request_sent(now)
@@ -423,6 +418,7 @@ class NetworkClient:
             connection.throttled_until = max(connection.throttled_until, now + pause)
         if self._log.debugs:
             self._log.answered(connection, request)
+        self.total_in_flight -= 1
         self._completed.append(request)
         self.responded(now)
 
@@ -434,6 +430,7 @@ class NetworkClient:
 
     def _on_written(self, connection: Connection, request: InFlightRequest) -> None:
         request.latency = self.clock() - request.sent
+        self.total_in_flight -= 1
         self._complete(request)
 
     def _on_disconnect(
@@ -457,6 +454,7 @@ class NetworkClient:
         for request in connection.in_flight.take_all():
             if request.request is not None:
                 request.error, request.latency = lost, now - request.sent
+                self.total_in_flight -= 1
                 self._complete(request)
         if isinstance(reason, RebootstrapRequiredError) and not was_ready:
             self.misrouted(now)

@@ -148,7 +148,7 @@ class BatchSender:
         one. A lone record is not kept waiting, nor is any for long.
         """
         alone = self._new == 1 and node not in self._gathering
-        if alone and not self._client.total_in_flight():
+        if alone and not self._client.total_in_flight:
             return False
         if not self._batches.may_gather(backlog, now):
             return False

@@ -135,7 +135,7 @@ class Sender:
         if late_at is None or (expiry is not None and expiry < late_at):
             late_at = expiry
         self._late_at = late_at
-        self._is_busy = expiry is not None or self._client.total_in_flight() > 0
+        self._is_busy = expiry is not None or self._client.total_in_flight > 0
         due, whole_at = batches_due, self._whole_at
         if due is None or (whole_at is not None and whole_at < due):
             due = whole_at

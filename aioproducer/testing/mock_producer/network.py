@@ -46,10 +46,6 @@ class InMemoryNetwork(NetworkClient):
         """The number of requests that wait for a response of ``node``."""
         return self._unanswered[node]
 
-    def total_in_flight(self) -> int:
-        """The number of requests that wait for a response."""
-        return self._unanswered.total()
-
     def reaches(self, nodes: Iterable[Peer]) -> bool:
         """True if the producer is open."""
         return not self._closed
@@ -104,6 +100,7 @@ class InMemoryNetwork(NetworkClient):
         """Answer no more requests."""
         self._closed = True
         self._unanswered.clear()
+        self.total_in_flight = 0
 
     # --- requests --------------------------------------------------------------------------
 
@@ -112,7 +109,7 @@ class InMemoryNetwork(NetworkClient):
         if isinstance(request, ProduceRequest):
             for batch, data in request.batches:
                 self.metrics.request_sent(node, len(data), now)
-                self._unanswered[node] += 1
+                self._count(node)
                 ids, transaction = request.topic_ids, request.transaction
                 part = ProduceRequest(
                     [(batch, data)], request.acks, request.timeout_ms, ids, transaction
@@ -124,8 +121,12 @@ class InMemoryNetwork(NetworkClient):
                 )
         else:
             self.metrics.request_sent(node, 0, now)
-            self._unanswered[node] += 1
+            self._count(node)
             self._loop.call_soon(self._respond, node, request, now)
+
+    def _count(self, node: NodeId) -> None:
+        self._unanswered[node] += 1
+        self.total_in_flight += 1
 
     def _respond(self, node: NodeId, request: Any, sent: float) -> None:
         if self._closed:
@@ -162,6 +163,7 @@ class InMemoryNetwork(NetworkClient):
     ) -> None:
         now = self.clock()
         self._unanswered[node] -= 1
+        self.total_in_flight -= 1
         produce = isinstance(request, ProduceRequest)
         times = (now - sent, now - sent) if produce else (None, None)
         if request.answered:

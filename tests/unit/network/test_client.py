@@ -164,7 +164,7 @@ async def test_a_request_is_built_in_the_version_of_its_broker(world: ObservedCl
     connection = await world.connected(ONE)
     world.send(1, Ask("ask"))
     assert connection.written == ["ask in v9"]
-    assert world.client.in_flight(1) == world.client.total_in_flight() == 1
+    assert world.client.in_flight(1) == world.client.total_in_flight == 1
     woken = world.woken
     world.now += 2.5
     answer(connection)
@@ -328,7 +328,7 @@ async def test_all_that_is_in_flight_fails_with_its_connection_in_order(
     await connection.breaks(reason)
     assert world.outcomes() == [("ask 0", reason), ("ask 1", reason)]
     assert world.woken > woken
-    assert world.client.total_in_flight() == 1
+    assert world.client.total_in_flight == 1
     assert not other.aborted
 
 
