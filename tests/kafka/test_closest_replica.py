@@ -22,6 +22,8 @@ from tests.support.fetching import Round
 pytestmark = pytest.mark.kafka
 
 TIMEOUT = 60.0
+THE_END = -1
+"""The epoch of the last fetch of a session (KIP-227)."""
 RECORDS = 200
 SOUTH = 2
 """The only broker of its rack."""
@@ -89,7 +91,9 @@ async def test_records_come_from_the_replica_in_the_client_s_rack(
     assert set(record_bytes(rounds, place)) == {SOUTH}
     assert rounds[0].node.id != SOUTH, "the leader is asked first"
     assert rounds[0].fetched.partitions[place].preferred_read_replica == SOUTH
-    assert rounds[-1].request.session.epoch > 0, "in a session with the follower"
+    last, goodbye = [each for each in rounds if each.node.id == SOUTH][-2:]
+    assert last.request.session.epoch > 0, "in a session with the follower"
+    assert goodbye.request.session == (last.request.session.id, THE_END)
 
 
 @pytest.mark.parametrize("rack", ["north", "elsewhere", ""])

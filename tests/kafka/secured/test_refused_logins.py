@@ -83,7 +83,7 @@ REFUSED: dict[str, tuple[Options, type[AuthenticationError], str]] = {
         Failed,
         "OAUTHBEARER login refused.*invalid_token",
     ),
-    "a token that has expired": (expired, TokenError, "the token .* expired .* s ago"),
+    "a token that has expired": (expired, TokenError, "the provider's token expired .* s ago"),
 }
 
 
