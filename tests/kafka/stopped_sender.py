@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
+import traceback
 from typing import Any
 
 import uvloop
 
-from aioproducer import Producer
+from aioproducer import Producer, ProducerError
 
 FIRST = 200
 
@@ -21,13 +23,18 @@ FIRST = 200
 async def send_all_the_time(servers: str, topic: str, options: dict[str, Any]) -> dict[str, Any]:
     futures: list[asyncio.Future[Any]] = []
     async with Producer(bootstrap_servers=servers, **options) as producer:
+        await producer.check(topics=[topic])  # the timeouts are too short for a cold start
         end = asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
         while not end.done():
             futures += [producer.send(topic, b"%d" % (len(futures) + n)) for n in range(20)]
             await producer.drain()
             await asyncio.sleep(0.001)
             if len(futures) == FIRST:
-                await asyncio.gather(*futures)
+                try:
+                    await asyncio.gather(*futures)
+                except ProducerError:
+                    traceback.print_exc()
+                    os._exit(1)  # the thread that reads the input would keep the process
                 print("sending", flush=True)
         last = await producer.send(topic, b"last")
         await producer.flush()

@@ -16,6 +16,8 @@ import pytest
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from tests.support.read_back import read_topic
 
+pytestmark = pytest.mark.kafka
+
 STOPPED = 4.0
 """Seconds; the timeouts are shorter."""
 SHORT: dict[str, Any] = {

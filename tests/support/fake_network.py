@@ -51,6 +51,9 @@ class FakeNetwork:
     def total_in_flight(self) -> int:
         return sum(self.waiting.values())
 
+    async def prepare(self) -> None:
+        """There are no files."""
+
     def reaches(self, nodes: Iterable[Peer]) -> bool:
         return True
 

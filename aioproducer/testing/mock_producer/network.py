@@ -46,6 +46,9 @@ class InMemoryNetwork(NetworkClient):
         """The number of requests that wait for a response of ``node``."""
         return self._unanswered[node]
 
+    async def prepare(self) -> None:
+        """The files of TLS are not read: there are no connections."""
+
     def reaches(self, nodes: Iterable[Peer]) -> bool:
         """True if the producer is open."""
         return not self._closed
