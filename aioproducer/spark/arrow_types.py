@@ -71,6 +71,6 @@ def _field(name: str, kind: pa.DataType, nullable: bool) -> pa.Field:
 
 def _unsupported(data_type: DataType, path: str) -> ConfigError:
     return ConfigError(
-        f"{path} has the type {data_type.simpleString()}, which no format supports; cast it, for "
+        f"{path} is of type {data_type.simpleString()}, which no format supports; cast it, for "
         "example a variant with to_json()"
     )

@@ -167,15 +167,7 @@ async def test_a_close_that_is_cancelled_tells_the_rest_at_once(kafka: FakeKafka
 async def test_a_million(kafka: FakeKafka) -> None:
     """``close(2)`` takes 2.5 s at most where the machine tells a million futures within 1 s."""
     count = 1_000_000
-    loop = asyncio.get_running_loop()
-    plain: list[asyncio.Future[Any]] = [loop.create_future() for _ in range(count // 10)]
-    began = perf_counter()
-    for future in plain:
-        future.set_exception(ValueError())
-        future.exception()
-    by_hand = (perf_counter() - began) * 10
-    del plain
-
+    before = told_by_hand(count)
     producer = Producer(bootstrap_servers=kafka.bootstrap_servers, buffer_memory=500_000_000)
     await producer.start()
     await producer.send("orders", b"the first")
@@ -188,4 +180,16 @@ async def test_a_million(kafka: FakeKafka) -> None:
         await asyncio.sleep(0)
     assert heart.told == count
     assert heart.most_at_once <= 3 * completer.RECORDS_PER_SLICE
+    by_hand = max(before, told_by_hand(count))  # others may use the machine now and then
     assert took <= 2.5 or by_hand > 1.0, f"{took} s; by hand {by_hand} s"
+
+
+def told_by_hand(count: int) -> float:
+    """Seconds that so many futures take without a producer, by a tenth of them."""
+    loop = asyncio.get_running_loop()
+    plain: list[asyncio.Future[Any]] = [loop.create_future() for _ in range(count // 10)]
+    began = perf_counter()
+    for future in plain:
+        future.set_exception(ValueError())
+        future.exception()
+    return (perf_counter() - began) * 10

@@ -315,11 +315,11 @@ def test_what_is_wrong_is_said_before_any_task(
 @pytest.mark.parametrize(
     ("column", "words"),
     [
-        ("named_struct('a', array(parse_json('1')))", "value.a.element is of the type variant"),
+        ("named_struct('a', array(parse_json('1')))", "value.a.element is of type variant"),
         ("named_struct('a', map(1, 'x'))", "'value.a'"),
         ("named_struct('a b', 1)", "'value.a b' can't be a name in Avro"),
         ("named_struct('a', interval '1' day)", "'value.a' is of type duration"),
-        ("named_struct('a', interval '1' month)", "value.a is of the type interval month"),
+        ("named_struct('a', interval '1' month)", "value.a is of type interval month"),
         ("named_struct('a', 1, 'a', 2)", "value has two fields with the name 'a'"),
     ],
 )
