@@ -335,7 +335,7 @@ def test_empty_arrays_and_maps_of_no_type(
 
 def test_a_map_whose_keys_have_no_type(registry: InMemorySchemaRegistry) -> None:
     kind = StructType([StructField("a", MapType(NullType(), NullType(), False))])
-    with pytest.raises(ConfigError, match=r"^value\.a has the type map<void,void>"):
+    with pytest.raises(ConfigError, match=r"^value\.a is of type map<void,void>"):
         plan_sink(AVRO, StructType([StructField("value", kind)]))
 
 
