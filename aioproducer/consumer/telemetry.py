@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
-from itertools import count
+from math import inf
 from typing import Any, Final
 
 from aioproducer.consumer.metrics import (
@@ -94,14 +94,10 @@ def consumer_telemetry(
 
 async def _connect(client: ClusterClient) -> None:
     """Have a connection for pushes: a member without partitions fetches from nobody."""
-    backoff = client.backoff()
-    for failures in count(1):
-        try:
-            await client.describe()
-            await client.describe()  # of a broker that the bootstrap server has named
-        except ProducerError as error:
-            if client.has_ended or not client.may_pass(error):
-                return
-            await asyncio.sleep(backoff.delay(failures))
-        else:
-            return
+
+    async def describe() -> None:
+        await client.describe()
+        await client.describe()  # of a broker that the bootstrap server has named
+
+    with suppress(ProducerError):
+        await client.retry(describe, timeout=inf, doing="connecting for pushes")

@@ -64,7 +64,7 @@ class Leaders:
             elif known is not None and known.topic_id not in (None, topic.topic_id):
                 errors[name] = TopicRecreatedError(
                     f"topic {name!r} was deleted and created again: its offsets mean other records."
-                    " Make a new Reader; a Consumer goes on where its auto_offset_reset says"
+                    " Make a new Reader, or a new Consumer whose auto_offset_reset is not 'none'"
                 )
             else:
                 self._cluster.take_topic(_info(topic))

@@ -63,7 +63,7 @@ def client_config(
 
 
 def refuse_misplaced(options: Mapping[str, Any], name: str, also: Collection[str]) -> None:
-    """Raise :class:`ConfigError` for keywords that mean something to producers alone."""
+    """Raise :class:`ConfigError` for keywords that only concern producers."""
     misplaced = sorted(OF_PRODUCERS.intersection(options).difference(also))
     if misplaced:
         raise ConfigError(
