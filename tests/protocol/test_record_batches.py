@@ -24,11 +24,10 @@ from kafka.record.default_records import (  # type: ignore[import-untyped]
 from kio.records.readers import read_batch
 
 from aioproducer.engine.records.acceleration import RecordsBuilder
-from aioproducer.engine.records.builder import BATCH_OVERHEAD, batch_size_bound
+from aioproducer.engine.records.builder import BATCH_OVERHEAD, SMALL_BATCH, batch_size_bound
 from aioproducer.engine.records.compression import compression
 from aioproducer.engine.records.record_batch import (
     NO_PRODUCER_STATE,
-    SMALL_BATCH,
     ProducerState,
     compress_records,
     frame_batch,

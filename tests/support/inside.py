@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from aioproducer import Producer, sync
@@ -45,7 +46,7 @@ def quick_logins(backoff: float, longest: float) -> Environment:
     """The system, but a broker that refused a login gets the next one after seconds of ours."""
 
     def network(settings: ClientSettings, *given: Any) -> NetworkClient:
-        quick = settings._replace(login_backoff=backoff, login_backoff_max=longest)
+        quick = replace(settings, login_backoff=backoff, login_backoff_max=longest)
         return NetworkClient(quick, *given)
 
     return Environment(network=network)

@@ -22,13 +22,14 @@ from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.observer import ObserverSlot
 from aioproducer.engine.partitioning import PartitionFunction
 from aioproducer.engine.records.compression import Compression
-from aioproducer.engine.sender.batch_sender import BatchSender, ProduceSettings
+from aioproducer.engine.sender.batch_sender import BatchSender
 from aioproducer.engine.sender.completer import BatchCompleter
 from aioproducer.engine.sender.compressor import Compressor
 from aioproducer.engine.sender.delivery_reports import DeliveryReports
 from aioproducer.engine.sender.expiry import Expiry
 from aioproducer.engine.sender.gaps import Gaps
 from aioproducer.engine.sender.pending_failures import PendingFailures
+from aioproducer.engine.sender.produce import ProduceSettings
 from aioproducer.engine.sender.producer_id import ProducerIdRequester
 from aioproducer.engine.sender.refresher import MetadataRefresher
 from aioproducer.engine.sender.sender import Sender

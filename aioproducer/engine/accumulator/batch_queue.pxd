@@ -3,7 +3,7 @@ cimport cython
 from aioproducer.engine.accumulator.batch_growth cimport BatchGrowth
 from aioproducer.engine.accumulator.flushes cimport Flushes
 from aioproducer.engine.accumulator.memory_quota cimport MemoryQuota
-from aioproducer.engine.accumulator.partition cimport Backlogs, Partition
+from aioproducer.engine.accumulator.partition cimport Backlog, Backlogs, Partition
 from aioproducer.engine.accumulator.producer_batch cimport ProducerBatch
 from aioproducer.engine.accumulator.settings cimport BatchSizes
 from aioproducer.engine.accumulator.topic cimport Topic
@@ -35,6 +35,9 @@ cdef class BatchQueue:
     cpdef Py_ssize_t next_size(
         self, Partition partition, topic, BatchGrowth growth, Py_ssize_t least
     ) except? -1
+    cpdef double leaves_at(self, Backlog backlog, Py_ssize_t in_flight, double now) except? -1
+    cpdef bint may_gather(self, Backlog backlog, double now) except -1
+    cpdef bint _is_urgent(self, Backlog backlog, double now) except -1
     cpdef overflowed(self, ProducerBatch batch)
     @cython.locals(partition=Partition, topic=Topic, buffer=bytearray)
     cpdef complete(self, ProducerBatch batch, double now)

@@ -157,14 +157,14 @@ class BatchQueue:
 
     # --- batches leave -----------------------------------------------------------------------
 
-    def leaves_at(self, backlog: Backlog, now: float, *, idle: bool) -> float:
+    def leaves_at(self, backlog: Backlog, in_flight: int, now: float) -> float:
         """The time from which the batches of ``backlog`` may leave, ``now`` or later.
 
-        ``idle``: no request to the node is in flight.
+        ``in_flight``: the number of requests to its node without a response.
         """
         linger = self._settings.linger
         if linger is None:
-            linger = 0.0 if idle else self._settings.adaptive_linger
+            linger = self._settings.adaptive_linger if in_flight else 0.0
         if not linger or self._is_urgent(backlog, now):
             return now
         return max(now, backlog.oldest + linger)

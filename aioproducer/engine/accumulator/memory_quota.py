@@ -315,6 +315,8 @@ class MemoryQuota:
 
         A wait for a stuck node does not affect the batches of other nodes.
         """
+        if not self._waiting and not self._awaited:
+            return False
         awaited = {*self._waiting, *self._awaited}
         return node in awaited or any(not self.is_stuck(each, now) for each in awaited)
 

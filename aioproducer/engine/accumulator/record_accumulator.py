@@ -7,7 +7,7 @@ pending record, which :meth:`PendingQueue.admit` puts into a batch later.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from random import Random
 from types import MappingProxyType
 from typing import Any, Final
@@ -35,7 +35,7 @@ from aioproducer.engine.partitioning import STICKY, UNKNOWN, PartitionFunction
 from aioproducer.engine.records.acceleration import RouteCache, route
 from aioproducer.engine.records.builder import batch_size_bound
 from aioproducer.errors import InvalidPartitionError
-from aioproducer.model import TopicPartition
+from aioproducer.model import Header, TopicPartition
 
 _NEVER: Final = float("inf")
 
@@ -132,6 +132,24 @@ class RecordAccumulator:
                 return True
         self.routes.came += 1
         return self._find_batch(topic, number, record, now) is not None
+
+    def put(
+        self,
+        topic: str,
+        partition: int | None,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header],
+        token: Any,
+        sent_ns: int,
+        now: float,
+    ) -> bool:
+        """Do :meth:`append` with a record of these fields."""
+        record = SerializedRecord(
+            topic, partition, timestamp_ms, key, value, headers, token, sent_ns=sent_ns
+        )
+        return self.append(record, now)
 
     def _find_batch(
         self, topic: Topic, number: int, record: SerializedRecord, now: float

@@ -208,7 +208,6 @@ class Metadata:
         else:
             self._partial.request(topic)
 
-    @property
     def has_requests(self) -> bool:
         """True if a full or a partial update was requested, and none of it is under way."""
         return self._wanted or bool(self._partial.new or self._partial.again)

@@ -1,6 +1,7 @@
 """The fast path of a record: one call checks the caller, makes the future, appends the record.
 
-Every record without headers and timestamp of its own asks here first, so
+A record that finds no open batch begins one. Every record without headers and timestamp of its own
+asks here first, so
 ``records/_speedups/fast_path.pyx`` has a compiled form. The class here is the reference.
 """
 
@@ -11,10 +12,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from threading import get_ident
 from time import time_ns
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from aioproducer.engine.records import acceleration
 from aioproducer.engine.records.acceleration import ACCELERATED, RouteCache
+from aioproducer.errors import ProducerError
 from aioproducer.model import Header
 
 _NO_THREAD: Final = 0
@@ -28,6 +30,25 @@ def utf8(field: Any) -> Any:
     return field
 
 
+class BeginsBatch(Protocol):
+    """Puts a record into a batch, which may be a new one: :meth:`RecordAccumulator.put`."""
+
+    def __call__(
+        self,
+        topic: str,
+        partition: int | None,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header],
+        token: Any,
+        sent_ns: int,
+        now: float,
+        /,
+    ) -> bool:
+        """False: the record takes the long way, and nothing has changed."""
+
+
 class PythonFastPath:
     """Serves one thread, while its event loop runs.
 
@@ -35,6 +56,7 @@ class PythonFastPath:
     """
 
     __slots__ = (
+        "_begin",
         "_clock",
         "_context_of",
         "_headers",
@@ -43,6 +65,7 @@ class PythonFastPath:
         "_skipped_in",
         "_thread",
         "_to_skip",
+        "_wall_clock_ns",
     )
 
     def __init__(self) -> None:
@@ -53,16 +76,21 @@ class PythonFastPath:
         self,
         loop: AbstractEventLoop,
         routes: RouteCache,
+        begin: BeginsBatch,
+        clock: Callable[[], float],
         wall_clock_ns: Callable[[], int] = time_ns,
     ) -> None:
         """Serve the calling thread, while ``loop`` runs there.
 
+        ``begin``: takes the records that no open batch takes, with the time of ``clock``.
         ``wall_clock_ns``: nanoseconds since the epoch, for the timestamps of records.
         """
         self._thread = get_ident()
         self._loop = loop
         self._routes = routes
-        self._clock = wall_clock_ns
+        self._begin = begin
+        self._clock = clock
+        self._wall_clock_ns = wall_clock_ns
 
     def close(self) -> None:
         """Serve no thread."""
@@ -105,24 +133,32 @@ class PythonFastPath:
                 except Exception:
                     return None  # the next way asks again, and logs the error
                 headers = self._headers
-            value, key = utf8(value), utf8(key)
-            builder = self._routes.find(topic, value, key, partition)
-            if builder is not None:
-                self._routes.last = builder
+            routes, value, key = self._routes, utf8(value), utf8(key)
+            if routes.takes(topic, value, key, partition):
+                builder = routes.find(topic, value, key, partition)
                 future = self._loop.create_future()
-                now_ns = self._clock()
-                builder.mark(now_ns)
-                if builder.append(future, now_ns // 1_000_000, key, value, headers):
-                    self._routes.came += 1
-                    self._to_skip -= 1
-                    return future
+                now_ns = self._wall_clock_ns()
+                if builder is not None:
+                    routes.last = builder
+                    builder.mark(now_ns)
+                    if builder.append(future, now_ns // 1_000_000, key, value, headers):
+                        routes.came += 1
+                        self._to_skip -= 1
+                        return future
+                now_ms, now = now_ns // 1_000_000, self._clock()
+                with suppress(ProducerError):  # the long way raises it again
+                    if self._begin(
+                        topic, partition, now_ms, key, value, headers, future, now_ns, now
+                    ):
+                        self._to_skip -= 1
+                        return future
         return None
 
     def append(self, token: Any, topic: Any, value: Any, key: Any, partition: Any) -> int:
         """Do :meth:`send` with the caller's ``token``; returns the record's size in bytes, or 0."""
         if self.serves():
             return self._routes.append(
-                token, self._clock(), None, topic, utf8(value), utf8(key), partition
+                token, self._wall_clock_ns(), None, topic, utf8(value), utf8(key), partition
             )
         return 0
 

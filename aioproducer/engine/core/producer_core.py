@@ -157,7 +157,8 @@ class ProducerCore:
         if not self.hooks:
             self.routes = engine.accumulator.routes
         forks.owned(self)
-        self.fast_path.open(life.loop, self.routes, self.wall_clock_ns)
+        begin, clock = engine.accumulator.put, engine.clock
+        self.fast_path.open(life.loop, self.routes, begin, clock, self.wall_clock_ns)
         self._life_log.started(self.config)
         if engine.transactions is not None and initialize:
             try:

@@ -1,3 +1,4 @@
+# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """The calls of the other rooms when something happens, and the snapshot that users read."""
 
 from __future__ import annotations
@@ -6,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias, TypedDict
 
 from aioproducer.engine.metrics.latency_histogram import Latencies
-from aioproducer.engine.metrics.summary import Addition, add_each
+from aioproducer.engine.metrics.summary import add_values
 from aioproducer.engine.metrics.windows import Counts, Reading, Windows
 from aioproducer.model import NodeId
 
@@ -63,7 +64,6 @@ class ProducerMetrics:
         counts = windows.current if now < windows.ends else windows.at(now)
         client, topics = counts.client, counts.topics.by_key
         in_request = 0
-        additions: list[Addition] = []
         for topic, records, size, uncompressed_size, largest, queue_time in batches:
             stats = topics[topic]
             stats.batches_sent += 1
@@ -71,26 +71,21 @@ class ProducerMetrics:
             stats.bytes_sent += size
             stats.compression_ratios += size / uncompressed_size
             in_request += records
-            additions += (
-                (client.batch_size, size, 1),
-                (client.record_size, largest, 1),
-                (client.queue_time, queue_time, 1),
-            )
-        additions += ((client.records_per_request, in_request, 1),)
-        add_each(additions)
+            add_values(client.batch_size, size, 1)
+            add_values(client.record_size, largest, 1)
+            add_values(client.queue_time, queue_time, 1)
+        add_values(client.records_per_request, in_request, 1)
 
     def records_delivered(self, batches: Iterable[SentRecords], now_ns: int, now: float) -> None:
         """Batches were delivered, at ``now_ns`` by the wall clock."""
         windows = self._windows
         counts = windows.current if now < windows.ends else windows.at(now)
         latency = counts.client.record_latency
-        additions: list[Addition] = []
         for end, marks in batches:
             for first, sent_ns in reversed(marks):
                 if first < end:
-                    additions += ((latency, (now_ns - sent_ns) / 1e9, end - first),)
+                    add_values(latency, (now_ns - sent_ns) / 1e9, end - first)
                     end = first
-        add_each(additions)
 
     def record_waited(self, seconds: float, now: float) -> None:
         """A record that waited for metadata or memory has joined a batch."""
@@ -156,7 +151,7 @@ class ProducerMetrics:
         """A request of any kind was written; ``size`` includes the length prefix."""
         windows = self._windows
         counts = windows.current if now < windows.ends else windows.at(now)
-        add_each(((counts.nodes.by_key[node_id].request_size, size, 1),))
+        add_values(counts.nodes.by_key[node_id].request_size, size, 1)
 
     def response_received(
         self,
@@ -177,14 +172,14 @@ class ProducerMetrics:
         windows = self._windows
         counts = windows.current if now < windows.ends else windows.at(now)
         client, stats = counts.client, counts.nodes.by_key[node_id]
-        additions: list[Addition] = [(stats.response_size, size, 1)]
+        add_values(stats.response_size, size, 1)
         if throttle_time is not None:
-            additions += ((stats.throttle_time, throttle_time, 1),)
+            add_values(stats.throttle_time, throttle_time, 1)
         if latency is not None:
-            additions += ((stats.latency, latency, 1), (client.request_latency, latency, 1))
+            add_values(stats.latency, latency, 1)
+            add_values(client.request_latency, latency, 1)
             if round_trip is not None:
-                additions += ((client.broker_time, latency - round_trip, 1),)
-        add_each(additions)
+                add_values(client.broker_time, latency - round_trip, 1)
 
     def connection_opened(self, now: float) -> None:
         self._windows.at(now).client.connections_opened.add(1)

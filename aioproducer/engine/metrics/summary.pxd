@@ -8,12 +8,5 @@ cdef class Summary:
     cdef public object _buckets
 
 
-@cython.locals(
-    summary=Summary,
-    value=double,
-    count="long long",
-    microseconds="long long",
-    bucket="long long",
-    shift=int,
-)
-cpdef add_each(additions)
+@cython.locals(microseconds="long long", bucket="long long", shift=int)
+cpdef add_values(Summary summary, double value, long long count)

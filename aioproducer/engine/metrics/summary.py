@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
-from typing import Final, TypeAlias
+from typing import Final
 
-__all__ = ["Addition", "Summary", "add_each"]
+__all__ = ["Summary", "add_values"]
 
 BITS: Final = 7
 """Buckets per power of two, as a power of two: a percentile is at most 1/128 too high."""
@@ -30,7 +29,7 @@ class Summary:
 
     def add(self, value: float, count: int = 1) -> None:
         """Count ``count`` values of ``value`` each."""
-        add_each(((self, value, count),))
+        add_values(self, value, count)
 
     def absorb(self, other: Summary) -> None:
         self.count += other.count
@@ -52,31 +51,26 @@ class Summary:
         return self._greatest if self.count else math.nan
 
 
-Addition: TypeAlias = tuple[Summary, float, int]
-"""A summary, a value, and the number of times that it is added."""
+def add_values(summary: Summary, value: float, count: int) -> None:
+    """Do :meth:`Summary.add`, which is a call in C for compiled callers.
 
-
-def add_each(additions: Iterable[Addition]) -> None:
-    """Count all values of one event, in one call for all of them.
-
-    Each value is counted without a call in between, so that no other thread reads a part of it.
+    The value is counted without a call in between, so that no other thread reads a part of it.
     """
-    for summary, value, count in additions:
-        buckets = summary._buckets
-        if buckets is not None:
-            if value < 0:
-                value = 0.0
-            bucket = microseconds = int(value * 1e6 + 0.5)
-            if microseconds >> (BITS + 1):  # bucket_of() for all but the shortest
-                if microseconds > LONGEST:
-                    microseconds = LONGEST
-                shift = microseconds.bit_length() - BITS - 1
-                bucket = (shift << BITS) + (microseconds >> shift)
-            buckets[bucket] += count
-        summary.count += count
-        summary.total += value * count
-        if value > summary._greatest:
-            summary._greatest = value
+    buckets = summary._buckets
+    if buckets is not None:
+        if value < 0:
+            value = 0.0
+        bucket = microseconds = int(value * 1e6 + 0.5)
+        if microseconds >> (BITS + 1):  # bucket_of() for all but the shortest
+            if microseconds > LONGEST:
+                microseconds = LONGEST
+            shift = microseconds.bit_length() - BITS - 1
+            bucket = (shift << BITS) + (microseconds >> shift)
+        buckets[bucket] += count
+    summary.count += count
+    summary.total += value * count
+    if value > summary._greatest:
+        summary._greatest = value
 
 
 def bucket_of(microseconds: int) -> int:

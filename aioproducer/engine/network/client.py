@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from aioproducer.engine.metrics import ProducerMetrics
 from aioproducer.engine.network.connection import (
@@ -46,6 +46,9 @@ from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.runtime.running_clock import RunningClock
 from aioproducer.foundation.runtime.tasks import TaskOwner
 from aioproducer.model import BootstrapServer, NodeId, Peer
+
+_PRODUCE: Final = Api.PRODUCE
+_FETCH: Final = Api.FETCH
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -132,7 +135,7 @@ class NetworkClient:
         connection = None if state is None else state.connection
         return (
             connection is not None
-            and connection.usable
+            and connection.is_usable()
             and connection.throttled_until <= now
             and len(connection.in_flight) < self.settings.max_in_flight
             and (real := now + self.clock.lost) - connection.last_used < self.settings.max_idle
@@ -402,14 +405,14 @@ class NetworkClient:
         else:
             request.result, pause = _read(request.request, response)
         request.latency = latency = now - request.sent
-        node = connection.node.id
-        if request.request.api is Api.PRODUCE:
+        node, api = request.node, request.form.api
+        if api is _PRODUCE:
             round_trip = connection.round_trip
             if now >= round_trip.stale_at:
                 round_trip.ask(now)
             seconds = round_trip.seconds
             self.metrics.response_received(node, size, pause, now, latency, seconds)
-        elif request.request.api is Api.FETCH:
+        elif api is _FETCH:
             self.metrics.response_received(node, size, pause, now, latency)
         else:
             self.metrics.response_received(node, size, pause, now)
@@ -420,7 +423,8 @@ class NetworkClient:
             self._log.answered(connection, request)
         self.total_in_flight -= 1
         self._completed.append(request)
-        self.responded(now)
+        responded = self.responded
+        responded(now)
 
     def _on_anomaly(self, connection: Connection, what: str) -> None:
         state = self._nodes.get(connection.node.id)  # None: a response read after its connection

@@ -9,10 +9,11 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from random import Random
-from typing import Any, NamedTuple, NoReturn, TypeAlias, cast
+from typing import Any, Final, NoReturn, TypeAlias, cast
 
 from aioproducer.auth.mechanism import Mechanism
 from aioproducer.engine.network import frames
@@ -48,7 +49,8 @@ Response: TypeAlias = Any
 """A message of :func:`response_schema`, a :class:`LazyMetadataResponse`, or a usual response."""
 
 
-class ConnectionEvents(NamedTuple):
+@dataclass(slots=True, eq=False, repr=False)
+class ConnectionEvents:
     """The callbacks of a connection."""
 
     ready: Callable[[Connection], None]
@@ -64,7 +66,8 @@ class ConnectionEvents(NamedTuple):
     """A harmless anomaly in a response."""
 
 
-class ConnectionSettings(NamedTuple):
+@dataclass(slots=True, eq=False, repr=False)
+class ConnectionSettings:
     """The settings of a connection. Times are seconds; ``mechanism`` None: no login."""
 
     client_id: str
@@ -85,6 +88,9 @@ class ConnectionState(Enum):
     CONNECTING = "connecting"
     READY = "ready"
     CLOSED = "closed"
+
+
+_READY: Final = ConnectionState.READY
 
 
 class Connection:
@@ -142,12 +148,11 @@ class Connection:
 
     # --- sending ---------------------------------------------------------------------------
 
-    @property
-    def usable(self) -> bool:
+    def is_usable(self) -> bool:
         """True if requests may be sent: it is set up, open, and not logging in again."""
         stream = self._stream
         return (
-            self.state is ConnectionState.READY
+            self.state is _READY
             and not self._renewing
             and stream is not None
             and stream.is_open
@@ -376,7 +381,7 @@ class Connection:
 
     def _receive(self, body: bytes) -> None:
         """Take a whole response, which begins with its header."""
-        in_flight, number = self.in_flight, int.from_bytes(body[:4], "big", signed=True)
+        in_flight, (number,) = self.in_flight, frames.leading_number(body)
         if in_flight and in_flight[0].correlation_id == number and in_flight[0].answered:
             request = in_flight.popleft()
         else:
@@ -386,16 +391,15 @@ class Connection:
             if not answer.done():
                 answer.set_result((request, body))
             return
-        now = self._clock()
-        self.last_used = now + self._clock.lost
-        response: Response | None = None
+        clock, read_usual, tell = self._clock, request.read_usual, self._events.response
+        now = clock()
+        self.last_used = now + clock.lost
+        response: Response | None = None if read_usual is None else read_usual(body)
         left_over = 0
-        if request.read_usual is not None:
-            response = request.read_usual(body)
         try:
             if response is None:
                 response, left_over = self._decoded(request, body)
-            self._events.response(self, request, response, frames.LENGTH_BYTES + len(body), now)
+            tell(self, request, response, frames.LENGTH_BYTES + len(body), now)
         except ProtocolError:
             self.in_flight.appendleft(request)  # it counts as unanswered
             raise
@@ -463,7 +467,7 @@ class ResponseStream(asyncio.Protocol):
             if (
                 length >= frames.LENGTH_BYTES
                 and responses.is_between
-                and int.from_bytes(data[: frames.LENGTH_BYTES], "big") == length
+                and frames.leading_number(data) == (length,)
             ):
                 self._on_response(data[frames.LENGTH_BYTES :])
                 return

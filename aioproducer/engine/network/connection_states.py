@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from random import Random
-from typing import Final, NamedTuple
+from typing import Final
 
 from aioproducer.engine.network.connection import Connection, ConnectionSettings, ConnectionState
 from aioproducer.engine.network.connection_view import ConnectionView
@@ -38,7 +38,8 @@ class NotSentError(BrokerConnectionError):
     written = Written.NO
 
 
-class ClientSettings(NamedTuple):
+@dataclass(slots=True, eq=False, repr=False)
+class ClientSettings:
     """The settings of the client. Times are seconds."""
 
     connection: ConnectionSettings

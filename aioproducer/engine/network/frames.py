@@ -19,6 +19,8 @@ from aioproducer.engine.records.record_batch import Buffer
 from aioproducer.errors import ProtocolError
 
 LENGTH_BYTES: Final = 4
+leading_number: Final = struct.Struct(">i").unpack_from
+"""A tuple of the first number: the length of what follows it, or a correlation id."""
 MAX_RESPONSE_BYTES: Final = 100 * 1024 * 1024
 """A longer response is refused. It is what Kafka's own brokers take as a request at most."""
 
@@ -61,7 +63,8 @@ def encoded(api: Api, version: int, request: Any) -> EncodedPayload:
     return EncodedPayload(api, version, (request_schema(api).encode(request, version),))
 
 
-class RequestForm(NamedTuple):
+@dataclass(slots=True, eq=False, repr=False)
+class RequestForm:
     """The part that is the same in all requests of one API and version by one client."""
 
     api: Api

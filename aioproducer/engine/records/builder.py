@@ -15,6 +15,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
+from aioproducer.engine.records.batch_header import (
+    BEFORE_CHECKSUM,
+    CHECKED,
+    LENGTH_COUNTS_FROM,
+    MAGIC,
+)
+from aioproducer.engine.records.checksum import crc32c
 from aioproducer.engine.records.varint import encode_varint, varint
 from aioproducer.errors import SerializationError
 from aioproducer.model import Header
@@ -25,6 +32,9 @@ if TYPE_CHECKING:
 
 BATCH_OVERHEAD: Final = 61
 """Bytes of a batch before its first record."""
+
+SMALL_BATCH: Final = 4096
+"""Bytes: a smaller batch is copied, because a view costs more."""
 
 MAX_RECORD_OVERHEAD: Final = 21
 """The most bytes that a record takes in addition to its key, value and headers."""
@@ -156,6 +166,23 @@ class RecordsBuilder:
         """Note the time of the ``send()`` of the next records, unless it is about the last one."""
         if not self.marks or not 0 <= sent_ns - self.marks[-1][1] < MARK_GRANULE_NS:
             self.marks.append((self.count, sent_ns))
+
+    def framed(
+        self, attributes: int, producer_id: int, producer_epoch: int, base_sequence: int
+    ) -> bytes | memoryview:
+        """The whole batch, not compressed; a large one is a view of the buffer."""
+        whole, end = self.buffer, self.position
+        header = attributes, self.count - 1, self.base_timestamp_ms, self.max_timestamp_ms
+        numbers = producer_id, producer_epoch, base_sequence, self.count
+        CHECKED.pack_into(whole, BEFORE_CHECKSUM.size, *header, *numbers)
+        length = end - LENGTH_COUNTS_FROM
+        if end < SMALL_BATCH:
+            checked = bytes(whole[BEFORE_CHECKSUM.size : end])
+            return BEFORE_CHECKSUM.pack(0, length, -1, MAGIC, crc32c(checked)) + checked
+        view = memoryview(whole)[:end]
+        checksum = crc32c(view[BEFORE_CHECKSUM.size :])
+        BEFORE_CHECKSUM.pack_into(whole, 0, 0, length, -1, MAGIC, checksum)
+        return view
 
     def close(self) -> None:
         """Take no more records."""

@@ -16,8 +16,6 @@ from aioproducer.engine.records.checksum import crc32c
 from aioproducer.engine.records.compression import Compression
 
 _MAX_SEQUENCE: Final = 2**31 - 1
-SMALL_BATCH: Final = 4096
-"""Bytes: a smaller batch is copied, because a view costs more."""
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -62,31 +60,25 @@ def frame_batch(
 
     A large batch that is not compressed is a view of the builder's buffer; any other is a copy.
     """
-    attributes = TRANSACTIONAL if state.transactional else 0
-    whole = builder.buffer
-    end = builder.position
-    if compressed is not None and compression is not None:
-        attributes |= compression.id
-        whole = bytearray(BATCH_OVERHEAD + len(compressed))
-        whole[BATCH_OVERHEAD:] = compressed
-        end = len(whole)
+    producer_id, epoch, sequence, transactional = state
+    attributes = TRANSACTIONAL if transactional else 0
+    if compressed is None or compression is None:
+        return builder.framed(attributes, producer_id, epoch, sequence)
+    whole = bytearray(BATCH_OVERHEAD + len(compressed))
+    whole[BATCH_OVERHEAD:] = compressed
     CHECKED.pack_into(
         whole,
         BEFORE_CHECKSUM.size,
-        attributes,
+        attributes | compression.id,
         builder.count - 1,
         builder.base_timestamp_ms,
         builder.max_timestamp_ms,
-        state.producer_id,
-        state.producer_epoch,
-        state.base_sequence,
+        producer_id,
+        epoch,
+        sequence,
         builder.count,
     )
-    length = end - LENGTH_COUNTS_FROM
-    if end < SMALL_BATCH:
-        checked = whole[BEFORE_CHECKSUM.size : end]
-        return BEFORE_CHECKSUM.pack(0, length, -1, MAGIC, crc32c(checked)) + checked
-    view = memoryview(whole)[:end]
-    checksum = crc32c(view[BEFORE_CHECKSUM.size :])
+    length = len(whole) - LENGTH_COUNTS_FROM
+    checksum = crc32c(memoryview(whole)[BEFORE_CHECKSUM.size :])
     BEFORE_CHECKSUM.pack_into(whole, 0, 0, length, -1, MAGIC, checksum)
-    return view if whole is builder.buffer else whole
+    return whole

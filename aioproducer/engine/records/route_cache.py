@@ -103,20 +103,22 @@ class RouteCache:
                 return place - start
         return max(0, stop - start)
 
+    def takes(self, topic: Any, value: Any, key: Any, partition: Any) -> bool:
+        """True if a record may take the fast path: it has its bytes, and its topic is known."""
+        return (
+            self.is_open
+            and type(topic) is str
+            and (value is None or type(value) is bytes)
+            and (key is None or type(key) is bytes)
+            and (partition is None or type(partition) is int)
+            and topic in self.topics
+        )
+
     def find(self, topic: Any, value: Any, key: Any, partition: Any) -> RecordsBuilder | None:
-        """The builder for a record; None: it can't take the fast path."""
-        if (
-            not self.is_open
-            or type(topic) is not str
-            or (value is not None and type(value) is not bytes)
-            or (key is not None and type(key) is not bytes)
-        ):
+        """The open builder for a record; None: there is none, or the fast path takes no such."""
+        if not self.takes(topic, value, key, partition):
             return None
-        batches = self.topics.get(topic)
-        if batches is None:
-            return None
-        if partition is not None and type(partition) is not int:
-            return None
+        batches = self.topics[topic]
         number = route(key, partition, len(batches.partitions), ignore_keys=self.ignore_keys)
         if number >= 0:
             return batches.partitions[number]

@@ -1,32 +1,27 @@
+# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """The way out: which batches leave now, and the produce requests that carry them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
-from uuid import UUID
+from typing import TYPE_CHECKING
 
-from aioproducer.engine.accumulator import Backlog, ProducerBatch, RecordAccumulator
-from aioproducer.engine.client.wakeup import Wakeup
-from aioproducer.engine.cluster.metadata import Metadata
-from aioproducer.engine.metrics import ProducerMetrics, SentBatch
-from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE
-from aioproducer.engine.sender.compressor import Compressor
 from aioproducer.engine.sender.produce import BatchBytes, ProduceRequest
-from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
-from aioproducer.errors import ProducerError
-from aioproducer.model import Node
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
+    from aioproducer.engine.accumulator import Backlog, ProducerBatch, RecordAccumulator
+    from aioproducer.engine.client.wakeup import Wakeup
+    from aioproducer.engine.cluster.metadata import Metadata
+    from aioproducer.engine.metrics import ProducerMetrics, SentBatch
+    from aioproducer.engine.network.client import NetworkClient
+    from aioproducer.engine.sender.compressor import Compressor
+    from aioproducer.engine.sender.produce import ProduceSettings
     from aioproducer.engine.transactions.manager import TransactionManager
-
-
-class ProduceSettings(NamedTuple):
-    """The options of produce requests."""
-
-    acks: int
-    request_timeout_ms: int
+    from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
+    from aioproducer.errors import ProducerError
+    from aioproducer.model import Node
 
 
 class BatchSender:
@@ -116,11 +111,11 @@ class BatchSender:
         """
         client, node_id = self._client, node.id
         while backlog.partitions:
-            idle = client.in_flight(node_id) == 0
-            due = self._batches.leaves_at(backlog, now, idle=idle)
+            in_flight = client.in_flight(node_id)
+            due = self._batches.leaves_at(backlog, in_flight, now)
             if due > now:
                 return due
-            if idle and self._new and self._gathers(node_id, backlog, now):
+            if not in_flight and self._new and self._gathers(node_id, backlog, now):
                 return now
             if self._gathering:
                 self._gathering.discard(node_id)
@@ -162,7 +157,7 @@ class BatchSender:
             self._failure_seen[node] = failure
             self._metadata.request_update()
 
-    def _number(self, batches: Sequence[ProducerBatch], now: float) -> None:
+    def _number(self, batches: list[ProducerBatch], now: float) -> None:
         used = ""
         for batch in batches:
             topic = batch.topic_partition.topic
@@ -173,7 +168,7 @@ class BatchSender:
                 count = batch.builder.count
                 batch.state = self._sequence_numbers.stamp(batch.topic_partition, count)
 
-    def _compress_and_send(self, node: int, batches: Sequence[ProducerBatch]) -> None:
+    def _compress_and_send(self, node: int, batches: list[ProducerBatch]) -> None:
         def send() -> None:
             self._compressing.discard(node)
             self._wakeup.wake()
@@ -188,12 +183,12 @@ class BatchSender:
         self._compressing.add(node)
         self._compressor.compress_elsewhere(batches, f"aioproducer-compress-{node}", send)
 
-    def _send(self, node: int, batches: Sequence[ProducerBatch], now: float) -> None:
+    def _send(self, node: int, batches: list[ProducerBatch], now: float) -> None:
         request = self._request(batches, now)
         if request is not None:
             self._client.send(node, request, now)
 
-    def _request(self, batches: Sequence[ProducerBatch], now: float) -> ProduceRequest | None:
+    def _request(self, batches: list[ProducerBatch], now: float) -> ProduceRequest | None:
         """The request with the batches that have no outcome, counted; None: all have one."""
         compressor, topics = self._compressor, self._metadata.snapshot.topics
         encoded: list[BatchBytes] = []

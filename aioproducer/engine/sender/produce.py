@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
@@ -22,6 +23,8 @@ from aioproducer.engine.protocol.encoder import length, text
 from aioproducer.engine.records.record_batch import Buffer
 from aioproducer.errors import ProtocolError
 from aioproducer.model import Node, TopicPartition, TransactionHandle
+
+_PRODUCE: Final = Api.PRODUCE
 
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 _LAST_VERSION_WITHOUT_ADDING: Final = 11
@@ -87,6 +90,14 @@ class ProduceResults(NamedTuple):
     """The addresses of :attr:`leaders`."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
+class ProduceSettings:
+    """The options of produce requests."""
+
+    acks: int
+    request_timeout_ms: int
+
+
 # --- requests ------------------------------------------------------------------------------------
 
 
@@ -139,7 +150,7 @@ class ProduceRequest:
         parts = (before, array_length(template.flexible, len(data)), data, template.end)
         usual = template.flexible and self.answered
         read_usual = partial(read_usual_response, answer_begins) if usual else None
-        return EncodedPayload(Api.PRODUCE, template.version, parts, read_usual)
+        return EncodedPayload(_PRODUCE, template.version, parts, read_usual)
 
     def _build_several(self, template: _Template) -> EncodedPayload:
         flexible, tags = template.flexible, template.tags

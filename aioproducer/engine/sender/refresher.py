@@ -84,7 +84,7 @@ class MetadataRefresher(Requester):
     @property
     def quiet(self) -> bool:
         """True if no response is being read, no update is requested, the next one scheduled."""
-        return self._taking is None and self._scheduled and not self._metadata.has_requests
+        return self._taking is None and self._scheduled and not self._metadata.has_requests()
 
     def step(self, now: float) -> float | None:
         """Continue with a response, or send a request if one is due.

@@ -47,30 +47,31 @@ class SequenceNumbers:
         self.state = ProducerIdState.NEEDED if idempotent else ProducerIdState.UNUSED
         if transactional:
             self.state = ProducerIdState.REQUESTED
+        self.usable = not idempotent and not transactional
+        """True if batches may leave."""
         self.transactional = transactional
         """True: the identity comes from a coordinator, and all partitions have one epoch."""
         self._producer_id = -1
         self._epoch = -1
         self._numbers: dict[TopicPartition, _Numbers] = {}
 
-    @property
-    def usable(self) -> bool:
-        """True if batches may leave."""
-        return self.state in (ProducerIdState.READY, ProducerIdState.UNUSED)
+    def _enter(self, state: ProducerIdState) -> None:
+        self.state = state
+        self.usable = state is ProducerIdState.READY
 
     def requested(self) -> None:
         """An InitProducerId request is on its way."""
-        self.state = ProducerIdState.REQUESTED
+        self._enter(ProducerIdState.REQUESTED)
 
     def refused(self) -> None:
         """The request failed; ask again."""
-        self.state = ProducerIdState.NEEDED
+        self._enter(ProducerIdState.NEEDED)
 
     def assigned(self, producer_id: int, epoch: int) -> None:
         """A broker assigned the identity, for the partitions that have no numbers yet."""
         self._producer_id = producer_id
         self._epoch = epoch
-        self.state = ProducerIdState.READY
+        self._enter(ProducerIdState.READY)
 
     def begin_epoch(self, producer_id: int, epoch: int) -> None:
         """A coordinator assigned the identity; every partition's numbers begin at 0."""
@@ -102,4 +103,4 @@ class SequenceNumbers:
         if numbers.epoch < MAX_EPOCH:
             self._numbers[partition] = _Numbers(numbers.producer_id, numbers.epoch + 1)
         elif self.state is ProducerIdState.READY:
-            self.state = ProducerIdState.NEEDED
+            self._enter(ProducerIdState.NEEDED)

@@ -33,12 +33,14 @@ class RunningClock:
         self._source = source
 
     def __call__(self) -> float:
-        now = self._source() - self.lost
+        source = self._source
+        now = source() - self.lost
         return now if now < self.limit else self.limit
 
     def turn(self) -> float:
         """The time, in a callback of the loop."""
-        now = self._source() - self.lost
+        source = self._source
+        now = source() - self.lost
         if now > self.limit:
             self.lost += now - self.limit
             now = self.limit
@@ -49,7 +51,7 @@ class RunningClock:
 
         ``now``: the time; None: to be read.
         """
-        soon = (self._source() - self.lost if now is None else now) + _SOON
+        soon = (self.outside() if now is None else now) + _SOON
         if soon < self.limit:
             self.limit = soon
 

@@ -8,7 +8,7 @@ from aioproducer.engine.core import parts
 from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.network.connection import Connection
 from aioproducer.engine.network.timeouts import ConnectionTimeouts
-from aioproducer.engine.sender.batch_sender import ProduceSettings
+from aioproducer.engine.sender.produce import ProduceSettings
 from tests.simulation.mutations.patch import Mutation, Patch
 
 
@@ -21,7 +21,7 @@ def in_flight_not_limited(patch: Patch) -> None:
             return bool(can_send(self, node, now)) or (
                 state is not None
                 and state.connection is not None
-                and state.connection.usable
+                and state.connection.is_usable()
                 and state.connection.throttled_until <= now
             )
 

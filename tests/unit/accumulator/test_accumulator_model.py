@@ -149,7 +149,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
         backlog = self.batches.backlogs.of(node)
         if (
             not backlog.partitions
-            or self.batches.leaves_at(backlog, self.now, idle=idle) > self.now
+            or self.batches.leaves_at(backlog, int(not idle), self.now) > self.now
         ):
             return
         batches = backlog.take(self.batches.max_request_size, self.now)

@@ -102,7 +102,7 @@ class AccumulatorWorld(World):
         backlog = self.backlogs.of(node)
         if not backlog.partitions:
             return None
-        return pytest.approx(self.batches.leaves_at(backlog, self.now, idle=idle) - self.now)
+        return pytest.approx(self.batches.leaves_at(backlog, int(not idle), self.now) - self.now)
 
     def drain(self, node: int = 1, max_size: int = 100 * BATCH) -> list[ProducerBatch]:
         return self.backlogs.of(node).take(max_size, self.now)

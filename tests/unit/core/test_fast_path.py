@@ -15,6 +15,7 @@ from aioproducer.engine.records import builder as reference
 from aioproducer.engine.records import route_cache
 from aioproducer.engine.records.builder import RecordsBuilder
 from aioproducer.engine.records.reader import read_records
+from aioproducer.errors import RecordTooLargeError
 
 speedups = pytest.importorskip(
     "aioproducer.engine.records._speedups",
@@ -28,15 +29,24 @@ FAST_PATHS: Final = [
 ]
 
 
+def begins_none(*_: Any) -> bool:
+    """No batch can begin."""
+    return False
+
+
 def opened(
-    make: tuple[Any, ...], loop: asyncio.AbstractEventLoop, size: int = 300, *clock: Any
+    make: tuple[Any, ...],
+    loop: asyncio.AbstractEventLoop,
+    size: int = 300,
+    *wall_clock_ns: Any,
+    begin: Any = begins_none,
 ) -> tuple[PythonFastPath, RecordsBuilder]:
     """With a batch for keyless records of the topic "t"."""
     make_fast_path, make_routes, make_batches, make_builder = make
     fast_path, routes, batches = make_fast_path(), make_routes(), make_batches()
     batches.sticky = make_builder(bytearray(size), size)
     routes.topics["t"] = batches
-    fast_path.open(loop, routes, *clock)
+    fast_path.open(loop, routes, begin, lambda: 12.5, *wall_clock_ns)
     return fast_path, batches.sticky
 
 
@@ -65,6 +75,41 @@ async def test_records_get_the_time_of_another_clock(make: Any) -> None:
     assert fast_path.send("t", b"value", None, None) is not None
     assert fast_path.append(object(), "t", b"value", None, None)
     assert [run[1] for run in builder.runs] == [7, 9]
+
+
+@pytest.mark.parametrize("make", FAST_PATHS)
+@pytest.mark.parametrize("key", [None, b"key"])
+async def test_a_record_without_an_open_batch_begins_one(make: Any, key: bytes | None) -> None:
+    begun: list[Any] = []
+
+    def begin(*fields: Any) -> bool:
+        begun.append(fields)
+        return True
+
+    loop = asyncio.get_running_loop()
+    fast_path, builder = opened(make, loop, 70, lambda: 7_000_001, begin=begin)
+    value = "a value that is longer than the open batch"
+    future = fast_path.send("t", value, key, None)
+    assert type(future) is asyncio.Future
+    assert begun == [("t", None, 7, key, value.encode(), (), future, 7_000_001, 12.5)]
+    assert builder.count == 0
+
+
+@pytest.mark.parametrize("make", FAST_PATHS)
+async def test_a_record_that_can_begin_no_batch_takes_the_long_way(make: Any) -> None:
+    def refuse(*_: Any) -> bool:
+        raise RecordTooLargeError("the long way says so")
+
+    def fail(*_: Any) -> bool:
+        raise KeyError("ours")
+
+    loop = asyncio.get_running_loop()
+    for begin in (begins_none, refuse):
+        fast_path, _ = opened(make, loop, begin=begin)
+        assert fast_path.send("t", bytes(300), None, None) is None
+    fast_path, _ = opened(make, loop, begin=fail)
+    with pytest.raises(KeyError):
+        fast_path.send("t", bytes(300), None, None)
 
 
 @pytest.mark.parametrize("make", FAST_PATHS)

@@ -77,8 +77,7 @@ class FakeConnection:
         self._number = 0
         self._end: asyncio.Future[ProducerError] = asyncio.get_running_loop().create_future()
 
-    @property
-    def usable(self) -> bool:
+    def is_usable(self) -> bool:
         return self.state is ConnectionState.READY and not self.aborted
 
     def send(

@@ -46,7 +46,7 @@ def test_what_is_played_is_what_there_is() -> None:
         "renewal_seconds",
     ):
         assert name in Connection.__init__.__code__.co_names
-    for name in ("usable", "received", "send", "abort", "run"):
+    for name in ("is_usable", "received", "send", "abort", "run"):
         assert hasattr(Connection, name)
 
 

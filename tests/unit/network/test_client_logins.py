@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NoReturn
 
 import pytest
@@ -45,7 +46,7 @@ NO_LOGINS = dict.fromkeys(
 )
 
 
-WITH_LOGIN = SETTINGS._replace(connection=SETTINGS.connection._replace(mechanism=Login()))
+WITH_LOGIN = replace(SETTINGS, connection=replace(SETTINGS.connection, mechanism=Login()))
 
 
 async def test_connections_that_were_let_in_are_counted() -> None:
@@ -87,7 +88,7 @@ async def test_connections_without_tls_or_login_count_as_no_login(world: Observe
 REFUSED = AuthenticationError("wrong password")
 
 
-QUICK = SETTINGS._replace(reconnect_backoff=0.05, reconnect_backoff_max=1.0)
+QUICK = replace(SETTINGS, reconnect_backoff=0.05, reconnect_backoff_max=1.0)
 
 
 async def refused(world: ObservedClient, node: Node = ONE) -> float:

@@ -45,10 +45,10 @@ async def test_the_handshake_says_who_we_are_and_then_requests_may_be_sent() -> 
 
     async with broker(script) as node:
         owner = Owner(node)
-        assert not owner.connection.usable
+        assert not owner.connection.is_usable()
         running = owner.run()
         await asyncio.wait_for(owner.ready.wait(), LONG)
-        assert owner.connection.usable
+        assert owner.connection.is_usable()
         assert owner.connection.was_ready
         assert owner.connection.versions[Api.METADATA] == 9
         owner.connection.abort(BrokerConnectionError("enough"))
@@ -292,7 +292,7 @@ async def test_the_first_reason_to_abort_is_the_reason() -> None:
         await owner.ready.wait()
         first = BrokerConnectionError("first")
         owner.connection.abort(first)
-        assert not owner.connection.usable, "from this moment on"
+        assert not owner.connection.is_usable(), "from this moment on"
         owner.connection.abort(BrokerConnectionError("second"))
         assert await asyncio.wait_for(running, LONG) is first
 
@@ -365,7 +365,7 @@ def test_sending_on_a_connection_that_just_ended_fails_with_it(
             owner.ask("before")
             assert owner.connection._stream is not None
             owner.connection._stream.transport.abort()
-            assert not owner.connection.usable
+            assert not owner.connection.is_usable()
             for _ in range(3):
                 owner.ask("after")
                 await asyncio.sleep(0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from aioproducer.errors import RequestTimeoutError
@@ -50,7 +52,7 @@ async def test_a_connection_that_is_not_used_for_long_is_closed(world: ObservedC
 
 
 async def test_waiting_for_an_answer_is_no_idleness() -> None:
-    world = ObservedClient(SETTINGS._replace(max_idle=5.0))
+    world = ObservedClient(replace(SETTINGS, max_idle=5.0))
     connection = await world.connected(ONE)
     world.send(1, Ask("ask"))
     world.now += 20
@@ -59,7 +61,7 @@ async def test_waiting_for_an_answer_is_no_idleness() -> None:
 
 
 async def test_idleness_may_be_without_end() -> None:
-    world = ObservedClient(SETTINGS._replace(max_idle=float("inf")))
+    world = ObservedClient(replace(SETTINGS, max_idle=float("inf")))
     connection = await world.connected(ONE)
     world.now += 1e9
     world.client.poll(world.now)

@@ -23,7 +23,7 @@ async def main():
     open_builders.sticky = builder
     routes.topics["t"] = open_builders
     fast_path = FastPath()
-    fast_path.open(asyncio.get_running_loop(), routes)
+    fast_path.open(asyncio.get_running_loop(), routes, lambda *_: False, float)
     delivered, failed = [fast_path.send("t", b"v", None, None) for _ in range(2)]
     tracked = [gc.is_tracked(delivered)]
     deliver_records(builder.tokens[:1], builder.runs, "t", 0, 0, -1)

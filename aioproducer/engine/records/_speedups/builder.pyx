@@ -7,7 +7,12 @@ have replaced the buffer. No Python code runs between that check and the last by
 
 from cpython.array cimport array
 from cpython.bytearray cimport PyByteArray_AS_STRING
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromObject, PyBytes_GET_SIZE
+from cpython.bytes cimport (
+    PyBytes_AS_STRING,
+    PyBytes_FromObject,
+    PyBytes_FromStringAndSize,
+    PyBytes_GET_SIZE,
+)
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_SET_ITEM
 from libc.stdint cimport int64_t
@@ -18,16 +23,27 @@ from aioproducer.engine.records._speedups.columns cimport BinaryColumn, HeadersC
 from aioproducer.engine.records._speedups.cpython_internals cimport new_tuple, untrack
 from aioproducer.engine.records._speedups.varint cimport varint_size, write_field, write_varint
 
+from aioproducer.engine.records.batch_header import (
+    BEFORE_CHECKSUM,
+    LENGTH_COUNTS_FROM,
+    MAGIC,
+)
 from aioproducer.engine.records.builder import (
     BATCH_OVERHEAD,
     MARK_GRANULE_NS,
+    SMALL_BATCH,
     AppendedRecord,
     check_fields,
     header_bytes,
 )
+from aioproducer.engine.records.checksum import crc32c
 
 cdef Py_ssize_t RECORDS_BEGIN = BATCH_OVERHEAD
 cdef int64_t GRANULE_NS = MARK_GRANULE_NS
+cdef Py_ssize_t SMALL = SMALL_BATCH
+cdef Py_ssize_t CHECKED_FROM = BEFORE_CHECKSUM.size
+cdef Py_ssize_t COUNTED_FROM = LENGTH_COUNTS_FROM
+cdef char FORMAT = MAGIC
 cdef type APPENDED = AppendedRecord
 
 
@@ -37,6 +53,14 @@ cdef inline Py_ssize_t size_of(bytes field) noexcept:
 
 cdef inline const char* start_of(bytes field) noexcept:
     return NULL if field is None else PyBytes_AS_STRING(field)
+
+
+cdef inline char* put_number(char* at, int64_t number, int size) noexcept:
+    """Write the last ``size`` bytes of ``number``, the most significant one first."""
+    cdef int place
+    for place in range(size):
+        at[place] = <char>(number >> (8 * (size - 1 - place)) & 0xFF)
+    return at + size
 
 
 cdef class RecordsBuilder:
@@ -94,6 +118,44 @@ cdef class RecordsBuilder:
             self.later_marks.append(mark)
             self.last_mark_ns = sent_ns
         return 0
+
+    def framed(
+        self,
+        int64_t attributes,
+        int64_t producer_id,
+        int64_t producer_epoch,
+        int64_t base_sequence,
+    ):
+        cdef Py_ssize_t end = self.position
+        cdef int64_t latest = self.max_timestamp_ms
+        cdef char* at
+        cdef bytes batch
+        if end > len(self.buffer):
+            raise ValueError("the buffer is shorter than its records")
+        at = PyByteArray_AS_STRING(self.buffer) + CHECKED_FROM
+        at = put_number(at, attributes, 2)
+        at = put_number(at, self.count - 1, 4)
+        at = put_number(at, self.base_timestamp_ms, 8)
+        at = put_number(at, latest, 8)
+        at = put_number(at, producer_id, 8)
+        at = put_number(at, producer_epoch, 2)
+        at = put_number(at, base_sequence, 4)
+        put_number(at, self.count, 4)
+        if end < SMALL:
+            batch = PyBytes_FromStringAndSize(PyByteArray_AS_STRING(self.buffer), end)
+            self.put_start(PyBytes_AS_STRING(batch), crc32c(batch[CHECKED_FROM:]))
+            return batch
+        view = memoryview(self.buffer)[:end]
+        self.put_start(PyByteArray_AS_STRING(self.buffer), crc32c(view[CHECKED_FROM:]))
+        return view
+
+    cdef put_start(self, char* at, int64_t checksum):
+        """Write what is before the checked part, and the checksum of that."""
+        at = put_number(at, 0, 8)
+        at = put_number(at, self.position - COUNTED_FROM, 4)
+        at = put_number(at, -1, 4)
+        at = put_number(at, FORMAT, 1)
+        put_number(at, checksum, 4)
 
     def close(self):
         self.limit = 0

@@ -31,6 +31,7 @@ from time import time_ns
 
 from aioproducer.engine.records.builder import header_bytes
 from aioproducer.engine.records.route_cache import ENTRY
+from aioproducer.errors import ProducerError
 
 cdef Py_ssize_t FIELDS = ENTRY
 cdef bytes NO_HEADERS = b"\0"
@@ -108,26 +109,30 @@ cdef class RouteCache:
             token._state = "PENDING"
         return size
 
+    cpdef bint takes(self, topic, value, key, partition) except -1:
+        return (
+            self.is_open
+            and type(topic) is str
+            and (value is None or type(value) is bytes)
+            and (key is None or type(key) is bytes)
+            and (partition is None or type(partition) is int)
+            and topic in self.topics
+        )
+
     cpdef RecordsBuilder find(self, topic, value, key, partition):
-        cdef OpenBuilders batches
+        if not self.takes(topic, value, key, partition):
+            return None
+        return self.found(topic, key, partition)
+
+    cdef RecordsBuilder found(self, topic, key, partition):
+        """The open builder for a record that :meth:`takes` takes; None: there is none."""
+        cdef OpenBuilders batches = self.topics[topic]
         cdef Py_ssize_t number
         cdef int64_t named = 0
         cdef int overflow = 0
         cdef const char* data = NULL
         cdef Py_ssize_t size = -1
-        if (
-            not self.is_open
-            or type(topic) is not str
-            or (value is not None and type(value) is not bytes)
-            or (key is not None and type(key) is not bytes)
-        ):
-            return None
-        batches = self.topics.get(topic)
-        if batches is None:
-            return None
         if partition is not None:
-            if type(partition) is not int:
-                return None
             named = PyLong_AsLongLongAndOverflow(partition, &overflow)
             if overflow:
                 return None
@@ -171,7 +176,9 @@ cdef class FastPath:
     cdef unsigned long thread
     cdef object is_running
     cdef object create_future
+    cdef object begin
     cdef object clock
+    cdef object wall_clock_ns
     cdef dict plain_future
     cdef RouteCache routes
     cdef object context_of
@@ -212,14 +219,16 @@ cdef class FastPath:
         except Exception:
             return True
 
-    def open(self, loop, RouteCache routes not None, wall_clock_ns=time_ns):
+    def open(self, loop, RouteCache routes not None, begin, clock, wall_clock_ns=time_ns):
         self.thread = PyThread_get_thread_ident()
         self.is_running = loop.is_running
         self.create_future = loop.create_future
         self.plain_future = {"loop": loop} if type(loop.create_future()) is FUTURE else None
         self.routes = routes
+        self.begin = begin
+        self.clock = clock
         # A call of the system's clock by Python would cost more than all of it.
-        self.clock = None if wall_clock_ns is time_ns else wall_clock_ns
+        self.wall_clock_ns = None if wall_clock_ns is time_ns else wall_clock_ns
 
     def close(self):
         self.thread = 0
@@ -234,20 +243,41 @@ cdef class FastPath:
             if self.context_of is not None and self.must_ask():
                 return None
             value, key = utf8(value), utf8(key)
-            builder = self.routes.find(topic, value, key, partition)
-            if builder is not None:
-                self.routes.last = builder
+            if self.routes.takes(topic, value, key, partition):
+                builder = self.routes.found(topic, key, partition)
                 future = self.new_future()
-                now = self.now()
-                builder.mark(now)
-                if builder.write(future, now // 1_000_000, key, value, self.tail):
-                    self.routes.came += 1
+                now = self.now_ns()
+                if builder is not None:
+                    self.routes.last = builder
+                    builder.mark(now)
+                    if builder.write(future, now // 1_000_000, key, value, self.tail):
+                        self.routes.came += 1
+                        self.to_skip -= 1
+                        return future
+                if self.begins(topic, partition, key, value, future, now):
                     self.to_skip -= 1
                     return future
         return None
 
-    cdef int64_t now(self) except -1:
-        return now_ns() if self.clock is None else self.clock()
+    cdef bint begins(self, topic, partition, key, value, future, int64_t now) except -1:
+        """True if a batch was begun for the record; False: it takes the long way."""
+        try:
+            return self.begin(
+                topic,
+                partition,
+                now // 1_000_000,
+                key,
+                value,
+                self.headers,
+                future,
+                now,
+                self.clock(),
+            )
+        except ProducerError:
+            return False
+
+    cdef int64_t now_ns(self) except -1:
+        return now_ns() if self.wall_clock_ns is None else self.wall_clock_ns()
 
     cdef new_future(self):
         if self.plain_future is None:
@@ -268,7 +298,7 @@ cdef class FastPath:
             builder = self.routes.find(topic, value, key, partition)
             if builder is not None:
                 self.routes.last = builder
-                now = self.now()
+                now = self.now_ns()
                 builder.mark(now)
                 return builder.write(token, now // 1_000_000, key, value, NO_HEADERS)
         return 0
