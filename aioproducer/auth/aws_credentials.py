@@ -25,6 +25,8 @@ __all__ = [
     "THREAD_NAME",
     "AwsOptions",
     "AwsSigner",
+    "failure_of",
+    "new_session",
     "parameters_of",
     "region_of",
     "sign",
@@ -41,10 +43,17 @@ _REGION: Final = re.compile(
     r"(?:af|ap|ca|cn|eu|eusc-de|il|me|mx|sa|us)(?:-gov|-iso[a-z]*)?"
     r"-(?:central|north|south|(?:north|south)?(?:east|west))-\d{1,2}"
 )
-_PASSING_CODES: Final = ("Throttling", "ThrottlingException", "RequestLimitExceeded")
+_PASSING_CODES: Final = (
+    "Throttling",
+    "ThrottlingException",
+    "RequestLimitExceeded",
+    "IDPCommunicationError",  # STS did not reach the provider of a web identity
+)
 _SERVER_ERRORS: Final = 500
 _LOGS_WITH_SECRETS: Final = ("botocore.auth", "botocore.endpoint", "botocore.parsers")
 """At DEBUG they print session tokens, signatures, and the credentials that STS answers."""
+_LOGS_WITH_TRACEBACKS: Final = ("botocore.credentials",)
+"""A traceback prints an answer of STS that can't be parsed."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +99,8 @@ class AwsSigner:
         """
         try:
             with self._lock:
-                frozen = self._frozen()
                 region = self._region or region_of(host) or self._own_region()
+                frozen = self._frozen(region)
             if frozen is None:
                 return AuthenticationError(
                     "no AWS credentials: botocore's chain (environment, profile, container,"
@@ -105,29 +114,21 @@ class AwsSigner:
                 )
             return sign(host, region, frozen)
         except Exception as error:
-            return _failure_of(error)
+            return failure_of(error)
 
-    def _frozen(self) -> Any:
+    def _frozen(self, region: str | None) -> Any:
         if self._credentials is None:
             session = self._get_session()
+            if region is not None and self._own_region() is None:
+                # for STS, which web identities ask: its global address may be out of reach
+                session.set_config_variable("region", region)
             self._credentials = self._of_role(session) or session.get_credentials()
         found = self._credentials
         return None if found is None else found.get_frozen_credentials()
 
     def _get_session(self) -> Any:
         if self._session is None:
-            _silence()
-            try:
-                from botocore.config import Config
-                from botocore.session import Session
-            except ImportError:
-                raise MissingExtraError(
-                    "AWS_MSK_IAM needs botocore: pip install 'aioproducer[aws]'"
-                ) from None
-            self._session = Session(profile=self._options.profile)
-            self._session.set_default_client_config(
-                Config(connect_timeout=_TIMEOUT, read_timeout=_TIMEOUT, retries={"max_attempts": 1})
-            )
+            self._session = new_session("AWS_MSK_IAM", self._options.profile)
         return self._session
 
     def _of_role(self, session: Any) -> Any:
@@ -170,6 +171,25 @@ class AwsSigner:
         return str(found) if found else None
 
 
+def new_session(what: str, profile: str | None = None) -> Any:
+    """A session of botocore, for ``what``, which logs no secret in threads of ``THREAD_NAME``.
+
+    Raises:
+        MissingExtraError: botocore is not installed.
+    """
+    _silence()
+    try:
+        from botocore.config import Config
+        from botocore.session import Session
+    except ImportError:
+        raise MissingExtraError(f"{what} needs botocore: pip install 'aioproducer[aws]'") from None
+    session = Session(profile=profile)
+    session.set_default_client_config(
+        Config(connect_timeout=_TIMEOUT, read_timeout=_TIMEOUT, retries={"max_attempts": 1})
+    )
+    return session
+
+
 def sign(host: str, region: str, frozen: Any) -> Secret:
     """The signed URL, by botocore's own signer."""
     from botocore.auth import SigV4QueryAuth
@@ -193,35 +213,48 @@ def _no_prompt(prompt: str) -> str:
 
 
 class _NotInOurThreads(logging.Filter):
-    """Drops what botocore says at DEBUG on behalf of a producer; others' records pass."""
+    """Drops secrets from what botocore says on behalf of a producer; others' records pass."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        ours = (record.threadName or "").startswith(THREAD_NAME)
-        return not ours or record.levelno > logging.DEBUG
+        if not (record.threadName or "").startswith(THREAD_NAME):
+            return True
+        record.exc_info = record.exc_text = None
+        return record.levelno > logging.DEBUG or record.name not in _LOGS_WITH_SECRETS
 
 
 _NOT_IN_OURS: Final = _NotInOurThreads()
 
 
 def _silence() -> None:
-    for name in _LOGS_WITH_SECRETS:
+    for name in (*_LOGS_WITH_SECRETS, *_LOGS_WITH_TRACEBACKS):
         logging.getLogger(name).addFilter(_NOT_IN_OURS)  # once, however often it is added
 
 
-def _failure_of(error: Exception) -> ProducerError:
+def failure_of(error: Exception, what: str = "AWS credentials are not available") -> ProducerError:
     """The error for askers, without the original one, whose frames hold credentials."""
     if isinstance(error, ProducerError):
         error.__context__ = None
         return error.with_traceback(None)
-    told = f"AWS credentials are not available: {type(error).__name__}: {printable(error)}"
+    told = f"{what}: {type(error).__name__}: {printable(_text_of(error))}"
     if _passes(error):
         return TokenEndpointError(f"{told}; the producer retries")
     return AuthenticationError(told)
 
 
+def _text_of(error: Exception) -> str:
+    from botocore.parsers import ResponseParserError
+
+    if isinstance(error, ResponseParserError):  # it shows the answer, which may have credentials
+        return "the answer can't be read"
+    return str(error)
+
+
 def _passes(error: Exception) -> bool:
     from botocore import exceptions
+    from botocore.parsers import ResponseParserError
 
+    if isinstance(error, FileNotFoundError | PermissionError):  # AWS_WEB_IDENTITY_TOKEN_FILE
+        return False
     if isinstance(error, exceptions.ClientError):
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         code = error.response.get("Error", {}).get("Code")
@@ -233,6 +266,7 @@ def _passes(error: Exception) -> bool:
             exceptions.HTTPClientError,
             exceptions.CredentialRetrievalError,
             exceptions.MetadataRetrievalError,
+            ResponseParserError,
             OSError,
         ),
     )

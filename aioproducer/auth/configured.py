@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from aioproducer.auth.assertions import AssertionFile, SignedAssertion
 from aioproducer.auth.aws_credentials import AwsOptions, region_of
 from aioproducer.auth.aws_msk_iam import AwsMskIam, msk_token_provider
+from aioproducer.auth.aws_web_identity import AwsWebIdentity
+from aioproducer.auth.azure import AzureIdentity, AzureImds
 from aioproducer.auth.endpoint_tls import endpoint_tls
+from aioproducer.auth.gcp import GcpIdentity
 from aioproducer.auth.gssapi import Gssapi
+from aioproducer.auth.http_exchange import Limits
 from aioproducer.auth.mechanism import Mechanism
 from aioproducer.auth.oauthbearer import OAuthBearer
 from aioproducer.auth.oidc import ClientCredentials, JwtBearer, TokenFile
@@ -180,13 +185,10 @@ def _tokens(
     brokers = _tls_options(config) if config.ssl_context is None else None
     tls, and_system = endpoint_tls(config, brokers)
 
-    def endpoint(url: str) -> TokenEndpoint:
-        contexts = TlsContexts(tls, and_system=and_system)
-        return TokenEndpoint(url, clock, contexts.get, *timeouts)
-
     def make() -> TokenSource:
+        contexts = TlsContexts(tls, and_system=and_system)
         return TokenSource(
-            _provider(source, endpoint, clock),
+            _provider(source, _Asking(clock, contexts.get, Limits(*timeouts))),
             clock=clock,
             refresh=rules,
             retry_backoff=backoff,
@@ -195,8 +197,21 @@ def _tokens(
     return shared_source((_key_of(source), rules, backoff, timeouts, tls, and_system), make)
 
 
+class _Asking(NamedTuple):
+    """How servers are asked for tokens."""
+
+    clock: Callable[[], float]
+    tls: Callable[[], ssl.SSLContext]
+    limits: Limits
+
+    def endpoint(self, url: str) -> TokenEndpoint:
+        return TokenEndpoint(url, self.clock, self.tls, self.limits.connect, self.limits.read)
+
+
 def _key_of(source: login.TokenSettings) -> Hashable:
     match source:
+        case login.ProvidedToken(AzureIdentity() | GcpIdentity() | AwsWebIdentity()):
+            return source  # equal ones give the same token
         case login.ProvidedToken(provider) if not isinstance(provider, str):
             return identity_of(provider)
     return source
@@ -206,23 +221,34 @@ def _seconds(milliseconds: int | None) -> float:
     return _ENDPOINT_TIMEOUT if milliseconds is None else milliseconds / 1000
 
 
-def _provider(
-    source: login.TokenSettings,
-    endpoint: Callable[[str], TokenEndpoint],
-    clock: Callable[[], float],
-) -> Provider:
+def _provider(source: login.TokenSettings, asking: _Asking) -> Provider:
+    clock, tls, limits = asking
     match source:
+        case login.ProvidedToken(AzureIdentity() as identity):
+            return replace(identity, clock=clock, tls=tls, limits=limits)
+        case login.ProvidedToken(GcpIdentity() as identity):
+            return replace(identity, clock=clock, limits=limits)
         case login.ProvidedToken(provider):
             return _imported("sasl_oauthbearer_token_provider", provider)
         case login.TokenFileSettings(path):
             return TokenFile(Path(path))
         case login.ClientCredentialsSettings(url, client_id, secret, scope, urlencode, assertion):
             made = None if assertion is None else _assertion(assertion, clock)
-            return ClientCredentials(endpoint(url), client_id, secret, scope, urlencode, made)
+            return ClientCredentials(
+                asking.endpoint(url), client_id, secret, scope, urlencode, made
+            )
         case login.JwtBearerSettings(url, scope, assertion):
-            return JwtBearer(endpoint(url), _assertion(assertion, clock), scope)
+            return JwtBearer(asking.endpoint(url), _assertion(assertion, clock), scope)
         case login.AwsToken(aws):
             return msk_token_provider(aws.region or "", _aws_options(aws))
+        case login.AwsWebIdentityToken(region, audience, seconds, algorithm, tags, sts):
+            return AwsWebIdentity(region, audience, seconds, algorithm, tags, sts)
+        case login.AzureToken(resource, client_id):
+            return AzureIdentity(resource, client_id, clock, tls, limits)
+        case login.AzureImdsToken(url):
+            return AzureImds(url, clock, limits)
+        case login.GcpToken():
+            return GcpIdentity(clock, limits)
 
 
 def _assertion(

@@ -9,10 +9,17 @@ from typing import Final, TypeAlias
 
 from aioproducer.model import address_of
 
-__all__ = ["Address", "is_loopback", "parse_addresses"]
+__all__ = ["EVENT_HUBS", "Address", "is_loopback", "parse_addresses"]
 
 Address: TypeAlias = tuple[str, int]
 """Host (a name, an IPv4 address, or an IPv6 address without brackets) and port."""
+
+EVENT_HUBS: Final = (
+    ".servicebus.windows.net",
+    ".servicebus.chinacloudapi.cn",
+    ".servicebus.usgovcloudapi.net",
+)
+"""The ends of the names of Azure Event Hubs."""
 
 _SCHEME: Final = r"(?s)(?P<scheme>[A-Za-z][\w.+-]*)://(?P<rest>.*)"
 _DIGITS_OF_A_PORT: Final = 5

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from aioproducer.config.addresses import is_loopback
+from aioproducer.config.addresses import EVENT_HUBS, is_loopback
 from aioproducer.config.jaas import LoginSources
 from aioproducer.config.kinds import INT_MAX
 from aioproducer.config.option import Group
@@ -41,11 +41,6 @@ _SASL: Final = tuple(
 )
 _TLS_VERSIONS: Final = frozenset({"TLSv1.2", "TLSv1.3"})
 
-_EVENT_HUBS: Final = (
-    ".servicebus.windows.net",
-    ".servicebus.chinacloudapi.cn",
-    ".servicebus.usgovcloudapi.net",
-)
 _EVENT_HUBS_REQUEST: Final = 1_046_528
 """Event Hubs closes the connection of a request from this size on; 1,000,000 is recommended."""
 _EVENT_HUBS_IDLE_MS: Final = 240_000
@@ -320,7 +315,7 @@ def _warn_for_event_hubs(config: GivenOptions) -> None:
     Source: Microsoft's "Recommended configurations for Apache Kafka clients".
     """
     hosts = (host.lower().rstrip(".") for host, _ in config.bootstrap_servers)
-    if not any(host.endswith(_EVENT_HUBS) for host in hosts):
+    if not any(host.endswith(EVENT_HUBS) for host in hosts):
         return
     idle = config.connections_max_idle_ms
     wrong: list[str] = []

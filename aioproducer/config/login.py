@@ -16,7 +16,11 @@ __all__ = [
     "AssertionFileSettings",
     "AwsLogin",
     "AwsToken",
+    "AwsWebIdentityToken",
+    "AzureImdsToken",
+    "AzureToken",
     "ClientCredentialsSettings",
+    "GcpToken",
     "JwtBearerSettings",
     "KerberosLogin",
     "Login",
@@ -157,8 +161,49 @@ class AwsToken:
     credentials: AwsLogin
 
 
+@dataclass(frozen=True, slots=True)
+class AwsWebIdentityToken:
+    """Tokens of AWS STS, for brokers that trust AWS as their identity provider."""
+
+    region: str
+    audience: str
+    duration_seconds: int
+    signing_algorithm: str
+    tags: tuple[tuple[str, str], ...] = ()
+    sts_endpoint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AzureToken:
+    """Tokens of Microsoft Entra for a managed or workload identity."""
+
+    resource: str
+    client_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AzureImdsToken:
+    """Tokens of Azure's instance metadata service, by a query of the user's own."""
+
+    url: str = field(repr=False)
+    """Not shown: its query may hold a key."""
+
+
+@dataclass(frozen=True, slots=True)
+class GcpToken:
+    """Tokens of Google's metadata server, in the form that its Kafka brokers take."""
+
+
 TokenSettings: TypeAlias = (
-    ProvidedToken | TokenFileSettings | ClientCredentialsSettings | JwtBearerSettings | AwsToken
+    ProvidedToken
+    | TokenFileSettings
+    | ClientCredentialsSettings
+    | JwtBearerSettings
+    | AwsToken
+    | AwsWebIdentityToken
+    | AzureToken
+    | AzureImdsToken
+    | GcpToken
 )
 
 

@@ -29,7 +29,12 @@ from aioproducer.config.options import (
 )
 from aioproducer.config.secret import Secret
 from aioproducer.config.security_kinds import ProviderOption
-from aioproducer.config.security_options import AssertionAlgorithm, SaslMechanism, StoreType
+from aioproducer.config.security_options import (
+    AssertionAlgorithm,
+    MetadataAuthenticationType,
+    SaslMechanism,
+    StoreType,
+)
 from aioproducer.errors import ConfigError
 
 __all__ = [
@@ -89,6 +94,8 @@ class LoginKeywords(TlsKeywords, total=False):
     sasl_client_callback_handler_class: str | None
     sasl_oauthbearer_token_provider: ProviderOption | None
     sasl_oauthbearer_token_endpoint_url: str | None
+    sasl_oauthbearer_metadata_authentication_type: MetadataAuthenticationType
+    sasl_oauthbearer_config: str | None
     sasl_oauthbearer_client_credentials_client_id: str | None
     sasl_oauthbearer_client_credentials_client_secret: str | Secret | None
     sasl_oauthbearer_scope: str | None

@@ -19,6 +19,7 @@ from aioproducer.config.login import (
     TokenFileSettings,
     TokenSettings,
 )
+from aioproducer.config.metadata_login import metadata_settings
 from aioproducer.config.security_kinds import Extensions
 from aioproducer.errors import ConfigError
 
@@ -39,12 +40,13 @@ _HANDLERS: Final = frozenset(
     }
 )
 _ADVICE: Final = {
-    "com.google.cloud.hosted.kafka.auth.GcpLoginCallbackHandler": (
-        "provide tokens of google-auth with sasl_oauthbearer_token_provider"
+    "com.azure.spring.cloud.service.implementation.kafka.KafkaOAuth2AuthenticateCallbackHandler": (
+        "set sasl_oauthbearer_metadata_authentication_type='azure'"
     ),
 }
 _LOCAL_HOSTS: Final = ("", "localhost")
 _URL: Final = "sasl_oauthbearer_token_endpoint_url"
+_METADATA: Final = "sasl_oauthbearer_metadata_authentication_type"
 _CLIENT_ID: Final = "sasl_oauthbearer_client_credentials_client_id"
 _CLIENT_SECRET: Final = "sasl_oauthbearer_client_credentials_client_secret"
 
@@ -62,6 +64,8 @@ def _source(sources: LoginSources) -> TokenSettings:
     config = sources.config
     if config.sasl_oauthbearer_token_provider is not None:
         return _provided(config)
+    if (settings := metadata_settings(sources)) is not None:
+        return settings
     for name in ("sasl_login_callback_handler_class", "sasl_client_callback_handler_class"):
         _check_handler(name, getattr(config, name))
     if sources.beginning_with("unsecuredLogin"):
@@ -73,14 +77,14 @@ def _source(sources: LoginSources) -> TokenSettings:
     if url is None:
         raise ConfigError(
             f"sasl_mechanism='OAUTHBEARER' needs sasl_oauthbearer_token_provider, or {_URL} with"
-            f" {_CLIENT_ID} and {_CLIENT_SECRET}"
+            f" {_CLIENT_ID} and {_CLIENT_SECRET}, or {_METADATA}"
         )
     return _from_url(url, sources)
 
 
 def _provided(config: OptionTable) -> ProvidedToken:
-    for name in (_URL, _CLIENT_ID, _CLIENT_SECRET):
-        if getattr(config, name) is not None:
+    for name in (_URL, _CLIENT_ID, _CLIENT_SECRET, _METADATA):
+        if getattr(config, name) not in (None, "none"):
             raise ConfigError(
                 f"sasl_oauthbearer_token_provider and {name} are two sources of tokens: set only "
                 "one"

@@ -37,6 +37,7 @@ from aioproducer.config.security_kinds import (
 
 __all__ = [
     "AssertionAlgorithm",
+    "MetadataAuthenticationType",
     "SaslMechanism",
     "SaslOptions",
     "StoreType",
@@ -49,6 +50,7 @@ SaslMechanism = Literal[
     "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI", "AWS_MSK_IAM"
 ]
 AssertionAlgorithm = Literal["RS256", "ES256"]
+MetadataAuthenticationType = Literal["none", "azure", "azure_imds", "aws_iam", "gcp"]
 
 HIGH, MEDIUM = Importance.HIGH, Importance.MEDIUM
 _NAME = Nullable(Text(empty=False))
@@ -218,6 +220,20 @@ class TokenOptions(SaslOptions):
     )
     """The identity provider's token endpoint (`https://…`), or a file that holds a token
     (`file:///…`)."""
+
+    sasl_oauthbearer_metadata_authentication_type: MetadataAuthenticationType = option(
+        Choice(MetadataAuthenticationType), "none", Group.TOKENS, MEDIUM
+    )
+    """Gets tokens without a secret, with the identity of this machine or pod (librdkafka's name).
+    `azure` asks workload identity, App Service or the instance metadata service (IMDS),
+    `azure_imds` only IMDS, `aws_iam` AWS STS, `gcp` Google's metadata server. For Amazon MSK use
+    `sasl_mechanism="AWS_MSK_IAM"`."""
+
+    sasl_oauthbearer_config: str | None = option(_NAME, None, Group.TOKENS, MEDIUM)
+    """The parameters of `sasl_oauthbearer_metadata_authentication_type`, as `key=value,key=value`
+    (librdkafka's name). For `azure`: `resource`, `client_id`. For `azure_imds`: `query`. For
+    `aws_iam`: `region`, `audience`, `duration_seconds`, `signing_algorithm`, `sts_endpoint`,
+    `tag_NAME`."""
 
     sasl_oauthbearer_client_credentials_client_id: str | None = option(
         _NAME, None, Group.TOKENS, MEDIUM

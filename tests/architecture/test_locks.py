@@ -17,6 +17,7 @@ QUEUES = {"LifoQueue", "PriorityQueue", "Queue"}
 
 USERS = {
     "auth/aws_credentials.py": "threads that sign for logins",
+    "auth/aws_web_identity.py": "threads that ask AWS STS",
     "auth/gssapi.py": "threads that ask the KDC",
     "auth/tls.py": "threads that read certificates",
     "observability/live/live_view.py": "the threads that draw the view",

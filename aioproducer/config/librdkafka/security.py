@@ -24,6 +24,7 @@ _KINIT: Final = (
     "omit it: the keytab logs in without kinit, or something else renews the ticket cache"
 )
 _PROVIDER: Final = "sasl_oauthbearer_token_provider"
+_PARAMETERS: Final = "sasl_oauthbearer_config"
 _KEY: Final = "ssl_keystore_key"
 _CHAIN: Final = "ssl_keystore_certificate_chain"
 _AUTHORITIES: Final = "ssl_truststore_certificates"
@@ -102,9 +103,9 @@ _TOKENS: Final = (
     ),
     mapped(
         "sasl.oauthbearer.config",
-        _PROVIDER,
+        f"{_PROVIDER} {_PARAMETERS}",
         lambda value: {OAUTH_CONFIG: value},
-        "the argument of oauth_cb; without oauth_cb it is refused",
+        "the argument of oauth_cb, or the parameters of metadata authentication",
     ),
     refused("oauthbearer_token_refresh_cb", f"give {_PROVIDER}", instead=_PROVIDER),
     refused(
@@ -135,11 +136,9 @@ _TOKENS: Final = (
         "omit it: the broker reads the claim, not the client",
         harmless=("sub",),
     ),
-    refused(
+    mapped(
         "sasl.oauthbearer.metadata.authentication.type",
-        f"use {_PROVIDER}, or sasl_mechanism='AWS_MSK_IAM'",
-        harmless=("none",),
-        instead=_PROVIDER,
+        "sasl_oauthbearer_metadata_authentication_type",
     ),
     mapped(f"{_ASSERTION}.algorithm", f"{_OURS}_algorithm"),
     mapped(f"{_ASSERTION}.private.key.file", f"{_OURS}_private_key_file"),

@@ -24,6 +24,9 @@ _LEVELS: Final = {
     "zstd": "compression_zstd_level",
 }
 _PROVIDER: Final = "sasl_oauthbearer_token_provider"
+_METADATA: Final = "sasl_oauthbearer_metadata_authentication_type"
+_PARAMETERS: Final = "sasl_oauthbearer_config"
+_TYPE: Final = "sasl.oauthbearer.metadata.authentication.type"
 _SERVICE_NAME: Final = "sasl_kerberos_service_name"
 
 
@@ -89,8 +92,13 @@ def _settle_tokens(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if callable(callback):
         text = config if isinstance(config, Secret) else Secret(str(config or ""))
         values[_PROVIDER] = OauthCallback(callback, text)
-    elif config is not None and not isinstance(config, Hidden):
-        yield OAUTH_CONFIG, f"no counterpart without oauth_cb; use {_PROVIDER}"
+        values.pop(_METADATA, None)  # librdkafka asks the callback
+    elif config is None or isinstance(config, Hidden):
+        return
+    elif values.get(_METADATA, "none") != "none":
+        values[_PARAMETERS] = config.reveal() if isinstance(config, Secret) else config
+    else:
+        yield OAUTH_CONFIG, f"no counterpart without oauth_cb or {_TYPE}; use {_PROVIDER}"
 
 
 def _is_kerberos(values: dict[str, Any]) -> bool:

@@ -11,13 +11,19 @@ import pytest
 
 from aioproducer import Producer, RecordMetadata
 from aioproducer.admin import Admin
-from aioproducer.config import ProducerConfig
+from aioproducer.auth.scram import Scram
+from aioproducer.config import ProducerConfig, Secret
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.reader import Reader
+from tests.kafka.sasl_wire import log_in
 from tests.kafka.secured.secured_kafka import SecuredKafka
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.kafka
 
 ROTATIONS = 3
+BURST = 50
+"""Records that are sent at a time, some thousands in a second."""
 
 
 class User:
@@ -35,12 +41,26 @@ class User:
     async def provided(self) -> tuple[str, str]:
         return self.name, self._file.read_text()
 
-    async def rotate(self, *, file_first: bool = False) -> None:
+    async def rotate(self, *, file_first: bool = False) -> str:
+        """Change the password in the cluster and in the file; the one before."""
+        before = self._file.read_text() if self._file.exists() else ""
         password = uuid.uuid4().hex
         if file_first:
             self._file.write_text(password)
         await asyncio.to_thread(self._world.add_user, self.name, password)
         self._file.write_text(password)
+        return before
+
+    async def refused(self, password: str) -> None:
+        """Until the broker lets nobody in by ``password``; it learns of a change a moment later."""
+        mechanism = Scram("SCRAM-SHA-256", self.name, Secret(password))
+        address = self._world.cluster.bootstrap_servers_of("CLEAR")
+
+        async def is_dead() -> bool:
+            told = await asyncio.to_thread(log_in, address, mechanism)
+            return told.error == ErrorCode.SASL_AUTHENTICATION_FAILED
+
+        await until(is_dead, "the old password is dead", 60)
 
 
 @pytest.fixture
@@ -55,7 +75,8 @@ async def user(world: SecuredKafka, tmp_path: Path) -> User:
 async def test_no_record_fails_while_passwords_rotate(
     world: SecuredKafka, user: User, file_first: bool, provided: bool
 ) -> None:
-    """The listener ends a session after two seconds, so the connection logs in again and again."""
+    """The listener ends a session after two seconds (``connections.max.reauth.ms``), so the
+    connection logs in again and again; the old password is dead before it does."""
     topic = await world.topic()
     login: dict[str, Any] = {"sasl_username": user.name, "sasl_password": user.reference}
     if provided:
@@ -84,16 +105,20 @@ async def test_no_record_fails_while_passwords_rotate(
 
         async def send() -> None:
             while not rotated.is_set():
-                sent.append(producer.send(topic, b"%d" % len(sent)))
-                await asyncio.sleep(0.002)
+                for _ in range(BURST):
+                    sent.append(producer.send(topic, b"%d" % len(sent)))
+                await producer.drain()
+                await asyncio.sleep(0.005)
 
         sending = asyncio.create_task(send())
         for _ in range(ROTATIONS):
-            await user.rotate(file_first=file_first)
+            old = await user.rotate(file_first=file_first)
+            await user.refused(old)
             await logged_in_since(producer)
         rotated.set()
         await sending
         await asyncio.gather(*sent)
+        assert producer.metrics()["producer-metrics"]["record-error-total"] == 0
     expected = [b"first", *(b"%d" % number for number in range(len(sent)))]
     assert await world.written(topic) == expected
 

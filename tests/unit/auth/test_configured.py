@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,10 +13,11 @@ from typing import Any
 
 import pytest
 
+from aioproducer.auth.azure import azure_token_provider
 from aioproducer.auth.configured import mechanism_of
 from aioproducer.auth.mechanism import Mechanism
 from aioproducer.config import ProducerConfig
-from aioproducer.errors import ConfigError, TokenError
+from aioproducer.errors import ConfigError, TokenEndpointError, TokenError
 from aioproducer.testing.certificates import Authority
 from tests.support.clock import Clock
 from tests.unit.auth.http_server import Server, answer, serving
@@ -210,3 +212,72 @@ async def test_tokens_of_amazon_are_for_the_region_of_the_brokers(
 def test_tokens_of_amazon_need_a_region() -> None:
     with pytest.raises(ConfigError, match="sasl_aws_region is required"):
         mechanism_of(configured(sasl_login_callback_handler_class=MSK_HANDLER), Clock(NOW))
+
+
+@pytest.fixture
+def imds(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """Azure's, whose token lasts an hour; this machine has no other identity."""
+    for name in ("AZURE_FEDERATED_TOKEN_FILE", "IDENTITY_ENDPOINT", "IMDS_ENDPOINT"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("MSI_ENDPOINT", "AZURE_CLIENT_ID"):
+        monkeypatch.delenv(name, raising=False)
+    with serving(answer(200, {"access_token": "azure", "expires_in": "3600"})) as running:
+        url = f"http://127.0.0.1:{running.port}"
+        monkeypatch.setenv("AZURE_POD_IDENTITY_AUTHORITY_HOST", url)
+        yield running
+
+
+async def test_equal_identities_share_a_token_by_the_clients_clock(imds: Server) -> None:
+    clock = Clock(NOW)
+
+    def another() -> Mechanism:
+        provider = azure_token_provider("api://equal")
+        made = mechanism_of(configured(sasl_oauthbearer_token_provider=provider), clock)
+        assert made is not None
+        return made
+
+    for _ in range(2):  # the second one has the first one's token, until it is to be refreshed
+        assert b"Bearer azure" in await said_by(another())
+    assert len(imds.requests) == 1
+    clock.now += 3500
+    await said_by(another())
+    assert len(imds.requests) == 2
+
+
+@pytest.mark.parametrize("as_option", [True, False])
+async def test_the_time_limits_of_an_identity_are_options(imds: Server, as_option: bool) -> None:
+    def silent(connection: socket.socket) -> None:
+        connection.recv(1)
+
+    imds.script = silent
+    options: dict[str, Any] = {"sasl_oauthbearer_token_provider": azure_token_provider("api://x")}
+    if as_option:
+        options = {
+            "sasl_oauthbearer_metadata_authentication_type": "azure",
+            "sasl_oauthbearer_config": "resource=api://x",
+        }
+    made = mechanism_of(configured(**options, sasl_login_read_timeout_ms=50), Clock(NOW))
+    assert made is not None
+    with pytest.raises(TokenEndpointError, match="ReadTimeout"):
+        await said_by(made)
+
+
+async def test_googles_identity_by_the_name_of_its_handler(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    google = {"Metadata_Flavor": "Google"}
+    with serving(answer(500)) as server:
+
+        def both(connection: socket.socket) -> None:
+            is_email = "/email " in server.requests[-1].head
+            body: Any = b"me@p.iam" if is_email else {"access_token": "ya29.x", "expires_in": 60}
+            answer(200, body, **google)(connection)
+
+        server.script = both
+        monkeypatch.setenv("GCE_METADATA_HOST", f"127.0.0.1:{server.port}")
+        handler = "com.google.cloud.hosted.kafka.auth.GcpLoginCallbackHandler"
+        made = mechanism_of(configured(sasl_login_callback_handler_class=handler), Clock(NOW))
+        assert made is not None
+        said = (await said_by(made)).decode()
+    claims = said.split("Bearer ")[1].split(".")[1]
+    assert b'"exp": %d' % (NOW + 60) in base64.urlsafe_b64decode(claims + "==")

@@ -371,6 +371,11 @@ RETRIEVER = oauth("jwt_retriever_class")
         ),
         (
             "OAUTHBEARER",
+            {oauth("token_provider"): "a:b", oauth("metadata_authentication_type"): "azure"},
+            "and sasl_oauthbearer_metadata_authentication_type are two sources of tokens",
+        ),
+        (
+            "OAUTHBEARER",
             {"sasl_jaas_config": f'{OAUTH} unsecuredLoginStringClaim_sub="hunter2";'},
             "creates unsigned tokens",
         ),

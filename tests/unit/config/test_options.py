@@ -130,6 +130,8 @@ OF_OUR_OWN = {
     "sasl.aws.role.external.id",
     "sasl.aws.sts.region",
     "sasl.aws.region",
+    "sasl.oauthbearer.config",
+    "sasl.oauthbearer.metadata.authentication.type",
     "sasl.credentials.provider",
     "sasl.oauthbearer.token.provider",
     "sasl.oauthbearer.extensions",

@@ -12,6 +12,7 @@ from aioproducer.config.login import (
     AwsLogin,
     AwsToken,
     ClientCredentialsSettings,
+    GcpToken,
     Login,
     OAuthLogin,
     PlainLogin,
@@ -217,6 +218,15 @@ sasl.login.callback.handler.class=com.google.cloud.hosted.kafka.auth.GcpLoginCal
 sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;
 """
 
+AZURE_TOKENS = """
+bootstrap.servers=shop.servicebus.windows.net:9093
+security.protocol=SASL_SSL
+sasl.mechanism=OAUTHBEARER
+sasl.login.callback.handler.class=\\
+com.azure.spring.cloud.service.implementation.kafka.KafkaOAuth2AuthenticateCallbackHandler
+sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;
+"""
+
 MSK_TOKENS = """
 bootstrap.servers=b-1.shop.a1.c2.kafka.eu-north-1.amazonaws.com:9098
 security.protocol=SASL_SSL
@@ -227,19 +237,16 @@ sasl.client.callback.handler.class=software.amazon.msk.auth.iam.IAMOAuthBearerLo
 """
 
 
-@pytest.mark.parametrize(
-    ("text", "advice"),
-    [
-        (
-            GOOGLE_TOKENS,
-            "GcpLoginCallbackHandler'.*google-auth with sasl_oauthbearer_token_provider",
-        ),
-    ],
-)
-def test_handlers_of_vendors_have_their_advice(text: str, advice: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=advice):
-        read(text, tmp_path)
-    made = read(text, tmp_path, sasl_oauthbearer_token_provider="shop.tokens:token")
+def test_handlers_of_vendors_have_their_advice(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"Handler'.*_metadata_authentication_type='azure'"):
+        read(AZURE_TOKENS, tmp_path)
+    made = read(AZURE_TOKENS, tmp_path, sasl_oauthbearer_token_provider="shop.tokens:token")
+    assert login_of(made) == OAuthLogin(ProvidedToken("shop.tokens:token"))
+
+
+def test_tokens_of_google_are_those_of_the_machine(tmp_path: Path) -> None:
+    assert login_of(read(GOOGLE_TOKENS, tmp_path)) == OAuthLogin(GcpToken())
+    made = read(GOOGLE_TOKENS, tmp_path, sasl_oauthbearer_token_provider="shop.tokens:token")
     assert login_of(made) == OAuthLogin(ProvidedToken("shop.tokens:token"))
 
 

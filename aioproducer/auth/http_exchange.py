@@ -1,0 +1,213 @@
+"""One HTTP request to a server that gives tokens, and its answer.
+
+It blocks: :class:`~aioproducer.auth.tokens.TokenSource` calls it in a thread. No secret leaves a
+function as an exception's local: whatever holds one returns a value, and its caller raises.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import SplitResult, urlsplit
+
+from aioproducer.config.secret import Secret
+from aioproducer.errors import MissingExtraError
+from aioproducer.foundation.wording import duration
+
+if TYPE_CHECKING:
+    import httpx2
+
+__all__ = [
+    "DEFAULT_LIMITS",
+    "FINAL_STATUSES",
+    "REDIRECTS",
+    "SUCCESS",
+    "Answer",
+    "HttpRequest",
+    "Limits",
+    "Trouble",
+    "split_url",
+    "without_query",
+]
+
+SUCCESS: Final = frozenset({200, 201})
+REDIRECTS: Final = range(300, 400)
+FINAL_STATUSES: Final = frozenset(
+    {400, 401, 402, 403, 404, 405, 406, 407, 409, 410, 411, 412, 413, 414, 415, 501, 505}
+)
+"""Source: ``HttpJwtRetriever`` of Kafka; every other status passes."""
+_MOST_OF_AN_ANSWER: Final = 1024 * 1024
+_LONGEST: Final = 60.0
+"""Seconds for a whole answer, however it trickles in."""
+_ALWAYS: Final = {
+    "Accept": "application/json",
+    "Accept-Encoding": "identity",  # what is not packed can't unpack into gigabytes
+    "Cache-Control": "no-cache",
+}
+_LOGS_WITH_SECRETS: Final = (
+    "httpx2",
+    *(f"httpcore2.{part}" for part in ("connection", "http11", "http2", "proxy", "socks")),
+)
+
+
+class Answer(NamedTuple):
+    """A server's answer; ``headers`` are by their names in lower case."""
+
+    status: int
+    headers: Mapping[str, Secret]
+    body: Secret
+
+
+class Trouble(NamedTuple):
+    """A request without an answer."""
+
+    reason: str
+    final: bool = False
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Seconds that a request may take, beside those for its whole answer."""
+
+    connect: float = 10.0
+    read: float = 10.0
+
+
+DEFAULT_LIMITS: Final = Limits()
+
+
+@dataclass(frozen=True)
+class HttpRequest:
+    """A request: a POST if it has a body. Redirects are not followed.
+
+    ``through_proxy``: proxies of the environment (``HTTPS_PROXY``, ``NO_PROXY``) are used.
+    """
+
+    url: str
+    headers: Mapping[str, Secret]
+    body: Secret | None = None
+    through_proxy: bool = True
+
+    def answer(
+        self, clock: Callable[[], float], limits: Limits, context: ssl.SSLContext | None
+    ) -> Answer | Trouble:
+        """Ask the server. ``context`` None is for ``http://``."""
+        httpx2 = _httpx2()
+        headers = {**_ALWAYS, **{name: value.reveal() for name, value in self.headers.items()}}
+        deadline = clock() + _LONGEST
+        timeout = httpx2.Timeout(limits.read, connect=limits.connect)
+        options = {
+            "verify": False if context is None else context,
+            "timeout": timeout,
+            "follow_redirects": False,
+            "trust_env": self.through_proxy,
+        }
+        method = "GET" if self.body is None else "POST"
+        content = None if self.body is None else self.body.reveal()
+        try:
+            with (
+                _unlogged(),
+                httpx2.Client(**options) as client,
+                client.stream(method, self.url, headers=headers, content=content) as response,
+            ):
+                return _read(response, clock, deadline)
+        except (
+            httpx2.HTTPError,
+            httpx2.InvalidURL,
+            httpx2.StreamError,
+            OSError,
+            ValueError,
+        ) as error:
+            return _trouble_of(error)
+
+
+def _read(
+    response: httpx2.Response, clock: Callable[[], float], deadline: float
+) -> Answer | Trouble:
+    if response.headers.get("Content-Encoding", "identity") != "identity":
+        return Trouble("compressed its response, which the request forbids", final=True)
+    body = bytearray()
+    for piece in response.iter_raw():  # as it comes, so that the time is looked at
+        body += piece
+        if len(body) > _MOST_OF_AN_ANSWER:
+            return Trouble(f"sent a response of more than {_MOST_OF_AN_ANSWER} bytes", final=True)
+        if clock() > deadline:
+            return Trouble(f"did not complete its response within {duration(_LONGEST)}")
+    headers = {name.lower(): Secret(value) for name, value in response.headers.items()}
+    return Answer(response.status_code, headers, Secret(body.decode("utf-8", "replace")))
+
+
+class _NotOfOurs(logging.Filter):
+    """Drops records of requests for tokens, which show the address with its query (INFO)
+    and the answer's headers (DEBUG); requests of others are logged on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mine = threading.local()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not getattr(self.mine, "asks", False)
+
+
+_NOT_OF_OURS: Final = _NotOfOurs()
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """This thread's requests go unlogged."""
+    for name in _LOGS_WITH_SECRETS:
+        logging.getLogger(name).addFilter(_NOT_OF_OURS)  # once, however often it is added
+    _NOT_OF_OURS.mine.asks = True
+    try:
+        yield
+    finally:
+        _NOT_OF_OURS.mine.asks = False
+
+
+def _httpx2() -> Any:
+    try:
+        import httpx2
+    except ImportError as error:
+        raise MissingExtraError(
+            "tokens from an endpoint need httpx2: pip install 'aioproducer[oauth]'"
+        ) from error
+    return httpx2
+
+
+def _trouble_of(error: Exception) -> Trouble:
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return Trouble(
+                f"can't be trusted ({cause.verify_message}): for your own authority, set its "
+                "certificate as ssl_truststore_location, or only for this endpoint as "
+                "ssl.truststore.location in sasl_jaas_config",
+                final=True,
+            )
+        cause = cause.__cause__ or cause.__context__
+    told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return Trouble(f"can't be reached ({told}); the producer retries")
+
+
+def split_url(url: str) -> SplitResult | None:
+    """The parts of an address; None for a text that is none."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # reading it checks it
+    except ValueError:
+        return None
+    return parts
+
+
+def without_query(url: str | None) -> str | None:
+    """An address for messages: its query may hold a secret."""
+    parts = split_url(url or "")
+    if parts is None or not parts.hostname:
+        return None
+    port = f":{parts.port}" if parts.port is not None else ""
+    return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"
