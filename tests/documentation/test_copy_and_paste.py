@@ -14,6 +14,12 @@ EXAMPLES: Final = sorted((ROOT / "examples").rglob("*.py"))
 INSTALL: Final = re.compile(r"pip install\s+'aioproducer\[")
 CLUSTER: Final = "localhost:9092"
 WAYS_TO_A_CLUSTER: Final = ("aioproducer mock", "aioproducer.testing", "kafka-server-start")
+COLUMNS: Final = re.compile(r"\S {3,}\S")
+WIDTH: Final = 104
+"""The columns of a listing beside both sidebars, in a window of 1,280 pixels."""
+MADE: Final = re.compile(r"--topic ([\w-]+)")
+SENT: Final = re.compile(r"\bsend(?:_many)?\(\s*\"([\w-]+)\"")
+READ: Final = re.compile(r"\bReader\(\s*(?:TopicPartition\()?\"([\w-]+)\"")
 ELSEWHERE: Final = {
     "docs/how-to/broker-telemetry.md": "brokers with a plugin for metrics",
     "docs/how-to/outbox.md": "a database, too",
@@ -45,6 +51,30 @@ def test_commands_can_be_copied(page: Path) -> None:
 def test_a_page_says_how_to_get_its_cluster(page: Path) -> None:
     text = page.read_text("utf-8")
     assert any(each in text for each in WAYS_TO_A_CLUSTER)
+
+
+@pytest.mark.parametrize("page", LOCAL, ids=name)
+def test_a_reader_finds_its_topic(page: Path) -> None:
+    """The mock cluster creates a topic when a producer first sends to it, not for a reader."""
+    made = {topic for block in blocks(page, "sh") for topic in MADE.findall(block.text)}
+    for block in blocks(page, "python"):
+        made |= set(SENT.findall(block.text))
+        if not block.module:
+            assert set(READ.findall(block.text)) <= made, f"{page}:{block.line}"
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=name)
+def test_the_columns_of_a_listing_fit(page: Path) -> None:
+    """The site breaks longer lines of text at the width of the page, in the middle of a column."""
+    listed = [line for block in blocks(page, "text") for line in block.text.splitlines()]
+    assert [line for line in listed if COLUMNS.search(line) and len(line) > WIDTH] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_no_type_is_read_as_html(page: Path) -> None:
+    text = page.read_text("utf-8")
+    prose = re.sub(r"^```.*?^```$|`[^`]*`", "", text, flags=re.M | re.S)
+    assert re.findall(r"\w+<\w+[:,>]", prose) == []
 
 
 def test_what_is_looked_for() -> None:

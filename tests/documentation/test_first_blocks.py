@@ -5,7 +5,11 @@ from __future__ import annotations
 import ast
 import builtins
 import codeop
+import importlib.util
+import subprocess
 import symtable
+import sys
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +19,8 @@ from tests.documentation.pages import PAGES, Block, blocks, name
 
 WITH_A_DATAFRAME: Final = {"README.md", "docs/how-to/spark.md", "docs/how-to/spark-formats.md"}
 """The pages that write ``df``, a DataFrame of the reader."""
+WITH_FEW_RECORDS: Final = {"docs/how-to/consuming.md"}
+"""The pages whose loops go through what a reader has sent."""
 CODE: Final = [page for page in PAGES if blocks(page, "python")]
 
 
@@ -61,6 +67,106 @@ def pasted(text: str) -> list[str]:
             lines = []
     assert "".join(lines).strip() == ""
     return [each for each in statements if each.strip()]
+
+
+def submodules_used(text: str) -> set[str]:
+    """The submodules that ``text`` reaches through a package, such as ``logging.config``."""
+    tree = compile(text, "block", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    nodes = list(ast.walk(tree))
+    imported = {
+        alias.name
+        for node in nodes
+        if isinstance(node, ast.Import)
+        for alias in node.names
+        if alias.asname is None
+    }
+    reached = {
+        f"{node.value.id}.{node.attr}"
+        for node in nodes
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+    }
+    return {
+        each
+        for each in reached - imported
+        if (package := each.partition(".")[0]) in imported
+        and package in sys.stdlib_module_names
+        and is_submodule(each)
+    }
+
+
+@cache
+def is_submodule(name: str) -> bool:
+    package = importlib.util.find_spec(name.partition(".")[0])
+    return bool(package and package.submodule_search_locations) and bool(
+        importlib.util.find_spec(name)
+    )
+
+
+@cache
+def comes_with_its_package(name: str) -> bool:
+    """Whether ``import package`` is enough in a process that has imported nothing else."""
+    program = f"import {name.partition('.')[0]}; {name}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    return done.returncode == 0
+
+
+def printed_in_loops(text: str) -> list[str]:
+    """The sends of loops whose futures ``python -m asyncio`` prints, each in a line."""
+    loops = [
+        node
+        for statement in pasted(text)
+        for node in walk_outside_functions(
+            compile(statement, "pasted", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        )
+        if isinstance(node, ast.For | ast.AsyncFor | ast.While)
+    ]
+    return [
+        ast.unparse(node)
+        for loop in loops
+        for node in walk_outside_functions(loop)
+        if isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Call)
+        and isinstance(node.value.func, ast.Attribute)
+        and node.value.func.attr == "send"
+    ]
+
+
+def walk_outside_functions(tree: ast.AST) -> list[ast.AST]:
+    found: list[ast.AST] = []
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            found.append(node)
+            waiting += ast.iter_child_nodes(node)
+    return found
+
+
+@pytest.mark.parametrize("page", CODE, ids=name)
+def test_a_block_imports_the_submodules_that_it_uses(page: Path) -> None:
+    for block in blocks(page, "python"):
+        missing = {each for each in submodules_used(block.text) if not comes_with_its_package(each)}
+        assert missing == set(), f"{page}:{block.line}"
+
+
+def test_a_submodule_is_found() -> None:
+    (used,) = submodules_used("import logging\n\nlogging.config.dictConfig({})")
+    assert used == "logging.config"
+    assert not comes_with_its_package(used)
+    assert submodules_used("import logging\nimport logging.config\n\nlogging.config.x") == set()
+
+
+@pytest.mark.parametrize("page", CODE, ids=name)
+def test_a_pasted_loop_prints_no_futures(page: Path) -> None:
+    for block in blocks(page, "python"):
+        if awaits(block.text) and name(page) not in WITH_FEW_RECORDS:
+            assert printed_in_loops(block.text) == [], f"{page}:{block.line}"
+
+
+def test_a_send_in_a_loop_is_found() -> None:
+    loop = "async with p:\n    for n in range(3):\n        p.send('orders', n)\n"
+    assert printed_in_loops(loop) == ["p.send('orders', n)"]
+    assert printed_in_loops(loop.replace("p.send", "sent = p.send")) == []
 
 
 @pytest.mark.parametrize("page", CODE, ids=name)
