@@ -76,13 +76,16 @@ test: spark pure eager ## Run every test but those of matrix and soak; starts th
 		--ignore tests/matrix --ignore tests/registry --ignore tests/spark
 	$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-kafka test-spark
 
-# Both wait for servers more than they compute, so they run side by side; each prints at its end.
+# They wait for servers more than they compute, so they run side by side; each prints at its end.
+# Their servers have ports of their own, and tests that share a server stay in one process.
 test-kafka: spark
-	"$(BIN)/python" -m pytest -m "(kafka or registry) and not spark and not soak and not matrix" \
+	AIOPRODUCER_PORTS=20000-27999 "$(BIN)/python" -m pytest \
+		-m "(kafka or registry) and not spark and not soak and not matrix" \
+		--numprocesses 2 -p tests.support.group_scheduler --dist loadgroup --no-loadscope-reorder \
 		tests/kafka tests/registry tests/matrix
 
 test-spark: spark
-	"$(BIN)/python" -m pytest -m "spark and not soak" tests/spark
+	AIOPRODUCER_PORTS=28000-31999 "$(BIN)/python" -m pytest -m "spark and not soak" tests/spark
 
 matrix: env ## Run the tests of brokers' releases with every release, Kafka 2.1 to the newest
 	AIOPRODUCER_REQUIRE_KAFKA=1 "$(BIN)/python" -m pytest tests/matrix
