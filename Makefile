@@ -76,13 +76,16 @@ test: spark pure eager ## Run every test but those of matrix and soak; starts th
 		--ignore tests/matrix --ignore tests/registry --ignore tests/spark
 	$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-kafka test-spark
 
-# Both wait for servers more than they compute, so they run side by side; each prints at its end.
+# They wait for servers more than they compute, so they run side by side; each prints at its end.
+# Their servers have ports of their own, and tests that share a server stay in one process.
 test-kafka: spark
-	"$(BIN)/python" -m pytest -m "(kafka or registry) and not spark and not soak and not matrix" \
+	AIOPRODUCER_PORTS=20000-27999 "$(BIN)/python" -m pytest \
+		-m "(kafka or registry) and not spark and not soak and not matrix" \
+		--numprocesses 2 -p tests.support.group_scheduler --dist loadgroup --no-loadscope-reorder \
 		tests/kafka tests/registry tests/matrix
 
 test-spark: spark
-	"$(BIN)/python" -m pytest -m "spark and not soak" tests/spark
+	AIOPRODUCER_PORTS=28000-31999 "$(BIN)/python" -m pytest -m "spark and not soak" tests/spark
 
 matrix: env ## Run the tests of brokers' releases with every release, Kafka 2.1 to the newest
 	AIOPRODUCER_REQUIRE_KAFKA=1 "$(BIN)/python" -m pytest tests/matrix
@@ -112,15 +115,20 @@ pure: env ## Run the tests of what is compiled without its compiled part
 		tests/mock_cluster/test_memory_on_the_wire.py
 
 # Before Python 3.12 the tasks are imitated, which anyio does not bear: no registry, no web frameworks.
+# The simulated world makes its tasks itself, and the files of NO_TASKS make none: there the factory of
+# tasks changes nothing.
+NO_TASKS := network/test_forked_sockets network/test_frames network/test_unknown_tagged_fields \
+	reader/test_end_of_sessions sender/test_damaged_answers sender/test_delivery_model \
+	sender/test_outcomes sender/test_produce
 eager: env ## Run the tests of tasks on event loops with eager tasks (asyncio.eager_task_factory)
 	AIOPRODUCER_EAGER_TASKS=1 "$(BIN)/python" -m pytest \
 		-m "not kafka and not registry and not spark and not slow and not soak" $(BESIDE) \
 		$(addprefix tests/unit/,client core failed_records network reader runtime sender sync) \
+		$(NO_TASKS:%=--ignore tests/unit/%.py) \
 		$(addprefix tests/mock_cluster/,test_failed_records.py test_producer_close_and_flush.py \
 		test_sync_producer.py test_sync_transactions.py transactions) \
-		$(addprefix tests/faults/test_,bounds_in_every_state.py cancellation_everywhere.py \
-		delivery_under_faults.py parts_that_die.py producer_behind_the_proxy.py random_schedules.py) \
-		tests/simulation/test_lives.py
+		$(addprefix tests/faults/test_,bounds_in_every_state.py delivery_under_faults.py \
+		parts_that_die.py producer_behind_the_proxy.py)
 
 lint: spark ## Check format, lint, types, import contracts and the documentation's links
 	"$(BIN)/ruff" format --check .

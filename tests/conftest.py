@@ -11,6 +11,7 @@ from hypothesis import settings
 
 from aioproducer.foundation import compiled
 from tests.support.eager_tasks import make_all_loops_eager
+from tests.support.side_by_side import take_ports_of_this_process
 
 pytest.register_assert_rewrite("tests.support.contract")
 
@@ -25,6 +26,8 @@ for _number in (signal.SIGHUP, signal.SIGTERM):
     if signal.getsignal(_number) is signal.SIG_IGN:
         # A handler is not inherited, so those processes have the default; these tests go on.
         signal.signal(_number, lambda *_: None)
+
+take_ports_of_this_process()
 
 # What tests start on this machine is reached without a proxy, and their terminals are like any.
 direct = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""

@@ -3,27 +3,44 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import socket
 
-__all__ = ["ReservedPort", "free_ports"]
+__all__ = ["PORTS_VARIABLE", "ReservedPort", "free_ports"]
+
+PORTS_VARIABLE = "AIOPRODUCER_PORTS"
+"""``20000-23999``: the range for this process and those that it starts. A free port is bound only
+when its server has started, so processes side by side take ports from ranges of their own."""
 
 # Below the ephemeral ranges of Linux (32768-60999) and macOS (49152-65535): an outgoing connection
 # cannot take the port of a broker that is down for a moment.
 _PORTS = range(20000, 32000)
 
 
+def port_range() -> range:
+    """The ports that :func:`free_ports` chooses from. Raises ValueError."""
+    named = os.environ.get(PORTS_VARIABLE)
+    if not named:
+        return _PORTS
+    first, _, last = named.partition("-")
+    if not (first.isdigit() and last.isdigit() and 0 < int(first) <= int(last) < 65536):
+        raise ValueError(f"{PORTS_VARIABLE} is a range such as 20000-23999, not {named!r}")
+    return range(int(first), int(last) + 1)
+
+
 def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
     """`count` different free TCP ports; raises OSError when there are too few."""
     ports: list[int] = []
-    for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
+    candidates = port_range()
+    for port in random.SystemRandom().sample(candidates, len(candidates)):
         if len(ports) == count:
             break
         with socket.socket() as candidate, contextlib.suppress(OSError):
             candidate.bind((host, port))
             ports.append(port)
     if len(ports) < count:
-        raise OSError(f"only {len(ports)} of {count} ports are free on {host} in {_PORTS}")
+        raise OSError(f"only {len(ports)} of {count} ports are free on {host} in {candidates}")
     return ports
 
 

@@ -20,7 +20,8 @@ from tests.support.fetching import Round
 from tests.support.group_topic import PARTITIONS, Topic
 
 JAVA = Path(__file__).parent / "java"
-KEPT_LOGS = pytest.StashKey[Path]()
+KEPT_LOGS = pytest.StashKey[list[str]]()
+KEPT_IN_A_WORKER = "kept_logs"
 PATIENT = {"broker.session.timeout.ms": 18_000}
 """A broker that stands still with its machine for some seconds is not taken for dead."""
 LEAST_SESSION_MS = 500
@@ -91,8 +92,23 @@ def kafka(
     ) as cluster:
         yield cluster
         if request.session.testsfailed > failed_before:
-            cluster.keep_logs = True
-            request.config.stash[KEPT_LOGS] = cluster.directory
+            keep_logs(request.config, cluster)
+
+
+def keep_logs(config: pytest.Config, cluster: KafkaCluster) -> None:
+    """Tests have failed: the summary names the folder, also that of another process."""
+    cluster.keep_logs = True
+    kept = config.stash.setdefault(KEPT_LOGS, [])
+    kept.append(str(cluster.directory))
+    if (output := getattr(config, "workeroutput", None)) is not None:
+        output[KEPT_IN_A_WORKER] = kept
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """A process of pytest-xdist has ended."""
+    kept = getattr(node, "workeroutput", {}).get(KEPT_IN_A_WORKER, [])
+    node.config.stash.setdefault(KEPT_LOGS, []).extend(kept)
 
 
 @pytest.fixture(scope="session", params=[1, 2], ids=["protocol-1", "protocol-2"])
@@ -124,14 +140,13 @@ def transactional(
     ) as cluster:
         yield cluster
         if request.session.testsfailed > failed_before:
-            cluster.keep_logs = True
-            request.config.stash[KEPT_LOGS] = cluster.directory
+            keep_logs(request.config, cluster)
 
 
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    if directory := config.stash.get(KEPT_LOGS, None):
+    for directory in config.stash.get(KEPT_LOGS, []):
         terminalreporter.write_line(f"Tests failed; the logs of the Kafka brokers: {directory}")
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from aioproducer.cli import app
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from tests.support.terminal import Terminal
 from tests.support.waiting import wait_until
@@ -24,20 +26,19 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
-def run(kafka: KafkaCluster) -> Run:
-    """The program, with the cluster's addresses."""
+def run(
+    kafka: KafkaCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Run]:
+    """The program in this process, with the cluster's addresses."""
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*COMMAND, *arguments, "-b", kafka.bootstrap_servers],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
+        command = [*arguments, "-b", kafka.bootstrap_servers]
+        code = app.run(command)
+        return subprocess.CompletedProcess(command, code, *capsys.readouterr())
 
-    return run
+    with open(os.devnull, encoding="utf-8") as nothing:
+        monkeypatch.setattr("sys.stdin", nothing)
+        yield run
 
 
 @pytest.fixture

@@ -30,10 +30,11 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "consume_transform_produce.py
 SEED = "AIOPRODUCER_PIPELINE_SEED"
 PARTITIONS = 4
 KEYS = 16
-RECORDS = 3_000
+RECORDS = {1: 10_000, 2: 2_000}
+"""With each protocol of transactions; the older one is part of soak."""
 PER_TRANSACTION = 20
 EVERY = 0.15
-"""Seconds from one transaction of the input to the next; 22 s in all, or what the machine needs."""
+"""Seconds from one transaction of the input to the next: 15 s for 2,000 records."""
 INSTANCES = ("a", "b", "c")
 PAUSE = 7.5
 """Seconds: more than the session in the group, less than a transaction may take."""
@@ -116,12 +117,12 @@ async def disturb(instances: list[Instance], random: Random, done: asyncio.Event
     return happened
 
 
-async def feed(servers: str) -> None:
-    """Write the numbers below RECORDS, a key's in order, and others that nobody may see."""
+async def feed(servers: str, records: int) -> None:
+    """Write the numbers below ``records``, a key's in order, and others that nobody may see."""
     due = time.monotonic()
     async with Producer(bootstrap_servers=servers, transactional_id="shop") as producer:
-        for first in range(0, RECORDS, PER_TRANSACTION):
-            numbers = range(first, min(first + PER_TRANSACTION, RECORDS))
+        for first in range(0, records, PER_TRANSACTION):
+            numbers = range(first, min(first + PER_TRANSACTION, records))
             if first // PER_TRANSACTION % 5 == 0:
                 await producer.begin_transaction()
                 for number in numbers:
@@ -165,15 +166,15 @@ def read(servers: str, isolation: str = "read_committed") -> list[tuple[int, byt
         consumer.close()
 
 
-def check(invoices: list[tuple[int, bytes, bytes]]) -> None:
+def check(invoices: list[tuple[int, bytes, bytes]], records: int) -> None:
     """Each once, and those of a key in the order of its orders."""
     prefix = b"invoice of "
     assert all(value.startswith(prefix) for _, _, value in invoices)
     numbers = Counter(int(value.removeprefix(prefix)) for _, _, value in invoices)
-    missing = set(range(RECORDS)) - set(numbers)
+    missing = set(range(records)) - set(numbers)
     doubled = {number: count for number, count in numbers.items() if count > 1}
     assert (missing, doubled) == (set(), {})
-    assert len(numbers) == RECORDS
+    assert len(numbers) == records
     for key in range(KEYS):
         mine = [
             int(value.removeprefix(prefix)) for _, each, value in invoices if each == b"%d" % key
@@ -182,7 +183,7 @@ def check(invoices: list[tuple[int, bytes, bytes]]) -> None:
     assert len({(partition, key) for partition, key, _ in invoices}) == KEYS
 
 
-async def everything_once(cluster: KafkaCluster, logs: Path) -> None:
+async def everything_once(cluster: KafkaCluster, records: int, logs: Path) -> None:
     seed = int(os.environ.get(SEED) or SystemRandom().randrange(1_000_000))
     print(f"the same again: {SEED}={seed}; logs in {logs}")
     servers = cluster.bootstrap_servers
@@ -194,14 +195,14 @@ async def everything_once(cluster: KafkaCluster, logs: Path) -> None:
         fed = asyncio.Event()
         disturbing = asyncio.create_task(disturb(instances, Random(seed), fed))
         try:
-            await feed(servers)
+            await feed(servers, records)
             print(f"fed {time.monotonic() - began:.0f} s")
         finally:
             fed.set()
             happened = await disturbing
         print(f"{dict(happened)} in {time.monotonic() - began:.0f} s")
         deadline = time.monotonic() + PATIENCE
-        while (found := len(await asyncio.to_thread(read, servers))) < RECORDS:
+        while (found := len(await asyncio.to_thread(read, servers))) < records:
             logs_of_all = [instance.log() for instance in instances]
             assert time.monotonic() < deadline, f"{found} invoices; {logs_of_all}"
             for instance in instances:
@@ -211,12 +212,14 @@ async def everything_once(cluster: KafkaCluster, logs: Path) -> None:
     written = await asyncio.to_thread(read, servers, "read_uncommitted")
     aborts = sum(instance.log().count("trying again") for instance in instances)
     print(
-        f"{len(written) - RECORDS} invoices of aborted transactions; {aborts} aborts, "
+        f"{len(written) - records} invoices of aborted transactions; {aborts} aborts, "
         f"{sum(instance.fell for instance in instances)} falls; {time.monotonic() - began:.0f} s"
     )
-    check(await asyncio.to_thread(read, servers))
+    check(await asyncio.to_thread(read, servers), records)
 
 
 @older_protocol_in_soak
-async def test_every_order_has_one_invoice(transactional: KafkaCluster, tmp_path: Path) -> None:
-    await everything_once(transactional, tmp_path)
+async def test_every_order_has_one_invoice(
+    transactional: KafkaCluster, protocol: int, tmp_path: Path
+) -> None:
+    await everything_once(transactional, RECORDS[protocol], tmp_path)

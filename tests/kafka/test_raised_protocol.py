@@ -15,7 +15,7 @@ from tests.support.waiting import until
 pytestmark = [
     pytest.mark.kafka,
     pytest.mark.slow,
-    pytest.mark.parametrize("protocol", [2], indirect=True),
+    pytest.mark.parametrize("protocol", [2], ids=["protocol-2"], indirect=True),
 ]
 
 CONNECTION_LASTS_MS = 100

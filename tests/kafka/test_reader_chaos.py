@@ -22,8 +22,7 @@ from tests.kafka.conftest import RACK_AWARE
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-SHORT: Final = range(2)
-LONG: Final = range(100, 120)
+LONG: Final = [1, *range(100, 120)]
 PARTITIONS: Final = 4
 TRANSACTIONS: Final = 60
 RECORDS: Final = 40
@@ -235,9 +234,8 @@ async def one_seed(cluster: KafkaCluster, seed: int) -> Ledger:
     return ledger
 
 
-@pytest.mark.parametrize("seed", SHORT)
-async def test_each_record_is_read_once_and_in_order(cluster: KafkaCluster, seed: int) -> None:
-    ledger = await one_seed(cluster, int(os.environ.get("AIOPRODUCER_CHAOS_SEED") or seed))
+async def test_each_record_is_read_once_and_in_order(cluster: KafkaCluster) -> None:
+    ledger = await one_seed(cluster, int(os.environ.get("AIOPRODUCER_CHAOS_SEED") or 0))
     assert ledger.committed
     assert ledger.aborted
 

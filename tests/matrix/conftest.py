@@ -10,7 +10,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from aioproducer.testing.kafka_cluster import KafkaCluster, KafkaUnavailableError
-from tests.kafka.conftest import PATIENT, say_that_there_is_no_kafka
+from tests.kafka.conftest import PATIENT, keep_logs, say_that_there_is_no_kafka
 
 NEWEST_OF_EACH_LINE = ("2.8.2", "3.9.2", "4.4.0")
 OTHERS = ("2.1.1", "3.3.2", "4.0.2")
@@ -40,10 +40,9 @@ def clusters(request: pytest.FixtureRequest) -> Iterator[Clusters]:
 
         starting = {version: pool.submit(start, version) for version in sorted(versions)}
         yield starting
-        for version, future in starting.items():
+        for future in starting.values():
             if request.session.testsfailed > failed_before and future.exception() is None:
-                future.result().keep_logs = True
-                print(f"Tests failed; the log of Kafka {version}: {future.result().directory}")
+                keep_logs(request.config, future.result())
 
 
 @pytest.fixture(

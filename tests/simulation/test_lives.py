@@ -35,7 +35,6 @@ AT_ONCE: Final = 25
 SOAK_AT_ONCE: Final = 250
 
 chosen_alone = pytest.mark.skipif(bool(CHOSEN), reason=f"AIOPRODUCER_LIVES={CHOSEN}")
-once = pytest.mark.skipif("AIOPRODUCER_EAGER_TASKS" in os.environ, reason="new in one run alone")
 
 
 def live(seeds: Iterable[int]) -> None:
@@ -58,7 +57,6 @@ def test_what_was_found_once_is_mended(seed: int) -> None:
 
 
 @chosen_alone
-@once
 @pytest.mark.parametrize("part", range(250 // AT_ONCE))
 def test_new_lives_keep_every_promise(part: int) -> None:
     live(new_seeds(AT_ONCE))

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
+import pytest
+
 from tests.simulation.drawing import make_plan
 from tests.simulation.life import Life
 from tests.simulation.replay import printed_by
 
-SEEDS: Final = range(24)
+SEEDS: Final = range(12)
+MANY: Final = range(200)
 PRINT: Final = """
-from tests.simulation.test_replay import SEEDS, digest
-print(*map(digest, SEEDS))
+from tests.simulation.test_replay import MANY, SEEDS, digest
+print(*map(digest, {seeds}))
 """
 
 
@@ -26,7 +29,9 @@ def test_each_life_is_the_same_again() -> None:
     assert [digest(seed) for seed in SEEDS] == [digest(seed) for seed in SEEDS]
 
 
-def test_lives_do_not_depend_on_the_process() -> None:
-    digests = [printed_by(PRINT, hash_seed) for hash_seed in ("0", "1", "2")]
-    assert len(digests[0]) == len(SEEDS)
+@pytest.mark.parametrize("seeds", ["SEEDS", pytest.param("MANY", marks=pytest.mark.soak)])
+def test_lives_do_not_depend_on_the_process(seeds: str) -> None:
+    program = PRINT.format(seeds=seeds)
+    digests = [printed_by(program, hash_seed) for hash_seed in ("0", "1", "2")]
+    assert len(digests[0]) == len(globals()[seeds])
     assert digests[0] == digests[1] == digests[2]

@@ -41,7 +41,8 @@ class KafkaCluster:
     value None removes one of our defaults. `listeners` adds listeners to the one named
     ``PLAINTEXT``: name → security protocol, ``{"TLS": "SSL"}``. `port` is the port of the first
     broker for clients; the others use the following ports. By default every broker gets a free
-    port. `advertised_ports` (node id → port) replaces a broker's own port in its advertised
+    port, from the range ``AIOPRODUCER_PORTS`` (``20000-23999``) if the environment names one.
+    `advertised_ports` (node id → port) replaces a broker's own port in its advertised
     address. With an authorizer, ``super.users`` must
     name ``User:ANONYMOUS``, the brokers' principal to each other.
 

@@ -15,7 +15,7 @@ from aioproducer.testing.kafka_cluster import DEFAULT_JVM_OPTIONS, KafkaCluster
 from aioproducer.testing.kafka_distribution import KafkaDistribution, KafkaUnavailableError
 from aioproducer.testing.kerberos import KerberosRealm, KerberosUnavailableError
 from aioproducer.testing.oauth2_server import OAuth2Server
-from tests.kafka.conftest import KEPT_LOGS, say_that_there_is_no_kafka
+from tests.kafka.conftest import keep_logs, say_that_there_is_no_kafka
 from tests.kafka.logins import java_options
 from tests.kafka.sasl_wire import log_in
 from tests.kafka.secured.secured_kafka import (
@@ -78,8 +78,7 @@ def world(
         wait_until_let_in(world)
         yield world
         if request.session.testsfailed > failed_before:
-            cluster.keep_logs = True
-            request.config.stash[KEPT_LOGS] = cluster.directory
+            keep_logs(request.config, cluster)
 
 
 def wait_until_let_in(world: SecuredKafka) -> None:
