@@ -14,11 +14,13 @@ from typing import Final, Protocol, TypeAlias
 
 from aioproducer.consumer.commits import Commits
 from aioproducer.consumer.coordinator import CoordinatorLink
+from aioproducer.consumer.metrics import ConsumerStats, MemberCounts
 from aioproducer.consumer.progress import Progress
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.list_offsets import IsolationLevel
 from aioproducer.engine.groups.reactions import Reaction, reaction_to
 from aioproducer.engine.groups.requests import Membership
+from aioproducer.engine.metrics.stats import Summary
 from aioproducer.errors import (
     IllegalStateError,
     KafkaError,
@@ -98,8 +100,9 @@ class AssignmentSettings:
 class Assignment:
     """Keeps the fetcher's partitions as the group wants them. A member calls it.
 
-    ``fail`` gets an error that the application has to see. Source: Kafka's ``ConsumerCoordinator``
-    (``onJoinComplete``, ``onJoinPrepare``) and ``ConsumerRebalanceListener``.
+    ``fail`` gets an error that the application has to see, ``stats`` the times of callbacks.
+    Source: Kafka's ``ConsumerCoordinator`` (``onJoinComplete``, ``onJoinPrepare``) and
+    ``ConsumerRebalanceListener``.
     """
 
     def __init__(
@@ -112,6 +115,7 @@ class Assignment:
         member: Callable[[], Membership],
         settings: AssignmentSettings,
         fail: Callable[[Exception], None],
+        stats: ConsumerStats,
     ) -> None:
         self.acknowledged = asyncio.Event()
         """Set when the application is done with something."""
@@ -124,6 +128,7 @@ class Assignment:
         self._member = member
         self._settings = settings
         self._fail = fail
+        self._stats = stats
         self._owned: dict[TopicPartition, object] = {}
         """Each with a token of this time: the group may take a partition and give it back."""
         self._starts: dict[TopicPartition, int] = {}
@@ -156,7 +161,9 @@ class Assignment:
         token = object()
         self._owned.update(dict.fromkeys(partitions, token))
         try:
-            await self._tell(self._settings.on_assigned, partitions)
+            await self._tell(
+                self._settings.on_assigned, partitions, lambda counts: counts.assigned_calls
+            )
         except ProducerError as error:
             if any(self._owned.get(each) is token for each in partitions):
                 raise
@@ -333,12 +340,18 @@ class Assignment:
             self._source.fetcher.release(where)
 
     async def _tell(
-        self, callback: Callback | None, partitions: Collection[TopicPartition]
+        self,
+        callback: Callback | None,
+        partitions: Collection[TopicPartition],
+        times: Callable[[MemberCounts], Summary],
     ) -> None:
         if callback is None or not partitions:
             return
         async with self._turn:
+            began = self._client.clock()
             await self._call(callback, frozenset(partitions))
+            now = self._client.clock()
+            times(self._stats.at(now)).add(now - began)
 
     async def _call(self, callback: Callback, partitions: frozenset[TopicPartition]) -> None:
         call = object()
@@ -483,12 +496,14 @@ class Assignment:
     async def _tell_of_losses(self) -> None:
         lost = frozenset(self._lost)
         self._lost.clear()
-        await self._tell(self._settings.on_lost, lost)
+        await self._tell(self._settings.on_lost, lost, lambda counts: counts.lost_calls)
 
     async def _tell_of_revocation(self, partitions: Collection[TopicPartition]) -> None:
         self._told.update(partitions)
         try:
-            await self._tell(self._settings.on_revoked, partitions)
+            await self._tell(
+                self._settings.on_revoked, partitions, lambda counts: counts.revoked_calls
+            )
         except ProducerError as error:
             if not self._passes(error):
                 raise

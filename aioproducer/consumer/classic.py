@@ -15,6 +15,7 @@ from aioproducer.engine.groups.assignors import (
     Assignment,
     GroupMember,
     PartitionCounts,
+    TopicLayout,
     assign_ranges,
     assign_round_robin,
     assign_sticky,
@@ -41,11 +42,11 @@ logger = RoomLogger(__name__)
 
 STICKY: Final = "sticky"
 COOPERATIVE: Final = "cooperative-sticky"
-ASSIGNORS: Final[Mapping[str, Callable[[list[GroupMember], PartitionCounts], Assignment]]] = {
-    "range": assign_ranges,
-    "roundrobin": assign_round_robin,
-    STICKY: assign_sticky,
-    COOPERATIVE: cooperative_sticky,
+ASSIGNORS: Final[Mapping[str, Callable[[list[GroupMember], TopicLayout], Assignment]]] = {
+    "range": lambda members, topics: assign_ranges(members, topics.counts, topics.racks),
+    "roundrobin": lambda members, topics: assign_round_robin(members, topics.counts),
+    STICKY: lambda members, topics: assign_sticky(members, topics.counts),
+    COOPERATIVE: lambda members, topics: cooperative_sticky(members, topics.counts),
 }
 
 _MISSING_TOPIC_SECONDS: Final = 5.0
@@ -206,15 +207,15 @@ class ClassicMember(Member):
         """The partitions of all members, by this one as their leader."""
         members = list(joined.members)
         topics = {topic for member in members for topic in member.topics}
-        counts = await self._topics.counts(topics)
+        layout = await self._topics.layout(topics)
         assign = ASSIGNORS.get(joined.protocol)
         if assign is None:
             raise error_about(
                 f"the assignor {joined.protocol!r} of group {self._link.group_id!r}",
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
             )
-        self._divided = {topic: counts.get(topic, 0) for topic in topics}
-        return assign(members, counts)
+        self._divided = {topic: layout.counts.get(topic, 0) for topic in topics}
+        return assign(members, layout)
 
     async def _take(self, partitions: frozenset[TopicPartition]) -> None:
         owned, identity = frozenset(self._partitions.owned), self.identity

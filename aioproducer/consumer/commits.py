@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import count
 
 from aioproducer.consumer.coordinator import CoordinatorLink
@@ -13,6 +13,7 @@ from aioproducer.consumer.progress import Progress
 from aioproducer.engine.groups.reactions import LOST, Reaction
 from aioproducer.engine.groups.requests import Membership
 from aioproducer.errors import ProducerError, ProducerTimeoutError, error_about
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.wording import duration
@@ -49,13 +50,17 @@ class Commits:
 
         Raises the error of a partition, when the others are committed, or of the whole group.
         """
-        await self._commit(lambda: self._progress.to_commit(partitions), timeout, only_owned=True)
+        await self._commit(lambda: self._progress.to_commit(partitions), timeout, explicit=False)
 
     async def commit_offsets(
         self, offsets: dict[TopicPartition, OffsetAndMetadata], timeout: float
     ) -> None:
-        """Commit ``offsets``. Raises as :meth:`commit` does."""
-        await self._commit(lambda: offsets, timeout, only_owned=False)
+        """Commit ``offsets``. Raises as :meth:`commit` does.
+
+        In a rebalance, offsets of partitions that stay are committed in the new generation. Those
+        of partitions that go are refused: their new owner may have read on already.
+        """
+        await self._commit(lambda: offsets, timeout, explicit=True)
 
     async def commit_if_possible(
         self, partitions: Iterable[TopicPartition], timeout: float
@@ -103,12 +108,12 @@ class Commits:
         offsets: Callable[[], dict[TopicPartition, OffsetAndMetadata]],
         timeout: float,
         *,
-        only_owned: bool,
+        explicit: bool,
     ) -> None:
         attempts = _Attempts(f"committing the offsets of group {self._link.group_id!r}")
         try:
             async with PatientTimeout(timeout), self._turn:
-                await self._settle(dict(offsets()), attempts, only_owned=only_owned)
+                await self._settle(dict(offsets()), attempts, explicit=explicit)
         except TimeoutError as error:
             if isinstance(error, ProducerError):
                 raise
@@ -126,15 +131,18 @@ class Commits:
         left: dict[TopicPartition, OffsetAndMetadata],
         attempts: _Attempts,
         *,
-        only_owned: bool,
+        explicit: bool,
     ) -> None:
         """Commit ``left``, again and again, until each offset is taken or refused for good."""
         refusals: dict[TopicPartition, int] = {}
+        owned = self._progress.states(left)
         backoff = self._link.client.backoff()
         for failures in count(1):
-            if only_owned:
-                for where in left.keys() - self._progress.partitions.keys():
-                    del left[where]
+            present = self._progress.states(owned)
+            for where in [each for each, state in owned.items() if present.get(each) is not state]:
+                del owned[where]
+                if left.pop(where, None) is not None and explicit:
+                    refusals[where] = ErrorCode.ILLEGAL_GENERATION
             if not left:
                 break
             began = self._link.client.clock()
@@ -146,7 +154,7 @@ class Commits:
                     raise
                 attempts.last = error
             else:
-                attempts.last = self._take(codes, left, refusals, member, only_owned=only_owned)
+                attempts.last = self._take(codes, left, refusals, member, owned)
                 if attempts.last is None:
                     now = self._link.client.clock()
                     self._stats.at(now).commits.add(now - began)
@@ -161,8 +169,7 @@ class Commits:
         left: dict[TopicPartition, OffsetAndMetadata],
         refusals: dict[TopicPartition, int],
         member: Membership,
-        *,
-        only_owned: bool,
+        owned: Collection[TopicPartition],
     ) -> ProducerError | None:
         """Take the answer to a commit of ``left``; returns an error that may pass."""
         passes = None
@@ -171,7 +178,7 @@ class Commits:
             reaction = self._link.react(code)
             if reaction in LOST and member == self._member():
                 lost = self._refused(code)
-                if lost or not only_owned:
+                if lost or where not in owned:
                     raise self._error(where, code)
             if reaction is Reaction.DONE:
                 self._progress.committed(where, offset.offset)

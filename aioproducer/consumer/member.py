@@ -11,6 +11,7 @@ from uuid import UUID
 from aioproducer.consumer.coordinator import CoordinatorLink
 from aioproducer.consumer.metrics import ConsumerStats
 from aioproducer.consumer.session import Session
+from aioproducer.engine.groups.assignors import TopicLayout
 from aioproducer.engine.groups.requests import Membership
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.runtime.tasks import new_task
@@ -75,6 +76,9 @@ class Topics(Protocol):
 
     async def counts(self, topics: Iterable[str]) -> Mapping[str, int]:
         """The number of partitions of each topic that exists."""
+
+    async def layout(self, topics: Iterable[str]) -> TopicLayout:
+        """The partitions of each topic that exists, and the racks of their replicas."""
 
     async def ids(self, topics: Iterable[str]) -> Mapping[str, UUID]:
         """The id of each topic that exists."""

@@ -78,6 +78,10 @@ class MemberCounts(Stats):
     """The answers to SyncGroup."""
     rebalances: Summary = field(default_factory=Summary)
     """From the moment that the member knows of one to its new assignment."""
+    assigned_calls: Summary = field(default_factory=Summary)
+    """The calls of ``on_assigned``."""
+    revoked_calls: Summary = field(default_factory=Summary)
+    lost_calls: Summary = field(default_factory=Summary)
     losses: int = 0
     """The times that the group has gone on without the member."""
 
@@ -137,6 +141,27 @@ COORDINATOR_METRICS: Final[tuple[Metric[MemberCounts], ...]] = (
         lambda reading: reading.ever.losses,
     ),
     _per_hour("failed-rebalance", "Losses of the membership", lambda of: of.losses),
+    *avg_max(
+        "partition-assigned-latency",
+        "ms",
+        "time of an on_assigned callback",
+        lambda of: of.assigned_calls,
+        MS_PER_SECOND,
+    ),
+    *avg_max(
+        "partition-revoked-latency",
+        "ms",
+        "time of an on_revoked callback",
+        lambda of: of.revoked_calls,
+        MS_PER_SECOND,
+    ),
+    *avg_max(
+        "partition-lost-latency",
+        "ms",
+        "time of an on_lost callback",
+        lambda of: of.lost_calls,
+        MS_PER_SECOND,
+    ),
 )
 
 

@@ -84,6 +84,7 @@ class ConsumerParts:
             self._identity,
             _assignment_settings(setup),
             fail,
+            stats,
         )
         self._rack = settings.rack
         self.member = _member(setup, link, self.assignment, stats, settings.rack or None)

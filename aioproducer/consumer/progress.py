@@ -207,6 +207,17 @@ class Progress:
 
     # --- commits -----------------------------------------------------------------------------
 
+    def states(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionState]:
+        """The states of those of ``partitions`` that are this member's.
+
+        A partition that went and came back has another one.
+        """
+        return {
+            where: progress.state
+            for where in partitions
+            if (progress := self.partitions.get(where)) is not None
+        }
+
     def take_uncommitted(self) -> frozenset[TopicPartition]:
         """The partitions that went to other members before their records were committed, once."""
         found = frozenset(self._uncommitted)

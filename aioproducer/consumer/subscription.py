@@ -10,9 +10,12 @@ from uuid import UUID
 
 from aioproducer.engine.client.arguments import checked_topic
 from aioproducer.engine.client.cluster_client import ClusterClient
+from aioproducer.engine.client.describe_request import ClusterDescription
+from aioproducer.engine.groups.assignors import TopicLayout
 from aioproducer.errors import ConfigError, error_about
 from aioproducer.errors.codes import ErrorCode
 from aioproducer.foundation.logs import RoomLogger
+from aioproducer.model import TopicPartition
 
 logger = RoomLogger(__name__)
 
@@ -81,6 +84,27 @@ class GroupTopics:
 
     async def counts(self, topics: Iterable[str]) -> Mapping[str, int]:
         """The number of partitions of each topic that exists. Raises the error of a topic."""
+        return _counts(await self._existing(topics))
+
+    async def layout(self, topics: Iterable[str]) -> TopicLayout:
+        """The partitions of each topic that exists, and the racks of their replicas.
+
+        Raises the error of a topic.
+        """
+        found = await self._existing(topics)
+        racks = {
+            TopicPartition(name, each.partition): frozenset(
+                broker.rack
+                for number in each.replicas
+                if (broker := found.brokers.get(number)) is not None and broker.rack
+            )
+            for name, topic in found.topics.items()
+            for each in topic.partitions
+            if not topic.error_code
+        }
+        return TopicLayout(_counts(found), racks)
+
+    async def _existing(self, topics: Iterable[str]) -> ClusterDescription:
         found = await self._client.describe(tuple(topics))
         for name, topic in found.topics.items():
             if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -92,13 +116,15 @@ class GroupTopics:
                 if self._subscription.names_it(name):
                     raise error
                 logger.warning("Group %r: another member wants %s", self._group_id, error)
-        return {
-            name: len(topic.partitions)
-            for name, topic in found.topics.items()
-            if not topic.error_code
-        }
+        return found
 
     async def ids(self, topics: Iterable[str]) -> Mapping[str, UUID]:
         """The id of each topic that exists."""
         found = await self._client.describe(tuple(topics))
         return {name: each.topic_id for name, each in found.topics.items() if each.topic_id}
+
+
+def _counts(found: ClusterDescription) -> dict[str, int]:
+    return {
+        name: len(topic.partitions) for name, topic in found.topics.items() if not topic.error_code
+    }

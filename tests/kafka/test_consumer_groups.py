@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer as ConfluentConsumer
 
-from aioproducer.admin import GroupMember
+from aioproducer.admin import Admin, GroupMember
+from aioproducer.consumer import Consumer
 from aioproducer.errors import (
     ClientClosedError,
     GroupIdNotFoundError,
@@ -18,6 +19,7 @@ from aioproducer.errors import (
     KafkaError,
 )
 from aioproducer.model import ConsumerRecord, TopicPartition
+from aioproducer.testing.kafka_cluster import KafkaCluster
 from tests.support.group_topic import PARTITIONS, Topic, running
 from tests.support.waiting import until
 
@@ -344,3 +346,16 @@ async def test_a_closed_consumer_hands_out_nothing(topic: Topic) -> None:
     await consumer.close()
     with pytest.raises(ClientClosedError):
         await anext(records)
+
+
+async def test_members_get_partitions_of_their_racks(kafka: KafkaCluster) -> None:
+    """KIP-881, with one replica for each partition: the brokers 1 and 3 are in the rack north."""
+    options: dict[str, Any] = {"bootstrap_servers": kafka.bootstrap_servers, "group_id": "racks"}
+    async with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        await admin.create_topic("racks", assignment={0: [2], 1: [1], 2: [2], 3: [3]})
+    async with (
+        Consumer("racks", client_id="a", client_rack="north", **options) as first,
+        Consumer("racks", client_id="b", client_rack="south", **options) as second,
+    ):
+        await until(lambda: len(first.assignment) == len(second.assignment) == 2, "both have two")
+        assert {where.partition for where in second.assignment} == {0, 2}

@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 from faststream import BaseMiddleware
-from faststream.kafka import KafkaBroker, KafkaMessage, TestKafkaBroker
+from faststream.kafka import KafkaBroker, KafkaMessage, TestKafkaBroker, TopicPartition
+from faststream.middlewares import AckPolicy
 
 from aioproducer.compat.aiokafka import AIOKafkaProducer
-from aioproducer.compat.faststream import use_aioproducer
-from aioproducer.errors import IllegalStateError, MissingExtraError
+from aioproducer.compat.faststream import exactly_once, use_aioproducer
+from aioproducer.errors import ConfigError, IllegalStateError, MissingExtraError
 from aioproducer.testing.mock_cluster import MockCluster
 from tests.support.read_back import read_topic
 
@@ -135,6 +136,59 @@ async def test_the_test_client_replaces_it_meanwhile(orders: MockCluster) -> Non
     assert read_topic(orders, "orders") == []
 
 
+async def test_the_test_client_takes_exactly_once_subscribers(orders: MockCluster) -> None:
+    broker = made(orders)
+
+    @exactly_once(
+        broker.subscriber("orders", group_id="billing", ack_policy=AckPolicy.NACK_ON_ERROR),
+        transactional_id="billing-1",
+    )
+    @broker.publisher("invoices")
+    async def bill(order: dict[str, int]) -> str:
+        return f"invoice of {order['article']}"
+
+    async with TestKafkaBroker(broker) as tested:
+        await tested.publish({"article": 7}, "orders")
+        bill.mock.assert_called_once_with({"article": 7})
+
+
+async def test_exactly_once_needs_our_producer(orders: MockCluster) -> None:
+    broker = KafkaBroker(orders.bootstrap_servers.split(","), logger=None)
+    subscriber = broker.subscriber("orders", group_id="g", ack_policy=AckPolicy.NACK_ON_ERROR)
+    exactly_once(subscriber, transactional_id="billing-1")
+    async with broker:
+        with pytest.raises(IllegalStateError, match=r"use_aioproducer\(broker\)"):
+            await broker.start()
+
+
+NACK = {"ack_policy": AckPolicy.NACK_ON_ERROR}
+
+
+@pytest.mark.parametrize(
+    ("options", "transactional_id", "message"),
+    [
+        ({"group_id": "g"}, "b-1", "needs a subscriber with ack_policy=AckPolicy.NACK_ON_ERROR"),
+        ({"group_id": "g", "ack_policy": AckPolicy.ACK}, "b-1", "NACK_ON_ERROR, not AckPolicy.ACK"),
+        (NACK, "b-1", "needs a subscriber with a group_id"),
+        ({"group_id": "g", **NACK}, " ", "transactional_id is a text that is not empty"),
+    ],
+)
+def test_what_can_not_be_exactly_once_is_refused(
+    options: dict[str, Any], transactional_id: str, message: str
+) -> None:
+    broker = KafkaBroker("localhost:9092")
+    with pytest.raises(ConfigError, match=message):
+        exactly_once(broker.subscriber("orders", **options), transactional_id=transactional_id)
+
+
+def test_assigned_partitions_are_refused() -> None:
+    subscriber = KafkaBroker("localhost:9092").subscriber(
+        partitions=[TopicPartition("orders", 0)], group_id="g", **NACK
+    )
+    with pytest.raises(ConfigError, match="topics or a pattern, not partitions"):
+        exactly_once(subscriber, transactional_id="billing-1")
+
+
 @pytest.mark.filterwarnings("ignore:The integration has been moved:DeprecationWarning")
 async def test_a_broker_within_fastapi(orders: MockCluster) -> None:
     fastapi = pytest.importorskip("faststream.kafka.fastapi")
@@ -154,7 +208,8 @@ async def test_a_connected_broker_is_refused(orders: MockCluster) -> None:
 
 
 def test_a_missing_faststream_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "aioproducer.compat.faststream")
+    for name in [each for each in sys.modules if each.startswith("aioproducer.compat.faststream")]:
+        monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "faststream.kafka", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'faststream\[kafka\]'"):
         importlib.import_module("aioproducer.compat.faststream")

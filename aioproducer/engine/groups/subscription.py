@@ -48,7 +48,9 @@ def subscription_of(member_id: str, instance_id: str | None, data: bytes) -> Gro
         said, _ = schema.decode(data, _VERSION_BYTES, version)
         owned = _partitions((each.topic, each.partitions) for each in said.owned_partitions or ())
         topics = tuple(dict.fromkeys(said.topics))
-        return GroupMember(member_id, topics, instance_id, tuple(owned), said.generation_id)
+        return GroupMember(
+            member_id, topics, instance_id, tuple(owned), said.generation_id, said.rack_id
+        )
     except Exception:
         return GroupMember(member_id, (), instance_id)
 

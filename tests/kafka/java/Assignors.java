@@ -3,6 +3,7 @@ import java.io.InputStreamReader;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -13,12 +14,14 @@ import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.Subscription;
 import org.apache.kafka.clients.consumer.RangeAssignor;
 import org.apache.kafka.clients.consumer.RoundRobinAssignor;
 import org.apache.kafka.clients.consumer.internals.AbstractPartitionAssignor;
+import org.apache.kafka.common.Node;
+import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartition;
 
 /**
- * Divides partitions as Kafka's assignors do. A line of input is an assignor, the topics with their
- * numbers of partitions, and the members with instance id and topics:
- * range[TAB]orders=3 audit=1[TAB]member-1//orders audit[TAB]member-2/static/orders
+ * Divides partitions as Kafka's assignors do. A line of input is an assignor, the topics with the racks
+ * of each partition's replicas, and the members with instance id, topics and rack:
+ * range[TAB]orders=a,b;b,c;a audit=;[TAB]member-1//orders audit/a[TAB]member-2/static/orders/
  * A line of output has the partitions of each member: member-1=orders-0 audit-0[TAB]member-2=orders-1
  */
 public class Assignors {
@@ -35,21 +38,30 @@ public class Assignors {
     private static String assigned(String[] parts) {
         AbstractPartitionAssignor assignor =
             parts[0].equals("range") ? new RangeAssignor() : new RoundRobinAssignor();
-        Map<String, Integer> counts = new HashMap<>();
+        Map<String, List<PartitionInfo>> topics = new HashMap<>();
         for (String each : parts[1].split(" ")) {
-            String[] topic = each.split("=");
-            counts.put(topic[0], Integer.parseInt(topic[1]));
+            String[] topic = each.split("=", -1);
+            List<PartitionInfo> partitions = new ArrayList<>();
+            String[] racks = topic[1].split(";", -1);
+            for (int number = 0; number < racks.length - 1; number++) {
+                Node[] replicas = racks[number].isEmpty() ? new Node[0]
+                    : Arrays.stream(racks[number].split(","))
+                        .map(rack -> new Node(1, "host", 9092, rack)).toArray(Node[]::new);
+                partitions.add(new PartitionInfo(topic[0], number, null, replicas, replicas));
+            }
+            topics.put(topic[0], partitions);
         }
         Map<String, Subscription> members = new HashMap<>();
         for (int place = 2; place < parts.length; place++) {
             String[] member = parts[place].split("/", -1);
-            var subscription =
-                new Subscription(List.of(member[2].split(" ")), ByteBuffer.allocate(0), List.of());
+            var subscription = new Subscription(
+                List.of(member[2].split(" ")), ByteBuffer.allocate(0), List.of(), -1,
+                member[3].isEmpty() ? Optional.empty() : Optional.of(member[3]));
             subscription.setGroupInstanceId(
                 member[1].isEmpty() ? Optional.empty() : Optional.of(member[1]));
             members.put(member[0], subscription);
         }
-        var found = new TreeMap<>(assignor.assign(counts, members));
+        var found = new TreeMap<>(assignor.assignPartitions(topics, members));
         return found.entrySet().stream()
             .map(each -> each.getKey() + "=" + each.getValue().stream()
                 .map(TopicPartition::toString).collect(Collectors.joining(" ")))

@@ -6,15 +6,19 @@ import asyncio
 from math import isnan
 from typing import Any
 
+import pytest
+
 from aioproducer import Producer
 from aioproducer.consumer import Consumer
 from aioproducer.consumer.telemetry import consumer_groups
 from aioproducer.engine.telemetry.collector import Collector
 from aioproducer.engine.telemetry.metric_names import selected, telemetry_name
 from aioproducer.engine.telemetry.otlp import Temporality, metrics_data
+from aioproducer.errors import UnknownMemberIdError
 from aioproducer.testing import SimulatedWorld, simulate
 from tests.unit.telemetry.snapshots import Point, finished, points
 
+HEARTBEAT = 12
 DOMAIN = "org.apache.kafka.consumer"
 REQUIRED = {
     f"{DOMAIN}.connection.creation.rate",
@@ -167,6 +171,12 @@ JAVA_NAMES = {
     "join-total",
     "last-heartbeat-seconds-ago",
     "last-rebalance-seconds-ago",
+    "partition-assigned-latency-avg",
+    "partition-assigned-latency-max",
+    "partition-lost-latency-avg",
+    "partition-lost-latency-max",
+    "partition-revoked-latency-avg",
+    "partition-revoked-latency-max",
     "rebalance-latency-avg",
     "rebalance-latency-max",
     "rebalance-latency-total",
@@ -177,7 +187,8 @@ JAVA_NAMES = {
     "sync-time-max",
     "sync-total",
 }
-"""Sources: Kafka's ``GroupCoordinatorMetrics`` and ``ConsumerCoordinatorMetrics``."""
+"""Sources: Kafka's ``GroupCoordinatorMetrics``, ``ConsumerCoordinatorMetrics`` and
+``RebalanceCallbackMetricsManager``."""
 
 
 def test_the_metrics_of_the_coordinator_are_those_of_the_last_windows() -> None:
@@ -219,5 +230,37 @@ def test_the_metrics_of_the_coordinator_are_those_of_the_last_windows() -> None:
             assert found["commit-latency-avg"] < 100
             assert found["commit-total"] == 2
             assert found["commit-rate"] > 0
+
+    live(life)
+
+
+def test_the_latencies_of_partitions_are_those_of_callbacks() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 10)
+        callbacks = {
+            "on_assigned": lambda _: asyncio.sleep(1),
+            "on_revoked": lambda _: asyncio.sleep(2),
+            "on_lost": lambda _: asyncio.sleep(3),
+        }
+        async with reading(world, heartbeat_interval_ms=1_000, **callbacks) as consumer:
+
+            def latency(name: str) -> float:
+                metrics = consumer.metrics()["consumer-coordinator-metrics"]
+                assert isnan(metrics[f"partition-{name}-latency-avg"]) == isnan(
+                    metrics[f"partition-{name}-latency-max"]
+                )
+                return metrics[f"partition-{name}-latency-max"]
+
+            await anext(aiter(consumer))
+            assert latency("assigned") == pytest.approx(1_000, abs=1)
+            assert isnan(latency("revoked"))
+            await consumer.commit()
+            async with reading(world):
+                await asyncio.sleep(10)
+            assert latency("revoked") == pytest.approx(2_000, abs=1)
+            assert isnan(latency("lost"))
+            world.cluster.fail_next(HEARTBEAT, UnknownMemberIdError)
+            await asyncio.sleep(10)
+            assert latency("lost") == pytest.approx(3_000, abs=1)
 
     live(life)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 
 from aioproducer.config import ProducerConfig
 from aioproducer.consumer import Consumer
-from aioproducer.errors import ConfigError, IllegalStateError, InvalidTopicError
+from aioproducer.consumer.coordinator import CoordinatorLink
+from aioproducer.errors import BootstrapError, ConfigError, IllegalStateError, InvalidTopicError
 
 SERVERS = "127.0.0.1:1"
 
@@ -78,4 +80,21 @@ async def test_nothing_reads_before_the_start() -> None:
         aiter(consumer)
     with pytest.raises(IllegalStateError):
         consumer.positions  # noqa: B018
+    await consumer.close()
+
+
+async def test_a_start_that_fails_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connections for fetches are open already, and those to the coordinator fail."""
+
+    async def start(_: CoordinatorLink) -> None:
+        raise BootstrapError("no name could be resolved")
+
+    consumer = made("orders")
+    monkeypatch.setattr(CoordinatorLink, "start", start)
+    with pytest.raises(BootstrapError):
+        await consumer.start()
+    assert consumer._client.has_ended
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    with pytest.raises(IllegalStateError, match="can be started once"):
+        await consumer.start()
     await consumer.close()

@@ -63,6 +63,20 @@ def test_ranges_of_each_topic() -> None:
     }
 
 
+def test_ranges_are_near_their_members() -> None:
+    """KIP-881; Kafka's own assignor judges all cases, in tests/kafka."""
+    group = [GroupMember("m0", ("a",), rack="x"), GroupMember("m1", ("a",), rack="y")]
+    racks = {
+        TopicPartition("a", number): frozenset(rack) for number, rack in enumerate(["y", "x", "y"])
+    }
+    assert assign_ranges(group, {"a": 3}, racks) == {
+        "m0": places("a-1"),
+        "m1": places("a-0", "a-2"),
+    }
+    everywhere = dict.fromkeys(racks, frozenset("xy"))
+    assert assign_ranges(group, {"a": 3}, everywhere) == assign_ranges(group, {"a": 3})
+
+
 def test_one_after_another() -> None:
     found = assign_round_robin(members("a b", "b", "a b"), {"a": 3, "b": 2})
     assert found == {"m0": places("a-0", "a-2"), "m1": places("b-0"), "m2": places("a-1", "b-1")}

@@ -44,7 +44,9 @@ def test_a_subscription_as_others_read_it() -> None:
 
 
 def test_a_subscription_is_read_as_it_was_written() -> None:
-    assert subscription_of("m", "s", SUBSCRIPTION) == GroupMember("m", ("a", "b"), "s", OWNED, 7)
+    assert subscription_of("m", "s", SUBSCRIPTION) == GroupMember(
+        "m", ("a", "b"), "s", OWNED, 7, "rack-1"
+    )
 
 
 def test_an_old_subscription_owns_nothing() -> None:

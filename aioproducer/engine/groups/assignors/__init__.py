@@ -5,7 +5,13 @@ library it uses, can be the leader.
 """
 
 from aioproducer.engine.groups.assignors.cooperative import cooperative_sticky
-from aioproducer.engine.groups.assignors.member import Assignment, GroupMember, PartitionCounts
+from aioproducer.engine.groups.assignors.member import (
+    Assignment,
+    GroupMember,
+    PartitionCounts,
+    PartitionRacks,
+    TopicLayout,
+)
 from aioproducer.engine.groups.assignors.range_ import assign_ranges
 from aioproducer.engine.groups.assignors.round_robin import assign_round_robin
 from aioproducer.engine.groups.assignors.sticky import assign_sticky
@@ -14,6 +20,8 @@ __all__ = [
     "Assignment",
     "GroupMember",
     "PartitionCounts",
+    "PartitionRacks",
+    "TopicLayout",
     "assign_ranges",
     "assign_round_robin",
     "assign_sticky",

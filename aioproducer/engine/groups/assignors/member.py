@@ -12,8 +12,18 @@ NO_GENERATION: Final = -1
 PartitionCounts: TypeAlias = Mapping[str, int]
 """The number of partitions of each topic that exists."""
 
+PartitionRacks: TypeAlias = Mapping[TopicPartition, frozenset[str]]
+"""The racks of each partition's replicas, as far as they are known."""
+
 Assignment: TypeAlias = dict[str, list[TopicPartition]]
 """The partitions of each member, by its id."""
+
+
+class TopicLayout(NamedTuple):
+    """The partitions of the topics that exist, and where their replicas are."""
+
+    counts: PartitionCounts
+    racks: PartitionRacks
 
 
 class GroupMember(NamedTuple):
@@ -28,6 +38,8 @@ class GroupMember(NamedTuple):
     owned: tuple[TopicPartition, ...] = ()
     """The partitions that it had in ``generation``."""
     generation: int = NO_GENERATION
+    rack: str | None = None
+    """The rack of its client (KIP-881)."""
 
 
 def in_order(members: Iterable[GroupMember]) -> list[GroupMember]:
