@@ -23,6 +23,7 @@ from aioproducer.errors import (
     NetworkError,
     ProducerError,
     ProtocolError,
+    RebootstrapRequiredError,
     RequestTimeoutError,
     error_about,
 )
@@ -108,8 +109,8 @@ class CoordinatorLink:
         node = await self._coordinator()
         try:
             return await client.request(request, node, timeout)
-        except (NetworkError, RequestTimeoutError) as error:
-            self._node = None
+        except (NetworkError, RequestTimeoutError, RebootstrapRequiredError) as error:
+            self._node = None  # or another broker has its address now
             for each in (self.client, self._patient):  # no other request must wait for it
                 each.end_connection(node, error)
             raise

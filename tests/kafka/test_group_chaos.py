@@ -7,8 +7,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -17,6 +18,7 @@ import pytest
 
 from aioproducer import Producer
 from aioproducer.admin import Admin
+from aioproducer.errors import ProducerError
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from aioproducer.testing.kafka_distribution import KafkaDistribution
 from aioproducer.testing.processes import ProcessSupervisor
@@ -27,6 +29,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 MEMBER: Final = Path(__file__).with_name("group_member.py")
 RECORDS: Final = 3_000
 PARTITIONS: Final = 6
+MORE_PARTITIONS: Final = 9
+"""From the middle on."""
 MEMBERS: Final = ("a", "b", "c")
 PATIENCE: Final = 120.0
 CHOSEN: Final = os.environ.get("AIOPRODUCER_GROUP_SEED", "0")
@@ -59,6 +63,7 @@ class Chaos:
         self._folder = folder
         self._children = children
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.happened: Counter[str] = Counter()
 
     def start(self, name: str) -> None:
         command = [sys.executable, str(MEMBER), self.cluster.bootstrap_servers, self.topic]
@@ -72,7 +77,9 @@ class Chaos:
         while not over.is_set():
             await asyncio.sleep(self.random.uniform(0.5, 2.0))
             name = self.random.choice(MEMBERS)
-            match self.random.choice(("kill", "kill", "pause", "end", "broker")):
+            what = self.random.choice(("kill", "kill", "pause", "end", "broker"))
+            self.happened[what] += 1
+            match what:
                 case "kill":
                     await asyncio.to_thread(self._children.kill, self._processes[name])
                     self.start(name)
@@ -89,14 +96,36 @@ class Chaos:
                     await asyncio.sleep(self.random.uniform(0.0, 3.0))
                     await self.cluster.start_broker(broker)
 
-    async def send(self) -> None:
+    async def send(self, admin: Admin) -> None:
+        partitions = PARTITIONS
         async with Producer(
             bootstrap_servers=self.cluster.bootstrap_servers, delivery_timeout_ms=300_000
         ) as producer:
             for number in range(RECORDS):
-                producer.send(self.topic, b"%d" % number, partition=number % PARTITIONS)
+                if number == RECORDS // 2:
+                    partitions = MORE_PARTITIONS
+                    await self._add_partitions(admin, partitions)
+                producer.send(self.topic, b"%d" % number, partition=number % partitions)
                 await asyncio.sleep(0.005)
             await producer.flush()
+
+    async def _add_partitions(self, admin: Admin, total: int) -> None:
+        """They have three replicas, so it is tried until all brokers are up."""
+
+        async def added() -> bool:
+            with suppress(ProducerError):
+                await admin.add_partitions(self.topic, total)
+            with suppress(ProducerError):
+                found = await admin.describe_topics(self.topic)
+                return len(found[self.topic].partitions) == total
+            return False
+
+        await until(added, "partitions are added", PATIENCE)
+
+    def repeated(self) -> int:
+        """The number of records that were finished again."""
+        lines = sum(len(path.read_text().splitlines()) for path in self._folder.glob("*.out"))
+        return lines - RECORDS
 
     def done(self) -> dict[int, dict[int, int]]:
         """The numbers that were finished, by partition and offset. A killed line may be cut off."""
@@ -142,10 +171,11 @@ async def test_each_record_is_done_and_no_commit_passes_one(
         over = asyncio.Event()
         async with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
             disturbing = asyncio.ensure_future(chaos.disturb(over))
-            await chaos.send()
+            await chaos.send(admin)
             over.set()
             await disturbing
             await until(chaos.has_done_all, "all records are done", PATIENCE)
             await chaos.check_commits(admin)
+    print(f"{dict(chaos.happened)}; {chaos.repeated()} records came again")
     numbers = {number for each in chaos.done().values() for number in each.values()}
     assert numbers == set(range(RECORDS))
