@@ -76,10 +76,12 @@ class Driver:
         return await await_each_topic(self.send, load)
 
     async def tasks(self, load: Load) -> Fates:
-        return await await_each(partial(self.send, *load.topics), load)
+        [topic] = load.topics
+        return await await_each(partial(self.send, topic), load)
 
     async def spawn(self, load: Load) -> Fates:
-        return await spawn(partial(self.send, *load.topics), load)
+        [topic] = load.topics
+        return await spawn(partial(self.send, topic), load)
 
     async def send_many(self, load: Load) -> Fates:
         return await self._send_all(load, load.values)

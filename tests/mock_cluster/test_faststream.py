@@ -161,7 +161,7 @@ async def test_exactly_once_needs_our_producer(orders: MockCluster) -> None:
             await broker.start()
 
 
-NACK = {"ack_policy": AckPolicy.NACK_ON_ERROR}
+NACK: dict[str, Any] = {"ack_policy": AckPolicy.NACK_ON_ERROR}
 
 
 @pytest.mark.parametrize(
