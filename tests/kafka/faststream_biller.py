@@ -21,8 +21,8 @@ app = FastStream(broker)
 
 @exactly_once(
     broker.subscriber(
-        "orders",
-        group_id="billing",
+        "fs-orders",
+        group_id="fs-billing",
         ack_policy=AckPolicy.NACK_ON_ERROR,
         auto_offset_reset="earliest",
         session_timeout_ms=6_000,
@@ -30,10 +30,10 @@ app = FastStream(broker)
     ),
     transactional_id=f"billing-{NAME}",
 )
-@broker.publisher("invoices")
+@broker.publisher("fs-invoices")
 async def bill(order: int) -> str:
     """Publish a note and an invoice. A crash or an error in between leaves neither."""
-    await broker.publish(f"note {order}", "notes")
+    await broker.publish(f"note {order}", "fs-notes")
     if random.random() < 0.05:
         raise ValueError(f"order {order} fails this time")
     await asyncio.sleep(0.005)

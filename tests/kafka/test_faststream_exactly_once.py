@@ -151,13 +151,18 @@ async def test_a_batch_is_one_transaction(transactional: KafkaCluster) -> None:
 
 async def test_workers_have_transactions_of_their_own(transactional: KafkaCluster) -> None:
     await topics(transactional, "fs-workers", "fs-workers-out", partitions=PARTITIONS)
-    broker, met = made(transactional), asyncio.Barrier(2)
+    broker, busy, together = made(transactional), set[str](), asyncio.Event()
 
     @subscriber(broker, "fs-workers", max_workers=2)
     @broker.publisher("fs-workers-out")
     async def bill(order: str) -> str:
-        if int(order.removeprefix("order ")) < PARTITIONS:
-            await asyncio.wait_for(met.wait(), PATIENCE)  # two handlers at the same time
+        busy.add(order)
+        if len(busy) > 1:  # two handlers at the same time
+            together.set()
+        try:
+            await asyncio.wait_for(together.wait(), PATIENCE)
+        finally:
+            busy.discard(order)
         return f"invoice of {order}"
 
     async with broker:
@@ -184,8 +189,8 @@ async def disturb(
 async def test_services_are_killed_in_their_handlers(
     transactional: KafkaCluster, tmp_path: Path
 ) -> None:
-    await topics(transactional, "orders", "notes", "invoices", partitions=PARTITIONS)
-    await write(transactional, "orders", [b"%d" % number for number in range(ORDERS)])
+    await topics(transactional, "fs-orders", "fs-notes", "fs-invoices", partitions=PARTITIONS)
+    await write(transactional, "fs-orders", [b"%d" % number for number in range(ORDERS)])
     seed = SystemRandom().randrange(1_000_000)
     print(f"seed {seed}")
     with ProcessSupervisor() as children:
@@ -199,14 +204,14 @@ async def test_services_are_killed_in_their_handlers(
         await disturb(services, start, children, Random(seed))
 
         async def all_handled() -> bool:
-            return len(await visible(transactional, "invoices")) >= ORDERS
+            return len(await visible(transactional, "fs-invoices")) >= ORDERS
 
         await until(all_handled, "all orders are handled", PATIENCE)
         for service in services.values():
             assert await asyncio.to_thread(children.stop, service, PATIENCE) == 0
-    for topic, kind in (("invoices", "invoice"), ("notes", "note")):
+    for topic, kind in (("fs-invoices", "invoice"), ("fs-notes", "note")):
         counts = Counter(await committed(transactional, topic))
         assert counts == Counter(f"{kind} {number}".encode() for number in range(ORDERS))
-    aborted = len(await visible(transactional, "notes", isolation="read_uncommitted")) - ORDERS
+    aborted = len(await visible(transactional, "fs-notes", isolation="read_uncommitted")) - ORDERS
     print(f"{aborted} notes of aborted transactions")
     assert aborted > 0

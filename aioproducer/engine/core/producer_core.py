@@ -157,8 +157,9 @@ class ProducerCore:
         if not self.hooks:
             self.routes = engine.accumulator.routes
         forks.owned(self)
-        begin, clock = engine.accumulator.put, engine.clock
-        self.fast_path.open(life.loop, self.routes, begin, clock, self.wall_clock_ns)
+        # In a transaction the long way checks for each batch that no record has failed.
+        begin = engine.accumulator.put if engine.transactions is None else _begins_none
+        self.fast_path.open(life.loop, self.routes, begin, engine.clock, self.wall_clock_ns)
         self._life_log.started(self.config)
         if engine.transactions is not None and initialize:
             try:
@@ -395,3 +396,7 @@ class ProducerCore:
         self.back_pressure = Unavailable()
         if self._engine is not None:
             self._engine.disown(self.other_process(), runs_on=here)
+
+
+def _begins_none(*_: object) -> bool:
+    return False
