@@ -139,6 +139,19 @@ async def test_an_abortable_error_aborts_the_block_and_the_next_one_works(
         await transact(producer)
 
 
+async def test_no_record_is_taken_after_one_has_failed(orders: MockCluster) -> None:
+    async with started(orders) as producer:
+        await producer.begin_transaction()
+        await producer.send("orders", b"before", partition=0)
+        orders.push_request_errors(PRODUCE, 10)  # MESSAGE_TOO_LARGE
+        with pytest.raises(errors.MessageTooLargeError):
+            await producer.send("orders", b"too large", partition=0)
+        with pytest.raises(AbortableTransactionError, match="can only be aborted"):
+            producer.send("orders", b"behind", partition=0)
+        await producer.abort_transaction()
+        await transact(producer)
+
+
 @pytest.mark.parametrize(("api", "code", "cause", "match"), ABORTABLE, ids=IDS)
 async def test_an_abortable_error_lets_nothing_but_abort(
     orders: MockCluster, api: int, code: int, cause: str, match: str
