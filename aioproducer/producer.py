@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Generic, Never, NoReturn, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, Unpack, overload
 
 from aioproducer.config import (
     ProducerConfig,
@@ -26,7 +26,6 @@ from aioproducer.engine.core.arguments import (
     checked_topic,
     given_record,
     refuse_pickle,
-    refuse_positional,
 )
 from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.engine.core.send_pipeline import RecordFields
@@ -246,7 +245,7 @@ class Producer(Generic[K_contra, V_contra]):
         self,
         topic: str | ProducerRecord[K_contra | None, V_contra | None],
         value: V_contra | None = NO_VALUE,
-        *no_others: Never,
+        *,
         key: K_contra | None = None,
         partition: int | None = None,
         headers: Headers | None = None,
@@ -282,8 +281,6 @@ class Producer(Generic[K_contra, V_contra]):
             IllegalStateError: the producer was not started, or no transaction is open.
             WrongLoopError: the call is in another event loop, thread or process.
         """
-        if no_others:
-            refuse_positional()
         if headers is None and timestamp_ms is None:
             sent: asyncio.Future[RecordMetadata] | None
             sent = self._fast_path.send(topic, value, key, partition)

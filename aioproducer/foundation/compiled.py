@@ -35,9 +35,7 @@ MODULES: Final = (
     "aioproducer.engine.accumulator.record_accumulator",
     "aioproducer.engine.accumulator.settings",
     "aioproducer.engine.accumulator.topic",
-    "aioproducer.engine.metrics.producer_metrics",
     "aioproducer.engine.metrics.summary",
-    "aioproducer.engine.sender.batch_sender",
 )
 
 

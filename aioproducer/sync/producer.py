@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Never, NoReturn, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, Unpack, overload
 
 from aioproducer import producer
 from aioproducer.config import (
@@ -18,13 +18,7 @@ from aioproducer.config import (
 )
 from aioproducer.engine.bulk.send_report import SendReport
 from aioproducer.engine.client.elsewhere import elsewhere, in_other_producers
-from aioproducer.engine.core.arguments import (
-    NO_VALUE,
-    check_timeout,
-    given_record,
-    refuse_pickle,
-    refuse_positional,
-)
+from aioproducer.engine.core.arguments import NO_VALUE, check_timeout, given_record, refuse_pickle
 from aioproducer.engine.core.send_pipeline import RecordFields
 from aioproducer.engine.core.tracing import end_refused
 from aioproducer.engine.metrics import Latencies, MetricsSnapshot
@@ -221,7 +215,7 @@ class Producer(Generic[K_contra, V_contra]):
         self,
         topic: str | ProducerRecord[K_contra | None, V_contra | None],
         value: V_contra | None = NO_VALUE,
-        *no_others: Never,
+        *,
         key: K_contra | None = None,
         partition: int | None = None,
         headers: Headers | None = None,
@@ -242,8 +236,6 @@ class Producer(Generic[K_contra, V_contra]):
             IllegalStateError: the producer was not started.
             WrongLoopError: the producer was created in another process.
         """
-        if no_others:
-            refuse_positional()
         future = RecordFuture(self._outcomes)
         sent_ns = self._wall_clock_ns()
         fields: RecordFields = (topic, value, key, partition, headers, timestamp_ms)

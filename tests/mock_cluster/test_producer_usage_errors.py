@@ -343,12 +343,6 @@ async def test_a_record_that_is_wrong(
         assert (await producer.send("orders", b"fine", partition=0)).offset == int(known)
 
 
-async def test_a_key_by_position_is_refused_with_the_right_call(orders: MockCluster) -> None:
-    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
-        with pytest.raises(TypeError, match=r"send\(topic, value, key=\.\.\.\)"):
-            producer.send("orders", b"v", b"k")  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("known", [True, False], ids=["topic known", "first send"])
 async def test_a_tombstone_is_asked_for(orders: MockCluster, known: bool) -> None:
     async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from inspect import signature
 from random import Random
 from types import MappingProxyType
 from typing import Final
@@ -159,12 +158,12 @@ class Topic:
         except Exception as error:
             raise InvalidPartitionError(
                 f"the partitioner failed for a record of topic {self.name!r}: "
-                f"{type(error).__name__}: {error}{_advice(partitioner)}"
+                f"{type(error).__name__}: {error}"
             ) from error
         if type(chosen) is bool or not isinstance(chosen, int) or not 0 <= chosen < count:
             raise InvalidPartitionError(
                 f"the partitioner returned {chosen!r} for topic {self.name!r}, which has the "
-                f"partitions 0 to {count - 1}: it must return one of these"
+                f"partitions 0 to {count - 1}"
             )
         return chosen
 
@@ -267,17 +266,6 @@ class StickyChoice:
         if topic.produced > topic.share:
             topic.unstick()
         return partition
-
-
-def _advice(partitioner: PartitionFunction) -> str:
-    """The next step, if a partitioner does not take the arguments that it gets."""
-    try:
-        signature(partitioner).bind("", None, None, ())
-    except TypeError:
-        return "; it is called as partitioner(topic, key, value, partitions)"
-    except ValueError:  # one without a signature
-        pass
-    return ""
 
 
 def _led(partitions: Sequence[Partition]) -> list[Partition]:

@@ -204,13 +204,6 @@ def given_record(
     return topic.fields()
 
 
-def refuse_positional() -> NoReturn:
-    """Refuse a third positional argument of ``send()``, which is a key in other clients."""
-    raise TypeError(
-        "send() takes only the topic and the value by position: write send(topic, value, key=...)"
-    )
-
-
 def one_by_one(values: Any, kinds: str) -> Iterable[Any]:
     """An iterable over the values of ``send_many()``; ``kinds``: allowed types, for messages."""
     if type(values) is list or type(values) is tuple:

@@ -109,12 +109,6 @@ def test_a_value_that_was_left_out_is_an_error_of_the_call(producer: Producer) -
     assert producer.close(0) == 0
 
 
-def test_a_key_by_position_is_refused_with_the_right_call(producer: Producer) -> None:
-    with pytest.raises(TypeError, match=r"send\(topic, value, key=\.\.\.\)"):
-        producer.send("orders", b"v", b"k")  # type: ignore[arg-type]
-    assert producer.close(0) == 0
-
-
 async def asynchronous() -> AsyncIterator[bytes]:
     yield b"v"
 
