@@ -145,7 +145,7 @@ class RecordAccumulator:
         sent_ns: int,
         now: float,
     ) -> bool:
-        """Do :meth:`append` with a record of these fields."""
+        """Do :meth:`append` with a record of these fields, for the fast path."""
         record = SerializedRecord(
             topic, partition, timestamp_ms, key, value, headers, token, sent_ns=sent_ns
         )

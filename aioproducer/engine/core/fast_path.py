@@ -1,8 +1,8 @@
 """The fast path of a record: one call checks the caller, makes the future, appends the record.
 
 A record that finds no open batch begins one. Every record without headers and timestamp of its own
-asks here first, so
-``records/_speedups/fast_path.pyx`` has a compiled form. The class here is the reference.
+asks here first, so ``records/_speedups/fast_path.pyx`` has a compiled form. The class here is the
+reference.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from threading import get_ident
 from time import time_ns
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from aioproducer.engine.records import acceleration
 from aioproducer.engine.records.acceleration import ACCELERATED, RouteCache
@@ -28,25 +28,6 @@ def utf8(field: Any) -> Any:
         with suppress(UnicodeEncodeError):
             return field.encode()
     return field
-
-
-class BeginsBatch(Protocol):
-    """Puts a record into a batch, which may be a new one: :meth:`RecordAccumulator.put`."""
-
-    def __call__(
-        self,
-        topic: str,
-        partition: int | None,
-        timestamp_ms: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Sequence[Header],
-        token: Any,
-        sent_ns: int,
-        now: float,
-        /,
-    ) -> bool:
-        """False: the record takes the long way, and nothing has changed."""
 
 
 class PythonFastPath:
@@ -76,13 +57,14 @@ class PythonFastPath:
         self,
         loop: AbstractEventLoop,
         routes: RouteCache,
-        begin: BeginsBatch,
+        begin: Callable[..., bool],
         clock: Callable[[], float],
         wall_clock_ns: Callable[[], int] = time_ns,
     ) -> None:
         """Serve the calling thread, while ``loop`` runs there.
 
-        ``begin``: takes the records that no open batch takes, with the time of ``clock``.
+        ``begin`` takes the fields of a record that no open batch takes, and the time of ``clock``,
+        as :meth:`RecordAccumulator.put`. False: the record takes the long way.
         ``wall_clock_ns``: nanoseconds since the epoch, for the timestamps of records.
         """
         self._thread = get_ident()

@@ -52,7 +52,7 @@ class Summary:
 
 
 def add_values(summary: Summary, value: float, count: int) -> None:
-    """Do :meth:`Summary.add`, which is a call in C for compiled callers.
+    """Do :meth:`Summary.add` in one call less, for what happens with each batch.
 
     The value is counted without a call in between, so that no other thread reads a part of it.
     """

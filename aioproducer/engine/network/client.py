@@ -423,7 +423,7 @@ class NetworkClient:
             self._log.answered(connection, request)
         self.total_in_flight -= 1
         self._completed.append(request)
-        responded = self.responded
+        responded = self.responded  # a local name is cheaper to call
         responded(now)
 
     def _on_anomaly(self, connection: Connection, what: str) -> None:

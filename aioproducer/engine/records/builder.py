@@ -168,10 +168,21 @@ class RecordsBuilder:
             self.marks.append((self.count, sent_ns))
 
     def framed(
-        self, attributes: int, producer_id: int, producer_epoch: int, base_sequence: int
-    ) -> bytes | memoryview:
-        """The whole batch, not compressed; a large one is a view of the buffer."""
+        self,
+        attributes: int,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        compressed: bytes | None = None,
+    ) -> bytes | bytearray | memoryview:
+        """The whole batch, with ``compressed`` in place of its records if they are compressed.
+
+        A large batch that is not compressed is a view of the buffer; any other is a copy.
+        """
         whole, end = self.buffer, self.position
+        if compressed is not None:
+            whole = bytearray(BATCH_OVERHEAD) + compressed
+            end = len(whole)
         header = attributes, self.count - 1, self.base_timestamp_ms, self.max_timestamp_ms
         numbers = producer_id, producer_epoch, base_sequence, self.count
         CHECKED.pack_into(whole, BEFORE_CHECKSUM.size, *header, *numbers)
@@ -182,7 +193,7 @@ class RecordsBuilder:
         view = memoryview(whole)[:end]
         checksum = crc32c(view[BEFORE_CHECKSUM.size :])
         BEFORE_CHECKSUM.pack_into(whole, 0, 0, length, -1, MAGIC, checksum)
-        return view
+        return view if compressed is None else whole
 
     def close(self) -> None:
         """Take no more records."""

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, TypeAlias
 
-from aioproducer.engine.records.batch_header import (
-    BEFORE_CHECKSUM,
-    CHECKED,
-    LENGTH_COUNTS_FROM,
-    MAGIC,
-    TRANSACTIONAL,
-)
-from aioproducer.engine.records.builder import BATCH_OVERHEAD, RecordsBuilder
-from aioproducer.engine.records.checksum import crc32c
+from aioproducer.engine.records.batch_header import TRANSACTIONAL
+from aioproducer.engine.records.builder import RecordsBuilder
 from aioproducer.engine.records.compression import Compression
 
 _MAX_SEQUENCE: Final = 2**31 - 1
@@ -56,29 +49,11 @@ def frame_batch(
     compression: Compression | None,
     compressed: bytes | None,
 ) -> Buffer:
-    """The whole batch.
-
-    A large batch that is not compressed is a view of the builder's buffer; any other is a copy.
-    """
+    """The whole batch; see :meth:`RecordsBuilder.framed`."""
     producer_id, epoch, sequence, transactional = state
     attributes = TRANSACTIONAL if transactional else 0
-    if compressed is None or compression is None:
-        return builder.framed(attributes, producer_id, epoch, sequence)
-    whole = bytearray(BATCH_OVERHEAD + len(compressed))
-    whole[BATCH_OVERHEAD:] = compressed
-    CHECKED.pack_into(
-        whole,
-        BEFORE_CHECKSUM.size,
-        attributes | compression.id,
-        builder.count - 1,
-        builder.base_timestamp_ms,
-        builder.max_timestamp_ms,
-        producer_id,
-        epoch,
-        sequence,
-        builder.count,
-    )
-    length = len(whole) - LENGTH_COUNTS_FROM
-    checksum = crc32c(memoryview(whole)[BEFORE_CHECKSUM.size :])
-    BEFORE_CHECKSUM.pack_into(whole, 0, 0, length, -1, MAGIC, checksum)
-    return whole
+    if compression is None:
+        compressed = None
+    elif compressed is not None:
+        attributes |= compression.id
+    return builder.framed(attributes, producer_id, epoch, sequence, compressed)

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
+from uuid import UUID
 
+from aioproducer.engine.accumulator import Backlog, ProducerBatch, RecordAccumulator
+from aioproducer.engine.client.wakeup import Wakeup
+from aioproducer.engine.cluster.metadata import Metadata
+from aioproducer.engine.metrics import ProducerMetrics, SentBatch
+from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE
-from aioproducer.engine.sender.produce import BatchBytes, ProduceRequest
+from aioproducer.engine.sender.compressor import Compressor
+from aioproducer.engine.sender.produce import BatchBytes, ProduceRequest, ProduceSettings
+from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
+from aioproducer.errors import ProducerError
+from aioproducer.model import Node
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
-    from aioproducer.engine.accumulator import Backlog, ProducerBatch, RecordAccumulator
-    from aioproducer.engine.client.wakeup import Wakeup
-    from aioproducer.engine.cluster.metadata import Metadata
-    from aioproducer.engine.metrics import ProducerMetrics, SentBatch
-    from aioproducer.engine.network.client import NetworkClient
-    from aioproducer.engine.sender.compressor import Compressor
-    from aioproducer.engine.sender.produce import ProduceSettings
     from aioproducer.engine.transactions.manager import TransactionManager
-    from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
-    from aioproducer.errors import ProducerError
-    from aioproducer.model import Node
 
 
 class BatchSender:
@@ -156,7 +155,7 @@ class BatchSender:
             self._failure_seen[node] = failure
             self._metadata.request_update()
 
-    def _number(self, batches: list[ProducerBatch], now: float) -> None:
+    def _number(self, batches: Sequence[ProducerBatch], now: float) -> None:
         used = ""
         for batch in batches:
             topic = batch.topic_partition.topic
@@ -167,7 +166,7 @@ class BatchSender:
                 count = batch.builder.count
                 batch.state = self._sequence_numbers.stamp(batch.topic_partition, count)
 
-    def _compress_and_send(self, node: int, batches: list[ProducerBatch]) -> None:
+    def _compress_and_send(self, node: int, batches: Sequence[ProducerBatch]) -> None:
         def send() -> None:
             self._compressing.discard(node)
             self._wakeup.wake()
@@ -182,12 +181,12 @@ class BatchSender:
         self._compressing.add(node)
         self._compressor.compress_elsewhere(batches, f"aioproducer-compress-{node}", send)
 
-    def _send(self, node: int, batches: list[ProducerBatch], now: float) -> None:
+    def _send(self, node: int, batches: Sequence[ProducerBatch], now: float) -> None:
         request = self._request(batches, now)
         if request is not None:
             self._client.send(node, request, now)
 
-    def _request(self, batches: list[ProducerBatch], now: float) -> ProduceRequest | None:
+    def _request(self, batches: Sequence[ProducerBatch], now: float) -> ProduceRequest | None:
         """The request with the batches that have no outcome, counted; None: all have one."""
         compressor, topics = self._compressor, self._metadata.snapshot.topics
         encoded: list[BatchBytes] = []

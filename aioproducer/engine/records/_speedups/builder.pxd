@@ -27,7 +27,6 @@ cdef class RecordsBuilder:
     cdef Py_ssize_t append_checked(self, token, timestamp_ms, key, value, headers) except -1
     cdef Py_ssize_t write(self, token, int64_t timestamp, key, value, bytes tail) except -1
     cpdef int mark(self, int64_t sent_ns) except -1
-    cdef put_start(self, char* at, int64_t checksum)
     cdef Py_ssize_t write_fields(
         self,
         token,

@@ -23,11 +23,7 @@ from aioproducer.engine.records._speedups.columns cimport BinaryColumn, HeadersC
 from aioproducer.engine.records._speedups.cpython_internals cimport new_tuple, untrack
 from aioproducer.engine.records._speedups.varint cimport varint_size, write_field, write_varint
 
-from aioproducer.engine.records.batch_header import (
-    BEFORE_CHECKSUM,
-    LENGTH_COUNTS_FROM,
-    MAGIC,
-)
+from aioproducer.engine.records.batch_header import BEFORE_CHECKSUM, LENGTH_COUNTS_FROM, MAGIC
 from aioproducer.engine.records.builder import (
     BATCH_OVERHEAD,
     MARK_GRANULE_NS,
@@ -61,6 +57,15 @@ cdef inline char* put_number(char* at, int64_t number, int size) noexcept:
     for place in range(size):
         at[place] = <char>(number >> (8 * (size - 1 - place)) & 0xFF)
     return at + size
+
+
+cdef inline void put_start(char* at, Py_ssize_t size, int64_t checksum) noexcept:
+    """Write what is before the checked part of a batch, and the checksum of that."""
+    at = put_number(at, 0, 8)
+    at = put_number(at, size - COUNTED_FROM, 4)
+    at = put_number(at, -1, 4)
+    at = put_number(at, FORMAT, 1)
+    put_number(at, checksum, 4)
 
 
 cdef class RecordsBuilder:
@@ -125,14 +130,19 @@ cdef class RecordsBuilder:
         int64_t producer_id,
         int64_t producer_epoch,
         int64_t base_sequence,
+        compressed=None,
     ):
+        cdef bytearray whole = self.buffer
         cdef Py_ssize_t end = self.position
         cdef int64_t latest = self.max_timestamp_ms
         cdef char* at
         cdef bytes batch
-        if end > len(self.buffer):
+        if compressed is not None:
+            whole = bytearray(RECORDS_BEGIN) + compressed
+            end = len(whole)
+        if end > len(whole):
             raise ValueError("the buffer is shorter than its records")
-        at = PyByteArray_AS_STRING(self.buffer) + CHECKED_FROM
+        at = PyByteArray_AS_STRING(whole) + CHECKED_FROM
         at = put_number(at, attributes, 2)
         at = put_number(at, self.count - 1, 4)
         at = put_number(at, self.base_timestamp_ms, 8)
@@ -142,20 +152,12 @@ cdef class RecordsBuilder:
         at = put_number(at, base_sequence, 4)
         put_number(at, self.count, 4)
         if end < SMALL:
-            batch = PyBytes_FromStringAndSize(PyByteArray_AS_STRING(self.buffer), end)
-            self.put_start(PyBytes_AS_STRING(batch), crc32c(batch[CHECKED_FROM:]))
+            batch = PyBytes_FromStringAndSize(PyByteArray_AS_STRING(whole), end)
+            put_start(PyBytes_AS_STRING(batch), end, crc32c(batch[CHECKED_FROM:]))
             return batch
-        view = memoryview(self.buffer)[:end]
-        self.put_start(PyByteArray_AS_STRING(self.buffer), crc32c(view[CHECKED_FROM:]))
-        return view
-
-    cdef put_start(self, char* at, int64_t checksum):
-        """Write what is before the checked part, and the checksum of that."""
-        at = put_number(at, 0, 8)
-        at = put_number(at, self.position - COUNTED_FROM, 4)
-        at = put_number(at, -1, 4)
-        at = put_number(at, FORMAT, 1)
-        put_number(at, checksum, 4)
+        view = memoryview(whole)[:end]  # no longer can anybody resize it
+        put_start(PyByteArray_AS_STRING(whole), end, crc32c(view[CHECKED_FROM:]))
+        return view if compressed is None else whole
 
     def close(self):
         self.limit = 0
