@@ -69,11 +69,12 @@ async def test_every_connection_leads_through_the_proxy(
         assert (record.value, record.offset) == (b"value", sent.offset)
         async with Admin(**options) as admin:
             assert "orders" in await admin.list_topics()
-        assert proxy.accepted == len(proxy.asked) >= 3
+        assert len(proxy.asked) >= 3
         assert {f"{each.host}:{each.port}" for each in proxy.asked} <= {
             *cluster.bootstrap_servers.split(",")
         }
-        assert proxy.logins == ([login] * proxy.accepted if login else [])
+        assert set(proxy.logins) == ({login} if login else set())
+        assert not login or len(proxy.logins) >= len(proxy.asked)
 
 
 @schemes
@@ -187,9 +188,11 @@ async def test_a_member_of_a_group_connects_through_the_proxy() -> None:
                 "proxy_url": proxy.url("socks5h"),
             }
             async with Consumer("orders", group_id="billing", **options) as consumer:
-                await until(lambda: proxy.accepted >= 2)
+                await until(lambda: len(proxy.asked) >= 2)
                 assert consumer.config.proxy_url is not None
-            assert proxy.accepted == len(proxy.asked)
+            # A closing client gives up connections that it is still opening,
+            # so the proxy may accept more than it is asked to pass on.
+            assert 0 < kafka.servers[1].accepted <= len(proxy.asked)
     finally:
         await kafka.stop()
 
