@@ -8,7 +8,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 
 COMPILED := aioproducer/engine/records/_speedups aioproducer/engine/columnar/_speedups
 # The types of the modules that are compiled from their Python source.
-TYPES := $(wildcard aioproducer/engine/accumulator/*.pxd aioproducer/engine/metrics/*.pxd)
+TYPES := $(wildcard $(addprefix aioproducer/engine/,accumulator/*.pxd metrics/*.pxd sender/*.pxd))
 BIN := $(VENV)/bin
 # Tests that share no broker run side by side. They wait for a third of their time, so four processes
 # keep two cores busy. Each begins with neighbouring files, which share imports and fixtures.

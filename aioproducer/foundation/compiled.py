@@ -35,7 +35,9 @@ MODULES: Final = (
     "aioproducer.engine.accumulator.record_accumulator",
     "aioproducer.engine.accumulator.settings",
     "aioproducer.engine.accumulator.topic",
+    "aioproducer.engine.metrics.producer_metrics",
     "aioproducer.engine.metrics.summary",
+    "aioproducer.engine.sender.batch_sender",
 )
 
 

@@ -17,6 +17,7 @@ from aioproducer.engine.accumulator.partition import Backlog
 from aioproducer.engine.metrics import ProducerMetrics
 from aioproducer.engine.sender.batch_sender import BatchSender
 from aioproducer.engine.sender.completer import BatchCompleter
+from aioproducer.engine.sender.sender import Sender
 
 if TYPE_CHECKING:
     from tests.support.fake_kafka import FakeKafka
@@ -30,13 +31,14 @@ def explode(*_: Any, **__: Any) -> Any:
 
 
 PLACES = {
-    "sender": (BatchSender, "step"),
+    "sender": (Sender, "_next_round"),
+    "way out": (BatchSender, "step"),
     "outcomes": (BatchCompleter, "take"),
     "admission": (MemoryQuota, "grant"),
     "reader": (ProducerMetrics, "response_received"),
     "drain of a batch": (Backlog, "take"),
 }
-COMPILED, SOURCE = (MemoryQuota, Backlog), pytest.mark.source_form
+COMPILED, SOURCE = (BatchSender, MemoryQuota, ProducerMetrics, Backlog), pytest.mark.source_form
 
 
 @pytest.mark.parametrize(
@@ -103,7 +105,7 @@ async def test_ten_thousand_waiting_tasks_are_told(
 
     tasks = [asyncio.create_task(wait()) for _ in range(10_000)]
     await kafka.until_received(PRODUCE)
-    monkeypatch.setattr(BatchSender, "step", explode)
+    monkeypatch.setattr(Sender, "_next_round", explode)
     await kafka.servers[1].cut()
     results = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), PATIENCE)
     assert {type(each) for each in results} == {ProducerBrokenError}

@@ -1,3 +1,4 @@
+# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """The way out: which batches leave now, and the produce requests that carry them."""
 
 from __future__ import annotations
