@@ -8,7 +8,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 
 COMPILED := aioproducer/engine/records/_speedups aioproducer/engine/columnar/_speedups
 # The types of the modules that are compiled from their Python source.
-TYPES := $(wildcard $(addprefix aioproducer/engine/,accumulator/*.pxd metrics/*.pxd sender/*.pxd))
+TYPES := $(wildcard aioproducer/engine/[!r]*/*.pxd aioproducer/foundation/*/*.pxd)
 BIN := $(VENV)/bin
 # Tests that share no broker run side by side. They wait for a third of their time, so four processes
 # keep two cores busy. Each begins with neighbouring files, which share imports and fixtures.
@@ -109,10 +109,14 @@ soak-with-servers: spark
 pure: env ## Run the tests of what is compiled without its compiled part
 	AIOPRODUCER_PURE_PYTHON=1 "$(BIN)/python" -m pytest -m "not any_form and not soak" $(BESIDE) \
 		tests/unit/records tests/unit/columnar tests/unit/accumulator tests/unit/metrics \
-		tests/unit/sender/test_refresher.py tests/protocol tests/faults/test_parts_that_die.py \
-		tests/simulation/test_mutations.py tests/mock_cluster/test_way_of_a_record.py \
-		tests/mock_cluster/test_producer_sends.py tests/mock_cluster/test_producer_order.py \
-		tests/mock_cluster/test_memory_on_the_wire.py
+		$(addprefix tests/unit/network/test_,$(addsuffix .py,client client_logins connection \
+			connection_damage connection_logins in_flight timeouts)) \
+		$(addprefix tests/unit/sender/test_,$(addsuffix .py,completer produce refresher sender \
+			sender_rounds)) tests/unit/client/test_wakeup.py tests/unit/runtime/test_running_clock.py \
+		tests/unit/transactions/test_sequence_numbers.py tests/protocol \
+		tests/faults/test_parts_that_die.py tests/simulation/test_mutations.py \
+		$(addprefix tests/mock_cluster/test_,$(addsuffix .py,memory_on_the_wire metrics_of_a_run \
+			producer_order producer_sends way_of_a_record))
 
 # Before Python 3.12 the tasks are imitated, which anyio does not bear: no registry, no web frameworks.
 # The simulated world makes its tasks itself, and the files of NO_TASKS make none: there the factory of

@@ -35,9 +35,21 @@ MODULES: Final = (
     "aioproducer.engine.accumulator.record_accumulator",
     "aioproducer.engine.accumulator.settings",
     "aioproducer.engine.accumulator.topic",
+    "aioproducer.engine.client.wakeup",
     "aioproducer.engine.metrics.producer_metrics",
     "aioproducer.engine.metrics.summary",
+    "aioproducer.engine.network.client",
+    "aioproducer.engine.network.connection_states",
+    "aioproducer.engine.network.exchange",
+    "aioproducer.engine.network.frames",
+    "aioproducer.engine.network.in_flight",
+    "aioproducer.engine.network.timeouts",
     "aioproducer.engine.sender.batch_sender",
+    "aioproducer.engine.sender.completer",
+    "aioproducer.engine.sender.delivery_reports",
+    "aioproducer.engine.sender.produce",
+    "aioproducer.engine.transactions.sequence_numbers",
+    "aioproducer.foundation.runtime.running_clock",
 )
 
 

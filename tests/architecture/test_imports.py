@@ -65,6 +65,7 @@ def test_every_module_of_a_pure_room_is_meant() -> None:
             "connection_end",
             "connection_log",
             "connection_states",
+            "exchange",
             "forked_sockets",
             "login",
             "resolve",

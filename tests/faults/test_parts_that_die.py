@@ -32,13 +32,15 @@ def explode(*_: Any, **__: Any) -> Any:
 
 PLACES = {
     "sender": (Sender, "_next_round"),
+    "responses": (Sender, "_take_completed"),
     "way out": (BatchSender, "step"),
     "outcomes": (BatchCompleter, "take"),
     "admission": (MemoryQuota, "grant"),
     "reader": (ProducerMetrics, "response_received"),
     "drain of a batch": (Backlog, "take"),
 }
-COMPILED, SOURCE = (BatchSender, MemoryQuota, ProducerMetrics, Backlog), pytest.mark.source_form
+COMPILED = (Backlog, BatchCompleter, BatchSender, MemoryQuota, ProducerMetrics)
+SOURCE = pytest.mark.source_form
 
 
 @pytest.mark.parametrize(

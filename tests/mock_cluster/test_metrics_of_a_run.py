@@ -183,6 +183,7 @@ async def test_whoever_is_told_of_a_delivery_finds_it_counted(orders: MockCluste
     assert counting.seen == [1, 2, 3]
 
 
+@pytest.mark.source_form
 async def test_compression_is_no_time_of_the_broker(
     orders: MockCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

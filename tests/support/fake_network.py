@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from aioproducer.engine.metrics import ProducerMetrics
-from aioproducer.engine.network.request import Completion
+from aioproducer.engine.network.in_flight import Completion
 from aioproducer.engine.network.versions import NO_FEATURES, Features
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import ProducerError

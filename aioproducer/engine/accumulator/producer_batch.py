@@ -9,8 +9,13 @@ from typing import Any
 from aioproducer.engine.accumulator.batch_growth import BatchGrowth
 from aioproducer.engine.accumulator.pending_records import SerializedRecord
 from aioproducer.engine.observer import tell_partition
-from aioproducer.engine.records.acceleration import RecordsBuilder, deliver_records, fail_record
-from aioproducer.engine.records.builder import BATCH_OVERHEAD, batch_size_bound, sent_times
+from aioproducer.engine.records.acceleration import (
+    RecordsBuilder,
+    batch_size_bound,
+    deliver_records,
+    fail_record,
+)
+from aioproducer.engine.records.builder import BATCH_OVERHEAD, sent_times
 from aioproducer.engine.records.bulk_tokens import one_by_one
 from aioproducer.engine.records.compression import Compression
 from aioproducer.engine.records.reader import read_records

@@ -32,8 +32,7 @@ from aioproducer.engine.accumulator.topic import StickyChoice, Topic
 from aioproducer.engine.accumulator.topic_outcomes import TopicOutcomes
 from aioproducer.engine.cluster.snapshot import TopicInfo
 from aioproducer.engine.partitioning import STICKY, UNKNOWN, PartitionFunction
-from aioproducer.engine.records.acceleration import RouteCache, route
-from aioproducer.engine.records.builder import batch_size_bound
+from aioproducer.engine.records.acceleration import RouteCache, batch_size_bound, route
 from aioproducer.errors import InvalidPartitionError
 from aioproducer.model import Header, TopicPartition
 

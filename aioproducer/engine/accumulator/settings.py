@@ -8,7 +8,7 @@ from typing import NamedTuple, NoReturn
 
 from aioproducer.engine.accumulator.batch_growth import BatchGrowth
 from aioproducer.engine.accumulator.pending_records import SerializedRecord
-from aioproducer.engine.records.builder import batch_size_bound
+from aioproducer.engine.records.acceleration import batch_size_bound
 from aioproducer.errors import RecordTooLargeError
 
 

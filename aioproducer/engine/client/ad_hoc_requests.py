@@ -9,7 +9,8 @@ from typing import Any, Protocol
 from aioproducer.engine.client.requester import Requester
 from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.network.frames import EncodedPayload
-from aioproducer.engine.network.request import Completion, Request
+from aioproducer.engine.network.in_flight import Completion
+from aioproducer.engine.network.request import Request
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import NetworkError, ProducerError
 from aioproducer.model import Peer

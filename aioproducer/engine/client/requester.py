@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from aioproducer.engine.network.request import Completion
+from aioproducer.engine.network.in_flight import Completion
 
 
 class Requester(Protocol):

@@ -9,8 +9,6 @@ from aioproducer.engine.metrics.latency_histogram import Latencies, LatencyHisto
 from aioproducer.engine.metrics.producer_metrics import (
     MetricsSnapshot,
     ProducerMetrics,
-    SentBatch,
-    SentRecords,
     TransactionCall,
 )
 
@@ -19,7 +17,5 @@ __all__ = [
     "LatencyHistogram",
     "MetricsSnapshot",
     "ProducerMetrics",
-    "SentBatch",
-    "SentRecords",
     "TransactionCall",
 ]

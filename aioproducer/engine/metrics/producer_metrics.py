@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias, TypedDict
 
 from aioproducer.engine.metrics.latency_histogram import Latencies
@@ -15,15 +15,6 @@ __all__ = ["Latencies", "MetricsSnapshot", "ProducerMetrics", "TransactionCall"]
 
 Mark: TypeAlias = tuple[int, int]
 """The index of a record in its batch, and the wall clock's nanoseconds of its ``send()``."""
-
-SentRecords: TypeAlias = tuple[int, Sequence[Mark]]
-"""The number of records of a batch, and its marks."""
-
-SentBatch: TypeAlias = tuple[str, int, int, int, int, float]
-"""A batch in a produce request: its topic, records, size as it is sent, size before compression,
-the size of its largest record before compression, and the time from its creation to the request.
-
-Both sizes of the batch include its header, so none is 0."""
 
 TransactionCall: TypeAlias = Literal["init", "begin", "send_offsets", "commit", "abort"]
 
@@ -58,34 +49,50 @@ class ProducerMetrics:
     def __init__(self, *, num_samples: int = 2, sample_window: float = 30.0, now: float) -> None:
         self._windows = Windows(num_samples=num_samples, sample_window=sample_window, now=now)
 
-    def request_built(self, batches: Sequence[SentBatch], now: float) -> None:
-        """A produce request was built; a batch that is retried counts each time."""
-        windows = self._windows
-        counts = windows.current if now < windows.ends else windows.at(now)
-        client, topics = counts.client, counts.topics.by_key
-        in_request = 0
-        for topic, records, size, uncompressed_size, largest, queue_time in batches:
-            stats = topics[topic]
-            stats.batches_sent += 1
-            stats.records_sent += records
-            stats.bytes_sent += size
-            stats.compression_ratios += size / uncompressed_size
-            in_request += records
-            add_values(client.batch_size, size, 1)
-            add_values(client.record_size, largest, 1)
-            add_values(client.queue_time, queue_time, 1)
-        add_values(client.records_per_request, in_request, 1)
+    def batch_sent(
+        self,
+        topic: str,
+        records: int,
+        size: int,
+        uncompressed_size: int,
+        largest: int,
+        queue_time: float,
+        now: float,
+    ) -> None:
+        """A batch is in a produce request; one that is retried counts each time.
 
-    def records_delivered(self, batches: Iterable[SentRecords], now_ns: int, now: float) -> None:
-        """Batches were delivered, at ``now_ns`` by the wall clock."""
+        ``size`` is that of the batch as it is sent, ``largest`` that of its largest record before
+        compression, ``queue_time`` the time from its creation to the request. Both sizes of the
+        batch include its header, so none is 0.
+        """
         windows = self._windows
         counts = windows.current if now < windows.ends else windows.at(now)
-        latency = counts.client.record_latency
-        for end, marks in batches:
-            for first, sent_ns in reversed(marks):
-                if first < end:
-                    add_values(latency, (now_ns - sent_ns) / 1e9, end - first)
-                    end = first
+        client, stats = counts.client, counts.topics.by_key[topic]
+        stats.batches_sent += 1
+        stats.records_sent += records
+        stats.bytes_sent += size
+        stats.compression_ratios += size / uncompressed_size
+        add_values(client.batch_size, size, 1)
+        add_values(client.record_size, largest, 1)
+        add_values(client.queue_time, queue_time, 1)
+
+    def request_built(self, records: int, now: float) -> None:
+        """A produce request was built, with so many records."""
+        windows = self._windows
+        counts = windows.current if now < windows.ends else windows.at(now)
+        add_values(counts.client.records_per_request, records, 1)
+
+    def records_delivered(
+        self, records: int, marks: Sequence[Mark], now_ns: int, now: float
+    ) -> None:
+        """A batch of so many records was delivered, at ``now_ns`` by the wall clock."""
+        windows = self._windows
+        counts = windows.current if now < windows.ends else windows.at(now)
+        latency, end = counts.client.record_latency, records
+        for first, sent_ns in reversed(marks):
+            if first < end:
+                add_values(latency, (now_ns - sent_ns) / 1e9, end - first)
+                end = first
 
     def record_waited(self, seconds: float, now: float) -> None:
         """A record that waited for metadata or memory has joined a batch."""

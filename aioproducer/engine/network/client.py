@@ -1,3 +1,4 @@
+# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """All connections of a producer: the brokers that can take a request, and completed requests.
 
 Source: Kafka's ``NetworkClient`` and ``ClusterConnectionStates``.
@@ -7,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
@@ -28,13 +28,13 @@ from aioproducer.engine.network.connection_states import (
 from aioproducer.engine.network.connection_view import ConnectionView
 from aioproducer.engine.network.frames import read_response
 from aioproducer.engine.network.handshake import UNCHECKED, WITH_FEATURES, BrokerIdentity
-from aioproducer.engine.network.in_flight import InFlightRequest
+from aioproducer.engine.network.in_flight import Completion, InFlightRequest
 from aioproducer.engine.network.lazy_metadata import LazyMetadataResponse
-from aioproducer.engine.network.request import Completion, Request
+from aioproducer.engine.network.request import Request
 from aioproducer.engine.network.throttling import throttle_seconds
 from aioproducer.engine.network.timeouts import ConnectionTimeouts
 from aioproducer.engine.network.transport import prepare_tls
-from aioproducer.engine.network.versions import NO_FEATURES, Features
+from aioproducer.engine.network.versions import NO_FEATURES
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import (
     BrokerConnectionError,
@@ -51,54 +51,60 @@ _PRODUCE: Final = Api.PRODUCE
 _FETCH: Final = Api.FETCH
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class NetworkClient:
     """Opens connections where they are needed, sends requests, and collects their responses.
 
-    No method waits: ``wake`` wakes the sender, which takes the completions.
+    No method waits: ``wake`` wakes the sender, which takes the completions. ``connect_to`` makes a
+    connection; it takes the arguments of :class:`Connection`.
     """
 
-    settings: ClientSettings
-    owner: TaskOwner
-    clock: RunningClock
-    random: Random
-    wake: Callable[[], None]
-    metrics: ProducerMetrics
-    connect_to: Callable[..., Connection] = Connection
-    """Makes a connection; it takes the arguments of :class:`Connection`."""
-    responded: Callable[[float], None] = field(init=False)
-    """Called with the time when a response has completed a request, which :meth:`take_completed`
-    returns; at first it calls ``wake``, until the sender sets its own."""
-    features: Features = NO_FEATURES
-    """The newest features that any open connection reported, as of the last one that opened."""
-    cluster_id: str | None = None
-    """The cluster whose brokers are meant; None: it is not known, or not to be checked."""
-    misrouted: Callable[[float], None] = field(init=False)
-    """Called with the time when another broker answered than the one that was meant (KIP-1242)."""
-    connections_opened: int = 0
-    """The number of connections that became ready, since the start."""
-    total_in_flight: int = 0
-    """The number of requests of :meth:`send` that wait for a response; any thread may ask."""
-    _nodes: dict[NodeId, NodeConnectionState] = field(default_factory=dict)
-    _completed: list[Completion] = field(default_factory=list)
-    _refused: set[NodeId] = field(default_factory=set)
-    """The brokers whose last login failed."""
-    _refusals: int = 0
-    """Refused logins at all brokers, since one let the producer in."""
-    _closed: bool = False
-    _first_version: int = UNCHECKED
-    """Of ApiVersions requests, as the last broker speaks them."""
-    _timeouts: ConnectionTimeouts = field(init=False)
-    _events: ConnectionEvents = field(init=False)
-    _log: ConnectionLog = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.responded = lambda _: self.wake()
-        self.misrouted = lambda _: None
-        self._log = ConnectionLog(self.settings.connection)
-        self._timeouts = ConnectionTimeouts(
-            self.settings.request_timeout, self.settings.max_idle, self.clock
-        )
+    def __init__(
+        self,
+        settings: ClientSettings,
+        owner: TaskOwner,
+        clock: RunningClock,
+        random: Random,
+        wake: Callable[[], None],
+        metrics: ProducerMetrics,
+        connect_to: Callable[..., Connection] = Connection,
+    ) -> None:
+        self.settings = settings
+        self.owner = owner
+        self.clock = clock
+        self.random = random
+        self.wake = wake
+        self.metrics = metrics
+        self.responded: Callable[[float], None] = lambda _: self.wake()
+        """Called with the time when a response has completed a request, which
+        :meth:`take_completed` returns; at first it calls ``wake``, until the sender sets its
+        own."""
+        self.features = NO_FEATURES
+        """The newest features that any open connection reported, as of the last one that
+        opened."""
+        self.cluster_id: str | None = None
+        """The cluster whose brokers are meant; None: it is not known, or not to be checked."""
+        self.misrouted: Callable[[float], None] = lambda _: None
+        """Called with the time when another broker answered than the one that was meant
+        (KIP-1242)."""
+        self.connect_to = connect_to
+        self.connections_opened = 0
+        """The number of connections that became ready, since the start."""
+        self.total_in_flight = 0
+        """The number of requests of :meth:`send` that wait for a response; any thread may ask."""
+        self._nodes: dict[NodeId, NodeConnectionState] = {}
+        self._completed: list[Completion] = []
+        self._refused: set[NodeId] = set()
+        """The brokers whose last login failed."""
+        self._refusals = 0
+        """Refused logins at all brokers, since one let the producer in."""
+        self._closed = False
+        self._first_version = UNCHECKED
+        """Of ApiVersions requests, as the last broker speaks them."""
+        self._max_in_flight = settings.max_in_flight
+        self._max_idle = settings.max_idle
+        self._request_timeout = settings.request_timeout
+        self._timeouts = ConnectionTimeouts(settings.request_timeout, settings.max_idle, clock)
+        self._log = ConnectionLog(settings.connection)
         self._events = ConnectionEvents(
             ready=self._on_ready,
             renewed=self._on_renewed,
@@ -112,8 +118,8 @@ class NetworkClient:
     def in_flight(self, node: NodeId) -> int:
         """The number of requests that wait for a response of ``node``."""
         state = self._nodes.get(node)
-        connection = None if state is None else state.connection
-        return 0 if connection is None else len(connection.in_flight)
+        exchange = None if state is None else state.exchange
+        return 0 if exchange is None else len(exchange.in_flight)
 
     def reaches(self, nodes: Iterable[Peer]) -> bool:
         """True if a connection to any of ``nodes`` is ready."""
@@ -132,15 +138,8 @@ class NetworkClient:
     def can_send(self, node: NodeId, now: float) -> bool:
         """True if ``node`` can take a request now."""
         state = self._nodes.get(node)
-        connection = None if state is None else state.connection
-        return (
-            connection is not None
-            and connection.is_usable()
-            and connection.throttled_until <= now
-            and len(connection.in_flight) < self.settings.max_in_flight
-            and (real := now + self.clock.lost) - connection.last_used < self.settings.max_idle
-            and real < connection.login_due
-        )
+        exchange = None if state is None else state.exchange
+        return exchange is not None and exchange.takes(now, self._max_in_flight, self._max_idle)
 
     def ready(self, node: Peer, now: float) -> bool:
         """True if ``node`` can take a request now; else connect as soon as its backoff is over."""
@@ -274,8 +273,9 @@ class NetworkClient:
         time its connection ends as well, and the next connection asks for the versions again.
         """
         state = self._nodes[node]
-        connection = state.connection
+        connection, exchange = state.connection, state.exchange
         assert connection is not None
+        assert exchange is not None
         try:
             payload = request.build(connection.versions[request.api])
         except ProducerError as error:
@@ -283,9 +283,8 @@ class NetworkClient:
             return
         if state.unsupported:
             state.unsupported.discard(request.api)
-        timeout, answered = self.settings.request_timeout, request.answered
         self.total_in_flight += 1
-        size = connection.send(payload, request, now, timeout=timeout, answered=answered)
+        size = exchange.send(payload, request, now, self._request_timeout, request.answered)
         if now + self._timeouts.shortest < self._timeouts.look_at:
             self._timeouts.request_sent(now)
         self.metrics.request_sent(node, size, now)
@@ -364,7 +363,7 @@ class NetworkClient:
         try:
             reason = await connection.run()
         except BaseException:
-            state.connection = None
+            state.connection = state.exchange = None
             raise
         self._on_disconnect(state, connection, reason)
 
@@ -418,7 +417,9 @@ class NetworkClient:
             self.metrics.response_received(node, size, pause, now)
         if pause:
             self._log.throttled(connection, pause)
-            connection.throttled_until = max(connection.throttled_until, now + pause)
+            exchange = connection.exchange
+            assert exchange is not None
+            exchange.throttled_until = max(exchange.throttled_until, now + pause)
         if self._log.debugs:
             self._log.answered(connection, request)
         self.total_in_flight -= 1

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from random import Random
-from typing import Any, Final, NoReturn, TypeAlias, cast
+from typing import Any, NoReturn, TypeAlias
 
 from aioproducer.auth.mechanism import Mechanism
 from aioproducer.engine.network import frames
 from aioproducer.engine.network.connection_end import explain_end
-from aioproducer.engine.network.forked_sockets import leave_to_parent
+from aioproducer.engine.network.exchange import Exchange
 from aioproducer.engine.network.frames import EncodedPayload
 from aioproducer.engine.network.handshake import (
     CHECKED,
@@ -90,9 +90,6 @@ class ConnectionState(Enum):
     CLOSED = "closed"
 
 
-_READY: Final = ConnectionState.READY
-
-
 class Connection:
     """A connection that lives as long as its :meth:`run`."""
 
@@ -117,12 +114,9 @@ class Connection:
         self.state = ConnectionState.CONNECTING
         self.in_flight = InFlightRequests()
         self.versions = BrokerVersions(())
-        self.last_used = clock() + clock.lost
-        """The time of the last request or response, including what the clock left out."""
-        self.login_due = float("inf")  # counted in the same way
+        self.exchange: Exchange | None = None
+        """What passes over the open connection; None: it is not open yet."""
         self.was_ready = False
-        self.throttled_until = 0.0
-        """The end of the broker's throttling."""
         self.renewal_seconds = 0.0
         """The duration of the last renewal of the login, in seconds."""
         self._settings = settings
@@ -132,11 +126,9 @@ class Connection:
         self._setup_timeout = setup_timeout
         self._clock = clock
         self._random = random
-        self._correlation_id = 0
-        self._renewing = False
+        self._began = clock() + clock.lost
         self._answers: deque[Answer] = deque()
         """The responses to the connection's own requests (versions, login, barrier)."""
-        self._stream: ResponseStream | None = None
         self._abort_reason: ProducerError | None = None
         self._mechanism: Mechanism | None = None
         """The mechanism of the last login, with its credentials."""
@@ -144,60 +136,19 @@ class Connection:
     @property
     def received(self) -> int:
         """The number of pieces that have been received."""
-        return 0 if self._stream is None else self._stream.pieces
+        return 0 if self.exchange is None else self.exchange.pieces
+
+    @property
+    def last_used(self) -> float:
+        """The time of the last request or response, including what the clock left out."""
+        return self._began if self.exchange is None else self.exchange.last_used
+
+    @property
+    def throttled_until(self) -> float:
+        """The end of the broker's throttling."""
+        return 0.0 if self.exchange is None else self.exchange.throttled_until
 
     # --- sending ---------------------------------------------------------------------------
-
-    def is_usable(self) -> bool:
-        """True if requests may be sent: it is set up, open, and not logging in again."""
-        stream = self._stream
-        return (
-            self.state is _READY
-            and not self._renewing
-            and stream is not None
-            and stream.is_open
-            and not stream.transport.is_closing()
-        )
-
-    def send(
-        self,
-        payload: EncodedPayload,
-        request: Any,
-        now: float,
-        *,
-        timeout: float,
-        answered: bool = True,
-    ) -> int:
-        """Write a request, and return its size in bytes. ``answered``: the broker will respond.
-
-        ``request``: the sender's own object, which comes back with the response. A request without
-        response is in flight until its bytes are written to the socket. The parts of an encoded
-        payload must not change while the request is in flight.
-        """
-        assert self._stream is not None
-        transport = self._stream.transport
-        self.last_used = now + self._clock.lost
-        number = self._correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
-        form = frames.request_form(payload.api, payload.version, self._settings.client_id)
-        pieces, size = frames.encode_request(payload.parts, number, form)
-        deadline, read_usual = now + timeout, payload.read_usual
-        self.in_flight.append(
-            InFlightRequest(
-                request, self.node.id, number, form, now, deadline, read_usual, answered=answered
-            )
-        )
-        if not transport.is_closing():  # else the request ends with the connection, very soon
-            transport.writelines(pieces)
-            if not answered:
-                transport.set_write_buffer_limits(high=0)
-                self._check_written()
-        return size
-
-    def _check_written(self) -> None:
-        assert self._stream is not None
-        if not self._stream.transport.get_write_buffer_size():
-            for request in self.in_flight.take_written():
-                self._events.written(self, request)
 
     def barrier(self) -> asyncio.Future[Any] | None:
         """Send a request after all others; its future is done once the broker has read them all.
@@ -206,23 +157,23 @@ class Connection:
         them, and requests without response (``acks=0``) have no other proof. Brokers read requests
         in order.
         """
-        stream, ready = self._stream, self.state is ConnectionState.READY
-        if self._settings.socket.tls is None or not ready or stream is None or not stream.is_open:
+        exchange, ready = self.exchange, self.state is ConnectionState.READY
+        if self._settings.socket.tls is None or not ready or not exchange or not exchange.is_open:
             return None
-        if not self._renewing:
+        if exchange.is_ready:
             self._ask_versions(self.versions.to_ask_again)
         if not self._answers:  # else a step of the login serves as the barrier
             return None
         last = self._answers[-1]
-        stream.ended.add_done_callback(lambda _: last.cancel())
+        exchange.ended.add_done_callback(lambda _: last.cancel())
         return last
 
     def abort(self, reason: ProducerError) -> None:
         """End the connection at once; its requests fail with ``reason``."""
         if self._abort_reason is None:
             self._abort_reason = reason
-        if self._stream is not None:
-            self._stream.transport.abort()
+        if self.exchange is not None:
+            self.exchange.transport.abort()
 
     # --- living ----------------------------------------------------------------------------
 
@@ -241,9 +192,9 @@ class Connection:
             return self._abort_reason or self._explain(error)
         finally:
             self.state = ConnectionState.CLOSED
-            if self._stream is not None:
-                self._stream.transport.abort()
-                await self._stream.closed.wait()
+            if self.exchange is not None:
+                self.exchange.transport.abort()
+                await self.exchange.closed.wait()
 
     async def _reopen(self, refusal: AuthenticationError) -> NoReturn:
         """Log in once more, at once and from the beginning: brokers end a refused connection.
@@ -253,8 +204,8 @@ class Connection:
         """
         if self.was_ready:
             raise BrokerConnectionError(f"{refusal} (the credentials have changed meanwhile)")
-        assert self._stream is not None
-        self._stream.transport.abort()
+        assert self.exchange is not None
+        self.exchange.transport.abort()
         self._answers.clear()
         self.in_flight.clear()
         self.versions = BrokerVersions(())
@@ -265,40 +216,48 @@ class Connection:
         known, ready = self.versions.known, self.was_ready
         return explain_end(error, self.node, tls, mechanism, greeted=known, ready=ready)
 
-    async def _open(self) -> ResponseStream:
-        loop = asyncio.get_running_loop()
-        transport, stream = await open_transport(
-            self.node,
-            self._settings.socket,
-            self._setup_timeout,
-            lambda: ResponseStream(loop, self._receive, self._check_written),
+    async def _open(self) -> Exchange:
+        transport, exchange = await open_transport(
+            self.node, self._settings.socket, self._setup_timeout, self._exchange
         )
-        self._stream = stream
+        self.exchange = exchange
         self.round_trip = RoundTrip(transport.get_extra_info("socket"))
         if self._abort_reason is not None:
             raise self._abort_reason
-        return stream
+        return exchange
 
-    async def _live(self, stream: ResponseStream) -> NoReturn:
+    def _exchange(self) -> Exchange:
+        return Exchange(
+            self.node.id,
+            self._settings.client_id,
+            self._clock,
+            self.in_flight,
+            self.last_used,
+            partial(self._events.response, self),
+            self._take_other,
+            partial(self._events.written, self),
+        )
+
+    async def _live(self, exchange: Exchange) -> NoReturn:
         """Negotiate versions and log in, within a bound; then the stream does the work."""
         first, before_login = self._first_version, self._settings.mechanism is not None
         if self._identity is None or before_login:
             first = min(first, UNCHECKED)  # there is nothing to check, or the broker would not
         async with self._bounded("answer an ApiVersions request"):
             await self._negotiate_versions(first)
-        renewal = await self._log_in()
+        renewal = await self._log_in(exchange)
         if self._identity is not None and (before_login or first < CHECKED):
             await self._check_identity()
         self.versions[Api.METADATA]  # else there is nothing to ask of this broker
         self.state = ConnectionState.READY
-        self.was_ready = True
+        self.was_ready = exchange.is_ready = True
         self._events.ready(self)
         while renewal is not None:
-            await asyncio.wait([stream.ended], timeout=renewal)
-            if not stream.is_open:
+            await asyncio.wait([exchange.ended], timeout=renewal)
+            if not exchange.is_open:
                 break
-            renewal = await self._renew()
-        await stream.ended
+            renewal = await self._renew(exchange)
+        await exchange.ended
 
     @asynccontextmanager
     async def _bounded(self, what: str) -> AsyncIterator[None]:
@@ -330,7 +289,7 @@ class Connection:
             handshake.receive(request.form.version, body)
         self.versions = handshake.versions
 
-    async def _log_in(self) -> float | None:
+    async def _log_in(self, exchange: Exchange) -> float | None:
         """Log in, where that is configured; the seconds until the next login, if there is one."""
         if self._settings.mechanism is None:
             return None
@@ -340,16 +299,16 @@ class Connection:
         async with self._bounded(f"complete the {mechanism.name} login"):
             session = await log_in(mechanism, self.node.host, self.versions, self._send_and_receive)
         renewal = float("inf") if session is None else renewed_after(session, self._random)
-        self.login_due = self._clock() + self._clock.lost + renewal
+        exchange.login_due = self._clock() + self._clock.lost + renewal
         return None if session is None else renewal
 
-    async def _renew(self) -> float | None:
+    async def _renew(self, exchange: Exchange) -> float | None:
         """Log in again on the connection, after what is in flight (KIP-368)."""
-        self._renewing = True
+        exchange.is_ready = False
         began = self._clock()
-        renewal = await self._log_in()
+        renewal = await self._log_in(exchange)
         self.renewal_seconds = self._clock() - began
-        self._renewing = False
+        exchange.is_ready = True
         self._events.renewed(self)
         return renewal
 
@@ -359,8 +318,8 @@ class Connection:
 
     async def _answer_to(self, answer: Answer) -> tuple[InFlightRequest, bytes]:
         """Wait for the response to a request of the connection's own."""
-        assert self._stream is not None
-        ended = self._stream.ended
+        assert self.exchange is not None
+        ended = self.exchange.ended
         either: list[asyncio.Future[Any]] = [answer, ended]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not answer.done():
@@ -372,37 +331,24 @@ class Connection:
         return self._put(api_versions_request(version, software, self._identity))
 
     def _put(self, payload: EncodedPayload) -> Answer:
+        exchange = self.exchange
+        assert exchange is not None
         answer: Answer = asyncio.get_running_loop().create_future()
         self._answers.append(answer)
-        used = self.last_used
-        self.send(payload, None, self._clock(), timeout=self._settings.request_timeout)
-        self.last_used = used  # it is no use that keeps a connection open
+        used = exchange.last_used
+        exchange.send(payload, None, self._clock(), self._settings.request_timeout)
+        exchange.last_used = used  # it is no use that keeps a connection open
         return answer
 
-    def _receive(self, body: bytes) -> None:
-        """Take a whole response, which begins with its header."""
-        in_flight, (number,) = self.in_flight, frames.leading_number(body)
-        if in_flight and in_flight[0].correlation_id == number and in_flight[0].answered:
-            request = in_flight.popleft()
-        else:
-            request = in_flight.take(number)
+    def _take_other(self, request: InFlightRequest, body: bytes, now: float) -> None:
+        """Take a response to a request of the connection's own, or one that is not as usual."""
         if request.request is None:
             answer = self._answers.popleft()
             if not answer.done():
                 answer.set_result((request, body))
             return
-        clock, read_usual, tell = self._clock, request.read_usual, self._events.response
-        now = clock()
-        self.last_used = now + clock.lost
-        response: Response | None = None if read_usual is None else read_usual(body)
-        left_over = 0
-        try:
-            if response is None:
-                response, left_over = self._decoded(request, body)
-            tell(self, request, response, frames.LENGTH_BYTES + len(body), now)
-        except ProtocolError:
-            self.in_flight.appendleft(request)  # it counts as unanswered
-            raise
+        response, left_over = self._decoded(request, body)
+        self._events.response(self, request, response, frames.LENGTH_BYTES + len(body), now)
         if left_over:
             self._report_left_over(request)
 
@@ -421,77 +367,3 @@ class Connection:
     def _refuse(self, error: ProtocolError) -> None:
         """End the connection after a response that can't be read."""
         self.abort(self._explain(error))
-
-
-class ResponseStream(asyncio.Protocol):
-    """The stream of a connection, which passes on each whole response.
-
-    It does so in the callback that brought the end of the response. So no task has to wake up for
-    it, which would take another iteration of the event loop.
-
-    ``on_written`` is called when the transport has written its buffer to the socket.
-    """
-
-    transport: asyncio.Transport
-
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        on_response: Callable[[bytes], None],
-        on_written: Callable[[], None],
-    ) -> None:
-        self.ended: asyncio.Future[NoReturn] = loop.create_future()
-        """Gets the error that ends the stream."""
-        self.is_open = True
-        """False once the stream has ended: nothing is read or written any more."""
-        self.closed = asyncio.Event()
-        """Set when the transport has closed its socket."""
-        self.pieces = 0
-        """The number of pieces that have come."""
-        self._responses = frames.ResponseCutter()
-        self._on_response = on_response
-        self._on_written = on_written
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by the event loop: the connection is open."""
-        self.transport = cast(asyncio.Transport, transport)
-        leave_to_parent(self)
-
-    def data_received(self, data: bytes) -> None:
-        """Called by the transport: ``data`` has come, which usually is one whole response."""
-        self.pieces += 1
-        if not self.is_open:
-            return
-        responses, length = self._responses, len(data) - frames.LENGTH_BYTES
-        try:
-            if (
-                length >= frames.LENGTH_BYTES
-                and responses.is_between
-                and frames.leading_number(data) == (length,)
-            ):
-                self._on_response(data[frames.LENGTH_BYTES :])
-                return
-            responses.feed(data)
-            while (body := responses.take()) is not None:
-                self._on_response(body)
-        except Exception as error:
-            self._end(error)
-
-    def eof_received(self) -> None:
-        """Called by the transport: nothing more will come."""
-        self._end(asyncio.IncompleteReadError(self._responses.partial, None))
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Called by the transport: its socket is closed."""
-        self._end(exc or asyncio.IncompleteReadError(self._responses.partial, None))
-        self.closed.set()
-
-    def resume_writing(self) -> None:
-        """Called by the transport: its buffer is below its lower limit again."""
-        self._on_written()
-
-    def _end(self, error: Exception) -> None:
-        self.is_open = False
-        if not self.ended.done():
-            self.ended.set_exception(error)
-            self.ended.exception()

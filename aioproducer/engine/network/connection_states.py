@@ -1,3 +1,4 @@
+# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """The state of each broker at the client: its connection, failures, and reconnect backoff.
 
 Source: Kafka's ``ClusterConnectionStates``.
@@ -5,12 +6,13 @@ Source: Kafka's ``ClusterConnectionStates``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 from typing import Final
 
 from aioproducer.engine.network.connection import Connection, ConnectionSettings, ConnectionState
 from aioproducer.engine.network.connection_view import ConnectionView
+from aioproducer.engine.network.exchange import Exchange
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import (
     AuthenticationError,
@@ -54,29 +56,31 @@ class ClientSettings:
     login_backoff_max: float = LOGIN_BACKOFF_MAX
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class NodeConnectionState:
     """One broker's connection, or the reason and the backoff before the next one."""
 
-    connection: Connection | None = None
-    failures: int = 0
-    setup_failures: int = 0
-    not_before: float = 0.0
-    refused: bool = False
-    """The broker refused the last login."""
-    last_error: ProducerError | None = None
-    unsupported: set[Api] = field(default_factory=set)
-    """The APIs without a common version, as the previous connection found."""
-    anomalies: set[str] = field(default_factory=set)
-    """The anomalies that were logged."""
-    peer: Peer | None = None
-    """The address of the last attempt to connect."""
-    since: float = 0.0
-    """The time of the last change: connected, lost, or first attempt to connect."""
-    failing_since: float | None = None
-    """The beginning of the first attempt that failed since it was connected."""
-    reachable_since: float | None = None
-    """The first connection since the last failed attempt."""
+    def __init__(self) -> None:
+        self.connection: Connection | None = None
+        self.exchange: Exchange | None = None
+        """That of :attr:`connection`, since it takes requests."""
+        self.failures = 0
+        self.setup_failures = 0
+        self.not_before = 0.0
+        self.refused = False
+        """The broker refused the last login."""
+        self.last_error: ProducerError | None = None
+        self.unsupported: set[Api] = set()
+        """The APIs without a common version, as the previous connection found."""
+        self.anomalies: set[str] = set()
+        """The anomalies that were logged."""
+        self.peer: Peer | None = None
+        """The address of the last attempt to connect."""
+        self.since = 0.0
+        """The time of the last change: connected, lost, or first attempt to connect."""
+        self.failing_since: float | None = None
+        """The beginning of the first attempt that failed since it was connected."""
+        self.reachable_since: float | None = None
+        """The first connection since the last failed attempt."""
 
     @property
     def is_ready(self) -> bool:
@@ -127,6 +131,8 @@ class NodeConnectionState:
 
     def opened(self, now: float) -> None:
         """The connection was established, and the login succeeded."""
+        assert self.connection is not None
+        self.exchange = self.connection.exchange
         self.failures = self.setup_failures = 0
         self.refused = False
         self.last_error = None
@@ -155,7 +161,7 @@ class NodeConnectionState:
         assert self.connection is not None
         was_ready = self.connection.was_ready
         self.setup_failures += not was_ready
-        self.connection = None
+        self.connection = self.exchange = None
         if was_ready:
             self.since = now
         if unused >= settings.max_idle:

@@ -1,3 +1,4 @@
+# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """Requests to bytes and bytes to responses. No I/O.
 
 On the wire every message is a 4-byte length, a header and a payload. Anything invalid is a
@@ -8,9 +9,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, final
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from aioproducer.engine.protocol import Api, request_schema, response_schema
 from aioproducer.engine.protocol.decoder import skip_tags
@@ -46,16 +46,26 @@ UsualResponse: TypeAlias = tuple[Any, float]
 and the seconds of the pause that the broker asks for."""
 
 
-@final
-@dataclass(slots=True, eq=False, repr=False)
 class EncodedPayload:
-    """A request in one version, in parts that are one after another on the wire."""
+    """A request in one version, in parts that are one after another on the wire.
 
-    api: Api
-    version: int
-    parts: Sequence[Buffer]
-    read_usual: Callable[[bytes], UsualResponse | None] | None = None
-    """Reads the usual response, header included; None for one that is not as usual. Pure."""
+    ``read_usual`` reads the usual response, header included; it returns None for one that is not as
+    usual. Pure.
+    """
+
+    __slots__ = ("api", "parts", "read_usual", "version")
+
+    def __init__(
+        self,
+        api: Api,
+        version: int,
+        parts: Sequence[Buffer],
+        read_usual: Callable[[bytes], UsualResponse | None] | None = None,
+    ) -> None:
+        self.api = api
+        self.version = version
+        self.parts = parts
+        self.read_usual = read_usual
 
 
 def encoded(api: Api, version: int, request: Any) -> EncodedPayload:
@@ -63,30 +73,30 @@ def encoded(api: Api, version: int, request: Any) -> EncodedPayload:
     return EncodedPayload(api, version, (request_schema(api).encode(request, version),))
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class RequestForm:
-    """The part that is the same in all requests of one API and version by one client."""
+    """The part that is the same in all requests of one API and version by one client.
 
-    api: Api
-    version: int
-    head: bytes
-    """The header before the correlation id."""
-    tail: bytes
-    """The header after it."""
-    size: int
-    """Bytes of the header."""
-    label: str
-    """Its name in messages, such as ``PRODUCE v13``."""
+    Source: Kafka's ``RequestHeader``, whose text is never compact.
+    """
+
+    __slots__ = ("api", "head", "label", "size", "tail", "version")
+
+    def __init__(self, api: Api, version: int, client_id: str) -> None:
+        self.api = api
+        self.version = version
+        self.head = struct.pack(">hh", api, version)
+        """The header before the correlation id."""
+        tags = b"\0" if request_schema(api).flexible(version) else b""
+        self.tail = text(client_id, flexible=False) + tags
+        """The header after it."""
+        self.size = len(self.head) + _CORRELATION_ID_BYTES + len(self.tail)
+        """Bytes of the header."""
+        self.label = f"{api.name} v{version}"
+        """Its name in messages, such as ``PRODUCE v13``."""
 
 
-@lru_cache(maxsize=256)
-def request_form(api: Api, version: int, client_id: str) -> RequestForm:
-    """The form of the requests. Source: Kafka's ``RequestHeader``, whose text is never compact."""
-    head = struct.pack(">hh", api, version)
-    tags = b"\0" if request_schema(api).flexible(version) else b""
-    tail = text(client_id, flexible=False) + tags
-    size = len(head) + _CORRELATION_ID_BYTES + len(tail)
-    return RequestForm(api, version, head, tail, size, f"{api.name} v{version}")
+request_form = lru_cache(maxsize=256)(RequestForm)
+"""The form of the requests of an API, in a version, by a client with an id."""
 
 
 def encode_request(

@@ -1,15 +1,42 @@
+# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """Requests without their response yet, or not yet written if they get none (``acks=0``)."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from aioproducer.engine.network.frames import RequestForm, UsualResponse
-from aioproducer.engine.network.request import Completion
 from aioproducer.errors import ProtocolError
-from aioproducer.model import NodeId
+
+if TYPE_CHECKING:
+    from aioproducer.engine.network.frames import RequestForm, UsualResponse
+    from aioproducer.errors import ProducerError
+    from aioproducer.model import NodeId
+
+
+class Completion:
+    """The end of a request: a result or an error.
+
+    ``result``: the value of the response by :meth:`Request.read`; None: there is no response.
+    ``latency``: seconds from sending to the response.
+    """
+
+    __slots__ = ("error", "latency", "node", "request", "result")
+
+    def __init__(
+        self,
+        request: Any,
+        node: NodeId,
+        result: Any,
+        error: ProducerError | None,
+        latency: float,
+    ) -> None:
+        self.request = request
+        self.node = node
+        self.result = result
+        self.error = error
+        self.latency = latency
 
 
 class InFlightRequest(Completion):
@@ -29,13 +56,9 @@ class InFlightRequest(Completion):
         sent: float,
         deadline: float,
         read_usual: Callable[[bytes], UsualResponse | None] | None = None,
-        *,
         answered: bool = True,
     ) -> None:
-        self.request = request
-        self.node = node
-        self.result = self.error = None
-        self.latency = 0.0
+        Completion.__init__(self, request, node, None, None, 0.0)
         self.correlation_id = correlation_id
         self.form = form
         self.sent = sent

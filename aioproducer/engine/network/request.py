@@ -1,14 +1,11 @@
-"""A request in no particular version yet, and its completion. No I/O."""
+"""A request in no particular version yet. No I/O."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from aioproducer.engine.network.frames import EncodedPayload
 from aioproducer.engine.protocol import Api
-from aioproducer.errors import ProducerError
-from aioproducer.model import NodeId
 
 
 class Request(Protocol):
@@ -31,16 +28,3 @@ class Request(Protocol):
         An exception for an impossible response ends its connection, and has no other effect.
         Metadata is read in steps (:meth:`LazyMetadataResponse.read`), which end the same way.
         """
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class Completion:
-    """The end of a request: a result or an error."""
-
-    request: Any
-    node: NodeId
-    result: Any
-    """The value of the response by :meth:`Request.read`; None: there is no response."""
-    error: ProducerError | None
-    latency: float
-    """Seconds from sending to the response."""

@@ -1,9 +1,9 @@
+# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """Connections by the clock: a request is overdue, a connection is idle, or is slow to open."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Final
 
 from aioproducer.engine.network.connection import Connection, ConnectionState
@@ -17,22 +17,19 @@ _SLOW: Final = 1.0
 """Seconds to connect and log in after which a client tries another broker as well."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class ConnectionTimeouts:
     """``request_timeout_ms`` and ``connections_max_idle_ms`` of all connections, in seconds."""
 
-    request_timeout: float
-    max_idle: float
-    clock: RunningClock
-    look_at: float = _NEVER
-    """No connection is overdue or idle before this moment; often none is at it either."""
-    shortest: float = field(init=False)
-    """Seconds after which a request or an idle connection is late at the earliest."""
-    _lost: float = 0.0
-    """The time that the clock had left out at the last look; connections age in it as well."""
-
-    def __post_init__(self) -> None:
-        self.shortest = min(self.request_timeout, self.max_idle)
+    def __init__(self, request_timeout: float, max_idle: float, clock: RunningClock) -> None:
+        self.request_timeout = request_timeout
+        self.max_idle = max_idle
+        self.clock = clock
+        self.look_at = _NEVER
+        """No connection is overdue or idle before this moment; often none is at it either."""
+        self.shortest = min(request_timeout, max_idle)
+        """Seconds after which a request or an idle connection is late at the earliest."""
+        self._lost = 0.0
+        """The time that the clock had left out at the last look; connections age in it as well."""
 
     def connection_tried(self, now: float) -> None:
         """An attempt to connect began at ``now``."""

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from aioproducer.config.proxy_url import Proxy
     from aioproducer.engine.network.tunnel import Tunnel
 
-_Stream = TypeVar("_Stream", bound=asyncio.BaseProtocol)
+_Stream = TypeVar("_Stream")
+"""A protocol of asyncio's kind."""
 _Opened: TypeAlias = tuple[asyncio.Transport, _Stream]
 _Way: TypeAlias = "Address | Tunnel"
 """The broker's address, or the tunnel through a proxy."""
@@ -230,6 +231,7 @@ async def _open(
     make_protocol: Callable[[], _Stream],
 ) -> _Opened[_Stream]:
     loop = asyncio.get_running_loop()
+    make: Callable[[], Any] = make_protocol
     tls: dict[str, Any] = {}
     if settings.tls is not None:
         from aioproducer.auth.tls import server_name
@@ -242,10 +244,10 @@ async def _open(
             "ssl_shutdown_timeout": TLS_SHUTDOWN_TIMEOUT,
         }
     if isinstance(way, tuple):
-        transport, protocol = await loop.create_connection(make_protocol, *way, **tls)
+        transport, protocol = await loop.create_connection(make, *way, **tls)
     else:
         sock = await way.connect(lambda: _refuse_if_forked(settings))
-        transport, protocol = await loop.create_connection(make_protocol, sock=sock, **tls)
+        transport, protocol = await loop.create_connection(make, sock=sock, **tls)
     if settings.forked:  # meanwhile
         replace_socket(transport)
         transport.abort()

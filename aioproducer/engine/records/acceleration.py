@@ -29,7 +29,7 @@ if not compiled.is_source_wanted():
 if TYPE_CHECKING or not ACCELERATED:
     from aioproducer.engine.partitioning import route
     from aioproducer.engine.records.arrow_columns import arrow_buffers
-    from aioproducer.engine.records.builder import RecordsBuilder
+    from aioproducer.engine.records.builder import RecordsBuilder, batch_size_bound
     from aioproducer.engine.records.bulk_tokens import fill_places
     from aioproducer.engine.records.collection import hide, show
     from aioproducer.engine.records.columns import (
@@ -51,6 +51,7 @@ else:
     RecordsBuilder = speedups.RecordsBuilder
     RouteCache = speedups.RouteCache
     arrow_buffers = speedups.arrow_buffers
+    batch_size_bound = speedups.batch_size_bound
     deliver_records = speedups.deliver_records
     fail_record = speedups.fail_record
     fill_places = speedups.fill_places
@@ -78,6 +79,7 @@ __all__ = [
     "RouteCache",
     "speedups",
     "arrow_buffers",
+    "batch_size_bound",
     "deliver_records",
     "fail_record",
     "fill_places",

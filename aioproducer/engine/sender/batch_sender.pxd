@@ -6,6 +6,7 @@ from aioproducer.engine.accumulator.batch_queue cimport BatchQueue as Batches
 from aioproducer.engine.accumulator.partition cimport Backlog as CBacklog, Backlogs
 from aioproducer.engine.accumulator.producer_batch cimport ProducerBatch as CBatch
 from aioproducer.engine.metrics.producer_metrics cimport ProducerMetrics as CMetrics
+from aioproducer.engine.transactions.sequence_numbers cimport SequenceNumbers as CNumbers
 
 
 cdef class BatchSender:
@@ -13,7 +14,7 @@ cdef class BatchSender:
     cdef public Backlogs _backlogs
     cdef public object _client
     cdef public object _metadata
-    cdef public object _sequence_numbers
+    cdef public CNumbers _sequence_numbers
     cdef public object _compressor
     cdef public object _settings
     cdef public CMetrics _metrics
@@ -34,5 +35,5 @@ cdef class BatchSender:
     @cython.locals(batch=CBatch)
     cpdef _number(self, list batches, double now)
     cpdef _send(self, node, list batches, double now)
-    @cython.locals(batch=CBatch, size=Py_ssize_t)
+    @cython.locals(batch=CBatch, metrics=CMetrics, records="long long", count="long long")
     cpdef _request(self, list batches, double now)

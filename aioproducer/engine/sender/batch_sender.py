@@ -10,7 +10,7 @@ from uuid import UUID
 from aioproducer.engine.accumulator import Backlog, ProducerBatch, RecordAccumulator
 from aioproducer.engine.client.wakeup import Wakeup
 from aioproducer.engine.cluster.metadata import Metadata
-from aioproducer.engine.metrics import ProducerMetrics, SentBatch
+from aioproducer.engine.metrics import ProducerMetrics
 from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE
 from aioproducer.engine.sender.compressor import Compressor
@@ -189,9 +189,10 @@ class BatchSender:
 
     def _request(self, batches: Sequence[ProducerBatch], now: float) -> ProduceRequest | None:
         """The request with the batches that have no outcome, counted; None: all have one."""
-        compressor, topics = self._compressor, self._metadata.snapshot.topics
+        compressor, metrics = self._compressor, self._metrics
+        topics = self._metadata.snapshot.topics
         encoded: list[BatchBytes] = []
-        counted: list[SentBatch] = []
+        records = 0
         topic_ids: dict[str, UUID | None] = {}
         for batch in batches:
             if batch.done:
@@ -201,15 +202,14 @@ class BatchSender:
             batch.in_request = True
             batch.lent = type(data) is memoryview  # else it is a copy
             encoded += ((batch, data),)
-            size, queued = len(data), now - batch.created
-            counted += (
-                (topic, builder.count, size, builder.position, builder.max_record_size, queued),
-            )
+            count, largest, queued = builder.count, builder.max_record_size, now - batch.created
+            metrics.batch_sent(topic, count, len(data), builder.position, largest, queued, now)
+            records += count
             if topic not in topic_ids:
                 topic_ids[topic] = topics[topic].topic_id if topic in topics else None
         if not encoded:
             return None
-        self._metrics.request_built(counted, now)
+        metrics.request_built(records, now)
         return ProduceRequest(
             encoded,
             self._settings.acks,

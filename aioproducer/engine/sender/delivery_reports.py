@@ -1,3 +1,4 @@
+# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """The reports of what became of batches and requests: to metrics, observer and failed records."""
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 from aioproducer.engine.accumulator import ProducerBatch
 from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.metrics import ProducerMetrics
-from aioproducer.engine.network.request import Completion
+from aioproducer.engine.network.in_flight import Completion
 from aioproducer.engine.observer import BatchOutcome, ObserverSlot, RequestOutcome
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.errors import ProducerError
@@ -46,8 +47,7 @@ class DeliveryReports:
     def delivered(self, batch: ProducerBatch, now: float) -> None:
         """``batch`` is in the log, and its futures are about to be resolved."""
         builder = batch.builder
-        sent = ((builder.count, builder.marks),)
-        self._metrics.records_delivered(sent, self._wall_clock_ns(), now)
+        self._metrics.records_delivered(builder.count, builder.marks, self._wall_clock_ns(), now)
         if self._observed.observer is not None:
             self._tell_batch(batch, None, now)
 

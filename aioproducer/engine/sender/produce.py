@@ -1,3 +1,4 @@
+# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """Produce requests and their responses, version by version. No I/O.
 
 A request is joined from parts that are encoded once. The usual response, in which every batch was

@@ -14,7 +14,7 @@ from aioproducer.engine.cluster.metadata import Asked, Metadata
 from aioproducer.engine.cluster.metadata_response import MetadataNews
 from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.engine.network.client import NetworkClient
-from aioproducer.engine.network.request import Completion
+from aioproducer.engine.network.in_flight import Completion
 from aioproducer.engine.sender.compressor import Compressor
 from aioproducer.engine.sender.pending_failures import PendingFailures
 from aioproducer.engine.sender.requests import MetadataRequest

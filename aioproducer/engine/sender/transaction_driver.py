@@ -10,7 +10,7 @@ from aioproducer.engine.accumulator import RecordAccumulator
 from aioproducer.engine.client.requester import Requester
 from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.network.client import NetworkClient
-from aioproducer.engine.network.request import Completion
+from aioproducer.engine.network.in_flight import Completion
 from aioproducer.engine.sender.completer import BatchCompleter
 from aioproducer.engine.sender.transaction_codec import TransactionRequest
 from aioproducer.engine.transactions.group_offsets import GroupOffsets

@@ -1,3 +1,4 @@
+# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """The idempotent producer's identity: producer id, epochs, sequence numbers. No I/O.
 
 A broker remembers for each producer id and partition the sequence numbers that it has seen. So a
@@ -9,7 +10,6 @@ Source: Kafka's ``TransactionManager`` and ``TxnPartitionMap``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
@@ -31,13 +31,15 @@ class ProducerIdState(Enum):
     READY = "ready"
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class _Numbers:
     """The numbers of one partition."""
 
-    producer_id: int
-    epoch: int
-    sequence: int = 0
+    __slots__ = ("epoch", "producer_id", "sequence")
+
+    def __init__(self, producer_id: int, epoch: int) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.sequence = 0
 
 
 class SequenceNumbers:

@@ -18,11 +18,9 @@ def in_flight_not_limited(patch: Patch) -> None:
     def mutant(can_send: Any) -> Any:
         def may(self: NetworkClient, node: Any, now: float) -> bool:
             state = self._nodes.get(node)
+            exchange = None if state is None else state.exchange
             return bool(can_send(self, node, now)) or (
-                state is not None
-                and state.connection is not None
-                and state.connection.is_usable()
-                and state.connection.throttled_until <= now
+                exchange is not None and exchange.is_usable() and exchange.throttled_until <= now
             )
 
         return may
@@ -65,8 +63,8 @@ def idle_connection_used(patch: Patch) -> None:
     def mutant(can_send: Any) -> Any:
         def may(self: NetworkClient, node: Any, now: float) -> bool:
             state = self._nodes.get(node)
-            if state is not None and state.connection is not None:
-                state.connection.last_used = now + self.clock.lost
+            if state is not None and state.exchange is not None:
+                state.exchange.last_used = now + self.clock.lost
             return bool(can_send(self, node, now))
 
         return may

@@ -9,7 +9,7 @@ from typing import Any, cast
 from aioproducer.engine.client.ad_hoc_requests import AdHocRequest, AdHocRequests
 from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.network.client import NetworkClient
-from aioproducer.engine.network.request import Completion
+from aioproducer.engine.network.in_flight import Completion
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import (
     AuthenticationError,

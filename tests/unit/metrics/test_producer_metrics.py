@@ -25,16 +25,17 @@ def read(counted: ProducerMetrics, age: float = 0.0) -> MetricsSnapshot:
 
 
 def drain(counted: ProducerMetrics, topic: str, records: int, age: float = 0.0) -> None:
-    batch = topic, records, 50 * records, 100 * records, 120, 0.004
-    counted.request_built([batch], START + age)
+    counted.batch_sent(topic, records, 50 * records, 100 * records, 120, 0.004, START + age)
+    counted.request_built(records, START + age)
 
 
 Record = Callable[[ProducerMetrics], None]
 
 
 def two_batches(m: ProducerMetrics) -> None:
-    batches = [("a", 10, 400, 1000, 130, 0.002), ("b", 20, 1600, 2000, 190, 0.006)]
-    m.request_built(batches, START)
+    m.batch_sent("a", 10, 400, 1000, 130, 0.002, START)
+    m.batch_sent("b", 20, 1600, 2000, 190, 0.006, START)
+    m.request_built(30, START)
 
 
 def two_requests(m: ProducerMetrics) -> None:
@@ -62,7 +63,7 @@ def trouble(m: ProducerMetrics) -> None:
 
 
 def latencies(m: ProducerMetrics) -> None:
-    m.records_delivered([(4, [(0, 1_000_000), (1, 11_000_000)])], 21_000_000, START)
+    m.records_delivered(4, [(0, 1_000_000), (1, 11_000_000)], 21_000_000, START)
     m.record_waited(0.3, START)
 
 

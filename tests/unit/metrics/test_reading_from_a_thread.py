@@ -40,7 +40,7 @@ def test_totals_never_go_back_and_means_are_of_what_was_counted() -> None:
             number = next(counted)
             now = next(times) * 0.01
             topic = f"topic-{number % 40}"
-            metrics.request_built([(topic, 10, 500, 1000, 100, 0.25)], now)
+            metrics.batch_sent(topic, 10, 500, 1000, 100, 0.25, now)
             metrics.request_sent(number % 3, 700, now)
             if number % 7 == 0:
                 metrics.forget_topic(f"topic-{(number + 20) % 40}")

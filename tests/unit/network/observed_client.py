@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 from aioproducer.engine.metrics import ProducerMetrics
@@ -17,8 +19,9 @@ from aioproducer.engine.network.connection import (
     ConnectionState,
 )
 from aioproducer.engine.network.connection_states import ClientSettings
-from aioproducer.engine.network.frames import request_form
-from aioproducer.engine.network.in_flight import InFlightRequest, InFlightRequests
+from aioproducer.engine.network.exchange import Exchange
+from aioproducer.engine.network.frames import LENGTH_BYTES, EncodedPayload, request_form
+from aioproducer.engine.network.in_flight import InFlightRequests
 from aioproducer.engine.network.transport import SocketSettings
 from aioproducer.engine.network.versions import BrokerVersions
 from aioproducer.engine.protocol import Api
@@ -49,7 +52,27 @@ SETTINGS = ClientSettings(
 )
 
 
-METADATA = request_form(Api.METADATA, 9, "c")
+class FakeTransport:
+    """In place of a socket's transport: it keeps what is written."""
+
+    def __init__(self) -> None:
+        self.payloads: list[str] = []
+        self.is_aborted = False
+
+    def is_closing(self) -> bool:
+        return self.is_aborted
+
+    def writelines(self, pieces: Sequence[bytes]) -> None:
+        frame = b"".join(pieces)
+        api, version = struct.unpack_from(">hh", frame, LENGTH_BYTES)
+        header = request_form(Api(api), version, "c").size
+        self.payloads.append(frame[LENGTH_BYTES + header :].decode())
+
+    def set_write_buffer_limits(self, *, high: int) -> None:
+        assert high == 0
+
+    def get_write_buffer_size(self) -> int:
+        return 1  # until the test says that everything left
 
 
 class FakeConnection:
@@ -63,38 +86,42 @@ class FakeConnection:
         self.setup_timeout: float = given["setup_timeout"]
         self.clock: RunningClock = given["clock"]
         self.events: Any = events
-        self.throttled_until = 0.0
         self.state = ConnectionState.CONNECTING
         self.was_ready = False
         self.in_flight = InFlightRequests()
         self.versions = BrokerVersions([(api, 0, 9) for api in (0, 3, 22)])
-        self.last_used = self.clock() + self.clock.lost
-        self.login_due = float("inf")
         self.received = 0
         self.renewal_seconds = 0.25
-        self.written: list[Any] = []
         self.aborted: list[ProducerError] = []
-        self._number = 0
+        self.transport = FakeTransport()
+        self.exchange = Exchange(
+            node.id,
+            "c",
+            self.clock,
+            self.in_flight,
+            self.clock() + self.clock.lost,
+            lambda *_: None,
+            lambda *_: None,
+            partial(events.written, cast("Connection", self)),
+        )
+        self.exchange.transport = cast("asyncio.Transport", self.transport)
         self._end: asyncio.Future[ProducerError] = asyncio.get_running_loop().create_future()
 
-    def is_usable(self) -> bool:
-        return self.state is ConnectionState.READY and not self.aborted
+    @property
+    def written(self) -> list[str]:
+        return self.transport.payloads
 
-    def send(
-        self, payload: Any, request: Any, now: float, *, timeout: float, answered: bool = True
-    ) -> int:
-        self.last_used = now + self.clock.lost
-        self._number += 1
-        self.written.append(payload)
-        self.in_flight.append(
-            InFlightRequest(
-                request, self.node.id, self._number, METADATA, now, now + timeout, answered=answered
-            )
-        )
-        return 100
+    @property
+    def last_used(self) -> float:
+        return self.exchange.last_used
+
+    @property
+    def throttled_until(self) -> float:
+        return self.exchange.throttled_until
 
     def abort(self, reason: ProducerError) -> None:
         self.aborted.append(reason)
+        self.transport.is_aborted = True
         if not self._end.done():
             self._end.set_result(self.aborted[0])
 
@@ -108,7 +135,7 @@ class FakeConnection:
 
     def becomes_ready(self) -> None:
         self.state = ConnectionState.READY
-        self.was_ready = True
+        self.was_ready = self.exchange.is_ready = True
         self.events.ready(self)
 
     def everything_left(self) -> None:
@@ -140,7 +167,7 @@ class Ask:
     def build(self, version: int) -> Any:
         if self.error is not None:
             raise self.error
-        return f"{self.name} in v{version}"
+        return EncodedPayload(self.api, version, (f"{self.name} in v{version}".encode(),))
 
     def read(self, response: Any) -> Any:
         if isinstance(response, Wrong):
@@ -220,7 +247,8 @@ def answer(connection: FakeConnection, response: Any = "response") -> None:
 def asks_for_a_pause(world: ObservedClient, node: int, seconds: float) -> None:
     """Its answer to a request that was sent before does."""
     connection = next(each for each in world.connections[::-1] if each.node.id == node)
-    connection.send("before", Ask("before"), connection.clock(), timeout=1.0)
+    payload = Ask("before").build(9)
+    connection.exchange.send(payload, Ask("before"), connection.clock(), 1.0)
     request = connection.in_flight.take_all()[-1]
     parts: Any = response_module(Api.INIT_PRODUCER_ID, 5)
     pause = milliseconds(round(seconds * 1000))

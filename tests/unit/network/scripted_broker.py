@@ -154,7 +154,17 @@ class Owner:
                 include_topic_authorized_operations=False,
             )
         )
-        return self.connection.send(payload, name, self.now, timeout=30.0, answered=answered)
+        return self.send(payload, name, answered=answered)
+
+    def send(self, payload: EncodedPayload, name: str, *, answered: bool = True) -> int:
+        exchange = self.connection.exchange
+        assert exchange is not None
+        return exchange.send(payload, name, self.now, 30.0, answered)
+
+    @property
+    def is_usable(self) -> bool:
+        exchange = self.connection.exchange
+        return exchange is not None and exchange.is_usable()
 
 
 @asynccontextmanager

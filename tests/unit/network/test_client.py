@@ -38,15 +38,14 @@ def test_what_is_played_is_what_there_is() -> None:
     for name in (
         "node",
         "state",
+        "exchange",
         "in_flight",
         "versions",
-        "last_used",
         "was_ready",
-        "login_due",
         "renewal_seconds",
     ):
         assert name in Connection.__init__.__code__.co_names
-    for name in ("is_usable", "received", "send", "abort", "run"):
+    for name in ("last_used", "received", "throttled_until", "abort", "run"):
         assert hasattr(Connection, name)
 
 
@@ -335,7 +334,7 @@ async def test_all_that_is_in_flight_fails_with_its_connection_in_order(
 async def test_requests_of_the_handshake_are_nobodys_business(world: ObservedClient) -> None:
     world.client.connect(ONE, world.now)
     await settle()
-    world.connections[0].send(None, None, world.now, timeout=1)
+    world.connections[0].exchange.send(Ask("versions").build(4), None, world.now, 1.0)
     await world.connections[0].breaks()
     assert world.client.take_completed() == []
 
@@ -467,7 +466,7 @@ async def test_requests_are_logged_soon_after_the_application_wants_it(
     caplog.set_level(logging.DEBUG, "aioproducer")
     world.now += 0.5
     assert logged() == [
-        "Ask to broker 1 (host1:9092): 100 bytes",
+        "Ask to broker 1 (host1:9092): 25 bytes",
         "METADATA v9 answered by broker 1 (host1:9092) after 0.0 ms",
     ]
     caplog.set_level(logging.INFO, "aioproducer")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, cast
@@ -14,11 +15,14 @@ from kio.schema.request_header.v2.header import RequestHeader
 from kio.serial import entity_reader
 from kio.static.primitive import i16
 
-from aioproducer.engine.network.connection import ConnectionState, ResponseStream
-from aioproducer.engine.network.frames import UsualResponse
+from aioproducer.engine.network.connection import ConnectionState
+from aioproducer.engine.network.exchange import Exchange
+from aioproducer.engine.network.frames import UsualResponse, request_form
+from aioproducer.engine.network.in_flight import InFlightRequest, InFlightRequests
 from aioproducer.engine.network.transport import SocketSettings
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import BrokerConnectionError
+from aioproducer.foundation.runtime.running_clock import RunningClock
 from tests.support.kio_messages import encode, milliseconds, request_module, response_module
 from tests.unit.network.scripted_broker import (
     API_VERSIONS,
@@ -45,10 +49,10 @@ async def test_the_handshake_says_who_we_are_and_then_requests_may_be_sent() -> 
 
     async with broker(script) as node:
         owner = Owner(node)
-        assert not owner.connection.is_usable()
+        assert not owner.is_usable
         running = owner.run()
         await asyncio.wait_for(owner.ready.wait(), LONG)
-        assert owner.connection.is_usable()
+        assert owner.is_usable
         assert owner.connection.was_ready
         assert owner.connection.versions[Api.METADATA] == 9
         owner.connection.abort(BrokerConnectionError("enough"))
@@ -103,6 +107,14 @@ BEHIND_A_BYTE = b"\0\0\0\x08\xb0" + bytes(7) + b"\0\0\x08\x00" + bytes(0x800) + 
 """Responses: behind their first byte, they look like one response of 0x8b0 bytes."""
 
 
+class Expecting(InFlightRequests):
+    """A request waits for each response."""
+
+    def take(self, correlation_id: int) -> InFlightRequest:
+        form = request_form(Api.METADATA, 9, "c")
+        return InFlightRequest("request", 1, correlation_id, form, 0.0, 30.0)
+
+
 @pytest.mark.parametrize(
     ("pieces", "lengths"),
     [
@@ -117,12 +129,21 @@ async def test_a_piece_is_a_response_only_where_one_begins(
     pieces: list[bytes], lengths: list[int]
 ) -> None:
     bodies: list[bytes] = []
-    stream = ResponseStream(asyncio.get_running_loop(), bodies.append, lambda: None)
+    exchange = Exchange(
+        1,
+        "c",
+        RunningClock(time.monotonic),
+        Expecting(),
+        0.0,
+        lambda *_: None,
+        lambda _, body, __: bodies.append(body),
+        lambda _: None,
+    )
     for piece in pieces:
-        stream.data_received(piece)
+        exchange.data_received(piece)
     assert [len(body) for body in bodies] == lengths
-    assert stream.is_open
-    assert stream.pieces == len(pieces)
+    assert exchange.is_open
+    assert exchange.pieces == len(pieces)
 
 
 async def test_a_response_is_read_by_its_request_if_it_is_as_usual() -> None:
@@ -153,7 +174,7 @@ async def test_a_response_is_read_by_its_request_if_it_is_as_usual() -> None:
                 )
             )
             asked.read_usual = read_usual
-            owner.connection.send(asked, name, owner.now, timeout=30.0)
+            owner.send(asked, name)
         (first, usual, _), (second, unusual, _) = [
             await asyncio.wait_for(owner.answers.get(), LONG) for _ in range(2)
         ]
@@ -230,7 +251,8 @@ async def test_correlation_ids_start_again_before_they_become_negative() -> None
         owner = Owner(node)
         running = owner.run()
         await owner.ready.wait()
-        owner.connection._correlation_id = 2**31 - 2
+        assert owner.connection.exchange is not None
+        owner.connection.exchange.correlation_id = 2**31 - 2
         for _ in range(2):
             owner.ask("x")
             await asyncio.wait_for(owner.answers.get(), LONG)
@@ -246,8 +268,8 @@ async def test_socket_options() -> None:
         owner = Owner(node, socket=SocketSettings(20_000, 30_000))
         running = owner.run()
         await owner.ready.wait()
-        assert owner.connection._stream is not None
-        sock = owner.connection._stream.transport.get_extra_info("socket")
+        assert owner.connection.exchange is not None
+        sock = owner.connection.exchange.transport.get_extra_info("socket")
         assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         assert 20_000 <= sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) <= 80_000
@@ -292,7 +314,7 @@ async def test_the_first_reason_to_abort_is_the_reason() -> None:
         await owner.ready.wait()
         first = BrokerConnectionError("first")
         owner.connection.abort(first)
-        assert not owner.connection.is_usable(), "from this moment on"
+        assert not owner.is_usable, "from this moment on"
         owner.connection.abort(BrokerConnectionError("second"))
         assert await asyncio.wait_for(running, LONG) is first
 
@@ -363,9 +385,9 @@ def test_sending_on_a_connection_that_just_ended_fails_with_it(
             running = owner.run()
             await owner.ready.wait()
             owner.ask("before")
-            assert owner.connection._stream is not None
-            owner.connection._stream.transport.abort()
-            assert not owner.connection.is_usable()
+            assert owner.connection.exchange is not None
+            owner.connection.exchange.transport.abort()
+            assert not owner.is_usable
             for _ in range(3):
                 owner.ask("after")
                 await asyncio.sleep(0)

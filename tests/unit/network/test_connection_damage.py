@@ -44,7 +44,7 @@ async def end_of(script: Script, **settings: Any) -> tuple[NetworkError, Owner]:
         ready.cancel()
         reason = await asyncio.wait_for(running, LONG)
     assert owner.connection.state is ConnectionState.CLOSED
-    assert not owner.connection.is_usable()
+    assert not owner.is_usable
     assert isinstance(reason, NetworkError)
     return reason, owner
 
@@ -141,7 +141,7 @@ async def test_bytes_left_over_are_ignored_and_told() -> None:
             assert name == context
             assert [*answer.pieces()][-1].cluster_id == "c"
         assert owner.anomalies == ["METADATA v9 responses end with unknown bytes"] * 2
-        assert owner.connection.is_usable()
+        assert owner.is_usable
         owner.connection.abort(BrokerConnectionError("done"))
         await running
 
@@ -163,12 +163,12 @@ async def test_bytes_left_over_behind_what_is_read_at_once_are_told_too() -> Non
                 transactional_id=None, acks=i16(1), timeout=NOTHING, topic_data=()
             )
         )
-        owner.connection.send(payload, "produce", owner.now, timeout=30.0)
+        owner.send(payload, "produce")
         name, answer, _ = await owner.answers.get()
         assert (name, type(answer).__name__) == ("produce", "ProduceResponse")
         assert answer.responses == ()
         assert owner.anomalies == ["PRODUCE v9 responses end with unknown bytes"]
-        assert owner.connection.is_usable()
+        assert owner.is_usable
         running.cancel()
 
 
@@ -184,10 +184,10 @@ async def test_metadata_that_is_wrong_where_it_is_read_later_ends_the_connection
         owner.ask("first")
         owner.ask("second")
         _, answer, _ = await owner.answers.get()
-        assert owner.connection.is_usable()
+        assert owner.is_usable
         with pytest.raises(ProtocolError, match="can't be understood"):
             list(answer.read({"orders"}))
-        assert not owner.connection.is_usable()
+        assert not owner.is_usable
         reason = await asyncio.wait_for(running, LONG)
         assert type(reason) is ProtocolError
         assert "broker 7 (127.0.0.1:" in str(reason)
@@ -257,13 +257,13 @@ async def test_nothing_is_sent_any_more_once_there_is_doubt(end: str) -> None:
         owner = Owner(node)
         running = owner.run()
         await owner.ready.wait()
-        assert owner.connection.is_usable()
-        assert owner.connection._stream is not None
+        assert owner.is_usable
+        assert owner.connection.exchange is not None
         if end == "garbage":
-            owner.connection._stream.data_received(b"\xff\xff\xff\xff")
+            owner.connection.exchange.data_received(b"\xff\xff\xff\xff")
         else:
-            owner.connection._stream.eof_received()
-        assert not owner.connection.is_usable(), "though the connection has not noticed yet"
+            owner.connection.exchange.eof_received()
+        assert not owner.is_usable, "though the connection has not noticed yet"
         assert isinstance(await asyncio.wait_for(running, LONG), NetworkError)
 
 

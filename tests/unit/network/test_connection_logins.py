@@ -138,7 +138,7 @@ async def test_nobody_may_send_before_the_login_is_over() -> None:
     async with connected(script) as (owner, _):
         while not owner.connection.versions.known:  # noqa: ASYNC110 -- no event tells of it
             await asyncio.sleep(0)
-        assert not owner.connection.is_usable()
+        assert not owner.is_usable
         assert owner.connection.state is ConnectionState.CONNECTING
         go_on.set()
         await owner.ready.wait()
@@ -198,11 +198,11 @@ async def test_a_renewal_waits_for_its_time_and_lets_requests_in_flight_end() ->
         owner.ask("first")
         context, _, _ = await owner.answers.get()
         assert context == "first"
-        assert not owner.connection.is_usable(), "nothing may come between the steps of a login"
+        assert not owner.is_usable, "nothing may come between the steps of a login"
         assert not owner.renewed.is_set()
         go_on.set()
         await owner.renewed.wait()
-        assert owner.connection.is_usable()
+        assert owner.is_usable
         owner.ask("second")
         assert (await owner.answers.get())[0] == "second"
 

@@ -22,7 +22,7 @@ PATIENCE = 30.0
 PARENT = """
     import asyncio, os, ssl, sys, time, warnings
 
-    from aioproducer.engine.network.connection import ResponseStream
+    from aioproducer.engine.network.forked_sockets import leave_to_parent
 
     warnings.simplefilter("ignore", DeprecationWarning)
     port, authority, loop_name = int(sys.argv[1]), sys.argv[2], sys.argv[3]
@@ -30,10 +30,25 @@ PARENT = """
     def frame(body):
         return len(body).to_bytes(4, "big") + body
 
+    class Stream(asyncio.Protocol):
+        def __init__(self, take):
+            self.take, self.data = take, b""
+
+        def connection_made(self, transport):
+            self.transport = transport
+            leave_to_parent(self)
+
+        def data_received(self, data):
+            self.data += data
+            size = int.from_bytes(self.data[:4], "big")
+            if len(self.data) >= 4 + size:
+                self.take(self.data[4:])
+                self.data = b""
+
     async def main():
         context = ssl.create_default_context(cafile=authority) if authority else None
         loop, answers = asyncio.get_running_loop(), asyncio.Queue()
-        stream = ResponseStream(loop, answers.put_nowait, lambda: None)
+        stream = Stream(answers.put_nowait)
         transport, _ = await loop.create_connection(
             lambda: stream, "127.0.0.1", port, ssl=context
         )

@@ -33,7 +33,8 @@ class ObservedProducer:
         self._started = started
 
     def sent(self, topic: str, records: int, size: int = 1000) -> None:
-        self.counts.request_built([(topic, records, size, size, 100, 0.01)], 1.0)
+        self.counts.batch_sent(topic, records, size, size, 100, 0.01, 1.0)
+        self.counts.request_built(records, 1.0)
 
     def metrics(self) -> MetricsSnapshot:
         if not self._started:

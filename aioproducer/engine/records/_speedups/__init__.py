@@ -25,6 +25,7 @@ ParsedRecords = parsed_records.ParsedRecords
 RecordsBuilder = builder.RecordsBuilder
 RouteCache = fast_path.RouteCache
 arrow_buffers = arrow_columns.arrow_buffers
+batch_size_bound = builder.batch_size_bound
 deliver_records = delivery.deliver_records
 fail_record = delivery.fail_record
 fill_places = bulk_tokens.fill_places

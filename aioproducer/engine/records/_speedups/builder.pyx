@@ -26,6 +26,7 @@ from aioproducer.engine.records._speedups.varint cimport varint_size, write_fiel
 from aioproducer.engine.records.batch_header import BEFORE_CHECKSUM, LENGTH_COUNTS_FROM, MAGIC
 from aioproducer.engine.records.builder import (
     BATCH_OVERHEAD,
+    MAX_RECORD_OVERHEAD,
     MARK_GRANULE_NS,
     SMALL_BATCH,
     AppendedRecord,
@@ -35,6 +36,7 @@ from aioproducer.engine.records.builder import (
 from aioproducer.engine.records.checksum import crc32c
 
 cdef Py_ssize_t RECORDS_BEGIN = BATCH_OVERHEAD
+cdef Py_ssize_t LONE_OVERHEAD = BATCH_OVERHEAD + MAX_RECORD_OVERHEAD
 cdef int64_t GRANULE_NS = MARK_GRANULE_NS
 cdef Py_ssize_t SMALL = SMALL_BATCH
 cdef Py_ssize_t CHECKED_FROM = BEFORE_CHECKSUM.size
@@ -66,6 +68,17 @@ cdef inline void put_start(char* at, Py_ssize_t size, int64_t checksum) noexcept
     at = put_number(at, -1, 4)
     at = put_number(at, FORMAT, 1)
     put_number(at, checksum, 4)
+
+
+def batch_size_bound(key, value, headers):
+    cdef Py_ssize_t size = LONE_OVERHEAD
+    if key is not None:
+        size += len(key)
+    if value is not None:
+        size += len(value)
+    if headers:
+        size += len(header_bytes(headers))
+    return size
 
 
 cdef class RecordsBuilder:

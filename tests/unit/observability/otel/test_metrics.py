@@ -270,7 +270,7 @@ def test_collections_on_other_threads_while_the_loop_counts() -> None:
         for number in range(2_000):
             producer.now += 1
             topic = f"topic-{number % 300}"
-            producer.counts.request_built([(topic, 1, 10, 10, 10, 0.1)], producer.now)
+            producer.counts.batch_sent(topic, 1, 10, 10, 10, 0.1, producer.now)
             if number % 50 == 0:
                 producer.counts.forget_topic(topic)
             yield number

@@ -1,0 +1,203 @@
+# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
+"""What passes over an open connection: requests, and the responses to them in the same order."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, cast
+
+from aioproducer.engine.network.forked_sockets import leave_to_parent
+from aioproducer.engine.network.frames import (
+    LENGTH_BYTES,
+    ResponseCutter,
+    encode_request,
+    leading_number,
+    request_form,
+)
+from aioproducer.engine.network.in_flight import InFlightRequest
+from aioproducer.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, NoReturn
+
+    from aioproducer.engine.network.frames import EncodedPayload, UsualResponse
+    from aioproducer.engine.network.in_flight import InFlightRequests
+    from aioproducer.foundation.runtime.running_clock import RunningClock
+    from aioproducer.model import NodeId
+
+
+class Exchange:
+    """The protocol of a connection's transport, of asyncio's kind.
+
+    It passes on each whole response in the callback that brought its end. So no task has to wake up
+    for it, which would take another iteration of the event loop.
+
+    ``on_usual`` gets a request, its usual response, the size of that in bytes and the time;
+    ``on_other`` gets any other request that was answered, the response as it came, with its header,
+    and the time. Both raise :class:`ProtocolError` for an impossible response. ``on_written`` is
+    called when a request that gets no response was written to the socket. ``last_used``: the time
+    of the last request or response, with what the clock left out.
+    """
+
+    transport: asyncio.Transport
+
+    def __init__(
+        self,
+        node: NodeId,
+        client_id: str,
+        clock: RunningClock,
+        in_flight: InFlightRequests,
+        last_used: float,
+        on_usual: Callable[[InFlightRequest, UsualResponse, int, float], None],
+        on_other: Callable[[InFlightRequest, bytes, float], None],
+        on_written: Callable[[InFlightRequest], None],
+    ) -> None:
+        self.in_flight = in_flight
+        self.last_used = last_used
+        self.login_due = float("inf")
+        """The time at which the login ends, counted as ``last_used``."""
+        self.throttled_until = 0.0
+        """The end of the broker's throttling."""
+        self.is_ready = False
+        """True once the connection is set up, except while it logs in again."""
+        self.is_open = True
+        """False once the stream has ended: nothing is read or written any more."""
+        self.ended: asyncio.Future[NoReturn] = asyncio.get_running_loop().create_future()
+        """Gets the error that ends the stream."""
+        self.closed = asyncio.Event()
+        """Set when the transport has closed its socket."""
+        self.pieces = 0
+        """The number of pieces that have come."""
+        self.correlation_id = 0
+        """Of the last request."""
+        self._node = node
+        self._client_id = client_id
+        self._clock = clock
+        self._responses = ResponseCutter()
+        self._on_usual = on_usual
+        self._on_other = on_other
+        self._on_written = on_written
+
+    # --- requests --------------------------------------------------------------------------
+
+    def is_usable(self) -> bool:
+        """True if requests may be sent: it is set up, open, and not logging in again."""
+        return self.is_ready and self.is_open and not self.transport.is_closing()
+
+    def takes(self, now: float, most: int, max_idle: float) -> bool:
+        """True if a request may be sent now.
+
+        ``most``: requests in flight. ``max_idle``: the seconds without use after which the broker
+        may have closed the connection.
+        """
+        real = now + self._clock.lost
+        return (
+            self.throttled_until <= now
+            and len(self.in_flight) < most
+            and real - self.last_used < max_idle
+            and real < self.login_due
+            and self.is_usable()
+        )
+
+    def send(
+        self,
+        payload: EncodedPayload,
+        request: Any,
+        now: float,
+        timeout: float,
+        answered: bool = True,
+    ) -> int:
+        """Write a request, and return its size in bytes. ``answered``: the broker will respond.
+
+        ``request``: the sender's own object, which comes back with the response. A request without
+        response is in flight until its bytes are written to the socket. The parts of an encoded
+        payload must not change while the request is in flight.
+        """
+        transport = self.transport
+        self.last_used = now + self._clock.lost
+        number = self.correlation_id = (self.correlation_id + 1) & 0x7FFF_FFFF
+        form = request_form(payload.api, payload.version, self._client_id)
+        pieces, size = encode_request(payload.parts, number, form)
+        self.in_flight.append(
+            InFlightRequest(
+                request, self._node, number, form, now, now + timeout, payload.read_usual, answered
+            )
+        )
+        if not transport.is_closing():  # else the request ends with the connection, very soon
+            transport.writelines(pieces)
+            if not answered:
+                transport.set_write_buffer_limits(high=0)
+                self.resume_writing()
+        return size
+
+    def pause_writing(self) -> None:
+        """Called by the transport: its buffer is above its upper limit."""
+
+    def resume_writing(self) -> None:
+        """Called by the transport: its buffer is below its lower limit again."""
+        if not self.transport.get_write_buffer_size():
+            for request in self.in_flight.take_written():
+                self._on_written(request)
+
+    # --- responses -------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by the event loop: the connection is open."""
+        self.transport = cast("asyncio.Transport", transport)
+        leave_to_parent(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Called by the transport: ``data`` has come, which usually is one whole response."""
+        self.pieces += 1
+        if not self.is_open:
+            return
+        responses, length = self._responses, len(data) - LENGTH_BYTES
+        try:
+            if (
+                length >= LENGTH_BYTES
+                and responses.is_between
+                and leading_number(data) == (length,)
+            ):
+                self._receive(data[LENGTH_BYTES:])
+                return
+            responses.feed(data)
+            while (body := responses.take()) is not None:
+                self._receive(body)
+        except Exception as error:
+            self._end(error)
+
+    def _receive(self, body: bytes) -> None:
+        """Take a whole response, which begins with its header."""
+        in_flight, (number,) = self.in_flight, leading_number(body)
+        if in_flight and in_flight[0].correlation_id == number and in_flight[0].answered:
+            request = in_flight.popleft()
+        else:
+            request = in_flight.take(number)
+        now, read_usual = self._clock(), request.read_usual
+        if request.request is not None:  # else it is no use that keeps a connection open
+            self.last_used = now + self._clock.lost
+        response = None if read_usual is None else read_usual(body)
+        try:
+            if response is None:
+                self._on_other(request, body, now)
+            else:
+                self._on_usual(request, response, LENGTH_BYTES + len(body), now)
+        except ProtocolError:
+            in_flight.appendleft(request)  # it counts as unanswered
+            raise
+
+    def eof_received(self) -> None:
+        """Called by the transport: nothing more will come."""
+        self._end(asyncio.IncompleteReadError(self._responses.partial, None))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called by the transport: its socket is closed."""
+        self._end(exc or asyncio.IncompleteReadError(self._responses.partial, None))
+        self.closed.set()
+
+    def _end(self, error: Exception) -> None:
+        self.is_open = False
+        if not self.ended.done():
+            self.ended.set_exception(error)
+            self.ended.exception()

@@ -1,0 +1,31 @@
+cimport cython
+
+
+cdef class EncodedPayload:
+    cdef public object api
+    cdef public int version
+    cdef public object parts
+    cdef public object read_usual
+
+
+cdef class RequestForm:
+    cdef public object api
+    cdef public int version
+    cdef public bytes head
+    cdef public bytes tail
+    cdef public Py_ssize_t size
+    cdef public str label
+
+
+@cython.locals(size=Py_ssize_t)
+cpdef tuple encode_request(parts, long long correlation_id, RequestForm form)
+
+
+cdef class ResponseCutter:
+    cdef public bytes _data
+    cdef public Py_ssize_t _start
+    cdef public object _length
+    cdef public list _held
+    cdef public Py_ssize_t _held_size
+    cdef public Py_ssize_t _wanted
+    cdef public bint is_between

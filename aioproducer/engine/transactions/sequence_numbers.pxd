@@ -1,0 +1,21 @@
+cimport cython
+
+
+cdef class _Numbers:
+    cdef public long long producer_id
+    cdef public int epoch
+    cdef public long long sequence
+
+
+cdef class SequenceNumbers:
+    cdef public object state
+    cdef public bint usable
+    cdef public bint transactional
+    cdef public long long _producer_id
+    cdef public int _epoch
+    cdef public dict _numbers
+
+    @cython.locals(numbers=_Numbers, sequence="long long")
+    cpdef stamp(self, partition, long long count)
+    @cython.locals(numbers=_Numbers)
+    cpdef renew(self, partition)
