@@ -1,7 +1,10 @@
 """The error table: the disposition of each error code in a broker's response.
 
-Nothing else decides by code. What a coordinator's error means for a transaction depends on the
-error's class, in :mod:`aioproducer.engine.transactions.requests`. A code without a row is one that
+The outcome of a batch depends on the code only by this table:
+:mod:`aioproducer.engine.sender.outcomes` decides what a disposition means for the batch. What a
+coordinator's error means for a transaction depends on the error's class, in
+:mod:`aioproducer.engine.transactions.requests`, and for a member of a group on the code, in
+:mod:`aioproducer.engine.groups.reactions`. A code without a row is one that
 producers should not get (retried if Kafka considers it retriable, otherwise refused) or one of a
 newer Kafka (refused). Whether the batch was written is then unknown.
 

@@ -214,12 +214,12 @@ class BatchQueue:
         self.put_back(batch, not_before, now)
 
     def put_back(self, batch: ProducerBatch, not_before: float, now: float) -> None:
-        """Put a drained batch back in its place."""
+        """Put a batch that was taken back in its place."""
         batch.partition.delay(not_before, now)
         batch.partition.requeue(batch, [batch], now)
 
     def split(self, batch: ProducerBatch, now: float) -> int:
-        """Queue a drained batch of several records as smaller ones; returns their number.
+        """Queue a batch that was taken as smaller ones; returns their number.
 
         Source: ``RecordAccumulator.splitAndReenqueue``.
         """

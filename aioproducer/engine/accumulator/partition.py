@@ -72,7 +72,8 @@ class Partition:
         self.open_batch: ProducerBatch | None = None
         """The last queued batch while records may still join it; None while records wait."""
         self.in_flight: list[ProducerBatch] = []
-        """The batches that were taken and have no outcome yet."""
+        """The batches that were taken, and were not queued again, set aside or settled. Some
+        may still be compressed, before they are sent."""
         self.aside: list[ProducerBatch] = []
         """The batches that no broker remembers, in order; a later one's outcome decides theirs."""
         self.pending: deque[PendingRecord] | None = None

@@ -73,6 +73,7 @@ class ProducerBatch:
     ) -> None:
         self.topic_partition = topic_partition
         self.buffer: bytearray | None = buffer
+        """Its memory of the pool; None: it never had any, or has returned it."""
         self.builder = RecordsBuilder(buffer, limit)
         self.created = now
         self.deadline = deadline
@@ -88,7 +89,8 @@ class ProducerBatch:
         self.is_part = False
         """True for a part of a batch that was too large."""
         self.state: ProducerState = NO_PRODUCER_STATE
-        """The sequence number, given when it first leaves and kept when it is sent again."""
+        """The sequence number, given when it leaves without one, and kept when it is sent again,
+        until :meth:`Partition.renumber`."""
         self.compressed: bytes | None = None
         self.futures = 0
         """The number of counted records with a future of their own."""

@@ -8,7 +8,7 @@ from aioproducer.engine.network.in_flight import Completion
 
 
 class Requester(Protocol):
-    """Sends its requests in each round of the sender, and takes their responses."""
+    """Sends its requests in each whole round of the sender, and takes their responses."""
 
     @property
     def requests(self) -> tuple[type, ...]:

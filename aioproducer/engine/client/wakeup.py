@@ -18,9 +18,10 @@ _NEVER: Final = float("inf")
 
 
 class Wakeup:
-    """One coroutine sleeps in :meth:`wait`; any code may :meth:`wake` it, also before it sleeps.
+    """One coroutine sleeps in :meth:`wait`; any code may wake it, also before it sleeps.
 
-    A batch that begins calls :meth:`stir`: nothing else needs to be checked then.
+    :meth:`wake` asks a producer's sender for a whole round, and :meth:`stir` for a usual one (see
+    :class:`Sender`).
 
     A timer outlives its sleep, because most sleeps end before their deadline, and the next deadline
     is nearly the same. It is only set again if it would fire too late, or has fired too early.

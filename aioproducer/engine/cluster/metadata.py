@@ -198,10 +198,12 @@ class Metadata:
         - a leader is not among the known brokers, or can't be reached (:class:`BatchSender`);
         - a broker can't be reached that a producer id is requested from, or a coordinator
           (:class:`ProducerIdRequester`, :class:`TransactionDriver`);
+        - a coordinator's response was lost (:class:`TransactionDriver`);
         - a coordinator does not know the id of a topic (:class:`TransactionDriver`).
 
         Topics that a record or a caller needs come by :meth:`use` and :meth:`seek`, and a broker at
-        the address of another one by :meth:`misrouted`.
+        the address of another one by :meth:`misrouted`. :meth:`update` asks again for a topic that
+        the answer lacked.
         """
         if topic is None:
             self._wanted = True

@@ -41,7 +41,7 @@ _LEFT_BEHIND: Final = (
 
 
 class Engine:
-    """All parts below :class:`ProducerCore`, from the producer's start to its close.
+    """Starts and ends all parts below :class:`ProducerCore`.
 
     ``joined``: another producer's transaction.
     """
@@ -225,7 +225,11 @@ class Engine:
         self._wakeup.wake()
 
     async def close(self, timeout: float, error: ProducerError) -> int:
-        """Deliver for ``timeout`` seconds, fail the rest with ``error``; returns their number."""
+        """Deliver for ``timeout`` seconds, fail the rest with ``error``; returns their number.
+
+        ``ProducerCore._close`` makes the error, and the timeout of a call that names none.
+        :meth:`close_now` ends the wait early.
+        """
         if self.transactions is not None:
             self.transactions.leave()
         self.accumulator.close()

@@ -54,7 +54,10 @@ if TYPE_CHECKING:  # a producer without logins and transactions imports no part 
 
 
 class Parts:
-    """All parts of one producer. Each is made once, below those that use it."""
+    """All parts of one producer, wired together; the :class:`Engine` starts and ends them.
+
+    Each is made once, below those that use it.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,7 @@
-"""The core of a producer, which both shells and ``send_many()`` hold: its states and parts."""
+"""The core of a producer, which both shells and ``send_many()`` hold: its states and calls.
+
+The :class:`Engine` below it starts and ends the parts, which :class:`Parts` wires together.
+"""
 
 from __future__ import annotations
 

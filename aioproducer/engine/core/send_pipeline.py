@@ -1,7 +1,8 @@
 """The long way of a record: interceptors, serializers, partitioner, then a batch or a wait.
 
-A record that needs none of these steps, and joins an open batch, takes the fast path. Source:
-``doSend`` of Kafka's ``KafkaProducer``.
+``Producer.send`` tries the fast path before (:mod:`fast_path`), which serves a record that needs
+none of these steps, if a batch can take it at once. Source: ``doSend`` of Kafka's
+``KafkaProducer``.
 """
 
 from __future__ import annotations

@@ -182,7 +182,10 @@ class TransactionApi:
             await self._end(ending, None)
 
     async def commit(self, timeout: float | None) -> None:
-        """Commit; or take up a commit whose caller was cancelled or timed out."""
+        """Commit; or take up a commit whose caller was cancelled or timed out.
+
+        :mod:`aioproducer.engine.transactions` lists the steps.
+        """
         ending = self.manager.ending
         if ending is None or ending.acknowledged or not ending.committed:
             self._check_no_bulk("commit")

@@ -35,7 +35,10 @@ repeated failures."""
 
 
 class NotSentError(BrokerConnectionError):
-    """The connection ended before the request was written to it."""
+    """The request was not sent, because the connection's broker supports no version of it.
+
+    The connection was ended, so that the next one asks for the versions again.
+    """
 
     written = Written.NO
 

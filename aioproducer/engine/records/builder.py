@@ -1,4 +1,4 @@
-"""The record half of a batch: records are written one after another into a buffer.
+"""A batch in a buffer: records are written one after another, and at last the header before them.
 
 This is the hot path of the project. A record is, in Kafka's words (``DefaultRecord``)::
 

@@ -1,4 +1,8 @@
-"""The frame around the records of a batch, magic 2 (KIP-98; Kafka's ``DefaultRecordBatch``)."""
+"""The numbers of a batch's producer, its attributes and its compression.
+
+:meth:`RecordsBuilder.framed` writes the numbers and the attributes into the header. Source: KIP-98,
+Kafka's ``DefaultRecordBatch``.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ class ProducerState(NamedTuple):
 
 
 NO_PRODUCER_STATE: Final = ProducerState(-1, -1, -1)
-"""A batch of a producer that is not idempotent."""
+"""A batch without a number: it has none yet, or its producer is not idempotent."""
 
 
 def next_sequence(sequence: int, count: int) -> int:

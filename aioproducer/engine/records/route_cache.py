@@ -1,7 +1,8 @@
 """The routes of the fast path: the open batch that a record may join at once.
 
-A record that joins an open batch takes a route. For any other record, such as one that begins a
-batch, the cache does nothing, and the record goes the long way.
+A record that joins an open batch takes a route. For any other record the cache does nothing. The
+fast path may begin a batch for it (:meth:`RecordAccumulator.put`); else the record goes the long
+way.
 
 This module is the reference; ``_speedups/fast_path.pyx`` is its compiled form.
 """

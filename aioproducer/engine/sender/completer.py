@@ -3,6 +3,11 @@
 
 A response is read by :mod:`produce`, an outcome is decided by :mod:`outcomes`. Here it is carried
 out: futures, retries, memory, metrics.
+
+If a connection breaks, :meth:`NetworkClient._on_disconnect` completes its requests with the reason,
+usually a :class:`NetworkError`. It is retriable, and leaves open whether the broker has written the
+batches. So a batch that may be retried becomes ``uncertain``, and goes back to its place
+(:meth:`Partition.requeue`).
 """
 
 from __future__ import annotations

@@ -42,8 +42,9 @@ class Expiry:
     A batch has the deadline of its oldest record (:meth:`BatchQueue.open`, ``date_back``); that of
     a pending record is never later (:meth:`SendPipeline._enqueue`). The sender knows the first of
     all (:meth:`RecordAccumulator.next_deadline`). Once it has passed, :meth:`Sender.run` reads the
-    sockets, and only then calls :meth:`expire`. Time in which the process did not run counts for
-    nobody (:class:`RunningClock`).
+    sockets, and only then calls :meth:`expire`. A batch whose response then reports an error fails
+    with this error (:meth:`BatchCompleter._standing`). Time in which the process did not run counts
+    for nobody (:class:`RunningClock`).
     """
 
     def __init__(
