@@ -90,7 +90,7 @@ class Sender:
                     or not self._others_quiet
                     or (self._whole_at is not None and self._whole_at <= now)
                 ):
-                    deadline = self._round(now)
+                    deadline = self._whole_round(now)
                 else:
                     deadline = self._usual_round(now)
                 if not (accumulator.closing and self._finished):
@@ -112,7 +112,7 @@ class Sender:
             self._wakeup.wake()  # a batch has no leader, or its topic is new
         return self._next_round(due)
 
-    def _round(self, now: float) -> float | None:
+    def _whole_round(self, now: float) -> float | None:
         """Do one whole round of work. Returns the time of the next round by the clock."""
         self._wakeup.whole = False
         self._take_completed(now)

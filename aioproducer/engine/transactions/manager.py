@@ -198,13 +198,13 @@ class TransactionManager(RequestSource):
 
     # --- batches ---------------------------------------------------------------------------
 
-    def add_partition(self, partition: TopicPartition) -> bool:
-        """Let batches into ``partition``: True if they may leave, False if it is added first."""
-        return self.transaction is not None and self.transaction.add_partition(partition)
+    def add_partition(self, topic_partition: TopicPartition) -> bool:
+        """Let batches into a partition: True if they may leave, False if it is added first."""
+        return self.transaction is not None and self.transaction.add_partition(topic_partition)
 
-    def contains(self, partition: TopicPartition) -> bool:
-        """True if ``partition`` is in the transaction."""
-        return self.transaction is not None and self.transaction.contains(partition)
+    def contains(self, topic_partition: TopicPartition) -> bool:
+        """True if ``topic_partition`` is in the transaction."""
+        return self.transaction is not None and self.transaction.contains(topic_partition)
 
     def delivery_failed(self, error: ProducerError) -> None:
         """A record was not delivered: the transaction can't be committed."""
@@ -258,7 +258,7 @@ class TransactionManager(RequestSource):
         if not settled or self.state not in (State.COMMITTING, State.ABORTING):
             return
         if not self._needs_end and not self._open_transaction.has_pending_offsets:
-            self._complete()
+            self._ended()
 
     @property
     def _needs_end(self) -> bool:
@@ -322,7 +322,7 @@ class TransactionManager(RequestSource):
             case EndTxn():
                 if response.producer_id >= 0:
                     self._begin_epoch(response)
-                self._complete()
+                self._ended()
             case _ if self.transaction is not None:
                 self.transaction.succeeded(request)
 
@@ -355,7 +355,7 @@ class TransactionManager(RequestSource):
             assert self.ending is not None
             self.ending.error = errors.not_open(self, error)
         self._epoch_spent = True
-        self._complete()
+        self._ended()
 
     # --- states ----------------------------------------------------------------------------
 
@@ -364,7 +364,7 @@ class TransactionManager(RequestSource):
         assert self.transaction is not None
         return self.transaction
 
-    def _complete(self) -> None:
+    def _ended(self) -> None:
         """The transaction has ended: go to the state that the next one needs."""
         assert self.ending is not None
         self.ending.done = self.ending.error is None

@@ -90,24 +90,24 @@ class SequenceNumbers:
         """True if no batch was numbered yet in the epoch of :meth:`begin_epoch`."""
         return not self._numbers
 
-    def stamp(self, partition: TopicPartition, count: int) -> ProducerState:
-        """The numbers for the next batch of ``partition``, which has ``count`` records."""
+    def stamp(self, topic_partition: TopicPartition, count: int) -> ProducerState:
+        """The numbers for the next batch of ``topic_partition``, which has ``count`` records."""
         if self.state is ProducerIdState.UNUSED:
             return NO_PRODUCER_STATE
-        numbers = self._numbers.get(partition)
+        numbers = self._numbers.get(topic_partition)
         if numbers is None:
-            numbers = self._numbers[partition] = _Numbers(self._producer_id, self._epoch)
+            numbers = self._numbers[topic_partition] = _Numbers(self._producer_id, self._epoch)
         sequence = numbers.sequence
         numbers.sequence = (sequence + count) & _LAST_SEQUENCE  # as next_sequence()
         return ProducerState(numbers.producer_id, numbers.epoch, sequence, self.transactional)
 
-    def renew(self, partition: TopicPartition) -> None:
+    def renew(self, topic_partition: TopicPartition) -> None:
         """Begin at 0 in a new epoch: brokers refuse later batches of an older one.
 
         After the last epoch, a new producer id is needed.
         """
-        numbers = self._numbers.pop(partition)
+        numbers = self._numbers.pop(topic_partition)
         if numbers.epoch < MAX_EPOCH:
-            self._numbers[partition] = _Numbers(numbers.producer_id, numbers.epoch + 1)
+            self._numbers[topic_partition] = _Numbers(numbers.producer_id, numbers.epoch + 1)
         elif self.state is ProducerIdState.READY:
             self._enter(ProducerIdState.NEEDED)

@@ -73,9 +73,9 @@ class Transaction:
         self._known = False
         """The coordinator may know of the transaction."""
 
-    def contains(self, partition: TopicPartition) -> bool:
-        """True if ``partition`` is in the transaction."""
-        return partition in self._partitions
+    def contains(self, topic_partition: TopicPartition) -> bool:
+        """True if ``topic_partition`` is in the transaction."""
+        return topic_partition in self._partitions
 
     @property
     def has_pending_offsets(self) -> bool:
@@ -92,17 +92,17 @@ class Transaction:
         """True if the end leaves an epoch in which others have numbered batches."""
         return self.handed_out and self._protocol == 1
 
-    def add_partition(self, partition: TopicPartition) -> bool:
-        """Let batches into ``partition``: True if they may leave now, False if it is added first.
+    def add_partition(self, topic_partition: TopicPartition) -> bool:
+        """Let batches into a partition: True if they may leave now, False if it is added first.
 
         In version 2 of the protocol the first batch adds its partition to the transaction.
         """
-        if partition in self._partitions:
+        if topic_partition in self._partitions:
             return True
         if self._protocol == 1:
-            self._partitions_to_add.add(partition)
+            self._partitions_to_add.add(topic_partition)
             return False
-        self._partitions.add(partition)
+        self._partitions.add(topic_partition)
         return True
 
     def add_offsets(

@@ -106,7 +106,7 @@ def fenced_producer_goes_on(patch: Patch) -> None:
     def steps(next_step: Any) -> Any:
         def step(self: TransactionManager, settled: bool) -> Any:
             if self.state is State.ABORTING and settled and self.handle.producer_id < 0:
-                self._complete()
+                self._ended()
             return next_step(self, settled)
 
         return step
