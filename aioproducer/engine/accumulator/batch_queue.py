@@ -218,6 +218,10 @@ class BatchQueue:
         batch.partition.delay(not_before, now)
         batch.partition.requeue(batch, [batch], now)
 
+    def set_aside(self, batch: ProducerBatch, now: float) -> None:
+        """Let later batches leave before a batch that was taken has its outcome."""
+        batch.partition.set_aside(batch, now)
+
     def split(self, batch: ProducerBatch, now: float) -> int:
         """Queue a batch that was taken as smaller ones; returns their number.
 

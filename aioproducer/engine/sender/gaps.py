@@ -107,7 +107,7 @@ class Gaps:
 
     def set_aside(self, batch: ProducerBatch, now: float) -> None:
         """Let the outcome of a later batch tell whether ``batch`` is in the log."""
-        batch.partition.set_aside(batch, now)
+        self._batches.set_aside(batch, now)
         self.aside.add(batch.topic_partition)
         if self._transactions is None:
             self._doubt(batch)
