@@ -15,7 +15,7 @@ from aioproducer.engine.accumulator.topic cimport Topic
 
 cdef class RecordAccumulator:
     cdef public bint closing
-    cdef public object outcomes
+    cdef public object topic_outcomes
     cdef public object routes
     cdef public bint _ignore_keys
     cdef public bint _one_record_each

@@ -63,7 +63,7 @@ class RecordAccumulator:
     ) -> None:
         self.closing = False
         """See :meth:`close`."""
-        self.outcomes = TopicOutcomes()
+        self.topic_outcomes = TopicOutcomes()
         """Delivered and failed records; the sender notes them."""
         self.routes = RouteCache(ignore_keys=settings.ignore_keys)
         """The fast path into open batches that records have joined by :meth:`append`."""
@@ -117,7 +117,7 @@ class RecordAccumulator:
         topic = self._topics.get(record.topic)
         if topic is None:
             return False
-        builders = topic.open_batches
+        builders = topic.open_builders
         key, partition = record.key, record.partition
         number = route(key, partition, len(builders.partitions), ignore_keys=self._ignore_keys)
         if number == UNKNOWN:
@@ -163,7 +163,7 @@ class RecordAccumulator:
                 self.batches.overflowed(batch)
             batch = self._open_batch(partition, partition.growth, record, now)
         if batch is not None:
-            topic.open_batches.partitions[number] = batch.builder
+            topic.open_builders.partitions[number] = batch.builder
             self.routes.last = batch.builder
         return batch
 
@@ -182,7 +182,7 @@ class RecordAccumulator:
                 batch = self._open_batch(partition, topic.growth, record, now)
             topic.sticky_batch = batch
         if batch is not None:
-            topic.open_batches.sticky = batch.builder
+            topic.open_builders.sticky = batch.builder
             self.routes.last = batch.builder
         return batch
 
@@ -313,7 +313,7 @@ class RecordAccumulator:
         topic = self._topics.get(info.name)
         if topic is None:
             topic = self._topics[info.name] = Topic(info.name, self._backlogs)
-            self.routes.topics[info.name] = topic.open_batches
+            self.routes.topics[info.name] = topic.open_builders
         self._memory_quota.add(topic.resize(info.partitions, fresh))
         moved = 0
         for partition, known in zip(topic.partitions, info.partitions, strict=False):
@@ -374,7 +374,7 @@ class RecordAccumulator:
                 self._move(partition, None, now)
             del self._topics[name], self.routes.topics[name]
             self._sizes.forget(name)
-        self.outcomes.forget(name)
+        self.topic_outcomes.forget(name)
         return True
 
     # --- time, flushes, the end ------------------------------------------------------------

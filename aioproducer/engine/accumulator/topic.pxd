@@ -7,7 +7,7 @@ cdef class Topic:
     cdef public object _backlogs
     cdef public BatchGrowth growth
     cdef public object name
-    cdef public object open_batches
+    cdef public object open_builders
     cdef public list partitions
     cdef public object produced
     cdef public dict retired

@@ -27,7 +27,7 @@ class Topic:
         "_backlogs",
         "growth",
         "name",
-        "open_batches",
+        "open_builders",
         "partitions",
         "produced",
         "retired",
@@ -56,8 +56,8 @@ class Topic:
         the batches, slow brokers would get more records than others."""
         self.growth = BatchGrowth()
         """The size of the next batch that a keyless record begins."""
-        self.open_batches = OpenBuilders()
-        """The open batches that records can join at once."""
+        self.open_builders = OpenBuilders()
+        """The builders of the open batches that records can join at once."""
 
     @property
     def is_busy(self) -> bool:
@@ -98,7 +98,7 @@ class Topic:
             if partition is self.sticky:
                 self.sticky = None
         del self.partitions[count:]
-        self.open_batches.partitions = [
+        self.open_builders.partitions = [
             None if each.open_batch is None else each.open_batch.builder for each in self.partitions
         ]
         return new
@@ -116,7 +116,7 @@ class Topic:
         """Keep nothing of ``batch``, which has its outcome: there may be thousands of topics."""
         if self.sticky_batch is batch:
             self.count_sticky_batch()
-        builders, number = self.open_batches, batch.topic_partition.partition
+        builders, number = self.open_builders, batch.topic_partition.partition
         if builders.sticky is batch.builder:
             builders.sticky = None
         if number < len(builders.partitions) and builders.partitions[number] is batch.builder:

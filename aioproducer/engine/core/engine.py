@@ -71,7 +71,7 @@ class Engine:
             self.snapshot_metrics,
         )
         self.accumulator = parts.accumulator
-        self.outcomes = parts.accumulator.outcomes
+        self.topic_outcomes = parts.accumulator.topic_outcomes
         """Delivered and failed records."""
         self.transactions = parts.transactions
         self.clock = parts.wakeup.clock
@@ -85,7 +85,7 @@ class Engine:
         self._waiters = parts.accumulator.waiters
         self._pending = parts.accumulator.pending
         self._routes = parts.accumulator.routes
-        self._failures = parts.failures
+        self._failure_worker = parts.failure_worker
         self._sender_task: asyncio.Task[None] | None = None
         self._closing_now: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -206,12 +206,12 @@ class Engine:
 
     async def _failed_records_handled(self) -> None:
         """Wait for the hook of failed records, ``delivery_timeout_ms`` at most."""
-        if self._failures is not None:
+        if self._failure_worker is not None:
             async with PatientTimeout(self._config.delivery_timeout_ms / 1000):
-                await self._failures.join()
+                await self._failure_worker.join()
 
     def _failed_records_left(self) -> str:
-        left = 0 if self._failures is None else self._failures.left
+        left = 0 if self._failure_worker is None else self._failure_worker.left
         return f", and on_failed has not handled {counted(left, 'failed record')}" if left else ""
 
     def withdraw(self, record: PendingRecord) -> None:
@@ -256,8 +256,8 @@ class Engine:
                     self.parts.telemetry.close(closed)
                 self._client.close()
                 self.accumulator.close_memory()
-                if self._failures is not None:
-                    await self._failures.finish(end - self.clock(), self._closing_now)
+                if self._failure_worker is not None:
+                    await self._failure_worker.finish(end - self.clock(), self._closing_now)
                 # A user's prepare() may ignore its cancellation.
                 await self._owner.close(max(end - self.clock(), _LEAST_TO_END))
                 if self.parts.mechanism is not None:
@@ -285,7 +285,9 @@ class Engine:
     def _time_to_fail_all(self, timeout: float) -> float:
         """Seconds of ``timeout`` that it takes to fail all records without an outcome."""
         batched = sum(batch.count for batch in self.accumulator.batches)
-        handling = 0.0 if self._failures is None else self._failures.time_to_finish(timeout)
+        handling = (
+            0.0 if self._failure_worker is None else self._failure_worker.time_to_finish(timeout)
+        )
         return (
             batched * _SECONDS_PER_BATCHED_RECORD
             + len(self._pending) * _SECONDS_PER_PENDING_RECORD
@@ -294,8 +296,8 @@ class Engine:
 
     def close_called(self) -> None:
         """Note that the present task waits for the end of :meth:`close`."""
-        if self._failures is not None:
-            self._failures.closing()
+        if self._failure_worker is not None:
+            self._failure_worker.closing()
 
     def disown(self, error: ProducerError, *, runs_on: bool) -> None:
         """Do nothing more in a forked child, where transactional calls raise ``error``.

@@ -34,7 +34,7 @@ class HealthSource:
         self._accumulator = accumulator = parts.accumulator
         self._batches = accumulator.batches
         self._pending = accumulator.pending
-        self._outcomes = accumulator.outcomes
+        self._topic_outcomes = accumulator.topic_outcomes
         self._manager = None if parts.transactions is None else parts.transactions.manager
 
     def health(self, client_id: str, state: str) -> Health:
@@ -65,7 +65,7 @@ class HealthSource:
             brokers=metadata.snapshot.brokers,
             peers=tuple(metadata.peers),
             topics=metadata.topic_count,
-            failing=self._outcomes.failing,
+            failing=self._topic_outcomes.failing,
             topic_errors=metadata.errors,
             leaderless=metadata.snapshot.leaderless,
             foreign=metadata.foreign,

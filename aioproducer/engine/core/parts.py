@@ -90,9 +90,9 @@ class Parts:
         self._manager = (
             None if transactional_id is None else self._make_manager(transactional_id, joined)
         )
-        self.failures = self._make_failures(config, hooks.failed_records)
+        self.failure_worker = self._make_failure_worker(config, hooks.failed_records)
         """The worker of the hook for failed records; None: there is no hook."""
-        failed_records = None if self.failures is None else self.failures.queue
+        failed_records = None if self.failure_worker is None else self.failure_worker.queue
         self._reports = DeliveryReports(
             self.metrics, observed, self.metadata, environment.wall_clock_ns, failed_records
         )
@@ -199,10 +199,10 @@ class Parts:
     def _pending_failed(self, error: ProducerError, records: Sequence[PendingRecord]) -> None:
         if self._manager is not None:
             self._manager.delivery_failed(error)
-        if self.failures is not None:
-            self.failures.queue.add_pending(error, records)
+        if self.failure_worker is not None:
+            self.failure_worker.queue.add_pending(error, records)
 
-    def _make_failures(
+    def _make_failure_worker(
         self, config: ProducerConfig, handler: FailedRecordHandler | None
     ) -> FailureWorker | None:
         if handler is None:

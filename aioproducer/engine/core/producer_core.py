@@ -212,7 +212,7 @@ class ProducerCore:
         finally:
             await self.hooks.close(end - self._environment.clock())
             self._close_observer()
-        self._life_log.closed(engine.outcomes, undelivered)
+        self._life_log.closed(engine.topic_outcomes, undelivered)
         return undelivered
 
     def _on_death(self, cause: BaseException) -> None:

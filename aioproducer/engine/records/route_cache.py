@@ -119,11 +119,11 @@ class RouteCache:
         """The open builder for a record; None: there is none, or the fast path takes no such."""
         if not self.takes(topic, value, key, partition):
             return None
-        batches = self.topics[topic]
-        number = route(key, partition, len(batches.partitions), ignore_keys=self.ignore_keys)
+        builders = self.topics[topic]
+        number = route(key, partition, len(builders.partitions), ignore_keys=self.ignore_keys)
         if number >= 0:
-            return batches.partitions[number]
-        return batches.sticky if number == STICKY else None
+            return builders.partitions[number]
+        return builders.sticky if number == STICKY else None
 
 
 def _is_time(number: object) -> bool:

@@ -82,7 +82,7 @@ class BatchCompleter:
     ) -> None:
         self._batches = accumulator.batches
         self._pending = accumulator.pending
-        self._outcomes = accumulator.outcomes
+        self._topic_outcomes = accumulator.topic_outcomes
         self._metadata = metadata
         self._gaps = gaps
         self._pending_failures = pending_failures
@@ -119,7 +119,7 @@ class BatchCompleter:
             self._settle_aside(batch, base_offset, now)
         self._reports.delivered(batch, now)
         batch.deliver(base_offset, log_append_time_ms, log_start_offset)
-        outcomes = self._outcomes
+        outcomes = self._topic_outcomes
         outcomes.delivered_records += batch.builder.count
         if outcomes.failing:
             outcomes.forget(batch.topic_partition.topic)
@@ -322,15 +322,15 @@ class BatchCompleter:
         errors: dict[str | TopicPartition, ProducerError],
         now: float,
     ) -> int:
-        """``errors``: the error for the records of each place; missing ones are added."""
+        """``errors``: the error of each topic or partition; missing ones are added."""
         waiting: dict[str | TopicPartition, list[PendingRecord]] = {}
         for record in records:
-            waiting.setdefault(_place_of(record), []).append(record)
+            waiting.setdefault(_scope_of(record), []).append(record)
         failed = 0
-        for place, there in waiting.items():
-            if place not in errors:
-                errors[place] = _error_for(error, False, place)
-            failed += self._pending_failures.fail(there[0].topic, there, errors[place], now)
+        for scope, there in waiting.items():
+            if scope not in errors:
+                errors[scope] = _error_for(error, False, scope)
+            failed += self._pending_failures.fail(there[0].topic, there, errors[scope], now)
         return failed
 
     def _must_be_settled(self, batch: ProducerBatch) -> bool:
@@ -389,7 +389,7 @@ class BatchCompleter:
         else:
             batch.fail(error)
         self._reports.failed(batch, error, others, record_errors, now)
-        self._outcomes.failed(topic, count, error, now)
+        self._topic_outcomes.failed(topic, count, error, now)
         self._gaps.left_by(batch, uncertain=uncertain)
         self._batches.complete(batch, now)
 
@@ -404,24 +404,24 @@ def _up_to_a_slice(batches: Iterable[ProducerBatch]) -> list[ProducerBatch]:
     return taken
 
 
-def _place_of(record: PendingRecord) -> str | TopicPartition:
+def _scope_of(record: PendingRecord) -> str | TopicPartition:
     partition = record.partition
     return record.topic if partition is None else TopicPartition(record.topic, partition)
 
 
 def _error_for(
-    error: ProducerError, may_have_been_written: bool, place: str | TopicPartition
+    error: ProducerError, may_have_been_written: bool, scope: str | TopicPartition
 ) -> ProducerError:
-    """The error for the records of ``place``: ``error`` itself, or a copy that names the place.
+    """The error for the records of ``scope``: ``error`` itself, or a copy that names the scope.
 
-    The error of a closed producer, or of an aborted transaction, names no place by itself.
+    The error of a closed producer, or of an aborted transaction, names none by itself.
     """
     nameless = isinstance(error, ProducerClosedError | TransactionAbortedError)
     if not nameless and error.may_have_been_written is may_have_been_written:
         return error
     said = copy(error)
     if nameless:
-        said.args = (f"{place}: {error}",)
+        said.args = (f"{scope}: {error}",)
     said.__cause__ = error.__cause__
     said.may_have_been_written = may_have_been_written
     return said

@@ -55,7 +55,7 @@ class Expiry:
         metadata: Metadata,
         sequence_numbers: SequenceNumbers,
         refresher: MetadataRefresher,
-        failures: PendingFailures,
+        pending_failures: PendingFailures,
         metrics: ProducerMetrics,
         transactions: TransactionManager | None = None,
     ) -> None:
@@ -67,7 +67,7 @@ class Expiry:
         self._metadata = metadata
         self._sequence_numbers = sequence_numbers
         self._refresher = refresher
-        self._failures = failures
+        self._pending_failures = pending_failures
         self._metrics = metrics
         self._transactions = transactions
         self._next_line = 0.0
@@ -122,13 +122,15 @@ class Expiry:
             others_may_pass = isinstance(error, MetadataTimeoutError) and (
                 record.topic in self._metadata.snapshot.topics
             )
-            self._failures.fail(record.topic, [record], error, now, others_may_pass=others_may_pass)
+            self._pending_failures.fail(
+                record.topic, [record], error, now, others_may_pass=others_may_pass
+            )
             if record.serialize is not None and vain[record.topic] < _VAIN_ATTEMPTS:
                 vain[record.topic] += not self._serialize_next(record.topic, now)
             count, _ = late.get(record.topic, (0, error))
             late[record.topic] = count + 1, error
         for topic, (count, error) in late.items():
-            self._failures.tell(topic, count, error)
+            self._pending_failures.tell(topic, count, error)
 
     def _serialize_next(self, topic: str, now: float) -> bool:
         """Serialize the records after a failed one; False: the next one is not prepared either."""

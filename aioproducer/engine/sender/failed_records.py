@@ -130,15 +130,14 @@ def _read(
     data: bytes,
     base_timestamp_ms: int,
     count: int,
-    place: TopicPartition,
+    topic_partition: TopicPartition,
     errors: tuple[ProducerError, Mapping[int, ProducerError]],
 ) -> Iterator[FailedRecord]:
     otherwise, own = errors
     for index, record in enumerate(read_written(memoryview(data), base_timestamp_ms, count)):
         error = own.get(index, otherwise)
         yield FailedRecord(
-            place.topic,
-            place.partition,
+            *topic_partition,
             record.key,
             record.value,
             record.headers,

@@ -19,7 +19,7 @@ class PendingFailures:
 
     def __init__(self, accumulator: RecordAccumulator, metrics: ProducerMetrics) -> None:
         self._pending = accumulator.pending
-        self._outcomes = accumulator.outcomes
+        self._topic_outcomes = accumulator.topic_outcomes
         self._metrics = metrics
 
     def fail(
@@ -50,7 +50,7 @@ class PendingFailures:
         others_may_pass: bool = False,
     ) -> None:
         self._metrics.records_failed(topic, failed, now)
-        self._outcomes.failed(topic, failed, error, now, others_may_pass=others_may_pass)
+        self._topic_outcomes.failed(topic, failed, error, now, others_may_pass=others_may_pass)
 
     def count_refused(self, now: float) -> None:
         """Count the records that no batch could take, and that have failed."""

@@ -62,7 +62,7 @@ class MetadataRefresher(Requester):
         metadata: Metadata,
         client: NetworkClient,
         accumulator: RecordAccumulator,
-        failures: PendingFailures,
+        pending_failures: PendingFailures,
         compressor: Compressor,
         on_refusal: Callable[[ProducerError], None] = lambda error: None,
     ) -> None:
@@ -71,7 +71,7 @@ class MetadataRefresher(Requester):
         self._client = client
         self._accumulator = accumulator
         self._pending = accumulator.pending
-        self._failures = failures
+        self._pending_failures = pending_failures
         self._compressor = compressor
         self._refusal: ProducerError | None = None
         """The last request's error, if a broker has sent it; else None."""
@@ -270,9 +270,9 @@ class MetadataRefresher(Requester):
                 _tell_moves(topic, self._accumulator.update_topic(info, now))
 
     def _fail_pending(self, topic: str, error: ProducerError) -> None:
-        failed = self._failures.fail(topic, self._pending.awaiting(topic), error, self._now)
+        failed = self._pending_failures.fail(topic, self._pending.awaiting(topic), error, self._now)
         if failed:
-            self._failures.tell(topic, failed, error)
+            self._pending_failures.tell(topic, failed, error)
 
     def _failed(self, error: ProducerError) -> None:
         logger.debug("Metadata request failed: %s", error, error=error)

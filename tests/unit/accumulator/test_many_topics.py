@@ -61,11 +61,11 @@ def test_a_delivered_batch_leaves_no_object_at_its_topic() -> None:
     for partition in (None, 0, 1):
         world.send(partition)
     topic = world.accumulator._topics["t"]
-    assert isinstance(topic.open_batches.sticky, RecordsBuilder)
+    assert isinstance(topic.open_builders.sticky, RecordsBuilder)
     world.deliver_all()
     assert topic.sticky_batch is None
-    assert topic.open_batches.sticky is None
-    assert topic.open_batches.partitions == [None, None]
+    assert topic.open_builders.sticky is None
+    assert topic.open_builders.partitions == [None, None]
 
 
 def test_a_batch_that_is_done_leaves_a_newer_one_alone() -> None:
@@ -78,7 +78,7 @@ def test_a_batch_that_is_done_leaves_a_newer_one_alone() -> None:
     (open_batch,) = world.batches
     topic = world.accumulator._topics["t"]
     assert topic.sticky_batch is open_batch
-    assert topic.open_batches.sticky is open_batch.builder
+    assert topic.open_builders.sticky is open_batch.builder
     world.send(None)
     assert open_batch.count == 2
     world.deliver_all()

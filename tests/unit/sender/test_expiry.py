@@ -82,7 +82,7 @@ async def test_a_record_for_a_partition_that_is_not_there_fails_alone() -> None:
         wrong = world.send(partition=77)
         await world.turn(MAX_BLOCK)
         assert "partition 77" in str(wrong.exception())
-        outcomes = world.accumulator.outcomes
+        outcomes = world.accumulator.topic_outcomes
         assert (outcomes.failed_records, dict(outcomes.failing)) == (1, {})
 
 
@@ -90,7 +90,7 @@ async def test_a_topic_that_is_not_there_fails() -> None:
     async with running(known=False) as world:
         world.send()
         await world.turn(MAX_BLOCK)
-        assert set(world.accumulator.outcomes.failing) == {"orders"}
+        assert set(world.accumulator.topic_outcomes.failing) == {"orders"}
 
 
 async def test_no_memory_within_max_block() -> None:
