@@ -128,7 +128,7 @@ class Pump:
         future, *fields, sent_ns = entry
         if future.set_running_or_notify_cancel():
             try:
-                self._core.put(
+                self._core.pipeline.put(
                     tuple(fields), future, over_capacity=True, caller=thread, sent_ns=sent_ns
                 )
             except Exception as error:

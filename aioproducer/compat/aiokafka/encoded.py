@@ -22,4 +22,4 @@ def send_encoded(
         return
     for timestamp_ms, key, value, headers in read_records(encoded):
         fields = (topic, value, key, partition, headers or None, timestamp_ms)
-        core.put(fields, token, over_capacity=True, sent_ns=sent_ns)
+        core.pipeline.put(fields, token, over_capacity=True, sent_ns=sent_ns)

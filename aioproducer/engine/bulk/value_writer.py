@@ -160,6 +160,6 @@ class ValueWriter:
         self._core.check_usable()
         self._given += 1
         try:
-            self._core.put(fields, token, over_capacity=True)
+            self._core.pipeline.put(fields, token, over_capacity=True)
         except ProducerError as error:
             self._outcomes.refused(index, error)

@@ -14,7 +14,6 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from aioproducer.config import ProducerConfig
-from aioproducer.engine.accumulator import RecordFuture
 from aioproducer.engine.client.environment import current_environment
 from aioproducer.engine.core.back_pressure import BackPressure, Unavailable
 from aioproducer.engine.core.engine import Engine
@@ -87,7 +86,8 @@ class ProducerCore:
         self._max_block = min(config.max_block_ms, config.delivery_timeout_ms) / 1000
         self._engine: Engine | None = None
         self._health_source: HealthSource | None = None
-        self._pipeline: SendPipeline
+        self.pipeline: SendPipeline
+        """The long way of records, once the producer has started."""
 
     def __repr__(self) -> str:
         if not hasattr(self, "_lifecycle"):  # in a traceback, with an error of the configuration
@@ -152,7 +152,7 @@ class ProducerCore:
             raise
         if life.closed:
             raise ProducerClosedError(f"the producer {self.client_id!r} was closed as it started")
-        self._pipeline = SendPipeline(
+        self.pipeline = SendPipeline(
             engine, self.hooks, self._max_block, engine.clock, self.wall_clock_ns
         )
         self.back_pressure = engine.accumulator.waiters
@@ -263,20 +263,6 @@ class ProducerCore:
         """A future of the producer's loop."""
         return self._lifecycle.loop.create_future()
 
-    def put(
-        self,
-        fields: RecordFields,
-        token: RecordFuture,
-        *,
-        over_capacity: bool = False,
-        caller: object = None,
-        sent_ns: int | None = None,
-    ) -> None:
-        """Send a record of a running producer; see :meth:`SendPipeline.put`."""
-        self._pipeline.put(
-            fields, token, over_capacity=over_capacity, caller=caller, sent_ns=sent_ns
-        )
-
     def send(
         self, fields: RecordFields, future: asyncio.Future[Any] | None = None
     ) -> asyncio.Future[Any]:
@@ -287,15 +273,15 @@ class ProducerCore:
         if future is None:
             future = self._lifecycle.loop.create_future()
         if self.tracing is None:
-            self._pipeline.put(fields, future)
+            self.pipeline.put(fields, future)
             return future
         fields, trace = self.tracing.begin(fields)
         if trace is None:
-            self._pipeline.put(fields, future)
+            self.pipeline.put(fields, future)
             return future
         token = ObservedFuture(future, fields[0], fields[3], partial(end_trace, trace))
         try:
-            self._pipeline.put(fields, token)
+            self.pipeline.put(fields, token)
         except BaseException as error:
             if not token.done():
                 token.refused(error)

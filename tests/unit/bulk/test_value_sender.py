@@ -26,6 +26,7 @@ class Core:
         self.fast_path = PythonFastPath()
         self.routes = RouteCache()
         self.back_pressure = self
+        self.pipeline = self
 
     def new_future(self) -> asyncio.Future[Any]:
         return asyncio.get_running_loop().create_future()
