@@ -24,7 +24,8 @@ from kafka.record.default_records import (  # type: ignore[import-untyped]
 from kio.records.readers import read_batch
 
 from aioproducer.engine.records.acceleration import RecordsBuilder
-from aioproducer.engine.records.builder import BATCH_OVERHEAD, SMALL_BATCH, batch_size_bound
+from aioproducer.engine.records.batch_header import BATCH_OVERHEAD
+from aioproducer.engine.records.builder import SMALL_BATCH, batch_size_bound
 from aioproducer.engine.records.compression import compression
 from aioproducer.engine.records.record_batch import (
     NO_PRODUCER_STATE,

@@ -21,6 +21,7 @@ PendingFailed: TypeAlias = Callable[[ProducerError, Sequence[PendingRecord]], No
 class PendingQueue:
     """Gives memory to pending records, and removes cancelled, late and failed ones.
 
+    It is the front of :class:`PendingRecords`, which keeps the records and counts their bytes.
     ``on_failed`` is called with an error, and the records that failed with it; records that their
     callers have cancelled are not among them.
     """

@@ -15,7 +15,8 @@ from aioproducer.engine.records.acceleration import (
     deliver_records,
     fail_record,
 )
-from aioproducer.engine.records.builder import BATCH_OVERHEAD, sent_times
+from aioproducer.engine.records.batch_header import BATCH_OVERHEAD
+from aioproducer.engine.records.builder import sent_times
 from aioproducer.engine.records.bulk_tokens import one_by_one
 from aioproducer.engine.records.compression import Compression
 from aioproducer.engine.records.reader import read_records

@@ -15,7 +15,7 @@ from aioproducer.engine.accumulator.settings import AccumulatorSettings, BatchSi
 from aioproducer.engine.cluster.snapshot import PartitionLeader
 from aioproducer.engine.partitioning import PartitionFunction, Partitions, next_sticky_partition
 from aioproducer.engine.records.acceleration import OpenBuilders
-from aioproducer.engine.records.builder import BATCH_OVERHEAD
+from aioproducer.engine.records.batch_header import BATCH_OVERHEAD
 from aioproducer.errors import InvalidPartitionError
 from aioproducer.model import TopicPartition
 

@@ -214,7 +214,7 @@ class Metadata:
         """True if a full or a partial update was requested, and none of it is under way."""
         return self._wanted or bool(self._partial.new or self._partial.again)
 
-    def next_refresh(self, now: float) -> float | None:
+    def next_refresh(self) -> float | None:
         """The time of the next request; None while one is under way or nobody needs one."""
         if self._asked is not None or not self._last_used:
             return None

@@ -11,6 +11,9 @@ CHECKED: Final = Struct(">hiqqqhii")
 """The part after the CRC, which covers it and the records: attributes, last offset delta, base and
 max timestamp, producer id and epoch, base sequence, count."""
 
+BATCH_OVERHEAD: Final = BEFORE_CHECKSUM.size + CHECKED.size
+"""Bytes of a batch before its first record: 61."""
+
 LENGTH_COUNTS_FROM: Final = 12
 """The length in the header leaves out the base offset and itself."""
 MAGIC: Final = 2

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from aioproducer.engine.records.batch_header import (
+    BATCH_OVERHEAD,
     BEFORE_CHECKSUM,
     CHECKED,
     LENGTH_COUNTS_FROM,
@@ -29,9 +30,6 @@ from aioproducer.model import Header
 if TYPE_CHECKING:
     from aioproducer.engine.records.bulk_tokens import BulkToken
     from aioproducer.engine.records.columns import Columns
-
-BATCH_OVERHEAD: Final = 61
-"""Bytes of a batch before its first record."""
 
 SMALL_BATCH: Final = 4096
 """Bytes: a smaller batch is copied, because a view costs more."""

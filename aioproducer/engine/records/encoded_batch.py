@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Final, Literal, NamedTuple
 
 from aioproducer.engine.records.batch_header import (
+    BATCH_OVERHEAD,
     BEFORE_CHECKSUM,
     CHECKED,
     COMPRESSION_MASK,
@@ -17,7 +18,6 @@ from aioproducer.engine.records.batch_header import (
     MAGIC,
     TRANSACTIONAL,
 )
-from aioproducer.engine.records.builder import BATCH_OVERHEAD
 from aioproducer.engine.records.checksum import crc32c
 from aioproducer.engine.records.decompression import (
     DecompressionError,

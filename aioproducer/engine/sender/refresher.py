@@ -98,7 +98,7 @@ class MetadataRefresher(Requester):
         if self._taking is not None:
             self._take_in()
             return now
-        due = self._metadata.next_refresh(now)
+        due = self._metadata.next_refresh()
         if due is None or due > now:
             return due
         if self._metadata.is_full_refresh_due(now):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer.engine.records.builder import BATCH_OVERHEAD, MAX_RECORD_OVERHEAD, batch_size_bound
+from aioproducer.engine.records.batch_header import BATCH_OVERHEAD
+from aioproducer.engine.records.builder import MAX_RECORD_OVERHEAD, batch_size_bound
 from aioproducer.errors import RecordTooLargeError
 from tests.unit.accumulator.world import BATCH, AccumulatorWorld
 

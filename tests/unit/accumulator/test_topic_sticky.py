@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from aioproducer.engine.accumulator.partition import Partition
-from aioproducer.engine.records.builder import BATCH_OVERHEAD
+from aioproducer.engine.records.batch_header import BATCH_OVERHEAD
 from tests.unit.accumulator.world import BATCH, FULL, AccumulatorWorld
 
 

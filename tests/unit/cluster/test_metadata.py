@@ -30,9 +30,9 @@ from tests.unit.cluster.known_cluster import (
 
 def test_nothing_is_asked_at_construction_and_the_bootstrap_list_is_the_first_cluster() -> None:
     it = metadata()
-    assert it.next_refresh(NOW) is None
+    assert it.next_refresh() is None
     it.request_update()
-    assert it.next_refresh(NOW) is None, "no topic is used, so nobody needs it"
+    assert it.next_refresh() is None, "no topic is used, so nobody needs it"
     assert tuple(it.peers) == BOOTSTRAP
     assert not it.snapshot.brokers
     assert it.last_update is None
@@ -130,14 +130,14 @@ def _want_during_update(it: Metadata) -> None:
 def test_next_refresh(happens: Callable[[Metadata], None], due: float | None) -> None:
     it = settled()
     happens(it)
-    assert it.next_refresh(NOW) == (due if due is None else pytest.approx(due))
+    assert it.next_refresh() == (due if due is None else pytest.approx(due))
 
 
 def test_a_wish_during_a_refresh_outlives_it() -> None:
     """The leader moved after the broker had answered: the answer may be older than the wish."""
     it = settled()
     _want_during_update(it)
-    assert it.next_refresh(NOW) == pytest.approx(NOW + BACKOFF)
+    assert it.next_refresh() == pytest.approx(NOW + BACKOFF)
 
 
 def test_an_unknown_topic_is_asked_for_with_growing_waits_until_it_is_there() -> None:
@@ -147,7 +147,7 @@ def test_an_unknown_topic_is_asked_for_with_growing_waits_until_it_is_there() ->
     now = NOW
     for _ in range(6):
         asked(it, news(orders=3), now)
-        due = it.next_refresh(now)
+        due = it.next_refresh()
         assert due is not None
         waits.append(due - now)
         now = due
@@ -155,11 +155,11 @@ def test_an_unknown_topic_is_asked_for_with_growing_waits_until_it_is_there() ->
     assert isinstance(it.errors["orders"], KafkaError)
     asked(it, news(info("orders")), now)
     assert it.errors == {}
-    assert it.next_refresh(now) == pytest.approx(now + MAX_AGE)
+    assert it.next_refresh() == pytest.approx(now + MAX_AGE)
     it.request_update()
     it.start(now)
     it.failed(now)
-    assert it.next_refresh(now) == pytest.approx(now + 0.1), "success forgot the failures"
+    assert it.next_refresh() == pytest.approx(now + 0.1), "success forgot the failures"
 
 
 def test_a_partition_without_leader_is_asked_for_with_growing_waits_until_it_has_one() -> None:
@@ -169,23 +169,23 @@ def test_a_partition_without_leader_is_asked_for_with_growing_waits_until_it_has
     for wait in (BACKOFF, 2 * BACKOFF, 4 * BACKOFF):
         it.request_update()
         asked(it, replace(news(known), stale={"orders"}), now)
-        assert it.next_refresh(now) == pytest.approx(now + wait)
+        assert it.next_refresh() == pytest.approx(now + wait)
         now += wait
     asked(it, news(known), now)
-    assert it.next_refresh(now) == now + MAX_AGE
+    assert it.next_refresh() == now + MAX_AGE
 
 
 def test_age_does_not_go_round_the_backoff() -> None:
     it = metadata(max_age=0.0)
     it.use("orders", NOW)
     asked(it, news(info("orders")))
-    assert it.next_refresh(NOW) == pytest.approx(NOW + BACKOFF)
+    assert it.next_refresh() == pytest.approx(NOW + BACKOFF)
 
 
 def test_the_first_refresh_is_due_at_once_whatever_the_clock_says() -> None:
     it = metadata()
     it.use("orders", 0.0)
-    due = it.next_refresh(0.0)
+    due = it.next_refresh()
     assert due is not None
     assert due <= 0.0
 
@@ -194,13 +194,13 @@ def test_one_refresh_serves_any_number_of_waiters_and_topics() -> None:
     it = metadata()
     for number in range(100):
         it.use(f"topic-{number % 10}", NOW)
-    assert it.next_refresh(NOW) == 0.0
+    assert it.next_refresh() == 0.0
     assert it.topics == {f"topic-{number}" for number in range(10)}
     it.start(NOW)
     for _ in range(100):
         it.use("topic-0", NOW)
         it.request_update()
-    assert it.next_refresh(NOW) is None
+    assert it.next_refresh() is None
 
 
 def test_an_update_is_dated() -> None:
@@ -251,7 +251,7 @@ def test_a_fatal_error_does_not_stop_the_search_for_other_topics() -> None:
     it.use("forbidden", NOW)
     it.use("fresh", NOW)
     asked(it, news(forbidden=29, fresh=3))
-    assert it.next_refresh(NOW) == pytest.approx(NOW + BACKOFF)
+    assert it.next_refresh() == pytest.approx(NOW + BACKOFF)
 
 
 def test_a_known_topic_with_an_error_keeps_its_leaders() -> None:
@@ -341,7 +341,7 @@ def test_rebootstrap_begins_again_with_the_bootstrap_list_and_keeps_topics_and_l
     assert it.topics == {"orders"}
     assert it.snapshot.topics["orders"].partitions[0].leader == 1
     assert not it.may_rebootstrap, "it is on the bootstrap list already"
-    due = it.next_refresh(NOW + 60)
+    due = it.next_refresh()
     assert due is not None
     assert due <= NOW + 60
     assert not it.rebootstrap_due(NOW + 60 + REBOOTSTRAP_AFTER - 1), "its time begins anew"

@@ -24,7 +24,7 @@ def _names(count: int) -> list[str]:
 def _ask(it: Metadata, *, known: bool = True) -> list[int]:
     """Ask until nothing is due; returns the number of topics of each request."""
     asked = []
-    while (due := it.next_refresh(NOW)) is not None and due <= NOW:
+    while (due := it.next_refresh()) is not None and due <= NOW:
         request = it.start(NOW)
         asked.append(len(request.topics))
         if known:

@@ -37,13 +37,13 @@ def test_a_new_topic_is_asked_for_alone_and_what_is_known_of_others_keeps_its_ag
     it = many()
     assert it.last_full_update == NOW
     it.use("new", NOW + 7)
-    assert it.next_refresh(NOW + 7) == 0.0
+    assert it.next_refresh() == 0.0
     request = it.start(NOW + 7)
     assert request == (frozenset({"new"}), False)
     assert told(it, news(info("new")), request, NOW + 7) == ["new"]
     assert set(it.snapshot.topics) == {"new", "t0", "t1", "t2", "t3", "t4"}
     assert (it.last_update, it.last_full_update) == (NOW + 7, NOW)
-    assert it.next_refresh(NOW + 7) == NOW + MAX_AGE
+    assert it.next_refresh() == NOW + MAX_AGE
     assert it.start(NOW + MAX_AGE) == (it.topics, True)
 
 
@@ -51,7 +51,7 @@ def test_a_deleted_topic_is_asked_for_alone_and_less_and_less_often() -> None:
     it, now, requests = many(), NOW, []
     it.request_update("t3")
     for _ in range(7):
-        due = it.next_refresh(now)
+        due = it.next_refresh()
         assert due is not None
         requests.append((round(due - now, 3), it.start(due)))
         told(it, news(t3=3), requests[-1][1], due)
@@ -65,7 +65,7 @@ def test_a_deleted_topic_is_asked_for_alone_and_less_and_less_often() -> None:
 def test_a_topic_without_leader_is_asked_for_alone() -> None:
     it = many()
     asked(it, replace(news(*map(info, it.topics)), stale={"t1"}), NOW)
-    assert it.next_refresh(NOW) == pytest.approx(NOW + BACKOFF)
+    assert it.next_refresh() == pytest.approx(NOW + BACKOFF)
     assert it.start(NOW + BACKOFF) == (frozenset({"t1"}), False)
 
 
@@ -81,7 +81,7 @@ def test_doubt_about_the_brokers_asks_for_all_topics() -> None:
     it.request_update("t1")
     it.request_update()
     assert it.start(NOW + BACKOFF) == (it.topics, True)
-    assert it.next_refresh(NOW) is None
+    assert it.next_refresh() is None
 
 
 def test_a_full_request_without_answer_is_made_again_as_one() -> None:
@@ -89,7 +89,7 @@ def test_a_full_request_without_answer_is_made_again_as_one() -> None:
     it.request_update()
     it.start(NOW)
     it.failed(NOW)
-    assert it.next_refresh(NOW) == pytest.approx(NOW + BACKOFF)
+    assert it.next_refresh() == pytest.approx(NOW + BACKOFF)
     assert it.start(NOW + BACKOFF).full
 
 
@@ -105,7 +105,7 @@ def test_a_topic_that_lacks_what_is_wanted_is_asked_for_again_later_each_time() 
     it, now, waits = many(), NOW, []
     it.seek("t2", NOW)
     for _ in range(6):
-        due = it.next_refresh(now)
+        due = it.next_refresh()
         assert due is not None
         waits.append(due - now)
         request = it.start(due)
@@ -114,10 +114,10 @@ def test_a_topic_that_lacks_what_is_wanted_is_asked_for_again_later_each_time() 
         list(it.update(news(info("t2")), request, due, lacks=lambda topic: topic == "t2"))
         now = due
     assert waits == pytest.approx([0.1, 0.1, 0.2, 0.4, 0.8, 1.0])
-    due = it.next_refresh(now)
+    due = it.next_refresh()
     assert due is not None
     list(it.update(news(info("t2")), it.start(due), due, lacks=lambda _: False))
-    assert it.next_refresh(due) == NOW + MAX_AGE
+    assert it.next_refresh() == NOW + MAX_AGE
 
 
 def test_who_seeks_a_topic_whose_turn_in_an_answer_is_over_is_not_forgotten() -> None:
@@ -127,9 +127,9 @@ def test_who_seeks_a_topic_whose_turn_in_an_answer_is_over_is_not_forgotten() ->
     next(taking)
     it.seek("t0", NOW)  # in time
     assert list(taking) == []
-    assert it.next_refresh(NOW) == NOW + MAX_AGE
+    assert it.next_refresh() == NOW + MAX_AGE
     it.seek("t0", NOW)
-    assert it.next_refresh(NOW) == pytest.approx(NOW + BACKOFF)
+    assert it.next_refresh() == pytest.approx(NOW + BACKOFF)
 
 
 def test_a_hint_that_comes_while_an_answer_is_read_is_not_undone_by_it() -> None:

@@ -42,7 +42,7 @@ def test_who_waits_for_a_topic_is_told_when_it_is_known_and_not_before() -> None
     it = settled()
     waiters = [waiting(it), waiting(it)]
     other = waiting(it, "other")
-    assert it.next_refresh(NOW) == 0.0, "it is asked for at once"
+    assert it.next_refresh() == 0.0, "it is asked for at once"
     asked(it, news(fresh=3))
     assert [each.results for each in waiters] == [[], []]
     asked(it, news(info("fresh", 2)))
@@ -58,7 +58,7 @@ def test_who_waits_for_a_topic_is_told_that_it_is_refused() -> None:
     asked(it, news(fresh=29))
     assert refused.results == [it.errors["fresh"]]
     again = waiting(it)
-    assert it.next_refresh(NOW) is not None, "what was refused before is asked anew"
+    assert it.next_refresh() is not None, "what was refused before is asked anew"
     asked(it, news(other=29))
     assert not again.done(), "the answer said nothing of it"
     asked(it, news(info("fresh")))
@@ -110,6 +110,6 @@ def test_a_forgotten_topic_is_gone_and_is_new_when_it_comes_back() -> None:
     assert it.topics == frozenset()
     assert not it.snapshot.topics
     assert not it.errors
-    assert it.next_refresh(NOW) is None, "nobody needs a refresh"
+    assert it.next_refresh() is None, "nobody needs a refresh"
     it.use("orders", NOW)
-    assert it.next_refresh(NOW) == 0.0
+    assert it.next_refresh() == 0.0

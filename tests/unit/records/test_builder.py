@@ -11,7 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from aioproducer.engine.records.acceleration import RecordsBuilder
-from aioproducer.engine.records.builder import BATCH_OVERHEAD, MAX_RECORD_OVERHEAD, batch_size_bound
+from aioproducer.engine.records.batch_header import BATCH_OVERHEAD
+from aioproducer.engine.records.builder import MAX_RECORD_OVERHEAD, batch_size_bound
 from aioproducer.model import Header
 
 NOW = 1_700_000_000_000

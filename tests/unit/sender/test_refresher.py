@@ -148,7 +148,7 @@ async def test_a_long_answer_is_taken_in_some_steps_at_a_time() -> None:
             turns += 1
         assert turns >= 20 / 3
         assert not world.requests(ProduceRequest), "its partitions are not all there yet"
-        assert world.metadata.next_refresh(world.now) is None
+        assert world.metadata.next_refresh() is None
         other = world.send(topic="orders")
         await asyncio.sleep(0)
         await asyncio.sleep(0)

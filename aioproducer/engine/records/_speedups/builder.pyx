@@ -23,11 +23,15 @@ from aioproducer.engine.records._speedups.columns cimport BinaryColumn, HeadersC
 from aioproducer.engine.records._speedups.cpython_internals cimport new_tuple, untrack
 from aioproducer.engine.records._speedups.varint cimport varint_size, write_field, write_varint
 
-from aioproducer.engine.records.batch_header import BEFORE_CHECKSUM, LENGTH_COUNTS_FROM, MAGIC
-from aioproducer.engine.records.builder import (
+from aioproducer.engine.records.batch_header import (
     BATCH_OVERHEAD,
-    MAX_RECORD_OVERHEAD,
+    BEFORE_CHECKSUM,
+    LENGTH_COUNTS_FROM,
+    MAGIC,
+)
+from aioproducer.engine.records.builder import (
     MARK_GRANULE_NS,
+    MAX_RECORD_OVERHEAD,
     SMALL_BATCH,
     AppendedRecord,
     check_fields,
