@@ -10,7 +10,7 @@ from aioproducer.engine.sender.produce cimport ProduceRequest as CRequest
 cdef class BatchCompleter:
     cdef public CQueue _batches
     cdef public object _pending
-    cdef public object _outcomes
+    cdef public object _topic_outcomes
     cdef public object _metadata
     cdef public object _gaps
     cdef public object _pending_failures

@@ -16,6 +16,6 @@ cdef class SequenceNumbers:
     cdef public dict _numbers
 
     @cython.locals(numbers=_Numbers, sequence="long long")
-    cpdef stamp(self, partition, long long count)
+    cpdef stamp(self, topic_partition, long long count)
     @cython.locals(numbers=_Numbers)
-    cpdef renew(self, partition)
+    cpdef renew(self, topic_partition)
