@@ -69,7 +69,7 @@ class AwsMskIamExchange:
     def __init__(self, message: Secret) -> None:
         self.complete = False
         self.request_id: str | None = None
-        """By which AWS finds this login in its logs."""
+        """The id by which AWS finds this login in its logs."""
         self._message = message
         self._respond = self._first
 

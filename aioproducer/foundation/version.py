@@ -7,3 +7,4 @@ producer.
 from typing import Final
 
 __version__: Final = "1.0.0rc1"
+"""The version of the package."""

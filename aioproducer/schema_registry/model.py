@@ -20,6 +20,7 @@ __all__ = [
 ]
 
 SchemaType: TypeAlias = Literal["AVRO", "JSON", "PROTOBUF"]
+"""The language of a schema, by the registry's name."""
 RulePhase: TypeAlias = Literal["migration", "domain", "encoding"]
 CompatibilityLevel: TypeAlias = Literal[
     "NONE",
@@ -30,6 +31,7 @@ CompatibilityLevel: TypeAlias = Literal[
     "FULL",
     "FULL_TRANSITIVE",
 ]
+"""The versions of a subject that a new one must be compatible with, and the direction."""
 LEVELS: Final[tuple[CompatibilityLevel, ...]] = (
     "NONE",
     "BACKWARD",

@@ -30,20 +30,17 @@ class Serializer(Protocol[T_contra]):
 
     It can have three more methods, which a producer finds by name:
 
-    ``async def prepare(self, topic: str) -> None``
-        Fetch what :meth:`serialize` needs for ``topic``. The producer awaits this before it
-        serializes the first record of a topic; meanwhile records wait in order, up to
-        ``max_block_ms``. After an :class:`OSError`, a :class:`TimeoutError` or an error with a true
-        attribute ``retriable``, the producer calls it again after a backoff. Any other error fails
-        the waiting records; a later record makes the producer call it again, but not before
-        ``retry_backoff_ms``. If :meth:`serialize` raises
-        :class:`~aioproducer.errors.NotPreparedError`, the record waits and the call is repeated.
-    ``def for_field(self, field: "key" | "value") -> Serializer``
-        Return the serializer for keys or for values. A producer calls this once, in its
-        constructor.
-    ``def close(self) -> None``, or ``async def close(self) -> None``
-        Called when the producer is closed, if you passed a class. If you pass an instance, you
-        close it.
+    - ``async def prepare(self, topic: str) -> None`` fetches what :meth:`serialize` needs for
+      ``topic``. The producer awaits this before it serializes the first record of a topic;
+      meanwhile records wait in order, up to ``max_block_ms``. After an :class:`OSError`, a
+      :class:`TimeoutError` or an error with a true attribute ``retriable``, the producer calls it
+      again after a backoff. Any other error fails the waiting records; a later record makes the
+      producer call it again, but not before ``retry_backoff_ms``. If :meth:`serialize` raises
+      :class:`~aioproducer.errors.NotPreparedError`, the record waits and the call is repeated.
+    - ``def for_field(self, field: "key" | "value") -> Serializer`` returns the serializer for keys
+      or for values. A producer calls this once, in its constructor.
+    - ``def close(self) -> None``, or ``async def close(self) -> None``, is called when the producer
+      is closed, if you passed a class. If you pass an instance, you close it.
 
     ``serialize(topic, data)``, without headers, also works.
     """

@@ -1,4 +1,8 @@
-"""Docstrings of the API pages: Sphinx's roles, which the code uses, become Markdown."""
+"""Docstrings of the API pages: Sphinx's roles, which the code uses, become Markdown.
+
+The tables of attributes and methods show the first line of a docstring, so the first sentence
+becomes one line.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,11 @@ from typing import Any
 
 import griffe
 
-_ROLE = re.compile(r":(?:class|meth|func|mod|data|attr|exc):`~?([^`]+)`")
+_ROLE = re.compile(r":(?:class|meth|func|mod|data|attr|exc):`~?([^`<]+?)(?:\s*<[^`>]+>)?`")
 _LITERAL = re.compile(r"(?m)^::$\n")
+_COLONS = re.compile(r"(?m)::$")
+_DRAWN = re.compile(r"(?m)^ +[│├└].*$")
+_SENTENCE_ENDS = re.compile(r"(?<=[.!?])\s")
 
 
 class Roles(griffe.Extension):
@@ -20,5 +27,15 @@ class Roles(griffe.Extension):
 
 
 def markdown(text: str) -> str:
-    """A docstring without roles, and without the lone ``::`` before indented code."""
-    return _LITERAL.sub("", _ROLE.sub(r"`\1`", text))
+    """A docstring without roles, and without the ``::`` before indented code."""
+    text = _COLONS.sub(":", _LITERAL.sub("", _ROLE.sub(r"`\1`", text)))
+    text = _DRAWN.sub(lambda line: line.group().replace("``", ""), text)
+    return _with_first_sentence_on_a_line(text)
+
+
+def _with_first_sentence_on_a_line(text: str) -> str:
+    paragraph, blank, rest = text.partition("\n\n")
+    if "\n    " in f"\n{paragraph}":
+        return text  # a section, or code
+    first, *others = _SENTENCE_ENDS.split(" ".join(paragraph.split()), maxsplit=1)
+    return "\n".join((first, *others)) + blank + rest

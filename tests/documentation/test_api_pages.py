@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,34 @@ def test_a_row_has_the_first_sentence() -> None:
     said = first_sentence(target("aioproducer.Producer.init_transactions"))
     assert said.endswith(".")
     assert said.count(". ") == 0
+
+
+def test_every_row_has_a_sentence() -> None:
+    rows = [row for page in PAGES for row in table(page).splitlines() if row.startswith("| [")]
+    assert len(rows) > 300
+    assert [row for row in rows if row.endswith("|  |")] == []
+
+
+def test_the_first_line_of_a_docstring_is_its_first_sentence() -> None:
+    """The tables of attributes and methods show this line."""
+    docstring = target("aioproducer.Health.can_write").docstring
+    assert docstring is not None
+    first, second = docstring.value.splitlines()[:2]
+    assert first == "True: at least one leader of the partitions in use accepts records."
+    assert second.startswith("False:")
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("See :meth:`~aioproducer.Producer.send`.", "See `aioproducer.Producer.send`."),
+        ("Those of :meth:`from_properties <aioproducer.x>`.", "Those of `from_properties`."),
+        ("Like this::\n\n    send()", "Like this:\n\n    send()"),
+        ("A tree.\n\n    A\n    └── B    ``c``", "A tree.\n\n    A\n    └── B    c"),
+        ("One sentence\nof two lines. Another.", "One sentence of two lines.\nAnother."),
+        ("Args:\n    first: a\n        number.", "Args:\n    first: a\n        number."),
+    ],
+)
+def test_docstrings_become_markdown(written: str, shown: str) -> None:
+    markdown = runpy.run_path(str(DOCS / ".site" / "roles.py"))["markdown"]
+    assert markdown(written) == shown

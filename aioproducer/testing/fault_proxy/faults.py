@@ -31,7 +31,9 @@ __all__ = [
 ]
 
 ANYWHERE: Final = -1
+"""A position in a frame that is drawn for each frame."""
 END: Final = sys.maxsize
+"""The position after a frame."""
 BEHIND_LENGTH: Final = 4
 
 
@@ -148,3 +150,4 @@ Fault = (
     | ClaimLength
     | Damage
 )
+"""A fault of the network or of a broker."""

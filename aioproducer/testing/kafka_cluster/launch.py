@@ -10,8 +10,8 @@ from uuid import uuid4
 
 __all__ = ["DEFAULT_JVM_OPTIONS", "Launch", "LaunchOptions"]
 
-# For a fast start and little memory; a benchmark gives options of its own.
 DEFAULT_JVM_OPTIONS: Final = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""Options of the JVM for a fast start and little memory."""
 
 
 class LaunchOptions(TypedDict, total=False):
