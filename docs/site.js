@@ -12,3 +12,43 @@ for (const table of document.querySelectorAll(".md-typeset table:not([class])"))
     }
   }
 }
+
+// Names break after their dots, underscores and slashes, and not in the middle of a word. Options such
+// as --topic do not break at their hyphens, nor does a name in the first column of a table.
+const OPTION = /(?<![\w-])--?[A-Za-z][\w-]*/;
+const PARTS = /(?<=\w{2}[._/=])(?=[A-Za-z])/;
+
+const texts = (element) => {
+  const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+  const found = [];
+  while (walker.nextNode()) {
+    found.push(walker.currentNode);
+  }
+  return found;
+};
+
+const unbroken = (text) => {
+  const span = document.createElement("span");
+  span.style.whiteSpace = "nowrap";
+  span.textContent = text;
+  return span;
+};
+
+const breakable = (text) =>
+  text.split(PARTS).flatMap((part, index) => (index ? [document.createElement("wbr"), part] : [part]));
+
+const replace = (text) => {
+  const parts = text.data.split(new RegExp(`(${OPTION.source})`));
+  text.replaceWith(...parts.flatMap((part, index) => (index % 2 ? [unbroken(part)] : breakable(part))));
+};
+
+const named = ".md-typeset :is(table:not([class]) td, :not(pre, td *, td) > code, .language-sh code)";
+for (const element of document.querySelectorAll(named)) {
+  texts(element).filter((text) => text.data.length > 12 || OPTION.test(text.data)).forEach(replace);
+}
+
+for (const name of document.querySelectorAll(".md-typeset td:first-child:not(:last-child) > code")) {
+  if (/^[\w-]{1,32}$/.test(name.textContent)) {
+    name.style.whiteSpace = "nowrap";
+  }
+}

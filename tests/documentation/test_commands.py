@@ -44,7 +44,7 @@ def commands() -> Iterator[tuple[str, list[str]]]:
     """The page and the arguments of each command."""
     for page in PAGES:
         for block in blocks(page, "sh"):
-            for line in block.text.splitlines():
+            for line in block.text.replace("\\\n", "").splitlines():
                 words = shlex.split(line, comments=True)
                 if NAME in words:
                     arguments = words[words.index(NAME) + 1 :]

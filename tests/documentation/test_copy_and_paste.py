@@ -17,6 +17,9 @@ WAYS_TO_A_CLUSTER: Final = ("aioproducer mock", "aioproducer.testing", "kafka-se
 COLUMNS: Final = re.compile(r"\S {3,}\S")
 WIDTH: Final = 104
 """The columns of a listing beside both sidebars, in a window of 1,280 pixels."""
+COMMAND_WIDTH: Final = 82
+"""The columns of a command there, left of the button that copies it."""
+MEASUREMENTS: Final = tuple(ROOT / "benchmarks" / each for each in ("README.md", "RESULTS.md"))
 MADE: Final = re.compile(r"--topic ([\w-]+)")
 SENT: Final = re.compile(r"\bsend(?:_many)?\(\s*\"([\w-]+)\"")
 READ: Final = re.compile(r"\bReader\(\s*(?:TopicPartition\()?\"([\w-]+)\"")
@@ -45,6 +48,12 @@ def test_commands_can_be_copied(page: Path) -> None:
     for paragraph in page.read_text("utf-8").split("\n\n"):
         if INSTALL.search(paragraph):
             assert "After this first install" in paragraph, "it is on no package index: '.[extra]'"
+
+
+@pytest.mark.parametrize("page", [*sorted(DOCS.rglob("*.md")), *MEASUREMENTS], ids=name)
+def test_commands_do_not_wrap_in_the_middle_of_an_option(page: Path) -> None:
+    for block in blocks(page, "sh"):
+        assert [line for line in block.text.splitlines() if len(line) > COMMAND_WIDTH] == []
 
 
 @pytest.mark.parametrize("page", LOCAL, ids=name)
