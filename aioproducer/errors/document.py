@@ -11,14 +11,14 @@ __all__ = ["markdown"]
 
 
 def markdown() -> str:
-    """One row for each code, in the order of the table; ends with a line feed."""
+    """One row for each code, in their order; ends with a line feed."""
     return "\n".join(_lines()) + "\n"
 
 
 def _lines() -> Iterator[str]:
     yield "| Code | Class | Disposition | New metadata | May have been written | Advice |"
     yield "|---|---|---|---|---|---|"
-    for row in TABLE:
+    for row in sorted(TABLE, key=lambda row: row.code):
         yield f"| {' | '.join(_cells(row))} |"
 
 

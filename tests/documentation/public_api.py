@@ -58,7 +58,7 @@ _SPECIAL: Final = re.compile(
 def markdown() -> str:
     """A part of the page for each module."""
     return "\n\n".join(
-        f"### {title}\n\n```text\n" + "\n".join(lines) + "\n```" for title, lines in _parts()
+        f"## {title}\n\n```text\n" + "\n".join(lines) + "\n```" for title, lines in _parts()
     )
 
 

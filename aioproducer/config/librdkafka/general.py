@@ -24,7 +24,7 @@ _CLIENT: Final = (
     refused("client.software.name client.software.version", NO_EFFECT),
     refused("builtin.features", "omit it: codecs and mechanisms are Python packages"),
     refused("plugin.library.paths", "omit it: there are no C plugins"),
-    refused("interceptors", "give interceptor_classes", instead="interceptor_classes"),
+    refused("interceptors", "use interceptor_classes", instead="interceptor_classes"),
     refused("opaque", "keep your own context: send() returns a future"),
     refused("internal.termination.signal", NO_EFFECT, harmless=("0",)),
     refused("enable.random.seed", NO_EFFECT, harmless=_TRUE),
@@ -86,7 +86,7 @@ _CONNECTIONS: Final = (
     refused("api.version.request", _OLD_BROKERS, harmless=_TRUE),
     refused(
         "api.version.request.timeout.ms",
-        "give socket_connection_setup_timeout_ms",
+        "use socket_connection_setup_timeout_ms",
         instead="socket_connection_setup_timeout_ms",
     ),
     refused("api.version.fallback.ms", _OLD_BROKERS, harmless=("0",)),
@@ -110,7 +110,7 @@ _METADATA: Final = (
     mapped("metadata.recovery.rebootstrap.trigger.ms", "metadata_recovery_rebootstrap_trigger_ms"),
     refused(
         "topic.metadata.refresh.fast.interval.ms",
-        "give retry_backoff_ms",
+        "use retry_backoff_ms",
         instead="retry_backoff_ms",
     ),
     refused("topic.metadata.refresh.fast.cnt", NO_EFFECT),

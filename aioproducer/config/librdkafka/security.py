@@ -107,7 +107,7 @@ _TOKENS: Final = (
         lambda value: {OAUTH_CONFIG: value},
         "the argument of oauth_cb, or the parameters of metadata authentication",
     ),
-    refused("oauthbearer_token_refresh_cb", f"give {_PROVIDER}", instead=_PROVIDER),
+    refused("oauthbearer_token_refresh_cb", f"use {_PROVIDER}", instead=_PROVIDER),
     refused(
         "enable.sasl.oauthbearer.unsecure.jwt",
         f"provide unsigned tokens with {_PROVIDER}",

@@ -341,4 +341,4 @@ def markdown() -> str:
 
 def _table(group: str, rows: Iterable[Gauge]) -> str:
     lines = (f"| `{row.name}` | {row.unit} | {row.meaning} |" for row in rows)
-    return "\n".join((f"### {group}", "", "| metric | unit | meaning |", "|---|---|---|", *lines))
+    return "\n".join((f"### {group}", "", "| Metric | Unit | Meaning |", "|---|---|---|", *lines))

@@ -20,9 +20,9 @@ def markdown() -> str:
     return "\n\n".join(
         (
             _own(),
-            _of_kafka("producer-metrics", "`client_id`", PRODUCER_SERIES),
-            _of_kafka("producer-topic-metrics", "`client_id` and `topic`", TOPIC_SERIES),
-            _of_kafka("producer-node-metrics", "`client_id` and `node`", NODE_SERIES),
+            _of_kafka("producer-metrics", "label `client_id`", PRODUCER_SERIES),
+            _of_kafka("producer-topic-metrics", "labels `client_id` and `topic`", TOPIC_SERIES),
+            _of_kafka("producer-node-metrics", "labels `client_id` and `node`", NODE_SERIES),
         )
     )
 
@@ -32,7 +32,7 @@ def _own() -> str:
     for family in own_families():
         labels = "`client_id`, `node`" if family.name in BROKER_NAMES else "`client_id`"
         lines.append(f"| `{family.name}` | {family.kind} | {labels} | {family.meaning} |")
-    return _table("Latencies and health:", "| series | kind | labels | meaning |", lines)
+    return _table("Latencies and health:", "| Series | Kind | Labels | Meaning |", lines)
 
 
 def _of_kafka(group: str, labels: str, rows: Iterable[KafkaSeries]) -> str:
@@ -41,8 +41,8 @@ def _of_kafka(group: str, labels: str, rows: Iterable[KafkaSeries]) -> str:
         for row in rows
         if not row.is_derived
     ]
-    head = "| series | kind | unit | Kafka's metric |"
-    return _table(f"Kafka's `{group}`, with the labels {labels}:", head, lines)
+    head = "| Series | Kind | Unit | Kafka's metric |"
+    return _table(f"Kafka's `{group}`, with the {labels}:", head, lines)
 
 
 def _table(title: str, head: str, lines: Iterable[str]) -> str:
