@@ -1,4 +1,4 @@
-"""The blocks of the page about schema registries run, with a registry and a mock cluster."""
+"""The blocks of the page about schema registries run, with a registry's server and without one."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from aioproducer.testing import MockCluster, SchemaRegistryServer
 from tests.documentation.pages import ROOT, blocks
 from tests.documentation.test_blocks import module_of, run
 
-pytestmark = [pytest.mark.registry, pytest.mark.mock_cluster]
+pytestmark = pytest.mark.mock_cluster
 
 PAGE = ROOT / "docs/how-to/schema-registry.md"
+IN_MEMORY = "registry = InMemorySchemaRegistry()"
 TOPICS = {"orders": 1, "customers": 1, "names": 1, "events": 1}
 
 
@@ -22,6 +23,7 @@ def cluster() -> Iterator[MockCluster]:
         yield started
 
 
+@pytest.mark.registry
 async def test_the_blocks_of_the_page_run(
     cluster: MockCluster, registry_server: SchemaRegistryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -35,3 +37,23 @@ async def test_the_blocks_of_the_page_run(
         await run(PAGE, block._replace(text=text), names)
         orders += [names["order"]] if "order" in names else []
     assert [order.customer for order in orders] == ["Grace"]
+
+
+async def test_the_blocks_share_a_registry_in_memory(
+    cluster: MockCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the page says: all in one shell, without their lines that begin with ``registry =``."""
+    first, *found = blocks(PAGE, "python")
+    assert "asyncio.run(" in first.text, "a program of its own"
+    assert IN_MEMORY in found[0].text
+    session = module_of(found[0], monkeypatch)
+    for block in found:
+        names = module_of(block, monkeypatch) if block.module else session
+        kept = [
+            line
+            for line in block.text.splitlines(keepends=True)
+            if not line.startswith("registry =") or IN_MEMORY in line
+        ]
+        text = "".join(kept).replace("localhost:9092", cluster.bootstrap_servers)
+        await run(PAGE, block._replace(text=text), names)
+    assert session["order"].customer == "Grace"
