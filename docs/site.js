@@ -13,10 +13,10 @@ for (const table of document.querySelectorAll(".md-typeset table:not([class])"))
   }
 }
 
-// Names break after their dots, underscores and slashes, and not in the middle of a word. Options such
-// as --topic do not break at their hyphens, nor does a name in the first column of a table.
-const OPTION = /(?<![\w-])--?[A-Za-z][\w-]*/;
-const PARTS = /(?<=\w{2}[._/=])(?=[A-Za-z])/;
+// Long names break after their dots, underscores and slashes, and not in the middle of a word. Options
+// such as --topic do not break at their hyphens, nor does a name in the first column of a table.
+const OPTION = /(?<![\w-])(--?[A-Za-z][\w-]*)/;
+const SEPARATOR = /(?<=\w{2}[._/])(?=[A-Za-z])/;
 
 const texts = (element) => {
   const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
@@ -34,17 +34,33 @@ const unbroken = (text) => {
   return span;
 };
 
-const breakable = (text) =>
-  text.split(PARTS).flatMap((part, index) => (index ? [document.createElement("wbr"), part] : [part]));
+const breakable = (text, longest) =>
+  text.split(/(\s+)/).flatMap((word) =>
+    word.length <= longest
+      ? [word]
+      : word
+          .split(SEPARATOR)
+          .flatMap((part, index) => (index ? [document.createElement("wbr"), part] : [part])),
+  );
 
-const replace = (text) => {
-  const parts = text.data.split(new RegExp(`(${OPTION.source})`));
-  text.replaceWith(...parts.flatMap((part, index) => (index % 2 ? [unbroken(part)] : breakable(part))));
+const longestWord = (element) => {
+  if (element.tagName !== "TD") {
+    return 40;
+  }
+  return element.clientWidth < 160 ? 12 : 28;
 };
 
 const named = ".md-typeset :is(table:not([class]) td, :not(pre, td *, td) > code, .language-sh code)";
-for (const element of document.querySelectorAll(named)) {
-  texts(element).filter((text) => text.data.length > 12 || OPTION.test(text.data)).forEach(replace);
+const bounds = [...document.querySelectorAll(named)].map((element) => [element, longestWord(element)]);
+for (const [element, longest] of bounds) {
+  for (const text of texts(element)) {
+    if (OPTION.test(text.data) || text.data.length > longest) {
+      const parts = text.data.split(OPTION);
+      text.replaceWith(
+        ...parts.flatMap((part, index) => (index % 2 ? [unbroken(part)] : breakable(part, longest))),
+      );
+    }
+  }
 }
 
 for (const name of document.querySelectorAll(".md-typeset td:first-child:not(:last-child) > code")) {
