@@ -13,8 +13,9 @@ for (const table of document.querySelectorAll(".md-typeset table:not([class])"))
   }
 }
 
-// Long names break after their dots, underscores and slashes, and not in the middle of a word. Options
-// such as --topic do not break at their hyphens, nor does a name in the first column of a table.
+// Long names break after their dots, underscores and slashes, and not in the middle of a word; in a
+// table beside the sidebars only those of the last column. Options such as --topic do not break at their
+// hyphens, nor does a name in the first column.
 const OPTION = /(?<![\w-])(--?[A-Za-z][\w-]*)/;
 const SEPARATOR = /(?<=\w{2}[._/])(?=[A-Za-z])/;
 
@@ -46,6 +47,9 @@ const breakable = (text, longest) =>
 const longestWord = (element) => {
   if (element.tagName !== "TD") {
     return 40;
+  }
+  if (matchMedia("(min-width: 45em)").matches && element.nextElementSibling) {
+    return Infinity; // its name is not broken
   }
   return element.clientWidth < 160 ? 12 : 28;
 };
