@@ -14,8 +14,8 @@ for (const table of document.querySelectorAll(".md-typeset table:not([class])"))
 }
 
 // Long names break after their dots, underscores and slashes, and not in the middle of a word; in a
-// table beside the sidebars only those of the last column. Options such as --topic do not break at their
-// hyphens, nor does a name in the first column.
+// table whose rows are not stacked only those of the last column. Options such as --topic do not break at
+// their hyphens, nor does a name in the first column. A class in a heading breaks between its words.
 const OPTION = /(?<![\w-])(--?[A-Za-z][\w-]*)/;
 const SEPARATOR = /(?<=\w{2}[._/])(?=[A-Za-z])/;
 
@@ -48,7 +48,8 @@ const longestWord = (element) => {
   if (element.tagName !== "TD") {
     return 40;
   }
-  if (matchMedia("(min-width: 45em)").matches && element.nextElementSibling) {
+  const stacked = getComputedStyle(element).display === "block";
+  if (!stacked && element.nextElementSibling) {
     return Infinity; // its name is not broken
   }
   return element.clientWidth < 160 ? 12 : 28;
@@ -71,4 +72,11 @@ for (const name of document.querySelectorAll(".md-typeset td:first-child:not(:la
   if (/^[\w-]{1,32}$/.test(name.textContent)) {
     name.style.whiteSpace = "nowrap";
   }
+}
+
+for (const heading of document.querySelectorAll(".md-typeset .doc-heading .doc-object-name")) {
+  const words = heading.textContent.split(/(?<=[a-z])(?=[A-Z])/);
+  heading.replaceChildren(
+    ...words.flatMap((word, index) => (index ? [document.createElement("wbr"), word] : [word])),
+  );
 }
