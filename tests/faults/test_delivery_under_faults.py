@@ -394,17 +394,23 @@ async def test_a_lone_record_leaves_at_once_by_default(
 ) -> None:
     """No timer ends the sender's sleep for its request, as the end of a linger does."""
     ended_by_timer = 0
-    ring = Wakeup._ring
+    loop = asyncio.get_running_loop()
+    call_later = loop.call_later
 
-    def counted(self: Wakeup, loop: asyncio.AbstractEventLoop) -> None:
-        nonlocal ended_by_timer
-        sleeper = self._sleeper
-        ring(self, loop)
-        ended_by_timer += sleeper is not None and sleeper.done()
+    def counted(delay: float, callback: Any, *given: Any, **named: Any) -> asyncio.TimerHandle:
+        wakeup = getattr(callback, "__self__", None)
+
+        def ring(*given: Any) -> None:
+            nonlocal ended_by_timer
+            sleeper = wakeup._sleeper
+            callback(*given)
+            ended_by_timer += sleeper is not None and sleeper.done()
+
+        return call_later(delay, ring if type(wakeup) is Wakeup else callback, *given, **named)
 
     async with Producer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=linger_ms) as producer:
         await producer.send("orders", b"first")
-        monkeypatch.setattr(Wakeup, "_ring", counted)
+        monkeypatch.setattr(loop, "call_later", counted)
         for number in range(30):
             await producer.send("orders", b"%d" % number)
         monkeypatch.undo()

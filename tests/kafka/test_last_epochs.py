@@ -17,7 +17,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from aioproducer import FatalTransactionError, Producer, ProducerError
-from aioproducer.engine.transactions.sequence_numbers import MAX_EPOCH, SequenceNumbers
+from aioproducer.engine.network.in_flight import Completion
+from aioproducer.engine.sender.producer_id import ProducerIdRequester
+from aioproducer.engine.transactions.sequence_numbers import MAX_EPOCH
 from aioproducer.errors import MessageTooLargeError
 from aioproducer.model import TransactionHandle
 from aioproducer.testing.kafka_cluster import KafkaCluster
@@ -175,13 +177,17 @@ async def test_an_idempotent_producer_outlives_its_epochs(
     """A record that is refused costs its partition an epoch; brokers take any for a new id."""
     topic = "idempotent"
     await single.create_topic(topic, 3, config={"max.message.bytes": 10_000})
-    assigned, seen = SequenceNumbers.assigned, []
+    completed, seen = ProducerIdRequester.completed, []
 
-    def in_the_last_epochs(identity: SequenceNumbers, producer_id: int, epoch: int) -> None:
-        seen.append(producer_id)
-        assigned(identity, producer_id, MAX_EPOCH - 1 if len(seen) == 1 else epoch)
+    def in_the_last_epochs(self: ProducerIdRequester, completion: Completion, now: float) -> None:
+        assigned = completion.result
+        if assigned is not None and not assigned.error_code:
+            seen.append(assigned.producer_id)
+            if len(seen) == 1:
+                completion.result = assigned._replace(epoch=MAX_EPOCH - 1)
+        completed(self, completion, now)
 
-    monkeypatch.setattr(SequenceNumbers, "assigned", in_the_last_epochs)
+    monkeypatch.setattr(ProducerIdRequester, "completed", in_the_last_epochs)
     written: list[list[bytes]] = [[], [], []]
     async with producer_without_id(single) as producer:
         for number in range(12):
