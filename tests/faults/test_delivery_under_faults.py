@@ -398,7 +398,7 @@ async def test_a_lone_record_leaves_at_once_by_default(
     call_later = loop.call_later
 
     def counted(delay: float, callback: Any, *given: Any, **named: Any) -> asyncio.TimerHandle:
-        wakeup = getattr(callback, "__self__", None)
+        wakeup: Any = getattr(callback, "__self__", None)
 
         def ring(*given: Any) -> None:
             nonlocal ended_by_timer
