@@ -48,6 +48,7 @@ MODULES: Final = (
     "aioproducer.engine.sender.completer",
     "aioproducer.engine.sender.delivery_reports",
     "aioproducer.engine.sender.produce",
+    "aioproducer.engine.sender.sender",
     "aioproducer.engine.transactions.sequence_numbers",
     "aioproducer.foundation.runtime.running_clock",
 )

@@ -22,7 +22,7 @@ from aioproducer import (
     ProducerTimeoutError,
     TopicPartition,
 )
-from aioproducer.engine.sender.sender import Sender
+from aioproducer.engine.sender.refresher import MetadataRefresher
 from aioproducer.errors import (
     GroupAuthorizationFailedError,
     KafkaError,
@@ -253,7 +253,7 @@ async def test_who_waits_in_a_producer_that_breaks_is_told(
         def explode(*_: Any) -> None:
             raise ZeroDivisionError("a bug")
 
-        monkeypatch.setattr(Sender, "_next_round", explode)
+        monkeypatch.setattr(MetadataRefresher, "quiet", property(explode))
         await cluster.servers[2].cut()
         with pytest.raises(ProducerBrokenError, match="a bug"):
             await asyncio.wait_for(waiting, PATIENCE)

@@ -12,7 +12,7 @@ import pytest
 
 from aioproducer import Producer, ProducerBrokenError, ProducerClosedError
 from aioproducer.engine.sender import completer, expiry
-from aioproducer.engine.sender.sender import Sender
+from aioproducer.engine.sender.refresher import MetadataRefresher
 from aioproducer.errors import BufferExhaustedError, DeliveryTimeoutError, MetadataTimeoutError
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ async def test_broken(
     producer = Producer(bootstrap_servers=kafka.bootstrap_servers, **OPTIONS)
     await producer.start()
     futures = await send_after_mute(kafka, producer, topic)
-    monkeypatch.setattr(Sender, "_next_round", explode)
+    monkeypatch.setattr(MetadataRefresher, "quiet", property(explode))
     async with watched(futures) as heart:
         await asyncio.wait(futures[:1], timeout=PATIENCE)
         if closes:

@@ -17,6 +17,7 @@ from aioproducer.engine.accumulator.partition import Backlog
 from aioproducer.engine.metrics import ProducerMetrics
 from aioproducer.engine.sender.batch_sender import BatchSender
 from aioproducer.engine.sender.completer import BatchCompleter
+from aioproducer.engine.sender.refresher import MetadataRefresher
 from aioproducer.engine.sender.sender import Sender
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ def explode(*_: Any, **__: Any) -> Any:
 
 
 PLACES = {
-    "sender": (Sender, "_next_round"),
+    "sender": (MetadataRefresher, "quiet"),
+    "rounds": (Sender, "_next_round"),
     "responses": (Sender, "_take_completed"),
     "way out": (BatchSender, "step"),
     "outcomes": (BatchCompleter, "take"),
@@ -39,7 +41,7 @@ PLACES = {
     "reader": (ProducerMetrics, "response_received"),
     "drain of a batch": (Backlog, "take"),
 }
-COMPILED = (Backlog, BatchCompleter, BatchSender, MemoryQuota, ProducerMetrics)
+COMPILED = (Backlog, BatchCompleter, BatchSender, MemoryQuota, ProducerMetrics, Sender)
 SOURCE = pytest.mark.source_form
 
 
@@ -72,7 +74,8 @@ async def test_everybody_who_waits_is_told(
         )
     ]
     await kafka.until_received(PRODUCE, 2)
-    monkeypatch.setattr(place, name, explode)
+    is_property = isinstance(getattr(place, name), property)
+    monkeypatch.setattr(place, name, property(explode) if is_property else explode)
     gate.set()
     results = await asyncio.wait_for(
         asyncio.gather(*futures, unknown, *waits, return_exceptions=True), PATIENCE
@@ -107,7 +110,7 @@ async def test_ten_thousand_waiting_tasks_are_told(
 
     tasks = [asyncio.create_task(wait()) for _ in range(10_000)]
     await kafka.until_received(PRODUCE)
-    monkeypatch.setattr(Sender, "_next_round", explode)
+    monkeypatch.setattr(MetadataRefresher, "quiet", property(explode))
     await kafka.servers[1].cut()
     results = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), PATIENCE)
     assert {type(each) for each in results} == {ProducerBrokenError}

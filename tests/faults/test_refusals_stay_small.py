@@ -11,7 +11,7 @@ import pytest
 
 from aioproducer import Producer, ProducerBrokenError, sync
 from aioproducer.engine.core.transaction_api import TransactionApi
-from aioproducer.engine.sender.sender import Sender
+from aioproducer.engine.sender.refresher import MetadataRefresher
 from aioproducer.errors import (
     ProducerClosedError,
     ProducerError,
@@ -59,7 +59,7 @@ async def test_calls_of_a_broken_producer(
     await producer.start()
     await producer.begin_transaction()
     await producer.send("orders", b"fine")
-    monkeypatch.setattr(Sender, "_next_round", explode)
+    monkeypatch.setattr(MetadataRefresher, "quiet", property(explode))
     with pytest.raises(ProducerBrokenError):
         await asyncio.wait_for(producer.send("orders", b"v"), PATIENCE)
     monkeypatch.undo()

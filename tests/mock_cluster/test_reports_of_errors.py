@@ -11,7 +11,7 @@ import pyarrow
 import pytest
 
 from aioproducer import Producer, ProducerBrokenError, ProducerClosedError, SendReport, sync
-from aioproducer.engine.sender.sender import Sender
+from aioproducer.engine.sender.refresher import MetadataRefresher
 from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
 
 PATIENCE = 60.0
@@ -124,7 +124,7 @@ async def test_a_producer_that_ends_midway(
     sending = asyncio.create_task(producer.send_many("orders", MORE[kind]))
     await some_are_delivered(producer)
     if end == "broken":
-        monkeypatch.setattr(Sender, "_next_round", lambda *_: 1 / 0)
+        monkeypatch.setattr(MetadataRefresher, "quiet", property(lambda _: 1 / 0))
     else:
         await producer.close(0 if end == "closed" else PATIENCE)
     with pytest.raises((ProducerClosedError, ProducerBrokenError)) as caught:

@@ -14,7 +14,7 @@ import aioproducer
 from aioproducer import Producer
 from aioproducer.testing.mock_cluster import MockCluster
 
-CALLS, FILES = (13, 6) if aioproducer.__accelerated__ else (130, 37)
+CALLS, FILES = (8, 5) if aioproducer.__accelerated__ else (130, 37)
 """Calls of the package's Python functions, for a record with a key that begins a batch, and files
 with these functions: with the compiled modules, and with the source of all (`make pure`)."""
 RECORDS, ROUNDS = 50, 8

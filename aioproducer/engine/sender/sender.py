@@ -1,3 +1,4 @@
+# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """The coroutine that sends batches, and the callback that settles them by their responses.
 
 Source: Kafka's ``Sender``. Its thread is a task here; its poll is a sleep until an event.
