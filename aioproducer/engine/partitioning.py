@@ -1,12 +1,12 @@
-"""The choice of a record's partition.
+"""The choice of a record's partition, unless its caller names one.
 
 Without a user's partitioner, a keyed record goes to the partition of its key's murmur2 hash, as in
 every Java client. A keyless record goes to the topic's sticky partition (KIP-480, KIP-794).
-:class:`StickyChoice` decides when the next one is chosen, and :func:`next_sticky_partition` picks.
-Only this choice avoids leaders that take no batches.
+:class:`StickyChoice` (``accumulator/topic.py``) decides when the next one is chosen, and
+:func:`next_sticky_partition` picks. Only this choice avoids leaders that take no batches.
 
-:meth:`Topic.ask` asks a user's partitioner at the ``send()`` of a record, or once the topic of the
-record becomes known.
+:meth:`Topic.ask` (in the same file) asks a user's partitioner at the ``send()`` of a record, or
+once the topic of the record becomes known.
 """
 
 from __future__ import annotations

@@ -23,7 +23,8 @@ class Disposition(Enum):
     ABORTABLE = "abortable"
     """The batch fails; a transaction that contains it can only be aborted."""
     FATAL = "fatal"
-    """The broker refuses the producer itself: all outstanding records fail."""
+    """The broker refuses the producer itself: all outstanding records fail; without a producer id,
+    only the batch does."""
     UNSUPPORTED = "unsupported"
     """The broker does not support this version of the request: use a lower one, or fail."""
     REBOOTSTRAP = "rebootstrap"

@@ -271,7 +271,8 @@ class MemoryQuota:
     def grant(self, now: float) -> Grant | None:
         """Memory for the next partition that waits; None: no memory for any of them.
 
-        The partition with the least memory comes first, and no other of its node overtakes it.
+        The partition that had the least memory when it began to wait comes first, and no other of
+        its node overtakes it.
         """
         for node in sorted(self._waiting, key=lambda node: self._waiting[node][:1]):
             first = self._first_waiting(node)

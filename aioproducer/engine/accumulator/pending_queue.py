@@ -1,5 +1,8 @@
 # cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
-"""The queue of pending records: in the order of their ``send()`` calls, until they get a batch."""
+"""The queue of pending records: in the order of their ``send()`` calls, until they get a batch.
+
+The docstring of :mod:`aioproducer.engine.accumulator` says what happens when memory is full.
+"""
 
 from __future__ import annotations
 

@@ -184,9 +184,10 @@ class StickyChoice:
 
     With ``adaptive_partitioning``, partitions with more queued batches are chosen less often, and a
     partition whose leader has no memory left for a batch only if no other has; ``has_room`` tells.
-    The choice leaves out partitions whose leader has taken no batch for the availability timeout;
-    ``is_unavailable`` returns True for such a leader. While there are partitions with a near
-    leader (KIP-1123), no others are chosen. Of many partitions, a random sample is looked at.
+    With an availability timeout (``partitioner_availability_timeout_ms``), it leaves out partitions
+    whose leader has taken no batch for so long: ``is_unavailable`` returns True for such a leader.
+    While there are partitions with a near leader (KIP-1123), no others are chosen. Of many
+    partitions, a random sample is looked at.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """The schedule of metadata requests, their topics, and callers that wait for them. No I/O.
 
 Source: Kafka's ``Metadata`` and ``ProducerMetadata``. A partial update asks for topics that are
-new, unknown or out of date (KIP-526). A full update asks for all topics when the metadata is old,
-or when the brokers may have changed.
+new, unknown or out of date (KIP-526). A full update asks for all topics in use when the metadata is
+old, or when the brokers may have changed.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class Metadata:
         ``topic``: a partial update for it; None: a full update. The reasons for a partial one:
 
         - a batch has no leader (:class:`BatchSender`), or its error says that the leader is another
-          one (:class:`BatchCompleter`);
+          one, or its request was lost or timed out (:class:`BatchCompleter`);
         - a caller asks for the replicas of a topic (:meth:`wait_for_details`).
 
         The reasons for a full one:

@@ -20,7 +20,8 @@ from aioproducer.foundation.runtime.tasks import new_task
 class Lifecycle:
     """Not started, started, closing, closed or broken; on one event loop of one process.
 
-    The class only holds the state: :class:`Engine` starts and ends the parts.
+    The class only holds the state: :class:`Engine` starts and ends the parts, and its ``close()``
+    and ``flush()`` do the waiting.
     """
 
     def __init__(self, client_id: str) -> None:

@@ -441,6 +441,8 @@ class NetworkClient:
     def _on_disconnect(
         self, state: NodeConnectionState, connection: Connection, reason: ProducerError
     ) -> None:
+        """Complete each request in flight with an error; :mod:`aioproducer.engine.sender.completer`
+        says what becomes of its batches."""
         now = self.clock()
         node, was_ready, refused = connection.node, connection.was_ready, is_final(reason)
         self._refusals += refused

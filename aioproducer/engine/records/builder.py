@@ -1,5 +1,9 @@
 """A batch in a buffer: records are written one after another, and at last the header before them.
 
+When a batch leaves, the sender's ``Compressor`` has compressed the records, if they are to be.
+``ProducerBatch.encode`` then calls ``record_batch.frame_batch``, which chooses the attributes and
+calls :meth:`RecordsBuilder.framed`: the header, and the CRC over the rest.
+
 This is the hot path of the project. A record is, in Kafka's words (``DefaultRecord``)::
 
     length varint | attributes 0 | timestamp delta varint | offset delta varint

@@ -102,9 +102,10 @@ class BatchSender:
         A batch leaves if
 
         - its partition lets it: backoff, barrier, order, transaction (:meth:`Partition.line_up`);
-        - it need not linger any more (:meth:`BatchQueue.leaves_at`): the time is over, it is full,
-          a retry, or was left out before, or there is a flush, a close or a lack of memory;
-        - no more records are gathered for an idle broker (:meth:`_gathers`);
+        - the batches for its broker need not linger any more (:meth:`BatchQueue.leaves_at`): the
+          time of the oldest is over, any of them is full, a retry, or was left out before, or there
+          is a flush, a close or a lack of memory;
+        - no more records are gathered for an idle broker (:meth:`_gathers`, without ``linger_ms``);
         - the broker takes a request (:meth:`NetworkClient.ready`);
         - the request has room for it, else it leaves with the next one (:meth:`Backlog.take`).
         """

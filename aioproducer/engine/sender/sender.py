@@ -28,14 +28,15 @@ _NEVER: Final = float("inf")
 
 
 class Sender:
-    """Runs from the producer's start until every record has its outcome.
+    """Runs until the producer is closing, and every record has its outcome.
 
     In a *usual* round batches leave, and nothing else. In a *whole* round all parts look for work:
     ``requesters`` send their requests in this order, then ``batch_sender``. A usual round follows
     :meth:`Wakeup.stir`: a record has begun a batch, or a response has only settled batches. A whole
     round follows :meth:`Wakeup.wake`, any wake-up while a requester is not quiet, and the time of a
     part's next work. A batch of pending records (:meth:`PendingQueue._fill`) or of a caller
-    (:meth:`Engine.send_encoded`) calls :meth:`~Wakeup.wake`, too.
+    (:meth:`Engine.send_encoded`) calls :meth:`~Wakeup.wake`, too, and so does anything that is
+    late. A record that joins an open batch wakes nobody.
     """
 
     def __init__(

@@ -5,10 +5,10 @@ A broker remembers for each producer id and partition the sequence numbers that 
 batch that is sent twice is written once, and nothing is written after a batch that is missing:
 :mod:`aioproducer.engine.sender.gaps` is about those.
 
-``BatchSender._number`` stamps batches that leave. ``outcomes.decide_error`` judges a batch whose
-request met an error. ``Gaps.close`` begins a new epoch of a partition, and ``Partition.renumber``
-takes the numbers of its queued batches back. The ``TransactionManager`` gets the epochs of
-transactions.
+``BatchSender._number`` stamps batches that leave. A batch whose outcome is unknown keeps its
+number, and is sent again with it (``outcomes.decide_error``). ``Gaps.close`` begins a new epoch of
+a partition, and ``Partition.renumber`` takes the numbers of its queued batches back. The
+``TransactionManager`` gets the epochs of transactions.
 
 Source: Kafka's ``TransactionManager`` and ``TxnPartitionMap``.
 """
