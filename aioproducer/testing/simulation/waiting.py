@@ -18,19 +18,20 @@ def places(tasks: Iterable[asyncio.Task[Any]]) -> str:
     )
 
 
-def _frames(awaited: Any) -> Iterator[FrameType]:
-    """The frames of a coroutine, and of whatever it awaits."""
+def _frames(awaited: Any) -> Iterator[tuple[str, FrameType]]:
+    """The names and frames of a coroutine, and of whatever it awaits."""
     while awaited is not None:
         for frame, inner in (("cr_frame", "cr_await"), ("gi_frame", "gi_yieldfrom")):
             if hasattr(awaited, inner):
                 if getattr(awaited, frame) is not None:
-                    yield getattr(awaited, frame)
+                    yield awaited.__qualname__, getattr(awaited, frame)
                 awaited = getattr(awaited, inner)
                 break
         else:
             return
 
 
-def _place(frame: FrameType) -> str:
-    code = frame.f_code
-    return f"{code.co_qualname}() in {Path(code.co_filename).name}:{frame.f_lineno}"
+def _place(named: tuple[str, FrameType]) -> str:
+    name, frame = named
+    line: int | None = frame.f_lineno  # a compiled coroutine has none
+    return f"{name}() in {Path(frame.f_code.co_filename).name}" + (f":{line}" if line else "")

@@ -37,6 +37,7 @@ def _delivered_one_by_one(world: AccumulatorWorld, topics: list[str]) -> None:
         world.deliver_all()
 
 
+@pytest.mark.source_form
 @pytest.mark.parametrize("cold_start", [_known_first, _known_later, _delivered_one_by_one])
 def test_the_work_grows_with_the_number_of_topics(
     cold_start: Callable[[AccumulatorWorld, list[str]], None],
