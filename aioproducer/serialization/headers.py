@@ -26,15 +26,23 @@ def checked_headers(headers: Headers, topic: str) -> tuple[Header, ...]:
     """Headers as pairs: keys are text, values bytes or None. ``str`` values become UTF-8."""
     if type(headers) is SharedHeaders:
         return headers
-    pairs = headers.items() if isinstance(headers, Mapping) else headers
     try:
+        pairs = headers.items() if isinstance(headers, Mapping) else map(_pair, headers)
         return tuple(_checked_header(name, value, topic) for name, value in pairs)
     except (TypeError, ValueError) as error:
         if isinstance(error, SerializationError):
             raise
         raise SerializationError(
-            f"the headers of a record for topic {topic!r} must be a mapping or (key, value) pairs"
+            f"the headers of a record for topic {topic!r} must be a mapping, as in "
+            "{'trace': b'1'}, or (key, value) pairs, as in [('trace', b'1')]"
         ) from error
+
+
+def _pair(pair: Any) -> Any:
+    """Refuse a text of two letters and a mapping of two keys, which would unpack like a pair."""
+    if isinstance(pair, str | Mapping):
+        raise TypeError(f"{type(pair).__name__} is no (key, value) pair")
+    return pair
 
 
 def _checked_header(name: Any, value: Any, topic: str) -> Header:
