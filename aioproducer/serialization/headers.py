@@ -39,10 +39,8 @@ def checked_headers(headers: Headers, topic: str) -> tuple[Header, ...]:
 
 
 def _pair(pair: Any) -> Any:
-    """Refuse a text of two letters and a mapping of two keys, which would unpack like a pair."""
-    if isinstance(pair, str | Mapping):
-        raise TypeError(f"{type(pair).__name__} is no (key, value) pair")
-    return pair
+    """``pair``, or a tuple that is none for a text or a mapping: two letters would be a pair."""
+    return () if isinstance(pair, str | Mapping) else pair
 
 
 def _checked_header(name: Any, value: Any, topic: str) -> Header:
