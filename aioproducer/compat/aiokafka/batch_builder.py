@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from time import time_ns
 from typing import Any, Final
 
-from aioproducer.engine.records.acceleration import RecordsBuilder
+from aioproducer.engine.records.acceleration import RecordsBuilder, batch_size_bound
 from aioproducer.engine.records.batch_header import BATCH_OVERHEAD
-from aioproducer.engine.records.builder import AppendedRecord, batch_size_bound
+from aioproducer.engine.records.builder import AppendedRecord
 from aioproducer.errors import RecordTooLargeError, SerializationError
 from aioproducer.model import Header
 from aioproducer.serialization.headers import checked_headers

@@ -1,6 +1,7 @@
-"""One connection to one broker: connect, log in, write requests, read responses.
+"""The life of one connection to one broker: connect, log in, log in again, end.
 
-A response that can't be read ends the connection, and every request on it fails with the reason.
+:class:`Exchange` writes its requests and reads the responses. A response that can't be read ends
+the connection, and every request on it fails with the reason.
 """
 
 from __future__ import annotations

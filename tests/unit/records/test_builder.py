@@ -10,9 +10,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from aioproducer.engine.records.acceleration import RecordsBuilder
+from aioproducer.engine.records import builder as reference_form
+from aioproducer.engine.records.acceleration import RecordsBuilder, batch_size_bound
 from aioproducer.engine.records.batch_header import BATCH_OVERHEAD
-from aioproducer.engine.records.builder import MAX_RECORD_OVERHEAD, batch_size_bound
+from aioproducer.engine.records.builder import MAX_RECORD_OVERHEAD
 from aioproducer.model import Header
 
 NOW = 1_700_000_000_000
@@ -244,6 +245,7 @@ def test_the_bound_is_above_the_batch_of_one_record_and_not_far(
     record = Rec(timestamp_ms, key, value, tuple(headers))
     size = BATCH_OVERHEAD + len(reference(record, 0, timestamp_ms))
     bound = batch_size_bound(key, value, headers)
+    assert bound == reference_form.batch_size_bound(key, value, headers)
     assert size <= bound <= size + MAX_RECORD_OVERHEAD
     assert put(RecordsBuilder(bytearray(bound), bound), record)
 
