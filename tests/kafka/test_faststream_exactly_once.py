@@ -76,6 +76,15 @@ async def committed_offset(cluster: KafkaCluster, group: str) -> int | None:
     return None
 
 
+async def shares(cluster: KafkaCluster, group: str, members: int) -> bool:
+    """As many members share the group's partitions."""
+    async with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        with suppress(GroupIdNotFoundError):
+            found = (await admin.describe_groups(group))[group].members
+            return len([member for member in found if member.partitions]) == members
+    return False
+
+
 async def reaches(asking: Callable[[], Awaitable[Any]], value: Any, what: str) -> None:
     async def does() -> bool:
         return bool(await asking() == value)
@@ -167,6 +176,8 @@ async def test_workers_have_transactions_of_their_own(transactional: KafkaCluste
 
     async with broker:
         await broker.start()
+        # A member that is alone has all partitions, and keeps them as long as its handler waits.
+        await reaches(lambda: shares(transactional, "fs-workers", 2), True, "both work")
         await write(transactional, "fs-workers", [b"order %d" % number for number in range(12)])
         expected = sorted(b"invoice of order %d" % number for number in range(12))
         await reaches(lambda: visible(transactional, "fs-workers-out"), expected, "all are handled")

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 EXAMPLES = sessions.ROOT / "examples"
 FLIGHTS = 336_776
-PATIENCE = 120.0
+PATIENCE = 300.0
 
 
 @pytest.mark.parametrize("protocol", [2], indirect=True)
@@ -38,7 +38,7 @@ async def test_all_flights_arrive_whole(transactional: KafkaCluster, tmp_path: P
             stderr=subprocess.STDOUT,
             env=sessions.environment(),
         )
-        assert example.wait(300) == 0, log.read_text()[-5000:]
+        assert example.wait(PATIENCE) == 0, log.read_text()[-5000:]
     assert f"{FLIGHTS:,} flights are in Kafka:\n" in log.read_text()
     await until(lambda: nothing_is_open(kafka, "flights"), "all is committed")
     logs = read(kafka, ("flights",), "read_committed")
