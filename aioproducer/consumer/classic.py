@@ -118,7 +118,7 @@ class ClassicMember(Member):
             except ProducerError as error:
                 if not self._link.may_pass(error):
                     raise
-                self.session.unanswered()
+                self.session.look()
                 logger.debug("Joining group %r: %s", self._link.group_id, error, error=error)
             failures += 1
             await asyncio.sleep(backoff.delay(failures))
@@ -137,7 +137,6 @@ class ClassicMember(Member):
             self._joins = False
         if synced is None or self._life != life:
             return False
-        self.session.alive()
         self._heartbeats.set()
         if self._ends:  # its partitions stay as they are until it leaves
             return True
@@ -152,10 +151,14 @@ class ClassicMember(Member):
         self.identity = self.identity._replace(
             member_id=joined.member_id, generation=joined.generation
         )
+        asked = self.session.real_clock()
         synced = await self._sync(joined)
-        if synced.error_code and self._life == life:
+        if self._life != life:
+            return None
+        if synced.error_code:
             self._take_refusal(synced.error_code, "SyncGroup")
             return None
+        self.session.joined(asked)
         return synced
 
     async def _sync(self, joined: Joined) -> Synced:
@@ -334,20 +337,20 @@ class ClassicMember(Member):
             await asyncio.sleep(interval)
             if not self._heartbeats.is_set():
                 continue
-            identity, asked = self.identity, self._clock()
+            identity, asked = self.identity, self.session.real_clock()
             try:
                 code = await self._link.ask(Heartbeat(identity), timeout)
             except ProducerError as error:
                 if not self._link.may_pass(error):
                     raise
-                self.session.unanswered()
+                self.session.look()
                 continue
             if self._heartbeats.is_set() and self.identity == identity:
                 self._take_heartbeat(code, asked)
 
     def _take_heartbeat(self, code: int, asked: float) -> None:
         if code not in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
-            self.session.unanswered()
+            self.session.look()
         elif self.session.last_heartbeat is not None:
             self.session.alive(asked)
         if self._joins:

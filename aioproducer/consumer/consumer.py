@@ -356,7 +356,7 @@ class Consumer:
         A record that an earlier loop was processing when it ended is returned again.
         """
         self._enter_loop()
-        return Records(self._source, self._progress, self._check)
+        return Records(self._source, self._progress, self._member.session, self._check)
 
     def batches(self) -> AsyncIterator[RecordBatch]:
         """Iterate over the records batch by batch, as they were written.
@@ -364,7 +364,9 @@ class Consumer:
         Asking for the next batch acknowledges the previous one.
         """
         self._enter_loop()
-        return Batches(self._source, self._progress, self._check, self._client.clock)
+        return Batches(
+            self._source, self._progress, self._member.session, self._check, self._client.clock
+        )
 
     def lists(self, max_records: int = 500) -> AsyncIterator[list[ConsumerRecord]]:
         """Iterate over lists of available records, of all partitions, up to ``max_records``.
@@ -376,7 +378,14 @@ class Consumer:
     def _lists(self, max_records: int) -> Lists:
         check_count("max_records", max_records)
         self._enter_loop()
-        return Lists(self._source, self._progress, self._check, self._client.clock, max_records)
+        return Lists(
+            self._source,
+            self._progress,
+            self._member.session,
+            self._check,
+            self._client.clock,
+            max_records,
+        )
 
     async def run(
         self, handle: Handle, *, concurrency: int = 64, order: Order = "partition"
@@ -402,6 +411,7 @@ class Consumer:
             self._source,
             self._progress,
             self._assignment,
+            self._member.session,
             self._tracing.traced(handle),
             concurrency,
             order,

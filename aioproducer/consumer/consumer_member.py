@@ -128,7 +128,7 @@ class ConsumerMember(Member):
                     return
                 await self._settle()
             self._due.clear()
-            life, request, asked = self._life, self._heartbeat(), self._clock()
+            life, request, asked = self._life, self._heartbeat(), self.session.real_clock()
             self._asked = True
             try:
                 answer: MemberState = await self._link.ask(request, timeout)
@@ -147,7 +147,7 @@ class ConsumerMember(Member):
                 failures = 0
                 await self._pause(self._interval)
                 continue
-            self.session.unanswered()
+            self.session.look()
             self._all = True  # the coordinator may have got the last one, or not
             failures += 1
             await asyncio.sleep(backoff.delay(failures))

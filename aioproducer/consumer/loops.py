@@ -3,45 +3,84 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Self
+from typing import Final, Self
 
 from aioproducer.consumer.progress import Progress
+from aioproducer.consumer.session import Session
 from aioproducer.engine.records.decoder import RecordBatch
 from aioproducer.errors import IllegalStateError
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.reader.record_source import RecordSource
 
+_QUICK_RECORDS: Final = 16
+"""Records after which a loop over records looks at the session."""
+_QUICK_SECONDS: Final = 0.01
+"""If they took longer, it looks after each one, and other tasks have a turn."""
+
 
 class Records:
     """Records one by one. ``check`` raises the error of a consumer that can't be read."""
 
-    __slots__ = ("_check", "_cursor", "_last", "_progress", "_source")
+    __slots__ = (
+        "_check",
+        "_cursor",
+        "_last",
+        "_looked",
+        "_progress",
+        "_quick",
+        "_session",
+        "_source",
+    )
 
-    def __init__(self, source: RecordSource, progress: Progress, check: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        source: RecordSource,
+        progress: Progress,
+        session: Session,
+        check: Callable[[], None],
+    ) -> None:
         self._source = source
         self._cursor = source.cursor
         self._progress = progress
+        self._session = session
         self._check = check
         self._last: ConsumerRecord | None = None
+        self._quick = 0
+        """The number of records before the next look at the session."""
+        self._looked = session.real_clock()
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> ConsumerRecord:
         progress = self._progress
-        if progress.record is self._last:  # else it was finished by a commit, or is another loop's
+        # Else a commit has finished the last one, or it is another loop's.
+        if progress.record is self._last and (self._quick or self._is_quick()):
+            self._quick -= 1
             for record in self._cursor.records:
                 self._cursor.last = progress.record = self._last = record
                 return record
-        return await self._next_batch()
+        return await self._next()
 
-    async def _next_batch(self) -> ConsumerRecord:
+    def _is_quick(self) -> bool:
+        """True if the last records took no time in which the session may have come to its end."""
+        looked, session = self._looked, self._session
+        self._looked = now = session.real_clock()
+        if now >= session.ends or now - looked > _QUICK_SECONDS:
+            return False
+        self._quick = _QUICK_RECORDS
+        return True
+
+    async def _next(self) -> ConsumerRecord:
         progress, cursor = self._progress, self._cursor
+        await self._source.pause()
         self._check()
         if progress.record is not self._last and progress.loop_works:
             raise _another_loop("record")
         progress.finish()
         self._last = None
+        self._session.look()
+        self._quick = 0
         while True:
             for record in cursor.records:
                 cursor.last = progress.record = self._last = record
@@ -57,11 +96,13 @@ class _Loop:
         self,
         source: RecordSource,
         progress: Progress,
+        session: Session,
         check: Callable[[], None],
         clock: Callable[[], float],
     ) -> None:
         self._source = source
         self._progress = progress
+        self._session = session
         self._check = check
         self._clock = clock
 
@@ -74,6 +115,7 @@ class _Loop:
         if self._progress.loop_works and self._progress.batch_of is not self:
             raise _another_loop("batch")
         self._progress.finish()
+        self._session.look()
 
 
 class Batches(_Loop):
@@ -96,16 +138,18 @@ class Lists(_Loop):
         self,
         source: RecordSource,
         progress: Progress,
+        session: Session,
         check: Callable[[], None],
         clock: Callable[[], float],
         max_records: int,
     ) -> None:
-        super().__init__(source, progress, check, clock)
+        super().__init__(source, progress, session, check, clock)
         self._max_records = max_records
 
     async def __anext__(self) -> list[ConsumerRecord]:
-        self._begin_step()
         source, cursor = self._source, self._source.cursor
+        await source.pause()
+        self._begin_step()
         found: list[ConsumerRecord] = []
         while len(found) < self._max_records:
             for record in cursor.records:

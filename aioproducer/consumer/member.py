@@ -112,7 +112,12 @@ class Member(ABC):
         self._stats = stats
         self._clock = link.client.clock
         self.session = Session(
-            partitions, settings.session_timeout / 1000, self._clock, link.group_id, stats
+            partitions,
+            settings.session_timeout / 1000,
+            self._clock,
+            link.client.real_clock,
+            link.group_id,
+            stats,
         )
         self.rebalance_began: float | None = None
         """The clock's time at which the rebalance under way began; None: there is none."""

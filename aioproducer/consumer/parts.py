@@ -88,6 +88,7 @@ class ConsumerParts:
         )
         self._rack = settings.rack
         self.member = _member(setup, link, self.assignment, stats, settings.rack or None)
+        fetcher.on_take = self.member.session.look
         self.observation = Observation(
             setup.group_id,
             setup.options.max_poll_interval_ms / 1000,

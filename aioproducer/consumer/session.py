@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING
 
 from aioproducer.consumer.metrics import ConsumerStats
@@ -16,55 +18,81 @@ logger = RoomLogger(__name__)
 
 
 class Session:
-    """Has ``partitions`` hand out nothing while the session may be over. Times are seconds."""
+    """Has ``partitions`` hand out nothing while the session may be over. Times are seconds.
+
+    ``real_clock`` goes on while the process is stopped, as the coordinator's does.
+    """
 
     def __init__(
         self,
         partitions: Partitions,
         timeout: float,
         clock: Callable[[], float],
+        real_clock: Callable[[], float],
         group_id: str,
         stats: ConsumerStats,
     ) -> None:
         self.silent = False
         """True while the session may be over."""
+        self.ends = inf
+        """The real clock's time from which on it may be over; infinite outside of the group."""
         self.last_heartbeat: float | None = None
         """The clock's time of the coordinator's last answer; None: the member is not in the group.
         """
+        self.real_clock = real_clock
+        self._answered = asyncio.Event()
         self._partitions = partitions
         self._timeout = timeout
         self._clock = clock
         self._group_id = group_id
         self._stats = stats
 
-    def alive(self, asked: float | None = None) -> None:
-        """The coordinator has answered: the member is in the group.
-
-        ``asked``: the clock's time of the heartbeat, if it was one.
-        """
-        self.last_heartbeat = now = self._clock()
-        if asked is not None:
-            self._stats.at(now).heartbeats.add(now - asked)
-        if self.silent:
+    def joined(self, asked: float) -> None:
+        """The member is in the group, says the answer to what was sent at ``asked``, a time of the
+        real clock."""
+        self.last_heartbeat = self._clock()
+        self.ends = asked + self._timeout
+        if self.silent and self.real_clock() < self.ends:
             self.silent = False
+            self._answered.set()
             self._partitions.end_of_silence()
 
-    def unanswered(self) -> None:
-        """The coordinator has not answered, or not as it should."""
+    def alive(self, asked: float) -> None:
+        """The coordinator has answered the heartbeat that was sent at ``asked``, a time of the real
+        clock. An answer that has waited while the process was stopped proves nothing."""
+        self.joined(asked)
+        self._stats.at(self._clock()).heartbeats.add(self.real_clock() - asked)
+
+    def look(self) -> None:
+        """Hand out nothing from now on if the session may be over."""
         last = self.last_heartbeat
-        if self.silent or last is None or self._clock() - last < self._timeout:
+        if last is None or self.silent or self.real_clock() < self.ends:
             return
         self.silent = True
+        self._answered.clear()
+        if self._clock() - last < self._timeout:
+            reason = "this process was stopped, or its event loop was blocked,"
+        else:
+            reason = "the coordinator has not answered"
         logger.warning(
-            "Group %r: the coordinator has not answered for %s (session_timeout_ms): the group may "
-            "go on without this member, which hands out nothing until there is an answer",
+            "Group %r: %s for %s (session_timeout_ms): the group may go on without this member, "
+            "which hands out nothing until there is an answer",
             self._group_id,
+            reason,
             duration(self._timeout),
         )
         self._partitions.silence()
 
+    async def answer(self) -> None:
+        """Wait while the session may be over."""
+        self.look()
+        if self.silent:
+            await self._answered.wait()
+
     def over(self) -> None:
         """The group continues without the member."""
         self.last_heartbeat = None
+        self.ends = inf
         self.silent = False
+        self._answered.set()
         self._stats.at(self._clock()).losses += 1

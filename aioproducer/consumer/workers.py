@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from aioproducer.consumer.assignment import Assignment, Hold
 from aioproducer.consumer.progress import PartitionProgress, Progress
+from aioproducer.consumer.session import Session
 from aioproducer.engine.records.decoder import RecordBatch
 from aioproducer.errors import IllegalStateError
 from aioproducer.foundation.runtime.tasks import is_being_cancelled, new_task
@@ -25,6 +26,8 @@ _LONGEST_LINE: Final = 256
 """Unacknowledged records of a partition from which on no further batch of it is taken."""
 _RECORD_OBJECTS: Final = 400
 """Bytes of the objects around the key and the value of a record, about."""
+_LONGEST_TURN: Final = 0.01
+"""Seconds for which handlers that never wait are called before other tasks have a turn."""
 
 
 class _Task(NamedTuple):
@@ -50,6 +53,7 @@ class Workers:
         source: RecordSource,
         progress: Progress,
         assignment: Assignment,
+        session: Session,
         handle: Handle,
         concurrency: int,
         order: Order,
@@ -59,6 +63,7 @@ class Workers:
         self._source = source
         self._progress = progress
         self._assignment = assignment
+        self._session = session
         self._handle = handle
         self._concurrency = concurrency
         self._order = order
@@ -70,6 +75,7 @@ class Workers:
         self._working: dict[asyncio.Task[None], TopicPartition | None] = {}
         """The tasks that call the handler, and the partition of the record that each works on."""
         self._waiting_bytes = 0
+        self._pause = asyncio.Lock()
         self._end: asyncio.Future[None]
         self._taking: asyncio.Task[None]
         self._moved = asyncio.Event()
@@ -157,6 +163,12 @@ class Workers:
         me = asyncio.current_task()
         assert me is not None
         while self._ready:
+            now = self._session.real_clock()
+            if now >= self._session.ends or now - self._source.turn_began > _LONGEST_TURN:
+                async with self._pause:  # meanwhile none of the others begins with a record
+                    await self._source.pause()
+                await self._session.answer()
+                continue  # the group may have gone on without the member
             key, lane = self._ready.popleft()
             task = lane.popleft()
             self._working[me] = task.progress.state.where

@@ -139,6 +139,8 @@ class Fetcher:
         """The number of answers."""
         self.fetched_bytes = 0
         client.on_end = self._arrived.set
+        self.on_take: Callable[[], None] = lambda: None
+        """Called before a batch is handed out; it may pause partitions."""
 
     # --- the application's side --------------------------------------------------------------
 
@@ -153,6 +155,7 @@ class Fetcher:
         Raises the error of a partition, which is tried again afterwards.
         """
         while not self._is_finished:
+            self.on_take()
             found = self.read_ahead.take()
             if found is not None:
                 return found

@@ -18,6 +18,10 @@ _MOST_ARROW_BYTES: Final = 64 * 1024 * 1024
 """Uncompressed bytes from which on a batch of Arrow takes no more."""
 _LONGEST_TURN: Final = 0.002
 """Seconds for which batches that are there are handed out before other tasks have a turn."""
+_HELD: Final = 0.01
+"""Seconds after which they have several: a heartbeat's timer, its task and its answer need one
+each."""
+_TURNS: Final = 4
 
 
 class RecordSource:
@@ -33,7 +37,8 @@ class RecordSource:
         self._limit = limit
         self._name = name
         self._reading = False
-        self._turn_began = 0.0
+        self.turn_began = 0.0
+        """The real clock's time of the end of the last pause."""
         self._asked = client.clock()
         """The clock's time of the end of the last wait for a batch."""
         self._in_batches = 0
@@ -115,7 +120,7 @@ class RecordSource:
         self._client.check_usable()
         self._reading = True
         try:
-            await self._pause()
+            await self.pause()
             return await self.fetcher.next_item()
         finally:
             self._reading = False
@@ -132,12 +137,13 @@ class RecordSource:
         """The clock's time at which the application waited last."""
         return self._client.clock() if self._reading else self._asked
 
-    async def _pause(self) -> None:
+    async def pause(self) -> None:
         """Let other tasks run if they had no turn for long."""
-        now = self._client.clock()
-        if now - self._turn_began > _LONGEST_TURN:
-            await asyncio.sleep(0)
-            self._turn_began = self._client.clock()
+        held = self._client.real_clock() - self.turn_began  # the other one waits for a turn
+        if held > _LONGEST_TURN:
+            for _ in range(_TURNS if held > _HELD else 1):
+                await asyncio.sleep(0)
+            self.turn_began = self._client.real_clock()
 
     def _decode(self, state: PartitionState, item: Item) -> RecordBatch:
         assert item.batch is not None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from contextlib import suppress
+from threading import Event
 from typing import Any
 
 import pytest
@@ -228,17 +230,53 @@ async def test_a_revocation_waits_for_the_record_in_work(topic: Topic, protocol:
     assert int(record.value or b"") not in topic.read
 
 
-async def test_a_member_whose_process_stood_still_is_replaced(topic: Topic) -> None:
-    """Its session ends; afterwards it joins again, and commits nothing of what it had."""
+async def read_and_block(topic: Topic, protocol: str, seconds: float, stop: Event) -> None:
+    """A member whose handler holds the loop with the first record."""
+    async with topic.consumer(group_protocol=protocol) as consumer:
+        async for record in consumer:
+            if "blocked" not in topic.readers:
+                time.sleep(seconds)
+            topic.took("blocked", record.value or b"", record.partition)
+            await asyncio.sleep(0.001)
+            if stop.is_set():
+                return
+
+
+@pytest.mark.parametrize(
+    ("protocol", "seconds"),
+    [
+        ("classic", 9),
+        pytest.param("classic", 60, marks=pytest.mark.soak),
+        pytest.param("consumer", 60, marks=pytest.mark.soak),
+    ],
+)
+async def test_a_member_with_a_blocked_loop_is_replaced(
+    topic: Topic, protocol: str, seconds: float
+) -> None:
+    """Its session ends; on waking it hands out nothing of what it had read ahead."""
     await topic.send(60)
-    async with topic.consumer(heartbeat_interval_ms=2_000) as lazy:
-        settings = lazy._member._settings
-        settings = settings._replace(heartbeat_interval=3_600_000)
-        lazy._member._settings = settings
-        await anext(aiter(lazy))
-        async with running(topic.consume("b")):
-            await until(lambda: topic.complete, "b has all partitions after the session's end", 60)
-            assert topic.readers["b"] == set(range(PARTITIONS))
+    stop, blocked = Event(), read_and_block
+    thread = asyncio.create_task(
+        asyncio.to_thread(asyncio.run, blocked(topic, protocol, seconds, stop))
+    )
+    await asyncio.sleep(3)
+    async with running(topic.consume("b", group_protocol=protocol)):
+        await until(lambda: len(topic.read) == 60, "b has all partitions", 2 * seconds + 30)
+        await until(lambda: "blocked" in topic.readers, "the other one wakes", 2 * seconds + 30)
+        ours = topic.readers["blocked"] = set()
+        for _ in range(100):
+            await topic.send(PARTITIONS)
+            await until(lambda: topic.complete, "both read on", 60)
+            if len(ours) == PARTITIONS // 2:
+                break
+            await asyncio.sleep(0.3)
+        stop.set()
+        while not thread.done():
+            await topic.send(PARTITIONS)
+            await asyncio.sleep(0.3)
+        await thread
+    assert len(ours) == PARTITIONS // 2, "it is a member again"
+    assert sum(topic.read.values()) <= len(topic.read) + 1, "the record in work alone came twice"
 
 
 async def test_commits_are_those_that_were_asked_for(topic: Topic) -> None:

@@ -133,7 +133,7 @@ def test_a_consumer_without_tracing_calls_the_very_handler(
 
     class Workers:
         def __init__(self, *parts: Any) -> None:
-            called.append(parts[3])
+            called.append(parts[4])
 
         async def run(self) -> None:
             """End at once."""

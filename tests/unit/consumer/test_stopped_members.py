@@ -1,0 +1,141 @@
+"""A member whose process was stopped, or whose loop was held, for longer than its session lasts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+
+import pytest
+
+from aioproducer import Producer
+from aioproducer.consumer import Consumer
+from aioproducer.model import ConsumerRecord
+from aioproducer.testing import SimulatedWorld
+from aioproducer.testing.simulation.loop import SimulatedLoop
+from tests.support.simulated_groups import consumer, each_protocol, fill, live
+
+RECORDS = 40
+SECONDS = 60.0
+
+Handle = Callable[[Iterable[ConsumerRecord]], None]
+"""Called with the records that a loop has got, before it asks for more."""
+
+
+def held(seconds: float) -> None:
+    """Hold the loop, as a handler that calls ``time.sleep()`` does."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, SimulatedLoop)
+    loop.pass_time(seconds)
+
+
+async def one_by_one(reader: Consumer, handle: Handle) -> None:
+    async for record in reader:
+        handle((record,))
+
+
+async def by_batches(reader: Consumer, handle: Handle) -> None:
+    async for batch in reader.batches():
+        handle(batch)
+
+
+async def by_lists(reader: Consumer, handle: Handle) -> None:
+    async for records in reader.lists(3):
+        handle(records)
+
+
+async def by_handlers(reader: Consumer, handle: Handle) -> None:
+    async def one(record: ConsumerRecord) -> None:
+        handle((record,))
+
+    await reader.run(one, concurrency=2, order="none")
+
+
+@each_protocol
+@pytest.mark.parametrize("way", [one_by_one, by_batches, by_lists, by_handlers])
+def test_a_held_loop_hands_nothing_out_before_the_group_has_answered(
+    protocol: str, way: Callable[[Consumer, Handle], Awaitable[None]]
+) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        for _ in range(4):
+            await fill(world, RECORDS // 4, 2)
+        joins: list[tuple[int, int]] = []
+
+        def handle(records: Iterable[ConsumerRecord]) -> None:
+            for record in records:
+                joins.append((reader.health().rebalances, record.offset))
+            if len(joins) >= 2 and joins[-1][0] == 1:
+                held(SECONDS)
+            if joins[-1][0] > 1 and len([each for each in joins if each[0] > 1]) >= RECORDS:
+                reader.finish()
+
+        async with consumer(world, group_protocol=protocol, auto_commit_interval_ms=1) as reader:
+            async with asyncio.timeout(600):
+                await way(reader, handle)
+        before = [offset for number, offset in joins if number == 1]
+        assert len(before) < RECORDS / 2  # nothing was handed out of what was read ahead
+        assert {number for number, _ in joins} == {1, 2}
+
+    live(life, 2)
+
+
+@each_protocol
+@pytest.mark.parametrize("milliseconds", range(1, 12))
+def test_what_has_waited_in_a_socket_is_not_handed_out(protocol: str, milliseconds: int) -> None:
+    """The process is stopped at some time between the write of a record and its fetch."""
+    joins: list[int] = []
+
+    async def life(world: SimulatedWorld) -> None:
+        async def read() -> None:
+            async for _ in reader:
+                joins.append(reader.health().rebalances)
+
+        servers = world.cluster.bootstrap_servers
+        async with (
+            consumer(world, group_protocol=protocol, auto_commit=False) as reader,
+            Producer(bootstrap_servers=servers) as producer,
+        ):
+            reading = asyncio.create_task(read())
+            await producer.send("orders", b"0", partition=0)
+            await asyncio.sleep(10)
+            producer.send("orders", b"1", partition=0)
+            await asyncio.sleep(milliseconds / 1000)
+            read_before = len(joins) == 2
+            held(SECONDS)
+            await asyncio.sleep(30)
+            reading.cancel()
+        assert joins == ([1, 1, 2, 2] if read_before else [1, 2, 2])
+
+    live(life)
+
+
+async def by_short_lists(reader: Consumer, handle: Handle) -> None:
+    async for records in reader.lists(1):
+        handle(records)
+
+
+@each_protocol
+@pytest.mark.parametrize("way", [one_by_one, by_short_lists, by_handlers])
+def test_handlers_that_never_wait_let_heartbeats_pass(
+    protocol: str, way: Callable[[Consumer, Handle], Awaitable[None]]
+) -> None:
+    """Each record holds the loop for a part of the session, and a batch for all of it."""
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, RECORDS, 2)
+        joins: list[int] = []
+
+        def handle(records: Iterable[ConsumerRecord]) -> None:
+            for _ in records:
+                held(2.0)
+                joins.append(reader.health().rebalances)
+            if len(joins) == RECORDS:
+                reader.finish()
+
+        async with consumer(world, group_protocol=protocol) as reader:
+            await way(reader, handle)
+            await reader.commit()
+            await asyncio.sleep(5)
+            assert reader.health().rebalances == 1
+        assert joins == [1] * RECORDS
+
+    live(life, 2)
