@@ -1,7 +1,7 @@
 """Docstrings of the API pages: Sphinx's roles, which the code uses, become Markdown.
 
 The tables of attributes and methods show the first line of a docstring, so the first sentence
-becomes one line.
+becomes one line. A field that is made by ``option()`` shows its default.
 """
 
 from __future__ import annotations
@@ -24,6 +24,11 @@ class Roles(griffe.Extension):
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         if obj.docstring is not None:
             obj.docstring.value = markdown(obj.docstring.value)
+
+    def on_attribute(self, *, attr: griffe.Attribute, **_: Any) -> None:
+        value = attr.value
+        if isinstance(value, griffe.ExprCall) and str(value.function) == "option":
+            attr.value = value.arguments[1]
 
 
 def markdown(text: str) -> str:
