@@ -246,6 +246,7 @@ async def read_and_block(topic: Topic, protocol: str, seconds: float, stop: Even
     ("protocol", "seconds"),
     [
         ("classic", 9),
+        ("consumer", 9),
         pytest.param("classic", 60, marks=pytest.mark.soak),
         pytest.param("consumer", 60, marks=pytest.mark.soak),
     ],
