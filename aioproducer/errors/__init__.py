@@ -175,7 +175,7 @@ from aioproducer.errors.client import (
 )
 from aioproducer.errors.codes import code_name
 from aioproducer.errors.dispositions import Disposition, Written
-from aioproducer.errors.registry import (
+from aioproducer.errors.schema_registry import (
     IncompatibleSchemaError,
     InvalidSchemaError,
     SchemaNotFoundError,

@@ -173,7 +173,7 @@ TABLE: Final = (
         advice="members of the group read the topic: stop them, and try again"),
 )
 # fmt: on
-"""One row for each code that a producer can meet."""
+"""One row for each code that a producer, an admin or a member of a group can meet."""
 
 
 def _bind(row: Row) -> None:

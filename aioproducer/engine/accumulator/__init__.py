@@ -1,4 +1,4 @@
-"""Unsent batches by partition, in bounded memory.
+"""Batches without an outcome by partition, in bounded memory.
 
 :class:`RecordAccumulator` takes records in. The sender takes batches out of its
 :class:`BatchQueue` (``batches``). Records without a batch are in its :class:`PendingQueue`

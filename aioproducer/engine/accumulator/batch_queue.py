@@ -1,6 +1,8 @@
 # cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """The sender's view of every batch, from its first record to its outcome.
 
+``BatchSender._send_to`` asks :meth:`BatchQueue.leaves_at` when the batches of a broker may leave.
+
 Source: Kafka's ``IncompleteBatches``, and the calls of its ``Sender`` to the ``RecordAccumulator``.
 """
 
@@ -134,7 +136,7 @@ class BatchQueue:
         return fair if fair > least else least
 
     def overflowed(self, batch: ProducerBatch) -> None:
-        """A record did not fit into ``batch``, which others may still: count its futures again."""
+        """A record did not fit into ``batch``; smaller ones still may. Count its futures again."""
         if batch.growth is not None:
             self._sizes.filled(batch.growth, batch.count)
         self._count_futures(batch)

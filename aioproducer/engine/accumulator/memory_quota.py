@@ -43,8 +43,8 @@ class Pressure(IntEnum):
     FULL = 1
     """No memory for the next batch, or too many futures: more records have to wait."""
     CRITICAL = 2
-    """Half of the node's share of pending records is used, or twice its share of futures: records
-    may be refused soon."""
+    """Half of the node's share of pending records is used, or it alone has twice as many futures as
+    there should be in all: records may be refused soon."""
 
 
 class Grant(NamedTuple):

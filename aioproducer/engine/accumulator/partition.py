@@ -3,7 +3,8 @@
 
 A :class:`Partition` owns its state: its batches, its pending records, the memory that they hold.
 Other parts of this room read it. Only the commands of the partition change it, and each of them
-leaves the partition in its leader's :class:`Backlog` if its first batch may leave.
+leaves the partition in its leader's :class:`Backlog` if its first batch may leave. Whether the
+batches of a backlog leave now is decided in ``BatchSender._send_to``.
 
 Source: ``ready`` and ``drain`` of Kafka's ``RecordAccumulator``. Kafka examines every partition to
 find ready batches. Here each partition lines up by itself, so no step costs more with more topics.

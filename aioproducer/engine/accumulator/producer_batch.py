@@ -1,5 +1,8 @@
 # cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
-"""A batch: records for one partition that share one outcome; and the split of a batch."""
+"""A batch: records for one partition that share one outcome; and the split of a batch.
+
+Its outcome resolves the records' futures by :mod:`aioproducer.engine.records.delivery`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
-"""All connections of a producer: the brokers that can take a request, and completed requests.
+"""All connections of a client: the brokers that can take a request, and completed requests.
 
 Source: Kafka's ``NetworkClient`` and ``ClusterConnectionStates``.
 """
@@ -54,8 +54,8 @@ _FETCH: Final = Api.FETCH
 class NetworkClient:
     """Opens connections where they are needed, sends requests, and collects their responses.
 
-    No method waits: ``wake`` wakes the sender, which takes the completions. ``connect_to`` makes a
-    connection; it takes the arguments of :class:`Connection`.
+    No method waits: ``wake`` wakes the sender, or another owner, which takes the completions.
+    ``connect_to`` makes a connection; it takes the arguments of :class:`Connection`.
     """
 
     def __init__(

@@ -1,5 +1,9 @@
 # cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
-"""Requests without their response yet, or not yet written if they get none (``acks=0``)."""
+"""Requests without their response yet, or not yet written if they get none (``acks=0``).
+
+``Exchange.takes`` keeps their number within the limit, and :mod:`timeouts` ends those that are
+overdue.
+"""
 
 from __future__ import annotations
 

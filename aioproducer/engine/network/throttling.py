@@ -1,4 +1,8 @@
-"""The pause that a broker asks for by its quota (KIP-219). No I/O."""
+"""The pause that a broker asks for by its quota (KIP-219). No I/O.
+
+``NetworkClient._on_response`` gives it to the connection, and ``Exchange.takes`` refuses requests
+until it is over.
+"""
 
 from __future__ import annotations
 

@@ -111,12 +111,12 @@ class ConnectionTimeouts:
 
     def end_idle(self, connection: Connection, now: float) -> float:
         """End a connection that is idle for too long; it needs no look any more."""
-        seconds = self.idle_for(connection, now)
+        seconds = duration(self.idle_for(connection, now))
+        what = f"no request used the connection for {seconds}"
+        if connection.in_flight:
+            what = f"no response came for {seconds}, in which this process was stopped"
         connection.abort(
-            BrokerConnectionError(
-                f"{connection.node}: no request used the connection for {duration(seconds)} "
-                "(connections_max_idle_ms)"
-            )
+            BrokerConnectionError(f"{connection.node}: {what} (connections_max_idle_ms)")
         )
         return _NEVER
 

@@ -71,8 +71,8 @@ class BatchSender:
     def step(self, now: float) -> float | None:
         """Send the ready batches. Returns the time of the next round by the clock.
 
-        None leave without a producer id, to a node that the metadata lacks, or to one whose last
-        batches are still being compressed; for the others see :meth:`_send_to`.
+        No batch leaves without a producer id, to a node that the metadata lacks, or to one whose
+        last batches are still being compressed. :meth:`_send_to` decides about the others.
         """
         backlogs = self._backlogs
         deadline = backlogs.release_delayed(now) if backlogs.delayed else None

@@ -297,8 +297,8 @@ class BatchCompleter:
     ) -> Iterator[int]:
         """:meth:`abort` as an iterator over the numbers of records that failed in its steps.
 
-        A step takes one or two batches, or ``RECORDS_PER_SLICE`` records. Other tasks may run
-        between two steps, and no batch leaves meanwhile.
+        A step takes whole batches, until they have ``RECORDS_PER_SLICE`` records. Other tasks may
+        run between two steps, and no batch leaves meanwhile.
         """
         kept = (
             {each for each in self._batches if self._must_be_settled(each)} if unsent_only else ()

@@ -1,7 +1,7 @@
-"""The outcome of a batch, decided from the broker's response. No I/O, no clock.
+"""The outcome of a batch, decided from the broker's response or the lack of one. No I/O, no clock.
 
-The sender carries out the outcome that :func:`decide` returns. The decision combines the meaning of
-an error code (:mod:`aioproducer.errors.table`) with the facts about the batch.
+:class:`BatchCompleter` carries out the outcome that :func:`decide` returns. The decision combines
+the meaning of an error code (:mod:`aioproducer.errors.table`) with the facts about the batch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Deliver(NamedTuple):
     """The batch is in the log."""
 
     base_offset: int
-    """-1: the batch is in the log at an unknown offset (``acks=0``, or a duplicate)."""
+    """-1: the batch is in the log at an unknown offset, because it is a duplicate."""
     log_append_time_ms: int
     """-1: the records keep their own timestamps."""
     log_start_offset: int = -1

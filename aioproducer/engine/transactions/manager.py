@@ -5,8 +5,9 @@ responses of coordinators. It gives the next request to send, and says which bat
 
 Rules that it keeps:
 
-- No batch leaves before its partition is in the transaction. In version 1 of the protocol a request
-  adds the partition, in version 2 the batch itself does.
+- No batch leaves before its partition is in the transaction. ``Partition.line_up`` asks for it with
+  each batch that begins (``Transaction.add_partition``). In version 1 of the protocol
+  ``TransactionDriver`` sends a request that adds the partition, in version 2 the batch itself does.
 - The end is requested when every batch has its outcome, and every offset is written. So nothing of
   a transaction comes after its end (with version 1 a batch that was given up on its way may, as
   in Kafka).
