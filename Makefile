@@ -8,7 +8,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 
 COMPILED := aioproducer/engine/records/_speedups aioproducer/engine/columnar/_speedups
 # The types of the modules that are compiled from their Python source.
-TYPES := $(wildcard aioproducer/engine/[!r]*/*.pxd aioproducer/foundation/*/*.pxd)
+TYPES := $(wildcard aioproducer/consumer/*.pxd aioproducer/engine/[!r]*/*.pxd aioproducer/foundation/*/*.pxd)
 BIN := $(VENV)/bin
 # Tests that share no broker run side by side. They wait for a third of their time, so four processes
 # keep two cores busy. Each begins with neighbouring files, which share imports and fixtures.
@@ -114,6 +114,7 @@ pure: env ## Run the tests of what is compiled without its compiled part
 		$(addprefix tests/unit/sender/test_,$(addsuffix .py,completer produce refresher sender \
 			sender_rounds)) tests/unit/client/test_wakeup.py tests/unit/runtime/test_running_clock.py \
 		tests/unit/transactions/test_sequence_numbers.py tests/protocol \
+		$(addprefix tests/unit/consumer/test_,$(addsuffix .py,consumer_in_a_world stopped_members)) \
 		tests/faults/test_parts_that_die.py tests/simulation/test_mutations.py \
 		$(addprefix tests/mock_cluster/test_,$(addsuffix .py,memory_on_the_wire metrics_of_a_run \
 			producer_order producer_sends way_of_a_record))

@@ -23,6 +23,7 @@ from typing import Final
 __all__ = ["MODULES", "in_use", "is_checkout", "is_source_wanted"]
 
 MODULES: Final = (
+    "aioproducer.consumer.loops",
     "aioproducer.engine.accumulator.batch_growth",
     "aioproducer.engine.accumulator.batch_queue",
     "aioproducer.engine.accumulator.buffer_pool",
@@ -128,4 +129,5 @@ _choose()
 
 def in_use() -> bool:
     """True if the modules that the package has imported are the compiled ones."""
-    return all(isinstance(sys.modules[each].__loader__, ExtensionFileLoader) for each in MODULES)
+    found = (sys.modules[each] for each in MODULES if each in sys.modules)
+    return all(isinstance(module.__loader__, ExtensionFileLoader) for module in found)
