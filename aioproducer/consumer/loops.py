@@ -74,12 +74,14 @@ class Records:
 
     async def _next(self) -> ConsumerRecord:
         progress, cursor = self._progress, self._cursor
-        await self._source.pause()
         self._check()
         if progress.record is not self._last and progress.loop_works:
             raise _another_loop("record")
         progress.finish()
         self._last = None
+        await self._source.pause()
+        if progress.loop_works:
+            raise _another_loop("record")
         self._session.look()
         self._quick = 0
         while True:
@@ -110,12 +112,15 @@ class _Loop:
     def __aiter__(self) -> Self:
         return self
 
-    def _begin_step(self) -> None:
-        """Acknowledge what the last step has given."""
+    async def _begin_step(self) -> None:
+        """Acknowledge what the last step has given, and let other tasks run."""
         self._check()
         if self._progress.loop_works and self._progress.batch_of is not self:
             raise _another_loop("batch")
         self._progress.finish()
+        await self._source.pause()
+        if self._progress.loop_works:
+            raise _another_loop("batch")
         self._session.look()
 
 
@@ -123,7 +128,7 @@ class Batches(_Loop):
     """Batches as they were written."""
 
     async def __anext__(self) -> RecordBatch:
-        self._begin_step()
+        await self._begin_step()
         batch = await self._source.next_batch()
         if batch is None:
             raise StopAsyncIteration
@@ -148,9 +153,8 @@ class Lists(_Loop):
         self._max_records = max_records
 
     async def __anext__(self) -> list[ConsumerRecord]:
+        await self._begin_step()
         source, cursor = self._source, self._source.cursor
-        await source.pause()
-        self._begin_step()
         found: list[ConsumerRecord] = []
         while len(found) < self._max_records:
             for record in cursor.records:

@@ -239,7 +239,7 @@ async def read_and_block(topic: Topic, protocol: str, seconds: float, stop: Even
             topic.took("blocked", record.value or b"", record.partition)
             await asyncio.sleep(0.001)
             if stop.is_set():
-                return
+                consumer.finish()
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from aioproducer.consumer import Consumer
 from aioproducer.model import ConsumerRecord
 from aioproducer.testing import SimulatedWorld
 from aioproducer.testing.simulation.loop import SimulatedLoop
-from tests.support.simulated_groups import consumer, each_protocol, fill, live
+from tests.support.simulated_groups import ZERO, consumer, each_protocol, fill, live
 
 RECORDS = 40
 SECONDS = 60.0
@@ -139,3 +140,23 @@ def test_handlers_that_never_wait_let_heartbeats_pass(
         assert joins == [1] * RECORDS
 
     live(life, 2)
+
+
+@pytest.mark.parametrize("loop", [aiter, Consumer.batches, Consumer.lists])
+def test_a_loop_that_ends_in_a_pause_has_acknowledged(loop: Callable[[Consumer], Any]) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 1, 1)
+        async with consumer(world) as reader:
+            steps = loop(reader)
+            await anext(steps)
+            held(1.0)
+            step = asyncio.ensure_future(anext(steps))
+            await asyncio.sleep(0)
+            step.cancel()
+            await asyncio.wait([step])
+        async with consumer(world) as other:
+            committed = (await other.committed(ZERO))[ZERO]
+        assert committed is not None
+        assert committed.offset == 1
+
+    live(life)
