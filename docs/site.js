@@ -1,8 +1,22 @@
+// A column without texts is not shown; a cell without one is :empty.
+const isBlank = (cell) => !cell?.textContent.trim();
+
 // On a phone the cells of a row stand below each other (site.css). Each needs its column's title there.
 // Tables of figures stay tables, and scroll by themselves.
-const isFigure = (cell) => /^[\d\s.,×%()–-]+$/.test(cell.textContent);
+const isFigure = ({ textContent: text }) =>
+  /^[\d\s.,×%()–-]+$/.test(text) && !/^\s*\d{4}-/.test(text);
 
 for (const table of document.querySelectorAll(".md-typeset table:not([class])")) {
+  for (const title of [...table.querySelectorAll("thead th")].reverse()) {
+    const column = [...table.querySelectorAll("tbody tr")].map((row) => row.cells[title.cellIndex]);
+    const blank = column.filter(isBlank);
+    for (const cell of blank.length === column.length ? [title, ...column] : []) {
+      cell?.remove();
+    }
+    for (const cell of blank) {
+      cell?.replaceChildren();
+    }
+  }
   const titles = [...table.querySelectorAll("thead th")].map((title) => title.textContent.trim());
   const cells = [...table.querySelectorAll("tbody td + td")];
   if (titles.length > 2 && cells.filter(isFigure).length < cells.length / 3) {
@@ -15,8 +29,10 @@ for (const table of document.querySelectorAll(".md-typeset table:not([class])"))
 
 // Long names break after their dots, underscores and slashes, and not in the middle of a word; in a
 // table whose rows are not stacked only those of the last column. Options such as --topic do not break at
-// their hyphens, nor does a name in the first column. A class in a heading breaks between its words.
+// their hyphens, nor does a name in the first column. A heading breaks inside its names, too, and a class
+// in it between its words.
 const OPTION = /(?<![\w-])(--?[A-Za-z][\w-]*)/;
+const SETTINGS = ":is(.language-properties, .language-promql, .language-json)";
 const SEPARATOR = /(?<=\w{2}[._/])(?=[A-Za-z])/;
 
 const texts = (element) => {
@@ -45,6 +61,9 @@ const breakable = (text, longest) =>
   );
 
 const longestWord = (element) => {
+  if (element.closest(SETTINGS)) {
+    return 12; // the name and the value are one word there
+  }
   if (element.tagName !== "TD") {
     return 40;
   }
@@ -55,7 +74,9 @@ const longestWord = (element) => {
   return element.clientWidth < 160 ? 12 : 28;
 };
 
-const named = ".md-typeset :is(table:not([class]) td, :not(pre, td *, td) > code, .language-sh code)";
+const named =
+  ".md-typeset :is(table:not([class]) td, :not(pre, td *, td) > code, .language-sh code), " +
+  `.md-typeset ${SETTINGS} code`;
 const bounds = [...document.querySelectorAll(named)].map((element) => [element, longestWord(element)]);
 for (const [element, longest] of bounds) {
   for (const text of texts(element)) {
@@ -74,9 +95,12 @@ for (const name of document.querySelectorAll(".md-typeset td:first-child:not(:la
   }
 }
 
-for (const heading of document.querySelectorAll(".md-typeset .doc-heading .doc-object-name")) {
-  const words = heading.textContent.split(/(?<=[a-z])(?=[A-Z])/);
-  heading.replaceChildren(
-    ...words.flatMap((word, index) => (index ? [document.createElement("wbr"), word] : [word])),
-  );
+for (const heading of document.querySelectorAll(".md-typeset :is(h1, h2, h3, h4)")) {
+  for (const text of texts(heading)) {
+    const isName = text.parentElement.closest(".doc-object-name");
+    const words = text.data.split(isName ? /(?<=[a-z])(?=[A-Z])|(?<=[._])(?=[a-z])/ : /(?<=[._])(?=[a-z])/);
+    text.replaceWith(
+      ...words.flatMap((word, index) => (index ? [document.createElement("wbr"), word] : [word])),
+    );
+  }
 }

@@ -16,8 +16,8 @@ def markdown() -> str:
 
 
 def _lines() -> Iterator[str]:
-    yield "| Code | Class | Disposition | New metadata | May have been written | Advice |"
-    yield "|---|---|---|---|---|---|"
+    yield "| Code | Class | Disposition | Notes and advice |"
+    yield "|---|---|---|---|"
     for row in sorted(TABLE, key=lambda row: row.code):
         yield f"| {' | '.join(_cells(row))} |"
 
@@ -26,6 +26,13 @@ def _cells(row: Row) -> Iterator[str]:
     yield str(row.code.value)
     yield f"`{row.error.__name__}`"
     yield row.disposition.value
-    yield "yes" if row.refresh else ""
-    yield "yes" if row.written is Written.MAYBE else ""
-    yield row.advice.replace("|", "\\|")
+    yield "; ".join(_notes(row)).replace("|", "\\|")
+
+
+def _notes(row: Row) -> Iterator[str]:
+    if row.refresh:
+        yield "**new metadata**"
+    if row.written is Written.MAYBE:
+        yield "**may be written**"
+    if row.advice:
+        yield row.advice

@@ -7,6 +7,7 @@ those of the other clients. A bar of another client is the rate divided by that 
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -27,9 +28,13 @@ STYLE: Final = """\
 _ROW: Final = re.compile(r"\| (.+?) \(`(\w+)`\) \| ([\d,]+) \| ([\d.]*) ?\| ([\d.]*) ?\|")
 _BENCH: Final = re.compile(r"^python -m benchmarks .*?(?=\s+#|$)", re.MULTILINE)
 _PEERS: Final = ("confluent-kafka", "aiokafka")
-_WIDTH: Final = 760
-_BARS: Final = (150, 420)
-"""The left end of all bars, and the length of the longest."""
+_WIDTH: Final = 560
+"""Narrow enough for a phone, whose screen shows it at three fifths of this size."""
+_LEFT: Final = 150
+"""The left end of all bars."""
+_LONGEST: Final = 225
+_COMMAND: Final = 68
+"""The columns of a command."""
 _BAR: Final = 22
 _STEP: Final = 28
 
@@ -70,15 +75,17 @@ def throughput(readme: str) -> str:
             f'<tspan class="soft" font-weight="400"> · {row.workload}</tspan></text>'
         )
         y += 12
-        for bar in _bars(row, longest, "aioproducer sends {} times as many"):
+        for bar in _bars(row, _LONGEST / longest):
             parts += bar.lines(y)
             y += _STEP
         y += 26
-    parts.append(
-        f'  <text x="16" y="{y}" class="soft" font-family="monospace" font-size="12">'
-        f"{_BENCH.findall(readme)[0]}</text>"
-    )
-    return _picture(parts, y + 16)
+    for line in textwrap.wrap(_BENCH.findall(readme)[0], _COMMAND, break_on_hyphens=False):
+        parts.append(
+            f'  <text x="16" y="{y}" class="soft" font-family="monospace" font-size="12">'
+            f"{line}</text>"
+        )
+        y += 16
+    return _picture(parts, y)
 
 
 def headline(readme: str) -> str:
@@ -86,11 +93,11 @@ def headline(readme: str) -> str:
     [row, *_] = figures(readme)
     y = 8
     parts: list[str] = []
-    for bar in _bars(row, row.rate * 2, "aioproducer is {} times as fast"):
+    for bar in _bars(row, 180 / row.rate):
         parts += bar.lines(y)
         y += _STEP
     parts.append(
-        f'  <text x="{_BARS[0]}" y="{y + 12}" class="soft" font-size="13">{row.meaning}, '
+        f'  <text x="{_LEFT}" y="{y + 12}" class="soft" font-size="13">{row.meaning}, '
         "2 cores, all confirmed</text>"
     )
     return _picture(parts, y + 22, width=520)
@@ -103,27 +110,31 @@ class _Bar(NamedTuple):
     text: str
 
     def lines(self, y: int) -> Iterator[str]:
-        left = _BARS[0]
         name = f'class="ink" text-anchor="end">{self.name}</text>'
-        yield f'  <text x="{left - 10}" y="{y + 16}" {name}'
+        yield f'  <text x="{_LEFT - 10}" y="{y + 16}" {name}'
         yield (
-            f'  <rect x="{left}" y="{y}" width="{self.length:.1f}" height="{_BAR}" '
+            f'  <rect x="{_LEFT}" y="{y}" width="{self.length:.1f}" height="{_BAR}" '
             f'class="{self.colour}"/>'
         )
-        x = left + self.length + 8
+        x = _LEFT + self.length + 8
         yield f'  <text x="{x:.1f}" y="{y + 16}" class="soft">{self.text}</text>'
 
 
-def _bars(row: Figures, longest: int, beside: str) -> Iterator[_Bar]:
-    scale = _BARS[1] / longest
+def _bars(row: Figures, scale: float) -> Iterator[_Bar]:
     yield _Bar("aioproducer", row.rate * scale, "good", f"{row.rate:,} records/s")
     for peer, times in row.times.items():
-        yield _Bar(peer, row.rate / float(times) * scale, "peer", beside.format(times))
+        yield _Bar(
+            peer,
+            row.rate / float(times) * scale,
+            "peer",
+            f"aioproducer sends {times}\N{MULTIPLICATION SIGN}",
+        )
 
 
 def _picture(parts: list[str], height: int, width: int = _WIDTH) -> str:
     head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}" role="img" '
         'aria-label="Records per second" font-family="system-ui, sans-serif" font-size="14">'
     )
     paper = f'  <rect width="{width}" height="{height}" rx="8" class="paper"/>'

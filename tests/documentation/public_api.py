@@ -14,7 +14,7 @@ import griffe
 
 from tests.documentation.pages import ROOT
 
-__all__ = ["MODULES", "Listing", "docstrings", "markdown", "public_names"]
+__all__ = ["MODULES", "Listing", "docstrings", "folded", "markdown", "public_names"]
 
 MODULES: Final = (
     "aioproducer",
@@ -53,13 +53,38 @@ _SPECIAL: Final = re.compile(
     "__(init|call|await|contains|len|getitem|a?enter|a?exit|a?iter|a?next)__"
 )
 """The special methods that are listed."""
+_WIDTH: Final = 100
+_CONTINUED: Final = " " * 8
 
 
 def markdown() -> str:
     """A part of the page for each module."""
     return "\n\n".join(
-        f"## {title}\n\n```text\n" + "\n".join(lines) + "\n```" for title, lines in _parts()
+        f"## {title}\n\n```text\n" + "\n".join(map(folded, lines)) + "\n```"
+        for title, lines in _parts()
     )
+
+
+def folded(line: str) -> str:
+    """The line in pieces of at most 100 columns, broken between arguments if it can be."""
+    indent = line[: len(line) - len(line.lstrip())] + _CONTINUED
+    pieces = [""]
+    for argument in _arguments(line):
+        if pieces[-1].strip() and len(f"{pieces[-1]}{argument}".rstrip()) > _WIDTH:
+            pieces.append(indent)
+        pieces[-1] += argument
+    return "\n".join(map(str.rstrip, pieces))
+
+
+def _arguments(line: str) -> Iterator[str]:
+    """The parts after commas outside of square brackets; together they are the line."""
+    begin = depth = 0
+    for end, letter in enumerate(line):
+        depth += (letter == "[") - (letter == "]")
+        if letter == " " and line[end - 1] == "," and not depth:
+            yield line[begin : end + 1]
+            begin = end + 1
+    yield line[begin:]
 
 
 def public_names() -> dict[str, list[str]]:

@@ -24,13 +24,12 @@ def markdown() -> str:
 
 def _overview(runs: Sequence[Recorded]) -> Iterator[str]:
     workloads = list(dict.fromkeys(each.workload for run in runs for each in run.figures))
-    yield f"| Run | Commit | Machine | {' | '.join(f'`{each}`' for each in workloads)} |"
+    yield f"| Run | Commit | {' | '.join(f'`{each}`' for each in workloads)} | Others' cores |"
     yield "|---" * (3 + len(workloads)) + "|"
     for run in runs:
         rates = (_rate(run, workload) for workload in workloads)
         others = median(each.others_cores for each in run.figures)
-        machine = f"{_machine(run)}, of which other programs used {others:.1f}"
-        yield f"| {_date(run)} | `{run.commit}` | {machine} | {' | '.join(rates)} |"
+        yield f"| {_date(run)} | `{run.commit}` | {' | '.join(rates)} | {others:.1f} |"
 
 
 def _run(run: Recorded) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,18 @@ def test_a_bar_is_as_long_as_its_rate() -> None:
     ]
     assert len(rates) > len(rows) > 1
     assert lengths == pytest.approx([rate / max(rates) * max(lengths) for rate in rates], abs=0.1)
+
+
+@pytest.mark.parametrize("draw", PLOTS.values(), ids=lambda draw: draw.__name__)
+@pytest.mark.parametrize("times", ["1.00", "99.9"])
+def test_the_texts_beside_bars_fit(draw: Callable[[str], str], times: str) -> None:
+    """A letter of 14 pixels is up to 7.6 wide on average in the widest of the usual fonts."""
+    drawn = draw(README.replace(f" {figures(README)[0].times['confluent-kafka']} |", f" {times} |"))
+    [width] = re.findall(r'<svg .* width="(\d+)"', drawn)
+    texts = re.findall(r'<text x="([\d.]+)" y="\d+" class="soft">(.*?)</text>', drawn)
+    assert f"aioproducer sends {times}\N{MULTIPLICATION SIGN}" in dict(texts).values()
+    for x, text in texts:
+        assert float(x) + 7.6 * len(text) <= float(width), text
 
 
 def test_a_figure_that_changes_is_noticed() -> None:

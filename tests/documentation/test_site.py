@@ -146,6 +146,11 @@ def test_warnings_are_shown_as_such(site: Path) -> None:
         assert "admonition" in Page(path).classes, path.name
 
 
+def test_a_missing_page_leads_to_the_home_page(site: Path) -> None:
+    text = (site / "404.html").read_text("utf-8")
+    assert '<a href="/index.html">home page</a>' in text
+
+
 def test_options_have_anchors(site: Path) -> None:
     anchors = Page(site / "reference" / "configuration.html").anchors
     assert {*OPTIONS, *READER_OPTIONS} <= anchors

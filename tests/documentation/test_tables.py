@@ -6,6 +6,7 @@ import pytest
 
 from aioproducer.config import document
 from tests.documentation.pages import name
+from tests.documentation.public_api import folded
 from tests.documentation.tables import COMMAND, PARTS, Part
 
 
@@ -25,3 +26,18 @@ def test_a_part_that_is_out_of_date_is_noticed() -> None:
     for part in PARTS:
         other = part._replace(text=lambda: "something else")
         assert other.refreshed() != part.refreshed()
+
+
+def test_a_long_signature_continues_below_its_name() -> None:
+    """It breaks between arguments, not inside their types."""
+    arguments = [f"given_{number}: Mapping[str, tuple[int, int]]" for number in range(4)]
+    line = f"    async check({', '.join(arguments)}) -> None"
+    first, *others = folded(line).splitlines()
+    assert first == f"    async check({arguments[0]}, {arguments[1]},"
+    assert others == [f"            {arguments[2]}, {arguments[3]}) -> None"]
+    assert folded("    close() -> None") == "    close() -> None"
+
+
+def test_a_page_of_signatures_fits() -> None:
+    [page] = [part.text() for part in PARTS if part.name == "public-names"]
+    assert max(map(len, page.splitlines())) <= 104
