@@ -364,9 +364,7 @@ class Consumer:
         Asking for the next batch acknowledges the previous one.
         """
         self._enter_loop()
-        return Batches(
-            self._source, self._progress, self._member.session, self._check, self._client.clock
-        )
+        return Batches(self._source, self._progress, self._member.session, self._check)
 
     def lists(self, max_records: int = 500) -> AsyncIterator[list[ConsumerRecord]]:
         """Iterate over lists of available records, of all partitions, up to ``max_records``.
@@ -378,14 +376,7 @@ class Consumer:
     def _lists(self, max_records: int) -> Lists:
         check_count("max_records", max_records)
         self._enter_loop()
-        return Lists(
-            self._source,
-            self._progress,
-            self._member.session,
-            self._check,
-            self._client.clock,
-            max_records,
-        )
+        return Lists(self._source, self._progress, self._member.session, self._check, max_records)
 
     async def run(
         self, handle: Handle, *, concurrency: int = 64, order: Order = "partition"
@@ -416,7 +407,6 @@ class Consumer:
             concurrency,
             order,
             self._reading.read_ahead_bytes,
-            self._client.clock,
         )
         self._assignment.handlers = workers
         try:

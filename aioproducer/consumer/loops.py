@@ -101,13 +101,11 @@ class _Loop:
         progress: Progress,
         session: Session,
         check: Callable[[], None],
-        clock: Callable[[], float],
     ) -> None:
         self._source = source
         self._progress = progress
         self._session = session
         self._check = check
-        self._clock = clock
 
     def __aiter__(self) -> Self:
         return self
@@ -133,7 +131,7 @@ class Batches(_Loop):
         if batch is None:
             raise StopAsyncIteration
         first = (batch.topic_partition, batch.first_offset)
-        self._progress.began_batch(self, [first], self._clock())
+        self._progress.began_batch(self, [first], self._session.clock())
         return batch
 
 
@@ -146,10 +144,9 @@ class Lists(_Loop):
         progress: Progress,
         session: Session,
         check: Callable[[], None],
-        clock: Callable[[], float],
         max_records: int,
     ) -> None:
-        super().__init__(source, progress, session, check, clock)
+        super().__init__(source, progress, session, check)
         self._max_records = max_records
 
     async def __anext__(self) -> list[ConsumerRecord]:
@@ -170,7 +167,7 @@ class Lists(_Loop):
         firsts: dict[TopicPartition, int] = {}
         for record in found:
             firsts.setdefault(TopicPartition(record.topic, record.partition), record.offset)
-        self._progress.began_batch(self, firsts.items(), self._clock())
+        self._progress.began_batch(self, firsts.items(), self._session.clock())
         return found
 
 

@@ -39,18 +39,18 @@ class Session:
         self.last_heartbeat: float | None = None
         """The clock's time of the coordinator's last answer; None: the member is not in the group.
         """
+        self.clock = clock
         self.real_clock = real_clock
         self._answered = asyncio.Event()
         self._partitions = partitions
         self._timeout = timeout
-        self._clock = clock
         self._group_id = group_id
         self._stats = stats
 
     def joined(self, asked: float) -> None:
         """The member is in the group, says the answer to what was sent at ``asked``, a time of the
         real clock."""
-        self.last_heartbeat = self._clock()
+        self.last_heartbeat = self.clock()
         self.ends = asked + self._timeout
         if self.silent and self.real_clock() < self.ends:
             self.silent = False
@@ -61,7 +61,7 @@ class Session:
         """The coordinator has answered the heartbeat that was sent at ``asked``, a time of the real
         clock. An answer that has waited while the process was stopped proves nothing."""
         self.joined(asked)
-        self._stats.at(self._clock()).heartbeats.add(self.real_clock() - asked)
+        self._stats.at(self.clock()).heartbeats.add(self.real_clock() - asked)
 
     def look(self) -> None:
         """Hand out nothing from now on if the session may be over."""
@@ -70,7 +70,7 @@ class Session:
             return
         self.silent = True
         self._answered.clear()
-        if self._clock() - last < self._timeout:
+        if self.clock() - last < self._timeout:
             reason = "this process was stopped, or its event loop was blocked,"
         else:
             reason = "the coordinator has not answered"
@@ -95,4 +95,4 @@ class Session:
         self.ends = inf
         self.silent = False
         self._answered.set()
-        self._stats.at(self._clock()).losses += 1
+        self._stats.at(self.clock()).losses += 1

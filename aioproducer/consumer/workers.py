@@ -58,7 +58,6 @@ class Workers:
         concurrency: int,
         order: Order,
         room: int,
-        clock: Callable[[], float],
     ) -> None:
         self._source = source
         self._progress = progress
@@ -68,7 +67,6 @@ class Workers:
         self._concurrency = concurrency
         self._order = order
         self._room = room
-        self._clock = clock
         self._lanes: dict[Hashable, _Lane] = {}
         self._ready: deque[tuple[Hashable, _Lane]] = deque()
         """The lanes that nobody works on, in the order of their turns."""
@@ -183,7 +181,7 @@ class Workers:
 
     async def _handle_one(self, task: _Task) -> None:
         progress, record, size = task
-        progress.begin(record.offset, self._clock())
+        progress.begin(record.offset, self._session.clock())
         try:
             await self._handle(record)
         except BaseException as error:
