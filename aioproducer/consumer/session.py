@@ -65,12 +65,16 @@ class Session:
 
     def look(self) -> None:
         """Hand out nothing from now on if the session may be over."""
-        last = self.last_heartbeat
-        if last is None or self.silent or self.real_clock() < self.ends:
+        if self.real_clock() < self.ends:
             return
-        self.silent = True
-        self._answered.clear()
-        if self.clock() - last < self._timeout:
+        if not self.silent:
+            self.silent = True
+            self._warn()
+        self._partitions.silence()  # those as well that were assigned meanwhile
+
+    def _warn(self) -> None:
+        last = self.last_heartbeat
+        if last is not None and self.clock() - last < self._timeout:
             reason = "this process was stopped, or its event loop was blocked,"
         else:
             reason = "the coordinator has not answered"
@@ -81,13 +85,17 @@ class Session:
             reason,
             duration(self._timeout),
         )
-        self._partitions.silence()
 
     async def answer(self) -> None:
-        """Wait while the session may be over."""
+        """Wait while the session may be over, or until :meth:`wake` is called."""
         self.look()
         if self.silent:
+            self._answered.clear()
             await self._answered.wait()
+
+    def wake(self) -> None:
+        """Those that wait for an answer may have nothing to wait for."""
+        self._answered.set()
 
     def over(self) -> None:
         """The group continues without the member."""

@@ -234,6 +234,7 @@ class Workers:
         for key in idle:
             del self._lanes[key]
         self._moved.set()
+        self._session.wake()
 
     def cancel(self, partitions: Collection[TopicPartition]) -> None:
         """Cancel the handlers that work on ``partitions``, which are lost."""

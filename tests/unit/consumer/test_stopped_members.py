@@ -160,3 +160,29 @@ def test_a_loop_that_ends_in_a_pause_has_acknowledged(loop: Callable[[Consumer],
         assert committed.offset == 1
 
     live(life)
+
+
+@each_protocol
+def test_a_run_that_is_finished_waits_for_no_coordinator(protocol: str) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, RECORDS, 1)
+        handled: list[int] = []
+        began = asyncio.Event()
+
+        async def handle(record: ConsumerRecord) -> None:
+            handled.append(record.offset)
+            began.set()
+            world.cluster.stall(1)
+            held(SECONDS)
+
+        async with consumer(world, group_protocol=protocol) as reader:
+            running = asyncio.create_task(reader.run(handle))
+            await began.wait()
+            await asyncio.sleep(1)
+            assert reader.health().state == "silent"
+            reader.finish()
+            async with asyncio.timeout(1):
+                await running
+        assert handled == [0]
+
+    live(life)
