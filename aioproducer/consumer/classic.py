@@ -332,9 +332,11 @@ class ClassicMember(Member):
         """
         interval = self._settings.heartbeat_interval / 1000
         timeout = self._settings.heartbeat_timeout
+        pause = interval
         while True:
             await self._heartbeats.wait()
-            await asyncio.sleep(interval)
+            await asyncio.sleep(pause)
+            pause = interval
             if not self._heartbeats.is_set():
                 continue
             identity, asked = self.identity, self.session.real_clock()
@@ -347,6 +349,7 @@ class ClassicMember(Member):
                 continue
             if self._heartbeats.is_set() and self.identity == identity:
                 self._take_heartbeat(code, asked)
+                pause = max(asked + interval - self.session.real_clock(), 0)
 
     def _take_heartbeat(self, code: int, asked: float) -> None:
         if code not in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):

@@ -290,7 +290,10 @@ class Consumer:
             return
         self._enter()
         if (handlers := self._assignment.handlers) is not None:
-            handlers.stop(self._assignment.owned)
+            session = self._member.session
+            session.look()
+            # An answer of the coordinator may never come.
+            (handlers.drop if session.silent else handlers.stop)(self._assignment.owned)
         self._source.finish()
 
     async def close(self) -> None:

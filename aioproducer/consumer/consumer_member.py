@@ -145,7 +145,7 @@ class ConsumerMember(Member):
                 reaction = self._take(answer, asked)
             if reaction is Reaction.DONE:
                 failures = 0
-                await self._pause(self._interval)
+                await self._pause(max(asked + self._interval - self.session.real_clock(), 0))
                 continue
             self.session.look()
             self._all = True  # the coordinator may have got the last one, or not

@@ -8,8 +8,5 @@ cdef class Records:
     cdef object _session
     cdef object _check
     cdef object _last
-    cdef Py_ssize_t _quick
-    cdef double _looked
-
-    @cython.locals(looked=double, now=double)
-    cdef bint _is_quick(self) except -1
+    cdef object _time
+    cdef double _until

@@ -13,10 +13,8 @@ from aioproducer.errors import IllegalStateError
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.reader.record_source import RecordSource
 
-_QUICK_RECORDS: Final = 16
-"""Records after which a loop over records looks at the session."""
-_QUICK_SECONDS: Final = 0.01
-"""If they took longer, it looks after each one, and other tasks have a turn."""
+_LONGEST_TURN: Final = 0.01
+"""Seconds for which records are handed out one by one before other tasks have a turn."""
 
 
 class Records:
@@ -26,11 +24,11 @@ class Records:
         "_check",
         "_cursor",
         "_last",
-        "_looked",
         "_progress",
-        "_quick",
         "_session",
         "_source",
+        "_time",
+        "_until",
     )
 
     def __init__(
@@ -46,9 +44,9 @@ class Records:
         self._session = session
         self._check = check
         self._last: ConsumerRecord | None = None
-        self._quick = 0
-        """The number of records before the next look at the session."""
-        self._looked = session.real_clock()
+        self._time = session.real_clock
+        self._until = 0.0
+        """The real clock's time from which on other tasks have a turn, and the session a look."""
 
     def __aiter__(self) -> Self:
         return self
@@ -56,21 +54,11 @@ class Records:
     async def __anext__(self) -> ConsumerRecord:
         progress = self._progress
         # Else a commit has finished the last one, or it is another loop's.
-        if progress.record is self._last and (self._quick or self._is_quick()):
-            self._quick -= 1
+        if progress.record is self._last and self._time() < self._until:
             for record in self._cursor.records:
                 self._cursor.last = progress.record = self._last = record
                 return record
         return await self._next()
-
-    def _is_quick(self) -> bool:
-        """True if the last records took no time in which the session may have come to its end."""
-        looked, session = self._looked, self._session
-        self._looked = now = session.real_clock()
-        if now >= session.ends or now - looked > _QUICK_SECONDS:
-            return False
-        self._quick = _QUICK_RECORDS
-        return True
 
     async def _next(self) -> ConsumerRecord:
         progress, cursor = self._progress, self._cursor
@@ -83,7 +71,7 @@ class Records:
         if progress.loop_works:
             raise _another_loop("record")
         self._session.look()
-        self._quick = 0
+        self._until = min(self._time() + _LONGEST_TURN, self._session.ends)
         while True:
             for record in cursor.records:
                 cursor.last = progress.record = self._last = record

@@ -77,7 +77,8 @@ class ConsumerOptions:
         Milliseconds(1, INT_MAX), 45000, Group.READING, Importance.HIGH
     )
     """How long the coordinator waits for a member's heartbeat before it reassigns the member's
-    partitions. With `group_protocol="consumer"` the brokers decide."""
+    partitions. With `group_protocol="consumer"` the brokers decide; set a shorter time here if
+    theirs is below 45 s, so that a member that wakes late returns nothing before it has asked."""
 
     heartbeat_interval_ms: int = option(
         Milliseconds(1, INT_MAX), 3000, Group.READING, Importance.HIGH

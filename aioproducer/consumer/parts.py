@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
+from typing import Final
 
 from aioproducer.config import ProducerConfig, ReaderOptions
 from aioproducer.consumer.assignment import Assignment, AssignmentSettings, Callback
@@ -25,6 +26,9 @@ from aioproducer.engine.groups.requests import Membership
 from aioproducer.reader.fetcher import Fetcher, FetchSettings
 from aioproducer.reader.leaders import Leaders
 from aioproducer.reader.record_source import RecordSource
+
+_SESSION_OF_BROKERS_MS: Final = 45_000
+"""The default of the brokers' ``group.consumer.session.timeout.ms`` (KIP-848). No answer has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +151,12 @@ def _member(
     rack: str | None,
 ) -> Member:
     options = setup.options
+    classic = options.group_protocol == "classic"
+    session = options.session_timeout_ms
     settings = MemberSettings(
         assignor=options.partition_assignment_strategy,
         remote_assignor=options.group_remote_assignor,
-        session_timeout=options.session_timeout_ms,
+        session_timeout=session if classic else min(session, _SESSION_OF_BROKERS_MS),
         heartbeat_interval=options.heartbeat_interval_ms,
         rebalance_timeout=options.max_poll_interval_ms,
         topics_interval=setup.config.metadata_max_age_ms / 1000,
@@ -158,5 +164,5 @@ def _member(
     )
     identity = Membership(setup.group_id, instance_id=options.group_instance_id)
     topics = GroupTopics(setup.subscription, link.client, setup.group_id)
-    kind = ClassicMember if options.group_protocol == "classic" else ConsumerMember
+    kind = ClassicMember if classic else ConsumerMember
     return kind(MemberSurroundings(link, identity, settings, topics, assignment, stats))

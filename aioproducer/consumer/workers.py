@@ -26,8 +26,9 @@ _LONGEST_LINE: Final = 256
 """Unacknowledged records of a partition from which on no further batch of it is taken."""
 _RECORD_OBJECTS: Final = 400
 """Bytes of the objects around the key and the value of a record, about."""
-_LONGEST_TURN: Final = 0.01
-"""Seconds for which handlers that never wait are called before other tasks have a turn."""
+_LONGEST_TURN: Final = 0.1
+"""Seconds for which handlers that never wait are called before other tasks have a turn. Those that
+wait gather at such a pause, and start again together, so there must not be many."""
 
 
 class _Task(NamedTuple):

@@ -19,9 +19,9 @@ _MOST_ARROW_BYTES: Final = 64 * 1024 * 1024
 _LONGEST_TURN: Final = 0.002
 """Seconds for which batches that are there are handed out before other tasks have a turn."""
 _HELD: Final = 0.01
-"""Seconds after which they have several: a heartbeat's timer, its task and its answer need one
-each."""
-_TURNS: Final = 4
+"""Seconds after which they have several: a heartbeat needs some for its timer, its request, its
+answer and the tasks between them."""
+_TURNS: Final = 12
 
 
 class RecordSource:

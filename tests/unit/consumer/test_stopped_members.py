@@ -10,6 +10,7 @@ import pytest
 
 from aioproducer import Producer
 from aioproducer.consumer import Consumer
+from aioproducer.consumer.workers import Order
 from aioproducer.model import ConsumerRecord
 from aioproducer.testing import SimulatedWorld
 from aioproducer.testing.simulation.loop import SimulatedLoop
@@ -115,9 +116,60 @@ async def by_short_lists(reader: Consumer, handle: Handle) -> None:
 
 
 @each_protocol
+@pytest.mark.parametrize("quick", [1, 2, 5, 12, 20])
+@pytest.mark.parametrize("way", [one_by_one, by_short_lists, by_handlers])
+def test_the_record_that_holds_the_loop_may_come_after_quick_ones(
+    protocol: str, way: Callable[[Consumer, Handle], Awaitable[None]], quick: int
+) -> None:
+    joins: list[int] = []
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, RECORDS, 1)
+
+        def handle(records: Iterable[ConsumerRecord]) -> None:
+            joins.extend(reader.health().rebalances for _ in records)
+            if len(joins) == quick:
+                held(SECONDS)
+            if joins.count(2) == RECORDS - quick:
+                reader.finish()
+
+        async with consumer(world, group_protocol=protocol) as reader:
+            await way(reader, handle)
+
+    live(life)
+    assert set(joins[:quick]) == {1}
+    assert set(joins[quick:]) == {2}
+
+
+@pytest.mark.parametrize("way", [one_by_one, by_short_lists, by_handlers])
+def test_brokers_decide_how_long_a_session_is(
+    way: Callable[[Consumer, Handle], Awaitable[None]],
+) -> None:
+    """With KIP-848 the option can't make it longer than theirs of 45 s."""
+    joins: list[int] = []
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, RECORDS, 1)
+
+        def handle(records: Iterable[ConsumerRecord]) -> None:
+            joins.extend(reader.health().rebalances for _ in records)
+            if len(joins) == 3:
+                held(SECONDS)
+            if len(joins) == RECORDS:
+                reader.finish()
+
+        async with consumer(world, group_protocol="consumer", session_timeout_ms=120_000) as reader:
+            await way(reader, handle)
+
+    live(life)
+    assert joins[:5] == [1, 1, 1, 2, 2]
+
+
+@each_protocol
+@pytest.mark.parametrize("seconds", [2.0, 6.0, 9.0])
 @pytest.mark.parametrize("way", [one_by_one, by_short_lists, by_handlers])
 def test_handlers_that_never_wait_let_heartbeats_pass(
-    protocol: str, way: Callable[[Consumer, Handle], Awaitable[None]]
+    protocol: str, way: Callable[[Consumer, Handle], Awaitable[None]], seconds: float
 ) -> None:
     """Each record holds the loop for a part of the session, and a batch for all of it."""
 
@@ -127,7 +179,7 @@ def test_handlers_that_never_wait_let_heartbeats_pass(
 
         def handle(records: Iterable[ConsumerRecord]) -> None:
             for _ in records:
-                held(2.0)
+                held(seconds)
                 joins.append(reader.health().rebalances)
             if len(joins) == RECORDS:
                 reader.finish()
@@ -163,20 +215,22 @@ def test_a_loop_that_ends_in_a_pause_has_acknowledged(loop: Callable[[Consumer],
 
 
 @each_protocol
-def test_a_run_that_is_finished_waits_for_no_coordinator(protocol: str) -> None:
+@pytest.mark.parametrize("order", ["partition", "none"])
+def test_a_run_that_is_finished_waits_for_no_coordinator(protocol: str, order: Order) -> None:
     async def life(world: SimulatedWorld) -> None:
         await fill(world, RECORDS, 1)
         handled: list[int] = []
         began = asyncio.Event()
 
         async def handle(record: ConsumerRecord) -> None:
+            await asyncio.sleep(0.1)
             handled.append(record.offset)
             began.set()
             world.cluster.stall(1)
             held(SECONDS)
 
         async with consumer(world, group_protocol=protocol) as reader:
-            running = asyncio.create_task(reader.run(handle))
+            running = asyncio.create_task(reader.run(handle, concurrency=1, order=order))
             await began.wait()
             await asyncio.sleep(1)
             assert reader.health().state == "silent"
