@@ -141,9 +141,11 @@ class RecordSource:
         """Let other tasks run if they had no turn for long."""
         held = self._client.real_clock() - self.turn_began  # the other one waits for a turn
         if held > _LONGEST_TURN:
-            for _ in range(_TURNS if held > _HELD else 1):
-                await asyncio.sleep(0)
-            self.turn_began = self._client.real_clock()
+            try:
+                for _ in range(_TURNS if held > _HELD else 1):
+                    await asyncio.sleep(0)
+            finally:  # else a step that is cancelled each time would never come to its end
+                self.turn_began = self._client.real_clock()
 
     def _decode(self, state: PartitionState, item: Item) -> RecordBatch:
         assert item.batch is not None
