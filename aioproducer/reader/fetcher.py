@@ -200,6 +200,11 @@ class Fetcher:
         self._wake.set()
         self._arrived.set()  # it may be the end
 
+    def fetch_again(self, state: PartitionState) -> None:
+        """Drop what was read ahead of a partition, and fetch it from its position on."""
+        state.restart(state.position)
+        self._wake.set()
+
     # --- the partitions ----------------------------------------------------------------------
 
     def add(self, states: Iterable[PartitionState]) -> None:

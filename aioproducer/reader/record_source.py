@@ -157,7 +157,7 @@ class RecordSource:
                 limit=self._limit,
             )
         except (CorruptRecordsError, MissingExtraError):
-            state.restart(state.position)
+            self.fetcher.fetch_again(state)
             raise
 
     @property

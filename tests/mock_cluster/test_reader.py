@@ -287,7 +287,11 @@ async def test_a_large_batch_comes_in_spite_of_small_bounds(cluster: MockCluster
         assert [len(each.value or b"") async for each in reading] == [500_000]
 
 
-async def test_a_batch_that_unpacks_to_too_much_is_an_error(cluster: MockCluster) -> None:
+@pytest.mark.parametrize("seconds", [0, 1])
+async def test_a_batch_that_unpacks_to_too_much_is_an_error(
+    cluster: MockCluster, seconds: float
+) -> None:
+    """It is fetched again at once, also if the ones behind it were read ahead after ``seconds``."""
     async with Producer(
         bootstrap_servers=cluster.bootstrap_servers, compression_type="zstd"
     ) as producer:
@@ -295,6 +299,7 @@ async def test_a_batch_that_unpacks_to_too_much_is_an_error(cluster: MockCluster
         await producer.send("orders", b"small", partition=0)
     place = TopicPartition("orders", 0)
     async with reader(cluster, place, end="end", max_batch_bytes=10_000) as reading:
+        await asyncio.sleep(seconds)
         for _ in range(2):
             with pytest.raises(CorruptRecordsError, match="orders-0"):
                 await anext(aiter(reading))
