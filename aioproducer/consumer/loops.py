@@ -17,19 +17,10 @@ _LONGEST_TURN: Final = 0.01
 """Seconds for which records are handed out one by one before other tasks have a turn."""
 
 
-class Records:
-    """Records one by one. ``check`` raises the error of a consumer that can't be read."""
+class _Loop:
+    """A loop of one application. ``check`` raises the error of a consumer that can't be read."""
 
-    __slots__ = (
-        "_check",
-        "_cursor",
-        "_last",
-        "_progress",
-        "_session",
-        "_source",
-        "_time",
-        "_until",
-    )
+    __slots__ = ("_check", "_progress", "_session", "_source")
 
     def __init__(
         self,
@@ -39,17 +30,47 @@ class Records:
         check: Callable[[], None],
     ) -> None:
         self._source = source
-        self._cursor = source.cursor
         self._progress = progress
         self._session = session
         self._check = check
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def _begin_step(self, what: str, is_mine: bool) -> None:
+        """Acknowledge what the last step has given, and let other tasks run.
+
+        ``is_mine``: True if what a loop works on is the ``what`` that this one has given.
+        """
+        progress = self._progress
+        self._check()
+        if progress.loop_works and not is_mine:
+            raise _another_loop(what)
+        progress.finish()
+        await self._source.pause()
+        if progress.loop_works:
+            raise _another_loop(what)
+        self._session.look()
+
+
+class Records(_Loop):
+    """Records one by one."""
+
+    __slots__ = ("_cursor", "_last", "_time", "_until")
+
+    def __init__(
+        self,
+        source: RecordSource,
+        progress: Progress,
+        session: Session,
+        check: Callable[[], None],
+    ) -> None:
+        super().__init__(source, progress, session, check)
+        self._cursor = source.cursor
         self._last: ConsumerRecord | None = None
         self._time = session.real_clock
         self._until = 0.0
         """The real clock's time from which on other tasks have a turn, and the session a look."""
-
-    def __aiter__(self) -> Self:
-        return self
 
     async def __anext__(self) -> ConsumerRecord:
         progress = self._progress
@@ -62,15 +83,8 @@ class Records:
 
     async def _next(self) -> ConsumerRecord:
         progress, cursor = self._progress, self._cursor
-        self._check()
-        if progress.record is not self._last and progress.loop_works:
-            raise _another_loop("record")
-        progress.finish()
+        await self._begin_step("record", progress.record is self._last)
         self._last = None
-        await self._source.pause()
-        if progress.loop_works:
-            raise _another_loop("record")
-        self._session.look()
         self._until = min(self._time() + _LONGEST_TURN, self._session.ends)
         while True:
             for record in cursor.records:
@@ -80,41 +94,13 @@ class Records:
                 raise StopAsyncIteration
 
 
-class _Loop:
-    """A loop over several records at a time; ``check`` is that of :class:`Records`."""
-
-    def __init__(
-        self,
-        source: RecordSource,
-        progress: Progress,
-        session: Session,
-        check: Callable[[], None],
-    ) -> None:
-        self._source = source
-        self._progress = progress
-        self._session = session
-        self._check = check
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def _begin_step(self) -> None:
-        """Acknowledge what the last step has given, and let other tasks run."""
-        self._check()
-        if self._progress.loop_works and self._progress.batch_of is not self:
-            raise _another_loop("batch")
-        self._progress.finish()
-        await self._source.pause()
-        if self._progress.loop_works:
-            raise _another_loop("batch")
-        self._session.look()
-
-
 class Batches(_Loop):
     """Batches as they were written."""
 
+    __slots__ = ()
+
     async def __anext__(self) -> RecordBatch:
-        await self._begin_step()
+        await self._begin_step("batch", self._progress.batch_of is self)
         batch = await self._source.next_batch()
         if batch is None:
             raise StopAsyncIteration
@@ -125,6 +111,8 @@ class Batches(_Loop):
 
 class Lists(_Loop):
     """Lists of the records that are there, of up to ``max_records``, one at least."""
+
+    __slots__ = ("_max_records",)
 
     def __init__(
         self,
@@ -138,7 +126,7 @@ class Lists(_Loop):
         self._max_records = max_records
 
     async def __anext__(self) -> list[ConsumerRecord]:
-        await self._begin_step()
+        await self._begin_step("batch", self._progress.batch_of is self)
         source, cursor = self._source, self._source.cursor
         found: list[ConsumerRecord] = []
         while len(found) < self._max_records:

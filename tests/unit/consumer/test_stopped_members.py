@@ -13,7 +13,6 @@ from aioproducer.consumer import Consumer
 from aioproducer.consumer.workers import Order
 from aioproducer.model import ConsumerRecord
 from aioproducer.testing import SimulatedWorld
-from aioproducer.testing.simulation.loop import SimulatedLoop
 from tests.support.simulated_groups import ZERO, consumer, each_protocol, fill, live
 
 RECORDS = 40
@@ -21,13 +20,6 @@ SECONDS = 60.0
 
 Handle = Callable[[Iterable[ConsumerRecord]], None]
 """Called with the records that a loop has got, before it asks for more."""
-
-
-def held(seconds: float) -> None:
-    """Hold the loop, as a handler that calls ``time.sleep()`` does."""
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, SimulatedLoop)
-    loop.pass_time(seconds)
 
 
 async def one_by_one(reader: Consumer, handle: Handle) -> None:
@@ -42,6 +34,11 @@ async def by_batches(reader: Consumer, handle: Handle) -> None:
 
 async def by_lists(reader: Consumer, handle: Handle) -> None:
     async for records in reader.lists(3):
+        handle(records)
+
+
+async def by_short_lists(reader: Consumer, handle: Handle) -> None:
+    async for records in reader.lists(1):
         handle(records)
 
 
@@ -66,7 +63,7 @@ def test_a_held_loop_hands_nothing_out_before_the_group_has_answered(
             for record in records:
                 joins.append((reader.health().rebalances, record.offset))
             if len(joins) >= 2 and joins[-1][0] == 1:
-                held(SECONDS)
+                world.freeze(SECONDS)
             if joins[-1][0] > 1 and len([each for each in joins if each[0] > 1]) >= RECORDS:
                 reader.finish()
 
@@ -102,17 +99,12 @@ def test_what_has_waited_in_a_socket_is_not_handed_out(protocol: str, millisecon
             producer.send("orders", b"1", partition=0)
             await asyncio.sleep(milliseconds / 1000)
             read_before = len(joins) == 2
-            held(SECONDS)
+            world.freeze(SECONDS)
             await asyncio.sleep(30)
             reading.cancel()
         assert joins == ([1, 1, 2, 2] if read_before else [1, 2, 2])
 
     live(life)
-
-
-async def by_short_lists(reader: Consumer, handle: Handle) -> None:
-    async for records in reader.lists(1):
-        handle(records)
 
 
 @each_protocol
@@ -129,7 +121,7 @@ def test_the_record_that_holds_the_loop_may_come_after_quick_ones(
         def handle(records: Iterable[ConsumerRecord]) -> None:
             joins.extend(reader.health().rebalances for _ in records)
             if len(joins) == quick:
-                held(SECONDS)
+                world.freeze(SECONDS)
             if joins.count(2) == RECORDS - quick:
                 reader.finish()
 
@@ -154,7 +146,7 @@ def test_brokers_decide_how_long_a_session_is(
         def handle(records: Iterable[ConsumerRecord]) -> None:
             joins.extend(reader.health().rebalances for _ in records)
             if len(joins) == 3:
-                held(SECONDS)
+                world.freeze(SECONDS)
             if len(joins) == RECORDS:
                 reader.finish()
 
@@ -179,7 +171,7 @@ def test_handlers_that_never_wait_let_heartbeats_pass(
 
         def handle(records: Iterable[ConsumerRecord]) -> None:
             for _ in records:
-                held(seconds)
+                world.freeze(seconds)
                 joins.append(reader.health().rebalances)
             if len(joins) == RECORDS:
                 reader.finish()
@@ -201,7 +193,7 @@ def test_a_loop_that_ends_in_a_pause_has_acknowledged(loop: Callable[[Consumer],
         async with consumer(world) as reader:
             steps = loop(reader)
             await anext(steps)
-            held(1.0)
+            world.freeze(1.0)
             step = asyncio.ensure_future(anext(steps))
             await asyncio.sleep(0)
             step.cancel()
@@ -227,7 +219,7 @@ def test_a_run_that_is_finished_waits_for_no_coordinator(protocol: str, order: O
             handled.append(record.offset)
             began.set()
             world.cluster.stall(1)
-            held(SECONDS)
+            world.freeze(SECONDS)
 
         async with consumer(world, group_protocol=protocol) as reader:
             running = asyncio.create_task(reader.run(handle, concurrency=1, order=order))
