@@ -82,7 +82,7 @@ class Observation:
         session = self._member.session
         if session.last_heartbeat is None:
             return "joining"
-        if session.silent:
+        if session.may_be_over:
             return "silent"
         return "joined" if self._member.rebalance_began is None else "rebalancing"
 

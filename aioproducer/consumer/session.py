@@ -20,7 +20,8 @@ logger = RoomLogger(__name__)
 class Session:
     """Has ``partitions`` hand out nothing while the session may be over. Times are seconds.
 
-    ``real_clock`` goes on while the process is stopped, as the coordinator's does.
+    ``real_clock`` goes on while the process is stopped or the machine suspended, as the
+    coordinator's does.
     """
 
     def __init__(
@@ -63,6 +64,11 @@ class Session:
         self.joined(asked)
         self._stats.at(self.clock()).heartbeats.add(self.real_clock() - asked)
 
+    @property
+    def may_be_over(self) -> bool:
+        """True while the session may be over, also if nothing has looked since it ended."""
+        return self.silent or self.real_clock() >= self.ends
+
     def look(self) -> None:
         """Hand out nothing from now on if the session may be over."""
         if self.real_clock() < self.ends:
@@ -75,7 +81,7 @@ class Session:
     def _warn(self) -> None:
         last = self.last_heartbeat
         if last is not None and self.clock() - last < self._timeout:
-            reason = "this process was stopped, or its event loop was blocked,"
+            reason = "this process or machine was stopped, or the event loop was blocked,"
         else:
             reason = "the coordinator has not answered"
         logger.warning(

@@ -74,8 +74,9 @@ class ClusterClient:
         self._environment = environment = current_environment()
         self._wakeup = environment.wakeup(environment.clock)
         self.clock = self._wakeup.clock
-        self.real_clock = environment.clock
-        """Goes on while the process is stopped or the loop is held, as the brokers' clocks do."""
+        self.real_clock = environment.real_clock
+        """Goes on while the machine is suspended, the process stopped or the loop held, as the
+        brokers' clocks do."""
         self.wall_clock_ns = environment.wall_clock_ns
         self.random: Random = environment.random()
         self._name = name

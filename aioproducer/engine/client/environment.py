@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from random import Random
 from time import monotonic, time_ns
 from typing import Any, Final, NamedTuple
@@ -16,11 +18,21 @@ from aioproducer.engine.network.resolve import Address, resolve
 from aioproducer.foundation.logs import ClientLog
 
 
+def _real_clock() -> Callable[[], float]:
+    """The system's clock that a suspended machine does not stop."""
+    for name in ("CLOCK_BOOTTIME", "CLOCK_MONOTONIC"):  # of Linux, of macOS
+        if hasattr(time, name):
+            return partial(time.clock_gettime, getattr(time, name))
+    return monotonic
+
+
 class Environment(NamedTuple):
     """The parts of a producer, reader or admin that reach outside of it."""
 
     clock: Callable[[], float] = monotonic
-    """Seconds, for every deadline and duration."""
+    """Seconds, for every deadline and duration. Linux stops it while the machine is suspended."""
+    real_clock: Callable[[], float] = _real_clock()
+    """Seconds as the brokers count them: it goes on while the machine is suspended."""
     wall_clock_ns: Callable[[], int] = time_ns
     """Nanoseconds since the epoch, for timestamps of records and the expiry of tokens. The
     compiled fast path reads the system's clock without calling this one."""

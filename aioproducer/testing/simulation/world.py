@@ -88,6 +88,7 @@ class SimulatedWorld:
         """The environment of the clients that live in this world."""
         return Environment(
             clock=self._loop.time,
+            real_clock=self._loop.time,
             wall_clock_ns=lambda: round((EPOCH + self._loop.time()) * 1e9),
             random=lambda: self._drawn_from(f"client {next(self._clients)}"),
             network=partial(_network_client, self._loop),

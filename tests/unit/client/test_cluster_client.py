@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -267,3 +268,10 @@ async def test_metadata_that_asks_for_another_start_is_followed(
         with pytest.raises(RebootstrapRequiredError):
             await client.describe()
         assert client.node(1) is None
+
+
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="only Linux has this clock")
+async def test_the_real_clock_counts_the_time_in_which_the_machine_is_suspended() -> None:
+    async with fake() as kafka, started(kafka) as client:
+        before = time.clock_gettime(time.CLOCK_BOOTTIME)
+        assert before <= client.real_clock() <= time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -11,6 +11,7 @@ import pytest
 from aioproducer import Producer
 from aioproducer.consumer import Consumer
 from aioproducer.consumer.workers import Order
+from aioproducer.engine.client.environment import current_environment, use_environment
 from aioproducer.model import ConsumerRecord
 from aioproducer.testing import SimulatedWorld
 from tests.support.simulated_groups import ZERO, consumer, each_protocol, fill, live
@@ -230,5 +231,46 @@ def test_a_run_that_is_finished_waits_for_no_coordinator(protocol: str, order: O
             async with asyncio.timeout(1):
                 await running
         assert handled == [0]
+
+    live(life)
+
+
+@each_protocol
+def test_a_machine_that_was_suspended_hands_nothing_out_before_the_group_has_answered(
+    protocol: str,
+) -> None:
+    """A suspended Linux stops the monotonic clock, and the coordinator's goes on."""
+    joins: list[tuple[int, int]] = []
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, RECORDS, 1)
+        suspended, time = 0.0, asyncio.get_running_loop().time
+        machine = current_environment()._replace(clock=lambda: time() - suspended)
+        with use_environment(machine):
+            reader = consumer(world, group_protocol=protocol, auto_commit=False)
+        async with reader:
+            async for record in reader:
+                joins.append((reader.health().rebalances, record.offset))
+                if len(joins) == 2:
+                    suspended = SECONDS
+                    world.freeze(SECONDS)
+                if record.offset == RECORDS - 1:
+                    break
+        assert joins == [(1, 0), (1, 1), *((2, offset) for offset in range(RECORDS))]
+
+    live(life)
+
+
+@each_protocol
+def test_health_knows_that_a_session_may_be_over_before_anybody_reads(protocol: str) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        async with consumer(world, group_protocol=protocol) as reader:
+            await asyncio.sleep(5)
+            assert reader.health().state == "joined"
+            world.freeze(SECONDS)
+            assert reader.health().state == "silent"
+            assert not reader.health().is_ready
+            await asyncio.sleep(SECONDS)
+            assert reader.health().state == "joined"
 
     live(life)
