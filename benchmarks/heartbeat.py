@@ -7,7 +7,7 @@ import inspect
 import types
 from array import array
 from collections.abc import Awaitable, Callable, Generator
-from time import perf_counter, perf_counter_ns
+from time import perf_counter, perf_counter_ns, thread_time
 from typing import Any, Final, Self
 
 from benchmarks.summary import percentile
@@ -24,6 +24,7 @@ class Heartbeat:
 
     def __init__(self) -> None:
         self._late = array("d")
+        self._own = array("d")
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -39,12 +40,14 @@ class Heartbeat:
         due = perf_counter()
         while True:
             due += _INTERVAL
-            now = perf_counter()
+            now, used = perf_counter(), thread_time()
             if now < due:
                 await asyncio.sleep(due - now)
                 now = perf_counter()
             # Loops count in milliseconds, so they may be early by a part of one.
-            self._late.append(max(0.0, now - due))
+            late = max(0.0, now - due)
+            self._late.append(late)
+            self._own.append(min(late, thread_time() - used))
 
     def lateness_ms(self) -> dict[str, float]:
         """Percentiles and the maximum; nothing if there was no beat."""
@@ -57,6 +60,17 @@ class Heartbeat:
             "late_p999_ms": percentile(late, 0.999),
             "late_max_ms": late[-1],
         }
+
+    def own_lateness_ms(self) -> dict[str, float]:
+        """An upper bound of the lateness that the loop's thread caused itself, in CPU time.
+
+        The rest of the lateness is the time in which the thread waited for a core. A beat that
+        follows a missed one without a pause has no part of its own.
+        """
+        own = sorted(seconds * 1000 for seconds in self._own)
+        if not own:
+            return {}
+        return {"own_p999_ms": percentile(own, 0.999), "own_max_ms": own[-1]}
 
 
 class CallWatch:

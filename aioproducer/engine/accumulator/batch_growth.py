@@ -9,8 +9,8 @@ _MOSTLY_EMPTY: Final = 4
 """A batch that fills less than one part in so many makes the next one smaller."""
 
 _ENOUGH_RECORDS: Final = 1_500
-"""A batch with as many records grows no more: the futures of a batch are resolved all at once, and
-the event loop stops meanwhile."""
+"""A batch with as many records only grows if requests are too small: the futures of a batch are
+resolved all at once, and the event loop stops meanwhile."""
 
 
 class BatchGrowth:
@@ -19,6 +19,9 @@ class BatchGrowth:
     A batch that was full before it could leave doubles the size, unless it had many records. A
     batch that leaves mostly empty halves it. So a lone record gets a small batch, and load makes
     large ones.
+
+    A distant broker gets the largest ones, whatever number of records they have: its throughput is
+    the size of a request, times the requests in flight, divided by the time of a response.
     """
 
     __slots__ = ("doublings",)
@@ -27,9 +30,12 @@ class BatchGrowth:
         self.doublings = 0
         """The size is the smallest one, doubled so often."""
 
-    def filled(self, records: int, most: int) -> None:
-        """A batch was full of ``records`` before it left; ``most``: the most doublings."""
-        if self.doublings < most and records < _ENOUGH_RECORDS:
+    def filled(self, records: int, most: int, short: bool) -> None:
+        """A batch was full of ``records`` before it left; ``most``: the most doublings.
+
+        ``short``: requests are too small, see :meth:`Backlog.is_short`.
+        """
+        if self.doublings < most and (short or records < _ENOUGH_RECORDS):
             self.doublings += 1
 
     def left(self, size: int, capacity: int) -> None:

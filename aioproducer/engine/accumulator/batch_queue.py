@@ -137,9 +137,15 @@ class BatchQueue:
 
     def overflowed(self, batch: ProducerBatch) -> None:
         """A record did not fit into ``batch``; smaller ones still may. Count its futures again."""
-        if batch.growth is not None:
-            self._sizes.filled(batch.growth, batch.count)
+        self.filled(batch)
         self._count_futures(batch)
+
+    def filled(self, batch: ProducerBatch) -> None:
+        """``batch`` is full, and has not left: the next one may be larger."""
+        if batch.growth is not None:
+            backlog, capacity = batch.partition.backlog, len(batch.builder.buffer)
+            short = backlog.is_short(capacity, self.max_request_size)
+            self._sizes.filled(batch.growth, batch.count, short)
 
     def _count_futures(self, batch: ProducerBatch) -> None:
         tokens = batch.builder.tokens
@@ -166,7 +172,9 @@ class BatchQueue:
         """
         linger = self._settings.linger
         if linger is None:
-            linger = self._settings.adaptive_linger if in_flight else 0.0
+            if not in_flight or self._is_due(backlog):
+                return now
+            return max(now, backlog.oldest + self._settings.adaptive_linger)
         if not linger or self._is_urgent(backlog, now):
             return now
         return max(now, backlog.oldest + linger)
@@ -184,12 +192,15 @@ class BatchQueue:
 
     def _is_urgent(self, backlog: Backlog, now: float) -> bool:
         """True if batches may not linger: one is full or a retry, or somebody waits for them."""
-        return bool(
-            backlog.is_due
-            or self._closing
-            or self._flushes
-            or self._memory_quota.skips_linger(backlog.node, now)
-        )
+        return self._is_due(backlog) or self._memory_quota.skips_linger(backlog.node, now)
+
+    def _is_due(self, backlog: Backlog) -> bool:
+        """:meth:`_is_urgent` without a lack of memory.
+
+        With the adaptive linger, a lack of memory sends no batch early while requests to its node
+        are in flight: their responses return memory, and callers fill the batch.
+        """
+        return bool(backlog.is_due or self._closing or self._flushes)
 
     def is_unavailable(self, node: int, now: float) -> bool:
         """True if ``node`` has taken no batch for the availability timeout."""

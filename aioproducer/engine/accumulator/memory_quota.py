@@ -5,7 +5,9 @@ Each leader has a quota (:class:`NodeQuota`) of the pool, of the pending records
 So a broker that returns no memory only stops the records for its own partitions.
 
 The futures of small records take more memory than the records. They are not in the pool, but there
-is no room for more records once the futures of full batches take half as much memory as the pool.
+is no room for more records once the futures of full batches take half as much memory as the pool,
+and the memory that neither batches nor pending records need. So all of them together take at most
+one and a half times as much as ``buffer_memory``.
 """
 
 from __future__ import annotations
@@ -29,8 +31,9 @@ FUTURE_BYTES: Final = 150
 _FEW_PARTITIONS: Final = 16
 """The number of partitions up to which batches are not made smaller."""
 
-_GROWN_PART: Final = 8
-"""A batch that has grown takes at most one part in so many of its node's memory."""
+_BATCHES_BESIDE: Final = 6
+"""The memory of a node has room for a grown batch of each of its partitions, and so many more: five
+in flight, and one that waits."""
 
 _REMEMBERED: Final = 10.0
 """Seconds after which the count of partitions without memory begins to be forgotten."""
@@ -233,8 +236,13 @@ class MemoryQuota:
         """
         if grown:
             quota = self._pool.quota
-            used = quota.used_by.get(node, 0)
-            most = max((quota.room(node) + used) // _GROWN_PART, self._batch_size)
+            used_by = quota.used_by
+            memory = max(
+                quota.room(node) + used_by.get(node, 0), quota.total // max(len(used_by), 1)
+            )
+            partitions = -(-self._most_holders // max(len(self._led), 1))
+            parts = max(partitions, 1) + _BATCHES_BESIDE
+            most = max(memory // parts, self._batch_size)
             while size > most:
                 size = max(size // 2, self._batch_size)
         if size > self._largest:
@@ -343,13 +351,22 @@ class MemoryQuota:
             and self._batch_size * 4 <= pool.total
         )
 
+    def _futures_room(self, node: NodeKey) -> int:
+        """The number of futures that ``node`` may still have; they may take spare memory."""
+        futures = self.futures
+        room = futures.room(node)
+        if room > 0:
+            return room
+        spare = max(self._pool.spare, 0) + max(self._pending.quota.spare, 0)
+        return futures.spare + min(spare, self._pool.total // 2) // FUTURE_BYTES
+
     def pressure(self, node: NodeKey) -> Pressure:
         """The pressure on the memory of ``node``."""
         if self.is_low:
             return Pressure.NONE
         if self._pending.is_half_full(node):
             return Pressure.CRITICAL
-        if self.futures.room(node) <= 0:
+        if self._futures_room(node) <= 0:
             many = self.futures.used_by.get(node, 0) > 2 * self.futures.total
             return Pressure.CRITICAL if many else Pressure.FULL
         if node in self._waiting or self._pool.room(node) < self.fair_size(self._batch_size):

@@ -16,6 +16,7 @@ cdef class Backlog:
 
     @cython.locals(partition=Partition, first=ProducerBatch, size=Py_ssize_t)
     cpdef list take(self, Py_ssize_t most_bytes, double now)
+    cpdef bint is_short(self, Py_ssize_t size, Py_ssize_t most_bytes) except -1
 
 
 cdef class Partition:

@@ -106,6 +106,16 @@ class Partition:
         )
 
     @property
+    def load(self) -> int:
+        """The number of queued batches, and of other partitions that wait for the same leader.
+
+        Partitions only wait for a leader while it takes no batch.
+        """
+        backlog = self.backlog
+        waiting = 0 if backlog.not_ready_since is None else len(backlog.partitions)
+        return len(self.queue) + waiting
+
+    @property
     def is_blocked(self) -> bool:
         """True if the barrier keeps the first batch from leaving; see :meth:`block`."""
         if self._barrier is None or not self.queue:
@@ -364,6 +374,16 @@ class Backlog:
         """A lower bound of the creation of the batches here."""
         self.not_ready_since: float | None = None
         """The time of the first refusal, while the leader takes no batch."""
+
+    def is_short(self, size: int, most_bytes: int) -> bool:
+        """True if the leader takes no batch now, and its next request is half empty.
+
+        ``size``: bytes of a full batch. ``most_bytes``: those of a request, which has one batch of
+        each partition.
+        """
+        if self.not_ready_since is None:
+            return False
+        return 2 * size * len(self.partitions) <= most_bytes
 
     def take(self, most_bytes: int, now: float) -> list[ProducerBatch]:
         """Take one batch of each partition in turn, ``most_bytes`` in all (or one batch).

@@ -200,7 +200,7 @@ class PendingQueue:
             self.joined(record, batch, now)
             record = self._first_pending(partition)
         if record is not None:
-            self._sizes.filled(partition.growth, batch.count)
+            self._batches.filled(batch)
             partition.close_batch()
             self._memory_quota.wait(partition, now)
         return True

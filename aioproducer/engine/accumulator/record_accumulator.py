@@ -181,6 +181,9 @@ class RecordAccumulator:
             if batch is None or not batch.append(record):
                 batch = self._open_batch(partition, topic.growth, record, now)
             topic.sticky_batch = batch
+        elif batch is not topic.sticky_batch:  # it was begun for pending records
+            topic.count_sticky_batch()
+            topic.sticky_batch = batch
         if batch is not None:
             topic.open_builders.sticky = batch.builder
             self.routes.last = batch.builder

@@ -8,4 +8,4 @@ cdef class BatchSizes:
     cdef public Py_ssize_t most
 
     cpdef full(self, topic, BatchGrowth growth)
-    cpdef filled(self, BatchGrowth growth, Py_ssize_t records)
+    cpdef filled(self, BatchGrowth growth, Py_ssize_t records, bint short)

@@ -72,9 +72,12 @@ class BatchSizes:
         """Bytes of keyless records that a partition gets before the next one is chosen."""
         return self._settings.batch_size << growth.doublings
 
-    def filled(self, growth: BatchGrowth, records: int) -> None:
-        """A batch was full of ``records`` before it left: the next one may be larger."""
-        growth.filled(records, self._settings.most_doublings)
+    def filled(self, growth: BatchGrowth, records: int, short: bool) -> None:
+        """A batch was full of ``records`` before it left: the next one may be larger.
+
+        ``short``: as in :meth:`BatchGrowth.filled`.
+        """
+        growth.filled(records, self._settings.most_doublings, short)
 
     def after_refusal(self, topic: str, size: int) -> int:
         """Bytes of the parts of a batch of ``size`` bytes that its broker refused as too large.

@@ -182,12 +182,13 @@ _SAMPLE: Final = 32
 class StickyChoice:
     """Chooses the sticky partition, and the moment of the next choice.
 
-    With ``adaptive_partitioning``, partitions with more queued batches are chosen less often, and a
-    partition whose leader has no memory left for a batch only if no other has; ``has_room`` tells.
-    With an availability timeout (``partitioner_availability_timeout_ms``), it leaves out partitions
-    whose leader has taken no batch for so long: ``is_unavailable`` returns True for such a leader.
-    While there are partitions with a near leader (KIP-1123), no others are chosen. Of many
-    partitions, a random sample is looked at.
+    With ``adaptive_partitioning``, partitions with more queued batches are chosen less often (see
+    :attr:`Partition.load`), and a partition whose leader has no memory left for a batch only if no
+    other has; ``has_room`` tells. With an availability timeout
+    (``partitioner_availability_timeout_ms``), it leaves out partitions whose leader has taken no
+    batch for so long: ``is_unavailable`` returns True for such a leader. While there are partitions
+    with a near leader (KIP-1123), no others are chosen. Of many partitions, a random sample is
+    looked at.
     """
 
     def __init__(
@@ -221,7 +222,7 @@ class StickyChoice:
             led = self._near(available) or available
         if self._adaptive and led:
             candidates = self._roomy(led, share)
-            loads = [len(each.queue) for each in candidates]
+            loads = [each.load for each in candidates]
             chosen = next_sticky_partition(self._random, candidates, loads)
         else:
             chosen = next_sticky_partition(self._random, led or partitions)

@@ -136,6 +136,22 @@ def test_linger(linger: float | None, idle: bool, age: float, due: float) -> Non
     assert world.ready(idle=idle) == due
 
 
+@pytest.mark.parametrize(
+    ("linger", "idle", "due"), [(LINGER, False, 0.0), (None, False, 0.005), (None, True, 0.0)]
+)
+def test_a_batch_without_memory_for_the_next_waits_for_responses_if_the_linger_adapts(
+    linger: float | None, idle: bool, due: float
+) -> None:
+    """Otherwise batches for a distant broker leave nearly empty, and its requests are few."""
+    world = AccumulatorWorld(linger=linger, memory=4 * BATCH)
+    world.learn(1, 2)
+    world.send(0)
+    while not world.pending:
+        world.send(1, FULL)
+    assert world.memory_quota.skips_linger(1, world.now)
+    assert world.ready(1, idle=idle) == due
+
+
 def test_the_oldest_batch_of_a_node_sets_its_time(world: AccumulatorWorld) -> None:
     world.send(0)
     world.now += 0.03

@@ -73,7 +73,7 @@ def test_batches_shrink_when_they_leave_mostly_empty() -> None:
 
 def test_a_batch_that_is_a_quarter_full_keeps_the_size() -> None:
     growth = BatchGrowth()
-    growth.filled(1, MOST)
+    growth.filled(1, MOST, False)
     growth.left(LARGEST // 4, LARGEST)
     assert growth.doublings == 1
     growth.left(LARGEST // 4 - 1, LARGEST)
@@ -140,6 +140,17 @@ def test_a_batch_that_has_grown_takes_a_small_part_of_its_nodes_memory() -> None
     assert max(sizes(world)) == 2 * LARGEST // 8
 
 
+def test_a_grown_batch_may_be_large_though_other_nodes_use_more_memory() -> None:
+    """Three nodes share the memory; one takes more of it, as it got records first."""
+    world = growing(memory=24 * LARGEST)
+    world.learn(1, 2, 3)
+    partitions = world.accumulator._topics["t"].partitions
+    for each, batches in zip(partitions, (10, 9, 4), strict=True):
+        for _ in range(batches):
+            assert world.memory_quota.allocate(each, LARGEST, world.now) is not None
+    assert world.memory_quota.fair_size(LARGEST, 3, grown=True) == LARGEST
+
+
 @pytest.mark.parametrize("partition", [0, None])
 def test_as_few_batches_leave_at_the_memory_bound_as_below_it(partition: int | None) -> None:
     def batches(memory: int) -> int:
@@ -201,6 +212,32 @@ def test_batches_of_many_small_records_stop_growing() -> None:
         world.send(0, 4)
     assert max(batch.count for batch in world.batches) < 3_000
     assert len({*sizes(world)}) > 1
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_batches_of_many_small_records_grow_while_requests_to_their_broker_are_short(
+    partitions: int,
+) -> None:
+    """All requests to the broker are in flight, and the next one would be half empty."""
+    most = 2**20
+    world = growing(batch_size=16_384, memory=10**9, max_request_size=most, most_doublings=6)
+    world.learn(*[1] * partitions)
+    world.backlogs.of(1).not_ready_since = world.now
+    for _ in range(60_000):
+        for number in range(partitions):
+            world.send(number, 16)
+    assert max(sizes(world)) == most // partitions
+
+
+def test_batches_of_many_small_records_do_not_grow_if_they_fill_a_request_together() -> None:
+    world = growing(batch_size=16_384, memory=10**9, max_request_size=2**20, most_doublings=6)
+    world.learn(*[1] * 64)
+    world.backlogs.of(1).not_ready_since = world.now
+    for number in range(1, 64):
+        world.send(number, 4)
+    for _ in range(30_000):
+        world.send(0, 4)
+    assert max(batch.count for batch in world.batches) < 3_000
 
 
 def test_low_memory_does_not_make_the_batches_of_a_limited_topic_smaller_than_the_first() -> None:

@@ -278,10 +278,33 @@ def test_who_waits_makes_batches_leave_but_not_for_a_stuck_node(world: QuotaUser
 MANY_FUTURES = TOTAL // (2 * FUTURE_BYTES)
 
 
-def test_many_futures_leave_no_room_though_there_is_memory() -> None:
+def use_what_is_spare(world: QuotaUsers, partition: Partition) -> None:
+    """Leave a batch of the pool that no other node is guaranteed, and no pending memory."""
+    spare = world.pending.quota.spare
+    world.pending.quota.take(0, spare)
+    while world.pool.spare >= 2 * BATCH:
+        assert world.take(partition)
+
+
+def test_futures_take_spare_memory_of_the_pool_and_no_more() -> None:
     world = QuotaUsers()
     partition = world.partition(1)
     world.take(partition)
+    world.memory_quota.count_futures(partition, 2 * MANY_FUTURES - 1)
+    assert not world.memory_quota.pressure(1)
+    world.memory_quota.count_futures(partition, 1)
+    assert world.memory_quota.pressure(1) is Pressure.FULL
+    world.memory_quota.count_futures(partition, -1)
+    assert not world.memory_quota.pressure(1)
+    while (world.pool.spare + world.pending.quota.spare) // FUTURE_BYTES >= MANY_FUTURES:
+        world.take(partition)
+    assert world.memory_quota.pressure(1) is Pressure.FULL, "batches took what was spare"
+
+
+def test_many_futures_leave_no_room_though_there_is_memory_for_a_batch() -> None:
+    world = QuotaUsers()
+    partition = world.partition(1)
+    use_what_is_spare(world, partition)
     world.memory_quota.count_futures(partition, MANY_FUTURES - 1)
     assert not world.memory_quota.pressure(1)
     world.memory_quota.count_futures(partition, 1)
@@ -305,6 +328,7 @@ def test_the_futures_of_one_node_leave_room_to_the_others(world: QuotaUsers) -> 
 
 def test_futures_move_with_their_partition(world: QuotaUsers) -> None:
     moving = world.partition(1)
+    use_what_is_spare(world, world.partition(3))
     world.take(moving)
     world.memory_quota.count_futures(moving, MANY_FUTURES)
     world.move(moving, 2)

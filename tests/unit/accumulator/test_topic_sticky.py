@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
 
+from aioproducer.engine.accumulator import ProducerBatch
 from aioproducer.engine.accumulator.partition import Partition
 from aioproducer.engine.records.batch_header import BATCH_OVERHEAD
 from tests.unit.accumulator.world import BATCH, FULL, AccumulatorWorld
@@ -150,3 +152,30 @@ def test_a_choice_among_thousands_of_partitions_does_not_go_through_them() -> No
         world.send(None, FULL)
     chosen = {each.topic_partition.partition for each in world.batches}
     assert len(chosen) > 150
+
+
+def test_batches_that_pending_records_began_count_in_the_share() -> None:
+    """Otherwise records stick to the partition of a leader whose memory is full."""
+    world = AccumulatorWorld(memory=2 * BATCH, pending_memory=100 * BATCH)
+    world.learn(*[1] * 20)
+    seen = []
+    in_flight: deque[ProducerBatch] = deque()
+    for _ in range(100):
+        while not world.pending:
+            world.send(None, 40)
+        in_flight += world.drain_if_any(1)
+        seen.append(in_flight[0].topic_partition.partition)
+        world.deliver(in_flight.popleft())
+        assert world.admit()
+    assert max(Counter(seen).values()) < 20, seen
+
+
+def test_partitions_of_a_leader_that_takes_no_batch_are_chosen_less_often() -> None:
+    world = AccumulatorWorld(memory=1_000 * BATCH)
+    world.learn(1, 1, 1, 1, 2)
+    for number in range(4):
+        world.send(number)
+    partitions = world.accumulator._topics["t"].partitions
+    assert [each.load for each in partitions] == [1, 1, 1, 1, 0]
+    world.backlogs.of(1).not_ready_since = world.now
+    assert [each.load for each in partitions] == [5, 5, 5, 5, 0]

@@ -1,0 +1,1 @@
+"""Brokers that answer late, or at full rate, and what the clients make of their limits."""

@@ -1,0 +1,172 @@
+"""The part of the possible throughput that a client reaches with brokers that answer late.
+
+``python -m benchmarks.slow_brokers``. A sender sends to a topic of few partitions as fast as the
+client's flow control lets it, with default options. The bound is what the protocol allows with the
+default options of ours: five requests of a mebibyte to each broker are always in flight.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from benchmarks import launch
+from benchmarks.__main__ import names_of
+from benchmarks.brokers import BROKERS
+from benchmarks.machine import Neighbours, look_at_machine
+from benchmarks.slow_brokers.client import Costs
+from benchmarks.slow_brokers.plan import CLIENTS, Case, Client
+
+_ROOT: Final = Path(__file__).parents[2]
+_LONGEST: Final = 60.0
+"""Seconds beside the measured ones."""
+_USUAL: Final = ("aioproducer", "aioproducer-beats", "confluent", "confluent-idempotent")
+_HEADINGS: Final = (
+    f"{'client':26}{'records/s':>10} {'range':>17} {'of bound':>8} {'CPU-µs':>7} "
+    f"{'KB/request':>10} {'in flight':>9} {'peak MB':>7} {'late p99.9':>10} {'own':>6}  others' cores"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a client."""
+
+    client: str
+    others_cores: float
+    costs: Costs
+
+
+def run_all(
+    cases: Sequence[Case], clients: Sequence[Client], options: argparse.Namespace
+) -> Iterator[tuple[Case, list[Run]]]:
+    """The runs of each case, round by round: A B C, B C A."""
+    with BROKERS[options.brokers]() as serving:
+        for case in cases:
+            found: list[Run] = []
+            with serving(case.workload()) as target:
+                for number in range(options.rounds):
+                    first = number % len(clients)
+                    for client in (*clients[first:], *clients[:first]):
+                        found.append(_run(case, client, target.bootstrap_servers, options))
+            yield case, found
+
+
+def _run(case: Case, client: Client, bootstrap: str, options: argparse.Namespace) -> Run:
+    arguments = [client.name, "--bootstrap", bootstrap, "--partitions", str(case.partitions)]
+    arguments += ["--value-bytes", str(case.value_bytes), "--rtt-ms", str(case.rtt_ms)]
+    arguments += ["--warm-up", str(options.warm_up), "--seconds", str(options.seconds)]
+    arguments += ["--keyed"] if case.keyed else []
+    neighbours = Neighbours()
+    done = subprocess.run(
+        launch.command("benchmarks.slow_brokers.client", *arguments),
+        cwd=_ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=options.warm_up + options.seconds + _LONGEST,
+        check=True,
+    )
+    costs = Costs(**json.loads(done.stdout.splitlines()[-1]))
+    return Run(client.name, neighbours.cores_used(), costs)
+
+
+def describe(case: Case, runs: Sequence[Run]) -> Iterator[str]:
+    """The lines about one case: medians over the rounds, and the range of the rates."""
+    bound = case.bound()
+    limit = "" if bound is None else f"; bound {bound:,.0f} records/s"
+    yield f"\n{case.meaning}{limit}"
+    yield _HEADINGS
+    for name in dict.fromkeys(run.client for run in runs):
+        yield _row([run for run in runs if run.client == name], case, bound)
+
+
+def _row(runs: Sequence[Run], case: Case, bound: float | None) -> str:
+    costs = [run.costs for run in runs]
+    rates = [each.delivered / each.seconds for each in costs]
+    rate = median(rates)
+    requests = median(each.requests / each.seconds for each in costs)
+    size = median(each.request_bytes / each.requests for each in costs if each.requests)
+    part = "" if bound is None else f"{rate / bound:.0%}"
+    in_flight = f"{requests * case.rtt_ms / 1_000:.1f}" if case.rtt_ms else ""
+    others = [run.others_cores for run in runs]
+    row = (
+        f"{runs[0].client:26}{rate:10,.0f} {min(rates):8,.0f}..{max(rates):7,.0f} {part:>8} "
+        f"{median(each.cpu_seconds / each.delivered for each in costs) * 1e6:7.2f} "
+        f"{size / 1_024:10,.0f} {in_flight:>9} "
+        f"{max(each.peak_bytes for each in costs) / 1e6:7.0f} "
+        f"{_late(costs, 'late_p999_ms'):>10} {_late(costs, 'own_p999_ms'):>6}  "
+        f"{min(others):.1f}..{max(others):.1f}"
+    )
+    failed = sum(each.failed for each in costs)
+    out_of_order = sum(each.out_of_order for each in costs)
+    return (
+        f"{row}  VOID: {failed} failed, {out_of_order} out of order"
+        if (failed or out_of_order)
+        else row
+    )
+
+
+def _late(costs: Sequence[Costs], name: str) -> str:
+    late = [each.lateness_ms[name] for each in costs if name in each.lateness_ms]
+    return f"{median(late):.2f}" if late else ""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns 1 if a record failed or is out of order: such a benchmark proves nothing."""
+    options = _parser().parse_args(arguments)
+    if options.brokers != "mock" and options.rtt_ms != [0]:
+        raise SystemExit("only mock brokers can be told to be slow: --rtt-ms 0")
+    cases = [
+        Case(partitions, value_bytes, rtt_ms, options.keyed)
+        for rtt_ms in options.rtt_ms
+        for value_bytes in options.value_bytes
+        for partitions in options.partitions
+    ]
+    print(look_at_machine(["aioproducer", "confluent-kafka", "uvloop"]).describe())
+    everything: dict[str, list[Run]] = {}
+    for case, runs in run_all(cases, options.clients, options):
+        everything[case.name] = runs
+        print("\n".join(describe(case, runs)), flush=True)
+    if options.json:
+        content = {
+            name: [dataclasses.asdict(run) for run in runs] for name, runs in everything.items()
+        }
+        options.json.write_text(json.dumps(content, indent=1) + "\n")
+    costs = [run.costs for runs in everything.values() for run in runs]
+    return 1 if any(each.failed or each.out_of_order for each in costs) else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.slow_brokers", description=__doc__)
+    parser.add_argument(
+        "--clients",
+        type=names_of(CLIENTS),
+        default=[CLIENTS[name] for name in _USUAL],
+        help=f"comma-separated, of {', '.join(CLIENTS)}",
+    )
+    for name, default in (("partitions", "1,3,12"), ("value-bytes", "100,1000"), ("rtt-ms", "250")):
+        parser.add_argument(f"--{name}", type=_numbers, default=default, help="default %(default)s")
+    parser.add_argument(
+        "--keyed", action="store_true", help="with keys, so that no batch is chosen"
+    )
+    parser.add_argument("--brokers", choices=BROKERS, default="mock", help="default %(default)s")
+    parser.add_argument("--rounds", type=int, default=3, help="default %(default)s")
+    parser.add_argument("--warm-up", type=float, default=5.0, help="seconds; default %(default)s")
+    parser.add_argument("--seconds", type=float, default=8.0, help="of each measurement")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="each run, for comparisons")
+    return parser
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in text.split(",")]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
