@@ -175,6 +175,7 @@ bench: env ## Measure beside confluent-kafka, aiokafka and kafka-python, interle
 	"$(BIN)/python" -m benchmarks.light
 	"$(BIN)/python" -m benchmarks.produce_lines
 	"$(BIN)/python" -m benchmarks.silent_brokers
+	"$(BIN)/python" -m benchmarks.slow_brokers
 	"$(BIN)/python" -m benchmarks.metadata
 	"$(BIN)/python" -m benchmarks.messages
 	"$(BIN)/python" -m benchmarks.flushes

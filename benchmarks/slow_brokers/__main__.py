@@ -31,7 +31,8 @@ _LONGEST: Final = 60.0
 _USUAL: Final = ("aioproducer", "aioproducer-beats", "confluent", "confluent-idempotent")
 _HEADINGS: Final = (
     f"{'client':26}{'records/s':>10} {'range':>17} {'of bound':>8} {'CPU-µs':>7} "
-    f"{'KB/request':>10} {'in flight':>9} {'peak MB':>7} {'late p99.9':>10} {'own':>6}  others' cores"
+    f"{'KB/request':>10} {'in flight':>9} {'peak MB':>7} {'late p99.9':>10} {'own':>6}  "
+    "others' cores"
 )
 
 
