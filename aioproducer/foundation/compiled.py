@@ -28,6 +28,7 @@ MODULES: Final = (
     "aioproducer.engine.accumulator.batch_queue",
     "aioproducer.engine.accumulator.buffer_pool",
     "aioproducer.engine.accumulator.flushes",
+    "aioproducer.engine.accumulator.late_results",
     "aioproducer.engine.accumulator.memory_quota",
     "aioproducer.engine.accumulator.partition",
     "aioproducer.engine.accumulator.pending_queue",

@@ -9,8 +9,8 @@ _MOSTLY_EMPTY: Final = 4
 """A batch that fills less than one part in so many makes the next one smaller."""
 
 _ENOUGH_RECORDS: Final = 1_500
-"""A batch with as many records only grows if requests are too small: the futures of a batch are
-resolved all at once, and the event loop stops meanwhile."""
+"""A batch with as many records only grows if requests are too small: the first record of a batch
+waits for the last one."""
 
 
 class BatchGrowth:

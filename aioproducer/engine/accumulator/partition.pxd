@@ -14,8 +14,10 @@ cdef class Backlog:
     cdef public double oldest
     cdef public object partitions
 
-    @cython.locals(partition=Partition, first=ProducerBatch, size=Py_ssize_t)
+    @cython.locals(partition=Partition, first=ProducerBatch, size=Py_ssize_t, more=Py_ssize_t)
     cpdef list take(self, Py_ssize_t most_bytes, double now)
+    @cython.locals(partition=Partition, size=Py_ssize_t)
+    cpdef _fill(self, list taken, Py_ssize_t room, Py_ssize_t enough, double now)
     cpdef bint is_short(self, Py_ssize_t size, Py_ssize_t most_bytes) except -1
 
 

@@ -26,6 +26,9 @@ from aioproducer.model import BatchOrder, TopicPartition
 
 _NEVER: Final = float("inf")
 
+_FULL_ENOUGH: Final = 4
+"""A request that is full but for one part in so many is not searched for smaller batches."""
+
 
 class Partition:
     """A queue of batches; the first one leaves next, and records join the last one.
@@ -398,12 +401,26 @@ class Backlog:
         size = 0
         for _ in range(len(partitions)):
             partition = next(iter(partitions))
-            size += partition.queue[0].builder.position
-            if taken and size > most_bytes:
+            more = partition.queue[0].builder.position
+            if taken and size + more > most_bytes:
                 self.is_due = True
+                self._fill(taken, most_bytes - size, most_bytes // _FULL_ENOUGH, now)
                 break
+            size += more
             taken.append(partition.take(now))
         return taken
+
+    def _fill(self, taken: list[ProducerBatch], room: int, enough: int, now: float) -> None:
+        """Take batches that fit into ``room`` from behind one that does not, while there is more of
+        it than ``enough``: else a request for large batches could leave half empty."""
+        full = {batch.partition for batch in taken}
+        for partition in list(self.partitions):
+            if room <= enough:
+                return
+            size = partition.queue[0].builder.position
+            if size <= room and partition not in full:
+                room -= size
+                taken.append(partition.take(now))
 
 
 class Backlogs:

@@ -28,5 +28,6 @@ cdef class ProducerBatch:
 
     cpdef bint append(self, record) except -1
     cpdef encode(self, compression)
+    cpdef is_delivered(self, base_offset)
     cpdef deliver(self, base_offset, log_append_time_ms, log_start_offset=*)
     cpdef bytearray release(self)

@@ -162,8 +162,7 @@ class ProducerBatch:
         self, base_offset: int, log_append_time_ms: int, log_start_offset: int = -1
     ) -> None:
         """Resolve the futures; -1 as in ``records.delivery.deliver_records``."""
-        self.done = self.delivered = True
-        self.base_offset = base_offset
+        self.is_delivered(base_offset)
         deliver_records(
             self.builder.tokens,
             self.builder.runs,
@@ -172,6 +171,11 @@ class ProducerBatch:
             log_append_time_ms,
             log_start_offset,
         )
+
+    def is_delivered(self, base_offset: int) -> None:
+        """The batch is in the log. Its futures get their results from others."""
+        self.done = self.delivered = True
+        self.base_offset = base_offset
 
     def fail(self, error: BaseException) -> None:
         """Fail every future that has no outcome yet."""

@@ -4,6 +4,7 @@ from aioproducer.engine.accumulator.batch_growth cimport BatchGrowth
 from aioproducer.engine.accumulator.batch_queue cimport BatchQueue
 from aioproducer.engine.accumulator.buffer_pool cimport BufferPool
 from aioproducer.engine.accumulator.flushes cimport Flushes
+from aioproducer.engine.accumulator.late_results cimport LateResults
 from aioproducer.engine.accumulator.memory_quota cimport MemoryQuota
 from aioproducer.engine.accumulator.partition cimport Backlogs, Partition
 from aioproducer.engine.accumulator.pending_queue cimport PendingQueue
@@ -30,6 +31,7 @@ cdef class RecordAccumulator:
     cdef public MemoryQuota _memory_quota
     cdef public Backlogs _backlogs
     cdef public BatchQueue batches
+    cdef public LateResults late_results
     cdef public PendingQueue pending
     cdef public object waiters
     cdef public object _sticky

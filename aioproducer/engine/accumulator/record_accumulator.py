@@ -16,6 +16,7 @@ from aioproducer.engine.accumulator.batch_growth import BatchGrowth
 from aioproducer.engine.accumulator.batch_queue import BatchQueue
 from aioproducer.engine.accumulator.buffer_pool import BufferPool
 from aioproducer.engine.accumulator.flushes import Flushes, FlushFuture
+from aioproducer.engine.accumulator.late_results import LateResults
 from aioproducer.engine.accumulator.memory_quota import LeaderView, MemoryQuota
 from aioproducer.engine.accumulator.memory_waiters import MemoryWaiters
 from aioproducer.engine.accumulator.partition import Backlogs, Partition
@@ -89,6 +90,8 @@ class RecordAccumulator:
             settings, self._topics, self._backlogs, self._memory_quota, self._flushes, self._sizes
         )
         """The batches, for the sender."""
+        self.late_results = LateResults(self._flushes)
+        """The results of delivered batches, for the sender."""
         self.pending = PendingQueue(
             settings,
             self._sizes,
@@ -385,7 +388,7 @@ class RecordAccumulator:
     @property
     def is_empty(self) -> bool:
         """True if every record has its outcome."""
-        return not self.batches and not self.pending
+        return not self.batches and not self.pending and not self.late_results
 
     @property
     def free_memory(self) -> int:

@@ -2,6 +2,7 @@ cimport cython
 
 from aioproducer.engine.accumulator.batch_queue cimport BatchQueue as CQueue
 from aioproducer.engine.accumulator.producer_batch cimport ProducerBatch as CBatch
+from aioproducer.engine.accumulator.late_results cimport LateResults as CResults
 from aioproducer.engine.network.in_flight cimport Completion as CCompletion
 from aioproducer.engine.sender.delivery_reports cimport DeliveryReports as CReports
 from aioproducer.engine.sender.produce cimport ProduceRequest as CRequest
@@ -9,6 +10,7 @@ from aioproducer.engine.sender.produce cimport ProduceRequest as CRequest
 
 cdef class BatchCompleter:
     cdef public CQueue _batches
+    cdef public CResults _late_results
     cdef public object _pending
     cdef public object _topic_outcomes
     cdef public object _metadata

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 logger = RoomLogger(__name__)
 
 RECORDS_PER_SLICE: Final = 1_000
-"""The number of futures that are resolved before the event loop may run other tasks."""
+"""The number of records that fail before the event loop may run other tasks."""
 
 
 class BatchCompleter:
@@ -81,6 +81,7 @@ class BatchCompleter:
         transactions: TransactionManager | None = None,
     ) -> None:
         self._batches = accumulator.batches
+        self._late_results = accumulator.late_results
         self._pending = accumulator.pending
         self._topic_outcomes = accumulator.topic_outcomes
         self._metadata = metadata
@@ -113,12 +114,12 @@ class BatchCompleter:
         log_start_offset: int,
         now: float,
     ) -> None:
-        """Resolve the futures of a batch that is in the log; see :class:`Deliver`."""
+        """Settle a batch that is in the log; see :class:`Deliver`."""
         gaps = self._gaps
         if gaps.aside:
             self._settle_aside(batch, base_offset, now)
         self._reports.delivered(batch, now)
-        batch.deliver(base_offset, log_append_time_ms, log_start_offset)
+        self._late_results.deliver(batch, base_offset, log_append_time_ms, log_start_offset)
         outcomes = self._topic_outcomes
         outcomes.delivered_records += batch.builder.count
         if outcomes.failing:
@@ -300,6 +301,9 @@ class BatchCompleter:
         A step takes whole batches, until they have ``RECORDS_PER_SLICE`` records. Other tasks may
         run between two steps, and no batch leaves meanwhile.
         """
+        while self._late_results:
+            self._late_results.turn()
+            yield 0
         kept = (
             {each for each in self._batches if self._must_be_settled(each)} if unsent_only else ()
         )

@@ -1,6 +1,7 @@
 cimport cython
 
 from aioproducer.engine.accumulator.batch_queue cimport BatchQueue as CQueue
+from aioproducer.engine.accumulator.late_results cimport LateResults as CResults
 from aioproducer.engine.accumulator.pending_queue cimport PendingQueue as CPending
 from aioproducer.engine.accumulator.record_accumulator cimport RecordAccumulator as CAccumulator
 from aioproducer.engine.client.wakeup cimport Wakeup as CWakeup
@@ -12,6 +13,7 @@ from aioproducer.engine.sender.completer cimport BatchCompleter as CCompleter
 cdef class Sender:
     cdef public CAccumulator _accumulator
     cdef public CQueue _batches
+    cdef public CResults _late_results
     cdef public CPending _pending
     cdef public object _waiters
     cdef public object _client

@@ -32,11 +32,12 @@ class Sender:
 
     In a *usual* round batches leave, and nothing else. In a *whole* round all parts look for work:
     ``requesters`` send their requests in this order, then ``batch_sender``. A usual round follows
-    :meth:`Wakeup.stir`: a record has begun a batch, or a response has only settled batches. A whole
-    round follows :meth:`Wakeup.wake`, any wake-up while a requester is not quiet, and the time of a
-    part's next work. A batch of pending records (:meth:`PendingQueue._fill`) or of a caller
-    (:meth:`Engine.send_encoded`) calls :meth:`~Wakeup.wake`, too, and so does anything that is
-    late. A record that joins an open batch wakes nobody.
+    :meth:`Wakeup.stir`: a record has begun a batch, a response has only settled batches, or records
+    wait for their results. A whole round follows :meth:`Wakeup.wake`, any wake-up while a requester
+    is not quiet, and the time of a part's next work. A batch of pending records
+    (:meth:`PendingQueue._fill`) or of a caller (:meth:`Engine.send_encoded`) calls
+    :meth:`~Wakeup.wake`, too, and so does anything that is late. A record that joins an open batch
+    wakes nobody.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Sender:
     ) -> None:
         self._accumulator = accumulator
         self._batches = accumulator.batches
+        self._late_results = accumulator.late_results
         self._pending = accumulator.pending
         self._waiters = accumulator.waiters
         self._client = client
@@ -87,6 +89,7 @@ class Sender:
                     self._judge(now)
                     now = wakeup.turn()  # the process may have been stopped meanwhile
                     wakeup.whole = True
+                self._late_results.turn()
                 if (
                     wakeup.whole
                     or not self._others_quiet
@@ -95,6 +98,8 @@ class Sender:
                     deadline = self._whole_round(now)
                 else:
                     deadline = self._usual_round(now)
+                if self._late_results:
+                    wakeup.stir()
                 if not (accumulator.closing and self._finished):
                     now = await wakeup.wait(deadline, self._late_at if self._is_busy else None)
         finally:
@@ -181,7 +186,9 @@ class Sender:
                 or not self._refresher.quiet
             ):
                 self._wakeup.wake()
-            elif self._batches.next_expiry < _NEVER and not self._batch_sender.quiet:
+            elif self._late_results or (
+                self._batches.next_expiry < _NEVER and not self._batch_sender.quiet
+            ):
                 self._wakeup.stir()
 
     def _serve_memory(self, now: float) -> float | None:

@@ -262,10 +262,32 @@ def test_a_batch_too_large_for_this_request_is_first_in_the_next() -> None:
     world.learn(1, 1, 1)
     for partition, size in enumerate((FULL, 5_000, FULL)):
         world.send(partition, size)
-    assert places(world.drain(max_size=2 * BATCH)) == [0]
+    assert places(world.drain(max_size=BATCH)) == [0]
     world.send(0, FULL)
     assert places(world.drain(max_size=2 * BATCH)) == [1]
     assert places(world.drain(max_size=2 * BATCH)) == [2, 0]
+
+
+def test_smaller_batches_fill_a_request_behind_one_that_is_too_large() -> None:
+    world = AccumulatorWorld()
+    world.learn(1, 1, 1, 1)
+    for partition, size in enumerate((FULL, 5_000, FULL, FULL)):
+        world.send(partition, size)
+        world.send(partition, size)
+    assert places(world.drain(max_size=3 * BATCH)) == [0, 2, 3]
+    assert world.ready() == 0.0
+    assert places(world.drain(max_size=3 * BATCH)) == [1]
+    assert places(world.drain(max_size=3 * BATCH)) == [0, 2, 3]
+    assert places(world.drain(max_size=3 * BATCH)) == [1]
+
+
+def test_a_request_that_is_nearly_full_is_not_filled() -> None:
+    """Otherwise thousands of partitions would be looked at for each request."""
+    world = AccumulatorWorld()
+    world.learn(1, 1, 1)
+    for partition, size in enumerate((FULL, FULL, 10)):
+        world.send(partition, size)
+    assert places(world.drain(max_size=BATCH + BATCH // 5)) == [0]
 
 
 def test_no_batch_in_backoff_and_none_behind_it(world: AccumulatorWorld) -> None:

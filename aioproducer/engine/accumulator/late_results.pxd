@@ -1,0 +1,16 @@
+cimport cython
+
+from aioproducer.engine.accumulator.flushes cimport Flushes
+from aioproducer.engine.accumulator.producer_batch cimport ProducerBatch
+
+
+cdef class LateResults:
+    cdef public Flushes _flushes
+    cdef public object _waiting
+    cdef public Py_ssize_t _set_in_turn
+
+    @cython.locals(count=Py_ssize_t)
+    cpdef deliver(
+        self, ProducerBatch batch, base_offset, log_append_time_ms, log_start_offset=*
+    )
+    cpdef turn(self)

@@ -1,0 +1,135 @@
+# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
+"""The results of delivered records, and those that wait so that other tasks may run."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Final
+
+from aioproducer.engine.accumulator.flushes import Flushes
+from aioproducer.engine.accumulator.producer_batch import ProducerBatch
+from aioproducer.engine.records.acceleration import deliver_records
+from aioproducer.engine.records.builder import Run
+from aioproducer.engine.records.bulk_tokens import BulkToken
+
+RESULTS_PER_TURN: Final = 1_000
+"""The number of results that are set before the event loop may run other tasks."""
+
+
+class LateResults:
+    """Sets the results of delivered batches; false if none is left to be set.
+
+    The records of a large batch, or of many that are delivered together, get their results in
+    several turns of the event loop, in the order of the deliveries. A flush waits for them.
+    """
+
+    def __init__(self, flushes: Flushes) -> None:
+        self._flushes = flushes
+        self._waiting: deque[_Rest] = deque()
+        self._set_in_turn = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def deliver(
+        self,
+        batch: ProducerBatch,
+        base_offset: int,
+        log_append_time_ms: int,
+        log_start_offset: int = -1,
+    ) -> None:
+        """The records of ``batch`` are in the log; -1 as in ``records.delivery``."""
+        count = batch.builder.count
+        if not self._waiting and (
+            self._set_in_turn + count <= RESULTS_PER_TURN or _is_one_call(batch.builder.tokens)
+        ):
+            self._set_in_turn += count
+            batch.deliver(base_offset, log_append_time_ms, log_start_offset)
+            return
+        batch.is_delivered(base_offset)
+        rest = _Rest(batch, log_append_time_ms, log_start_offset)
+        self._flushes.began(rest)
+        self._flushes.moved(batch, rest)
+        self._waiting.append(rest)
+        self._set(RESULTS_PER_TURN - self._set_in_turn)
+
+    def turn(self) -> None:
+        """The event loop has run other tasks: set the results of the next records."""
+        self._set_in_turn = 0
+        if self._waiting:
+            self._set(RESULTS_PER_TURN)
+
+    def _set(self, most: int) -> None:
+        waiting = self._waiting
+        while most > 0 and waiting:
+            rest = waiting[0]
+            done = rest.set_results(most)
+            self._set_in_turn += done
+            most -= done
+            if not rest.left:
+                waiting.popleft()
+                self._flushes.done(rest)
+
+
+class _Rest:
+    """The records of a delivered batch that have no results yet."""
+
+    __slots__ = (
+        "base_offset",
+        "first",
+        "generation",
+        "left",
+        "log_append_time_ms",
+        "log_start_offset",
+        "run",
+        "runs",
+        "tokens",
+        "topic_partition",
+    )
+
+    def __init__(
+        self, batch: ProducerBatch, log_append_time_ms: int, log_start_offset: int
+    ) -> None:
+        self.generation = 0
+        """See :class:`Flushes`."""
+        self.topic_partition = batch.topic_partition
+        self.tokens: list[Any] = batch.builder.tokens
+        self.runs = batch.builder.runs
+        self.base_offset = batch.base_offset
+        self.log_append_time_ms = log_append_time_ms
+        self.log_start_offset = log_start_offset
+        self.first = 0
+        """The index of the first record without a result, and in ``run`` that of its run."""
+        self.run = 0
+        self.left = len(self.tokens)
+
+    def set_results(self, most: int) -> int:
+        """Set up to ``most`` results, or those of one :class:`BulkToken`. Returns their number."""
+        tokens, runs, first = self.tokens, self.runs, self.first
+        end = min(first + most, len(tokens))
+        while (
+            end < len(tokens) and type(tokens[end]) is BulkToken and tokens[end] is tokens[end - 1]
+        ):
+            end += 1
+        described: list[Run] = []
+        while self.run < len(runs) and runs[self.run][0] < end:
+            start, timestamp_ms, key_size, value_size = runs[self.run]
+            described.append((max(start - first, 0), timestamp_ms, key_size, value_size))
+            self.run += 1
+        self.run -= 1  # it may go on after the end
+        base_offset = self.base_offset
+        deliver_records(
+            tokens[first:end],
+            described,
+            *self.topic_partition,
+            base_offset + first if base_offset >= 0 else base_offset,
+            self.log_append_time_ms,
+            self.log_start_offset,
+        )
+        self.first, self.left = end, len(tokens) - end
+        return end - first
+
+
+def _is_one_call(tokens: list[Any]) -> bool:
+    """True if all records belong to one :class:`BulkToken`, which takes their results at once."""
+    return type(tokens[0]) is BulkToken and tokens[0] is tokens[-1]

@@ -1,0 +1,203 @@
+"""Records that are delivered together get their results in slices, and nobody sees the difference.
+
+``RESULTS_PER_TURN`` are set in one turn of the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from aioproducer.engine.accumulator import ProducerBatch
+from aioproducer.engine.accumulator.flushes import Flushes
+from aioproducer.engine.accumulator.late_results import RESULTS_PER_TURN, LateResults
+from aioproducer.engine.records.bulk_tokens import BulkToken
+from aioproducer.engine.sender.produce import ProduceRequest
+from aioproducer.engine.sender.transaction_codec import TransactionRequest
+from aioproducer.engine.transactions.requests import EndTxn
+from aioproducer.errors import ProducerClosedError
+from aioproducer.model import NodeId, RecordMetadata, TopicPartition
+from tests.support.responses import produce_response
+from tests.support.tokens import Token
+from tests.unit.sender.world import SenderWorld, running, transactional
+
+LARGE: dict[str, Any] = {"batch_size": 50_000, "memory": 1_000_000}
+MANY = 2 * RESULTS_PER_TURN + RESULTS_PER_TURN // 2
+Futures = list[asyncio.Future[RecordMetadata]]
+
+
+def sent(world: SenderWorld, number: int = MANY, partition: int = 0) -> Futures:
+    """Records of three sizes, so that there are many runs."""
+    return [world.send(b"v" * (1 + index % 3), partition=partition) for index in range(number)]
+
+
+def number_done(futures: Futures) -> int:
+    done = [future.done() for future in futures]
+    assert done == sorted(done, reverse=True)  # in their order
+    return sum(done)
+
+
+def take(world: SenderWorld, request: tuple[NodeId, Any], base_offset: int = 100) -> None:
+    """A response arrives, and no other task has run yet."""
+    places = [batch.topic_partition for batch, _ in request[1].batches]
+    response = produce_response(places, offset=base_offset)
+    world.network.complete(request, request[1].read(response), None)
+    world.sender.take_response(world.now)
+
+
+async def number_done_in_each_turn(futures: Futures) -> list[int]:
+    """Until all are done, from the present turn on."""
+    found = [number_done(futures)]
+    while found[-1] < len(futures):
+        await asyncio.sleep(0)
+        if (done := number_done(futures)) > found[-1]:
+            found.append(done)
+    return found
+
+
+async def test_a_large_batch_gets_its_results_in_slices() -> None:
+    async with running(**LARGE) as world:
+        futures = sent(world)
+        await world.turn()
+        take(world, world.one(ProduceRequest))
+        assert await number_done_in_each_turn(futures) == [
+            RESULTS_PER_TURN,
+            2 * RESULTS_PER_TURN,
+            MANY,
+        ]
+        for index, future in enumerate(futures):
+            metadata = future.result()
+            assert metadata.offset == 100 + index
+            assert metadata.serialized_value_size == 1 + index % 3
+
+
+async def test_batches_of_one_response_share_the_slice() -> None:
+    async with running(**LARGE) as world:
+        most = RESULTS_PER_TURN * 2 // 3
+        first, second = sent(world, most), sent(world, most, partition=1)
+        await world.turn()
+        take(world, world.one(ProduceRequest))
+        assert await number_done_in_each_turn(first + second) == [RESULTS_PER_TURN, 2 * most]
+        assert [each.result().offset for each in second] == [*range(100, 100 + most)]
+
+
+async def test_later_deliveries_wait_for_earlier_ones() -> None:
+    async with running(**LARGE) as world:
+        first = sent(world)
+        await world.turn()
+        request = world.one(ProduceRequest)
+        later = sent(world, 1)
+        await world.turn()
+        take(world, request)
+        take(world, world.one(ProduceRequest), 100 + MANY)
+        assert not later[0].done()
+        turns = await number_done_in_each_turn(first + later)
+        assert turns == [RESULTS_PER_TURN, 2 * RESULTS_PER_TURN, MANY + 1]
+
+
+async def test_a_flush_waits_for_the_last_slice() -> None:
+    async with running(**LARGE) as world:
+        futures = sent(world)
+        await world.turn()
+        flushed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        world.accumulator.flush(flushed)
+        take(world, world.one(ProduceRequest))
+        assert not world.accumulator.is_empty
+        await flushed
+        assert number_done(futures) == MANY
+        assert world.accumulator.is_empty
+
+
+async def test_a_flush_that_begins_between_two_slices_waits_for_the_last_one() -> None:
+    async with running(**LARGE) as world:
+        futures = sent(world)
+        await world.turn()
+        take(world, world.one(ProduceRequest))
+        flushed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        world.accumulator.flush(flushed)
+        later = world.send()
+        await flushed
+        assert number_done(futures) == MANY
+        assert not later.done()
+
+
+async def test_a_transaction_ends_after_the_last_slice() -> None:
+    async with transactional(version=2, **LARGE) as world:
+        world.manager.begin()
+        futures = sent(world)
+        await world.turn()
+        request = world.one(ProduceRequest)
+        world.manager.commit()
+        take(world, request)
+        while not (ends := world.requests(TransactionRequest)):
+            await asyncio.sleep(0)
+            done = number_done(futures)
+        assert isinstance(ends[0][1].request, EndTxn)
+        assert done == MANY
+
+
+async def test_a_producer_that_gives_up_has_delivered_what_is_in_the_log() -> None:
+    async with running(**LARGE) as world:
+        futures = sent(world)
+        await world.turn()
+        request = world.one(ProduceRequest)
+        lost = world.send()
+        take(world, request)
+        assert world.sender.give_up(ProducerClosedError("closed")) == 1
+        assert [future.result().offset for future in futures] == [*range(100, 100 + MANY)]
+        assert isinstance(lost.exception(), ProducerClosedError)
+
+
+async def test_memory_returns_and_batches_leave_before_the_last_slice() -> None:
+    async with running(**LARGE, one_at_a_time=True) as world:
+        sent(world)
+        await world.turn()
+        request = world.one(ProduceRequest)
+        world.send()
+        await asyncio.sleep(0)
+        assert world.requests(ProduceRequest) == []
+        take(world, request)
+        assert world.pool.available == world.pool.total - LARGE["batch_size"]
+        await world.turn()
+        assert world.one(ProduceRequest)
+
+
+class Outcomes:
+    """Takes the outcomes of one call."""
+
+    def __init__(self) -> None:
+        self.arrivals: list[int] = []
+
+    def done(self) -> bool:
+        return False
+
+    def arrived(self, token: BulkToken, topic: str, partition: int, base_offset: int) -> None:
+        self.arrivals.append(base_offset)
+
+    def one(self, index: int) -> Any:
+        raise AssertionError(index)
+
+
+@pytest.mark.parametrize("before", [0, 1, RESULTS_PER_TURN - 1, RESULTS_PER_TURN])
+@pytest.mark.parametrize("after", [0, 1])
+@pytest.mark.parametrize("base_offset", [100, -1])
+def test_the_records_of_one_call_are_delivered_once(
+    before: int, after: int, base_offset: int
+) -> None:
+    batch = ProducerBatch(TopicPartition("t", 3), bytearray(200_000), 200_000, 0.0, 1.0)
+    outcomes = Outcomes()
+    call = BulkToken(outcomes, 0, count=MANY)
+    tokens = [Token() for _ in range(before + after)]
+    for token in (*tokens[:before], *[call] * MANY, *tokens[before:]):
+        batch.builder.append(token, 1, None, b"v")
+    results = LateResults(Flushes())
+    results.deliver(batch, base_offset, 5)
+    while results:
+        results.turn()
+    known = base_offset >= 0
+    assert outcomes.arrivals == [base_offset + before if known else -1]
+    found = [token.metadata.offset for token in tokens if token.metadata]
+    places = [*range(before), *range(before + MANY, before + MANY + after)]
+    assert found == [base_offset + place if known else -1 for place in places]
