@@ -13,11 +13,14 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final
 
+import psutil  # type: ignore[import-untyped]
+
 from benchmarks.chaos.access import Access
 from benchmarks.chaos.clients import CLIENTS, Driver
-from benchmarks.chaos.ledger import Ledger
+from benchmarks.chaos.ledger import Footprint, Ledger
 from benchmarks.chaos.plan import Load, bursts
 
+_WATCH_EVERY: Final = 1.0
 _SLOWEST: Final = 4
 """A client that needs so many times the time of the load sends no more."""
 
@@ -30,6 +33,7 @@ def longest(load: Load) -> float:
 async def run(driver: Driver, load: Load, ledger: Ledger) -> None:
     await driver.start()
     began = perf_counter()
+    watching = asyncio.create_task(_watch(ledger))
     with suppress(TimeoutError):
         async with asyncio.timeout(_SLOWEST * load.seconds):
             await _send_all(driver, load, began)
@@ -37,6 +41,14 @@ async def run(driver: Driver, load: Load, ledger: Ledger) -> None:
         await driver.finish(began + longest(load) - perf_counter())
     await asyncio.sleep(0)  # the callbacks of the last futures
     ledger.seconds = perf_counter() - began
+    watching.cancel()
+
+
+async def _watch(ledger: Ledger) -> None:
+    process = psutil.Process()
+    while True:
+        ledger.footprints.append(Footprint(process.memory_info().rss, process.num_fds()))
+        await asyncio.sleep(_WATCH_EVERY)
 
 
 async def _send_all(driver: Driver, load: Load, began: float) -> None:

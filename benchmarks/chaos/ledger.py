@@ -7,7 +7,7 @@ from array import array
 from collections import Counter
 from enum import IntEnum
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 NOWHERE: Final = -1
 
@@ -21,6 +21,13 @@ class Fate(IntEnum):
     NOT_WRITTEN = 3
 
 
+class Footprint(NamedTuple):
+    """What a process takes of the machine at one time."""
+
+    resident_bytes: int
+    open_files: int
+
+
 class Ledger:
     """By the record's number."""
 
@@ -31,6 +38,8 @@ class Ledger:
         self.errors: Counter[str] = Counter()
         self.examples: dict[str, str] = {}
         """A message for each kind of `errors`."""
+        self.footprints: list[Footprint] = []
+        """Of the client's process, in the order of time."""
         self.seconds = 0.0
         """From the first record to the last fate."""
 

@@ -21,7 +21,7 @@ from benchmarks.chaos.access import Access, secured, unsecured
 from benchmarks.chaos.client import longest
 from benchmarks.chaos.clients import TOPIC, Client
 from benchmarks.chaos.disturber import Disturber
-from benchmarks.chaos.ledger import Ledger
+from benchmarks.chaos.ledger import Footprint, Ledger
 from benchmarks.chaos.plan import (
     BROKERS,
     PARTITIONS,
@@ -67,6 +67,7 @@ class Outcome:
     examples: dict[str, str]
     disturbed: Counter[Disturbances]
     faults: Counter[type[Fault]]
+    footprints: Sequence[Footprint] = ()
 
     @property
     def broke_our_word(self) -> bool:
@@ -116,6 +117,7 @@ async def run(client: Client, plan: Plan, directory: Path) -> Outcome:
         ledger.examples,
         disturber.counts,
         proxies.counts,
+        ledger.footprints,
     )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from aioproducer.testing.fault_proxy import Cut
 from benchmarks.chaos.__main__ import main
 from benchmarks.chaos.clients import CLIENTS
+from benchmarks.chaos.ledger import Footprint
 from benchmarks.chaos.plan import Disturbances
 from benchmarks.chaos.report import details, table
 from benchmarks.chaos.run import Outcome
@@ -47,6 +49,16 @@ def test_details_say_what_happened() -> None:
         "ours: brokers 3 x kill; connections 17 x Cut",
         "  2 x DeliveryTimeoutError, such as: chaos-3: too late",
     ]
+
+
+def test_details_draw_what_the_process_took_over_time() -> None:
+    footprints = [Footprint((1 + second) << 20, 20) for second in range(240)]
+    _, memory, files, *_ = details(replace(outcome("ours"), footprints=footprints))
+    curve = "▁" * 7 + "▂" * 8 + "▃" * 7 + "▄" * 8 + "▅" * 7 + "▆" * 8 + "▇" * 7 + "█"
+    assert memory.split()[:3] == ["memory", "over", "time"]
+    assert memory.split()[3] == curve, memory
+    assert memory.endswith("1 to 240 MB")
+    assert files == f"  open files         {'█' * 60}  20 to 20"
 
 
 @pytest.mark.parametrize(
