@@ -13,6 +13,7 @@ from pyspark.sql.types import (
     MapType,
     NullType,
     StructType,
+    TimestampType,
     UserDefinedType,
     VariantType,
 )
@@ -48,6 +49,8 @@ def arrow_type(data_type: DataType, path: str) -> pa.DataType:
         return pa.struct(_fields(data_type, path))
     if isinstance(data_type, VariantType) or data_type.typeName() in _STRUCTS_OF_OTHERS:
         raise _unsupported(data_type, path)
+    if isinstance(data_type, TimestampType):  # Spark 4.3 wants to know the time zone
+        return pa.timestamp("us", tz="UTC")
     try:
         return to_arrow_type(data_type)
     except PySparkException:

@@ -50,13 +50,16 @@ def event_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def start_spark(event_log: Path) -> Iterator[Callable[[], SparkSession]]:
+def start_spark(
+    event_log: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[], SparkSession]]:
     """The session of this process, made anew if it was stopped."""
     settings = {
         f"spark.executorEnv.{EXECUTOR_VARIABLE}": "all",
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": event_log.as_uri(),
         "spark.eventLog.compress": "false",
+        "spark.local.dir": str(tmp_path_factory.mktemp("spark")),
     }
 
     def start() -> SparkSession:

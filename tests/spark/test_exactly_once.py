@@ -406,7 +406,7 @@ async def test_shuffle_files_that_are_lost_in_mid_write_fail_it(
             if number == 12 and not lost.exists():
                 lost.touch()
                 for folder in folders:
-                    for file in Path(folder).rglob("shuffle_*.data"):
+                    for file in folder.rglob("shuffle_*.data"):
                         file.unlink(missing_ok=True)
                 until_written(servers, topic)
 
@@ -442,16 +442,8 @@ def until_written(bootstrap_servers: str, topic: str) -> None:
         consumer.close()
 
 
-def shuffle_folders(spark: SparkSession) -> list[str]:
-    jvm = spark.sparkContext._jvm
-    assert jvm is not None
-    return [
-        folder.getPath()
-        for folder in jvm.org.apache.spark.SparkEnv.get()
-        .blockManager()
-        .diskBlockManager()
-        .localDirs()
-    ]
+def shuffle_folders(spark: SparkSession) -> list[Path]:
+    return [*Path(spark.sparkContext.getConf().get("spark.local.dir", "")).rglob("blockmgr-*")]
 
 
 async def test_a_write_that_takes_too_long_is_not_committed(sink: Sink) -> None:
