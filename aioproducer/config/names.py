@@ -44,6 +44,7 @@ __all__ = [
     "AcksArgument",
     "ProducerOptions",
     "UntypedOptions",
+    "belongs_to_consumers",
     "unknown_keyword",
     "unknown_property",
 ]
@@ -323,6 +324,11 @@ def unknown_property(name: str, further: Mapping[str, Option] | None = None) -> 
     known = {**BY_JAVA_NAME, **(further or {})}
     nearest = java_name if java_name in known else _nearest(name, known)
     return _unknown(name, java_name, nearest, of_consumer=bool(further))
+
+
+def belongs_to_consumers(name: str) -> bool:
+    """True for a keyword that is named as an option that only Kafka's consumer has."""
+    return name.replace("_", ".") in _CONSUMER_OPTIONS
 
 
 def _unknown(

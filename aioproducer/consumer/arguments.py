@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from inspect import iscoroutine
 from typing import Any
 
 from aioproducer.config import ProducerOptions, ReaderKeywords
 from aioproducer.consumer.options import ConsumerKeywords, ConsumerOptions
+from aioproducer.consumer.workers import ORDERS
 from aioproducer.errors import ConfigError
 
 
@@ -28,6 +30,18 @@ def check_group(group_id: Any, options: ConsumerOptions) -> None:
             "heartbeat_interval_ms has to be a third of session_timeout_ms at most: one lost "
             "heartbeat must not end the session"
         )
+
+
+def check_run(handle: Any, concurrency: Any, order: Any) -> None:
+    """Raise :class:`ConfigError` for arguments of ``Consumer.run()`` that it does not take."""
+    if iscoroutine(handle):
+        handle.close()  # without a warning that nothing has awaited it
+        raise ConfigError(f"run() calls the handler, so do not call it: run({handle.__name__})")
+    if not callable(handle):
+        raise ConfigError(f"a handler is a coroutine function (async def), not {handle!r:.80}")
+    check_count("concurrency", concurrency)
+    if order not in ORDERS:
+        raise ConfigError(f"order is {', '.join(map(repr, ORDERS))}, not {order!r:.80}")
 
 
 def check_count(name: str, number: Any) -> None:

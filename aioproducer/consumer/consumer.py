@@ -18,6 +18,7 @@ from aioproducer.consumer.arguments import (
     ConsumerOverrides,
     check_count,
     check_group,
+    check_run,
 )
 from aioproducer.consumer.assignment import Assignment, Callback
 from aioproducer.consumer.commits import Commits
@@ -39,7 +40,7 @@ from aioproducer.consumer.transactions import (
     Transactions,
 )
 from aioproducer.consumer.work_watch import WorkWatch
-from aioproducer.consumer.workers import ORDERS, Handle, Order, Workers
+from aioproducer.consumer.workers import Handle, Order, Workers
 from aioproducer.engine.client.arguments import check_timeout
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.elsewhere import FOR_A_CONSUMER, elsewhere
@@ -397,9 +398,7 @@ class Consumer:
             ConfigError: an argument is out of range.
             IllegalStateError: another loop reads from the consumer.
         """
-        check_count("concurrency", concurrency)
-        if order not in ORDERS:
-            raise ConfigError(f"order is {', '.join(map(repr, ORDERS))}, not {order!r:.80}")
+        check_run(handle, concurrency, order)
         self._enter_loop()
         workers = Workers(
             self._source,

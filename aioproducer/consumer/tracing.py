@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from aioproducer.consumer.workers import Handle
+from aioproducer.consumer.workers import Handle, no_coroutine_function
 from aioproducer.engine.observer import ConsumerTracing, default_of_consumers
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.model import ConsumerRecord
@@ -52,6 +52,9 @@ class TracingSlot:
 
         async def handle_traced(record: ConsumerRecord) -> None:
             with self.process(record):
-                await handle(record)
+                work = handle(record)
+                if work is None:
+                    raise no_coroutine_function(handle)
+                await work
 
         return handle_traced

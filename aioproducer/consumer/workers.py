@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Hashable
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
@@ -11,10 +12,13 @@ from aioproducer.consumer.assignment import Assignment, Hold
 from aioproducer.consumer.progress import PartitionProgress, Progress
 from aioproducer.consumer.session import Session
 from aioproducer.engine.records.decoder import RecordBatch
-from aioproducer.errors import IllegalStateError
+from aioproducer.errors import ConfigError, IllegalStateError
+from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.runtime.tasks import is_being_cancelled, new_task
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.reader.record_source import RecordSource
+
+logger = RoomLogger(__name__)
 
 Handle: TypeAlias = Callable[[ConsumerRecord], Awaitable[Any]]
 """A coroutine function that works on a record."""
@@ -29,6 +33,13 @@ _RECORD_OBJECTS: Final = 400
 _LONGEST_TURN: Final = 0.1
 """Seconds for which handlers that never wait are called before other tasks have a turn. Those that
 wait gather at such a pause, and start again together, so there must not be many."""
+
+
+def no_coroutine_function(handle: object) -> ConfigError:
+    """The error of a handler that returned None, and nothing to await."""
+    return ConfigError(
+        f"a handler is a coroutine function (async def), and {handle!r:.120} returned None"
+    )
 
 
 class _Task(NamedTuple):
@@ -74,6 +85,8 @@ class Workers:
         self._working: dict[asyncio.Task[None], TopicPartition | None] = {}
         """The tasks that call the handler, and the partition of the record that each works on."""
         self._waiting_bytes = 0
+        self._failed = False
+        """A handler has failed: no further record begins."""
         self._pause = asyncio.Lock()
         self._end: asyncio.Future[None]
         self._taking: asyncio.Task[None]
@@ -100,9 +113,11 @@ class Workers:
 
     def _look_at_end(self, task: asyncio.Task[None]) -> None:
         """A task has ended: by an error, or because there is nothing to do for it."""
+        error = None if task.cancelled() else task.exception()
         if self._end.done():
-            return
-        if not task.cancelled() and (error := task.exception()):
+            if error is not None:
+                logger.repeated(logging.ERROR, "handlers", "another handler failed, too: %r", error)
+        elif error is not None:
             self._end.set_exception(error)
         elif self._taking.done() and not self._working:
             self._end.set_result(None)
@@ -154,14 +169,14 @@ class Workers:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         del self._working[task]
-        if not self._end.done():
+        if not self._end.done() and not self._failed:
             self._employ()  # if it worked on a lost partition, others may have work for a new task
         self._look_at_end(task)
 
     async def _work(self) -> None:
         me = asyncio.current_task()
         assert me is not None
-        while self._ready:
+        while self._ready and not self._failed:
             now = self._session.real_clock()
             if now >= self._session.ends or now - self._source.turn_began > _LONGEST_TURN:
                 async with self._pause:  # meanwhile none of the others begins with a record
@@ -184,10 +199,17 @@ class Workers:
         progress, record, size = task
         progress.begin(record.offset, self._session.clock())
         try:
-            await self._handle(record)
+            work = self._handle(record)
+            if work is None:
+                raise no_coroutine_function(self._handle)
+            await work
         except BaseException as error:
             self._progress.leave(progress, record.offset)
-            if isinstance(error, asyncio.CancelledError) and not is_being_cancelled():
+            was_cancelled = isinstance(error, asyncio.CancelledError)
+            if was_cancelled and is_being_cancelled():
+                raise
+            self._failed = True
+            if was_cancelled:
                 raise IllegalStateError(
                     f"the handler of {progress.state.where} at offset {record.offset} was cancelled"
                 ) from error

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from aioproducer.config import ProducerConfig, no_config
+from aioproducer.config.names import belongs_to_consumers
 from aioproducer.errors import ConfigError
 
 OF_PRODUCERS: Final = frozenset(
@@ -37,6 +38,16 @@ OF_PRODUCERS: Final = frozenset(
     }
 )
 """The options that only concern producers."""
+_DESERIALIZER: Final = "keys and values are bytes, decode them in your loop or handler"
+_INSTEAD: Final[Mapping[str, str]] = {
+    "default_api_timeout_ms": "use max_block_ms",
+    "enable_auto_commit": "use auto_commit",
+    "key_deserializer": _DESERIALIZER,
+    "max_poll_records": "leave it out, lists(max_records=...) has the number",
+    "value_deserializer": _DESERIALIZER,
+}
+"""Options of other consumers, with the advice for each, to one who makes a Consumer."""
+_OF_MEMBERS: Final = frozenset({"auto_commit", "enable_auto_commit", "group_id"})
 
 
 def client_config(
@@ -63,9 +74,20 @@ def client_config(
 
 
 def refuse_misplaced(options: Mapping[str, Any], name: str, also: Collection[str]) -> None:
-    """Raise :class:`ConfigError` for keywords that only concern producers."""
+    """Raise :class:`ConfigError` for keywords that only concern producers or other consumers."""
     misplaced = sorted(OF_PRODUCERS.intersection(options).difference(also))
     if misplaced:
         raise ConfigError(
             f"{', '.join(misplaced)}: {name}() has no such option, a Producer has; leave it out"
         )
+    for each in sorted(options):
+        if belongs_to_consumers(each) or each in _OF_MEMBERS:
+            advice = _INSTEAD.get(each, "leave it out") if name == "Consumer" else _elsewhere(each)
+            raise ConfigError(f"{name}() has no option {each!r}: {advice}")
+
+
+def _elsewhere(name: str) -> str:
+    """The advice to one who makes a Reader or an Admin."""
+    if name in _OF_MEMBERS or name.startswith(("group_", "heartbeat_", "max_poll_")):
+        return "only a member of a group has it, a Consumer"
+    return _INSTEAD.get(name, "leave it out")

@@ -39,3 +39,18 @@ def test_what_a_producer_would_refuse(options: dict[str, str]) -> None:
 def test_a_mapping_is_no_configuration() -> None:
     with pytest.raises(ConfigError, match=r"Reader\(\) takes no dict.*from_properties"):
         client_config({"bootstrap.servers": "x"}, {}, "Reader")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        ("group_id", "only a member of a group has it, a Consumer"),
+        ("enable_auto_commit", "only a member of a group has it, a Consumer"),
+        ("max_poll_records", "only a member of a group has it, a Consumer"),
+        ("value_deserializer", "keys and values are bytes, decode them in your loop or handler"),
+        ("check_crcs", "leave it out"),
+    ],
+)
+def test_an_option_of_consumers_is_none_of_an_admin(option: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^Admin\(\) has no option '{option}': {says}$"):
+        client_config(None, {"bootstrap_servers": "kafka:9092", option: 1}, "Admin")

@@ -58,6 +58,9 @@ def test_a_group_has_a_name(group_id: Any) -> None:
         ({"isolation_level": "committed"}, "isolation_level='committed'"),
         ({"auto_offset_reset": "smallest"}, "auto_offset_reset='smallest'"),
         ({"sesion_timeout_ms": 1}, "sesion_timeout_ms"),
+        ({"enable_auto_commit": False}, "Consumer() has no option 'enable_auto_commit': use auto_"),
+        ({"value_deserializer": bytes.decode}, "decode them in your loop or handler"),
+        ({"max_poll_records": 10}, "lists(max_records=...) has the number"),
     ],
 )
 def test_a_wrong_option_is_refused_by_name(options: dict[str, Any], says: str) -> None:

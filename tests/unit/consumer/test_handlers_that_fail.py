@@ -1,0 +1,113 @@
+"""``run()`` with handlers that fail, and with handlers that are none."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from typing import Any
+
+import pytest
+
+from aioproducer.consumer.consumer import Consumer
+from aioproducer.errors import ConfigError
+from aioproducer.model import ConsumerRecord
+from aioproducer.observability.otel import instrument
+from aioproducer.testing import SimulatedWorld
+from tests.support.otel import InMemorySdk
+from tests.support.simulated_groups import consumer, fill, live
+
+
+async def handle(record: ConsumerRecord) -> None:
+    """A handler."""
+
+
+async def in_small_batches(world: SimulatedWorld, batches: int) -> None:
+    for _ in range(batches):
+        await fill(world, 3, 1)
+
+
+@pytest.mark.parametrize("order", ["partition", "key", "none"])
+def test_no_record_begins_after_a_failure(order: Any) -> None:
+    begun: list[int] = []
+
+    async def fails(record: ConsumerRecord) -> None:
+        begun.append(record.offset)
+        raise ZeroDivisionError
+
+    async def life(world: SimulatedWorld) -> None:
+        await in_small_batches(world, 30)
+        async with consumer(world) as reader:
+            await asyncio.sleep(5)
+            with pytest.raises(ZeroDivisionError):
+                await reader.run(fails, order=order)
+
+    live(life)
+    assert begun == [0]
+
+
+def test_later_failures_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def fails(record: ConsumerRecord) -> None:
+        try:
+            await asyncio.sleep(1)
+        finally:
+            raise ZeroDivisionError(record.offset)
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 10, 1)
+        async with consumer(world) as reader:
+            with pytest.raises(ZeroDivisionError, match="0"):
+                await reader.run(fails, order="none")
+        gc.collect()
+
+    live(life)
+    assert "never retrieved" not in caplog.text
+    assert "another handler failed, too: ZeroDivisionError(1)" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (None, "a handler is a coroutine function (async def), not None"),
+        ("handle", "a handler is a coroutine function (async def), not 'handle'"),
+    ],
+)
+def test_a_handler_is_a_function(given: Any, says: str) -> None:
+    refused(lambda reader: reader.run(given), says)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_handler_is_not_called_by_the_application() -> None:
+    record: Any = None
+    refused(
+        lambda reader: reader.run(handle(record)),  # type: ignore[arg-type]
+        "run() calls the handler, so do not call it: run(handle)",
+    )
+    gc.collect()
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_a_handler_is_a_coroutine_function(traced: bool) -> None:
+    def plain(record: ConsumerRecord) -> None:
+        """Returns None, so there is nothing to wait for."""
+
+    def run(reader: Consumer) -> Any:
+        if traced:
+            instrument(reader, **InMemorySdk().providers)
+        return reader.run(plain)  # type: ignore[arg-type]
+
+    refused(run, "a handler is a coroutine function (async def), and <function")
+
+
+def refused(run: Any, says: str) -> None:
+    """``run`` raises a ConfigError that ``says`` so."""
+    errors: list[str] = []
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 3, 1)
+        async with consumer(world) as reader:
+            with pytest.raises(ConfigError) as raised:
+                await run(reader)
+            errors.append(str(raised.value))
+
+    live(life)
+    assert errors[0].startswith(says)
