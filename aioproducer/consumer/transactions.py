@@ -9,6 +9,7 @@ from typing import Protocol, Self
 
 from aioproducer.consumer.loops import Lists
 from aioproducer.consumer.progress import PartitionProgress, Progress
+from aioproducer.engine.client.elsewhere import ASYNC_WITH, elsewhere
 from aioproducer.engine.groups.reactions import partitions_may_have_moved
 from aioproducer.errors import (
     AbortableTransactionError,
@@ -45,6 +46,7 @@ class TransactionalProducer(Protocol):
         """Write consumed offsets with the transaction."""
 
 
+@elsewhere(__enter__=ASYNC_WITH)
 class TransactionalWork:
     """Records, and the transaction for their results.
 

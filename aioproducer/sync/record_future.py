@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeAlias
 
+from aioproducer.engine.client.elsewhere import fields_elsewhere
 from aioproducer.engine.records.acceleration import hide, show
 from aioproducer.errors import ProducerError, anew
 from aioproducer.foundation.runtime.locks import free_lock
@@ -40,6 +41,9 @@ class Outcomes:
         self.lost = error
 
 
+@fields_elsewhere(
+    **{name: f"use .result().{name}" for name in RecordMetadata._fields},
+)
 class RecordFuture(Future[RecordMetadata]):
     """The outcome of one record; the records of a failed batch may share one error object.
 

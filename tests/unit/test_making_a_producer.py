@@ -9,14 +9,16 @@ import threading
 import traceback
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from aioproducer import BrokerConnectionError, ConfigError, Producer, ProducerConfig, sync
 from aioproducer.admin import Admin
 from aioproducer.consumer import Consumer
+from aioproducer.model import RecordMetadata
 from aioproducer.reader import Reader
+from aioproducer.sync.record_future import Outcomes, RecordFuture
 from aioproducer.testing import MockProducer
 
 NOWHERE = "127.0.0.1:1"
@@ -265,19 +267,57 @@ def test_a_method_of_another_client_names_ours(client: Any, name: str, advice: s
     assert "close" in dir(made)
 
 
-@pytest.mark.parametrize("client", [Producer, MockProducer, Admin, partial(Reader, "orders")])
-def test_an_asynchronous_client_in_a_plain_block_says_so(client: Any) -> None:
-    with (
-        pytest.raises(AttributeError, match=r"has no __enter__\(\): use `async with`"),
-        client(bootstrap_servers=NOWHERE),
-    ):
+A_CONSUMER: Final = partial(Consumer, "orders", group_id="g")
+A_READER: Final = partial(Reader, "orders")
+
+
+@pytest.mark.parametrize("error", [AttributeError, TypeError])
+@pytest.mark.parametrize("client", [Producer, MockProducer, Admin, A_READER, A_CONSUMER])
+def test_an_asynchronous_client_in_a_plain_block_says_so(
+    client: Any, error: type[Exception]
+) -> None:
+    made = client(bootstrap_servers=NOWHERE)
+    with pytest.raises(error, match=r"has no __enter__\(\): use `async with`"), made:
         pass
+    assert not hasattr(made, "__enter__")
 
 
 async def test_a_blocking_producer_in_an_asynchronous_block_says_so() -> None:
-    with pytest.raises(AttributeError, match=r"has no __aenter__\(\): use `with`"):
+    with pytest.raises(TypeError, match=r"has no __aenter__\(\): use `with`"):
         async with sync.Producer(bootstrap_servers=NOWHERE):  # type: ignore[attr-defined]
             pass
+
+
+@pytest.mark.parametrize(
+    ("client", "advice"),
+    [
+        (A_READER, "Reader has no __iter__(): use `async for record in reader`"),
+        (A_CONSUMER, "Consumer has no __iter__(): use `async for record in consumer`"),
+    ],
+)
+def test_records_in_a_plain_loop_say_so(client: Any, advice: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(advice)):
+        iter(client(bootstrap_servers=NOWHERE))
+
+
+async def test_a_transaction_in_a_plain_block_says_so() -> None:
+    advice = "use `async with producer.transaction():`"
+    async with MockProducer(bootstrap_servers=NOWHERE, transactional_id="shop") as producer:
+        block: Any = producer.transaction()
+        with pytest.raises(TypeError, match=re.escape(f"has no __enter__(): {advice}")), block:
+            pass
+        with pytest.raises(TypeError, match=re.escape(f"has no __await__(): {advice}")):
+            await block
+
+
+@pytest.mark.parametrize("field", RecordMetadata._fields)
+def test_a_future_of_a_blocking_producer_names_the_way_to_its_result(field: str) -> None:
+    future = RecordFuture(Outcomes())
+    advice = f"RecordFuture has no {field}: use .result().{field}"
+    with pytest.raises(AttributeError, match=re.escape(advice)):
+        getattr(future, field)
+    assert not hasattr(future, field)
+    assert field not in dir(future)
 
 
 def test_a_method_that_a_subclass_has_after_all_is_listed() -> None:

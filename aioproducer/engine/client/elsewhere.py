@@ -1,4 +1,4 @@
-"""Methods of other clients: their names raise an AttributeError that says what to use here.
+"""Names that a class does not have: they raise an error that says what to use here.
 
 A descriptor for each name costs the other attributes nothing. With ``__getattr__`` every attribute
 of the class would be looked up more slowly. ``dir()`` of an object leaves the names out, and so do
@@ -7,18 +7,34 @@ the editors and shells that ask it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from inspect import getattr_static
 from typing import Final, NoReturn, TypeVar
 
-__all__ = ["ASYNC_WITH", "FOR_A_CONSUMER", "FOR_A_READER", "elsewhere", "in_other_producers"]
+__all__ = [
+    "ASYNC_WITH",
+    "FOR_A_CONSUMER",
+    "FOR_A_READER",
+    "elsewhere",
+    "fields_elsewhere",
+    "in_other_producers",
+]
 
 ASYNC_WITH: Final = "use `async with`"
+_BY_SLOT: Final = frozenset({"__await__", "__iter__"})
+"""Python replaces an error of their descriptors by its own, so they are methods."""
 _C = TypeVar("_C", bound=type)
 
 
+class NotHereError(AttributeError, TypeError):
+    """The class has another kind of ``with`` or ``for``. ``hasattr()`` is False, as it should."""
+
+
 class _Elsewhere:
-    """A method that another client has, or the other kind of ``with``."""
+    """A method that another client has, a field of another object, or the other kind of ``with``.
+
+    ``name``: as people write it.
+    """
 
     def __init__(self, name: str, instead: str) -> None:
         self.__doc__ = f"Not here: {instead}"
@@ -26,18 +42,31 @@ class _Elsewhere:
         self._instead = instead
 
     def __get__(self, instance: object, owner: type) -> NoReturn:
-        raise AttributeError(f"{owner.__name__} has no {self._name}(): {self._instead}")
+        error = NotHereError if self._name.startswith("__") else AttributeError
+        raise error(f"{owner.__name__} has no {self._name}: {self._instead}")
+
+    def as_method(self) -> Callable[[object], NoReturn]:
+        return lambda instance: self.__get__(instance, type(instance))
 
 
 def elsewhere(**instead: str) -> Callable[[_C], _C]:
     """A decorator of a class: names of other clients' methods, and the advice for each.
 
-    ``__enter__`` or ``__aenter__`` stands for the kind of ``with`` that the class does not have.
+    ``__enter__`` or ``__aenter__`` stands for the kind of ``with`` that the class does not have,
+    ``__iter__`` for a plain ``for``, and ``__await__`` for ``await``.
     """
+    return _marked({name: _Elsewhere(f"{name}()", advice) for name, advice in instead.items()})
 
+
+def fields_elsewhere(**instead: str) -> Callable[[_C], _C]:
+    """The same for fields that belong to another object."""
+    return _marked({name: _Elsewhere(name, advice) for name, advice in instead.items()})
+
+
+def _marked(names: Mapping[str, _Elsewhere]) -> Callable[[_C], _C]:
     def mark(cls: _C) -> _C:
-        for name, advice in instead.items():
-            setattr(cls, name, _Elsewhere(name, advice))
+        for name, place in names.items():
+            setattr(cls, name, place.as_method() if name in _BY_SLOT else place)
         cls.__dir__ = _own_names  # type: ignore[method-assign, assignment]
         return cls
 
@@ -72,6 +101,7 @@ def _in_other_consumers(name: str, subscribe: str, **others: str) -> dict[str, s
     loop = f"use `async for record in {name}`"
     return {
         "__enter__": ASYNC_WITH,
+        "__iter__": loop,
         **dict.fromkeys(("poll", "getone", "getmany", "consume"), loop),
         "stop": f"use `await {name}.close()`, or `async with`",
         "subscribe": subscribe,

@@ -7,11 +7,14 @@ and the next call returns the outcome.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from types import TracebackType
+from typing import Final
 from uuid import UUID
 
+from aioproducer.engine.client.elsewhere import elsewhere
 from aioproducer.engine.metrics import ProducerMetrics, TransactionCall
 from aioproducer.engine.transactions.group_offsets import GroupOffsets, PendingFetch
 from aioproducer.engine.transactions.manager import TransactionManager
@@ -54,6 +57,28 @@ class SenderCommands:
     """The text of a timeout's reason, from the last error of a request."""
     topic_ids: Callable[[Iterable[str]], Mapping[str, UUID]]
     """The ids of topics; none if one of them is unknown."""
+
+
+_IN_A_BLOCK: Final = "use `async with producer.transaction():`"
+
+
+@elsewhere(__enter__=_IN_A_BLOCK, __await__=_IN_A_BLOCK)
+class TransactionBlock(AbstractAsyncContextManager[None]):
+    """The block of ``producer.transaction()``."""
+
+    def __init__(self, block: AbstractAsyncContextManager[None]) -> None:
+        self._block = block
+
+    def __aenter__(self) -> Awaitable[None]:  # type: ignore[override]  # without a coroutine
+        return self._block.__aenter__()
+
+    def __aexit__(  # type: ignore[override]
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> Awaitable[bool | None]:
+        return self._block.__aexit__(kind, error, traceback)
 
 
 class TransactionApi:
@@ -343,9 +368,12 @@ class TransactionApi:
 
     # --- the block -------------------------------------------------------------------------
 
-    @asynccontextmanager
-    async def block(self, *, shared: bool) -> AsyncIterator[None]:
+    def block(self, *, shared: bool) -> AbstractAsyncContextManager[None]:
         """A transaction that is committed at the end, and aborted on any exception."""
+        return TransactionBlock(self._block(shared=shared))
+
+    @asynccontextmanager
+    async def _block(self, *, shared: bool) -> AsyncIterator[None]:
         before = self.manager.ending
         abandoned = before is not None and not before.acknowledged
         try:
