@@ -109,7 +109,11 @@ class GroupTopics:
         for name, topic in found.topics.items():
             if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 logger.repeated(
-                    logging.WARNING, name, "Group %r: there is no topic %r", self._group_id, name
+                    logging.WARNING,
+                    name,
+                    "Group %r: there is no topic %r; it is read once it exists",
+                    self._group_id,
+                    name,
                 )
             elif topic.error_code:
                 error = error_about(f"topic {name!r}", topic.error_code)

@@ -1,8 +1,8 @@
 """An ASGI application with one producer per worker, managed by the lifespan.
 
-    gunicorn --chdir examples/workers -k asgi -w 2 asgi_app:app
-    gunicorn --chdir examples/workers -k uvicorn_worker.UvicornWorker -w 2 asgi_app:app
-    uvicorn --app-dir examples/workers --workers 2 asgi_app:app
+    gunicorn -k asgi -w 2 asgi_app:app  # in this folder
+    gunicorn -k uvicorn_worker.UvicornWorker -w 2 asgi_app:app
+    uvicorn --workers 2 asgi_app:app
 
 The lifespan runs in the worker, after the fork and on the worker's event loop. So --preload makes
 no difference.

@@ -1,6 +1,6 @@
 """A Celery application whose tasks send to Kafka.
 
-    celery --workdir examples/workers -A celery_app worker --pool prefork --concurrency 2
+    celery -A celery_app worker --pool prefork --concurrency 2  # in this folder
 
 CELERY_BROKER_URL is the address of Celery's own broker. The producer starts with the first task, in
 the process that runs the task. So the same code works with the pools `prefork`, `solo` and

@@ -1,6 +1,6 @@
 """A WSGI application that sends each request's body to Kafka.
 
-    gunicorn --chdir examples/workers --preload -c examples/workers/gunicorn_conf.py wsgi_app:app
+    gunicorn --preload -c gunicorn_conf.py wsgi_app:app  # in this folder
 
 With --preload gunicorn imports this module once and forks the workers afterwards. So the producer
 is created here, where it opens nothing yet, and gunicorn_conf.py starts and closes it in each

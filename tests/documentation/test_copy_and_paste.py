@@ -1,8 +1,14 @@
-"""A reader can copy each block: commands work in a clone, and have neither prompts nor output."""
+"""A reader can copy each block: commands work in a clone, and have neither prompts nor output.
+
+What a block imports or runs is installed by the package itself, or by a command of the page.
+"""
 
 from __future__ import annotations
 
+import ast
 import re
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -38,6 +44,64 @@ LOCAL: Final = [
     and name(page) not in ELSEWHERE
     and "spark" not in page.name
 ]
+INSTALLS: Final = re.compile(r"pip\s+install\s+([^`\n]+)")
+PACKAGES: Final = {
+    "azure": {"azure-identity"},
+    "confluent_kafka": {"testing", "confluent-kafka"},
+    "google": {"schema-registry", "google-auth"},
+    "kafka": {"kafka-python"},
+    "opentelemetry": {"otel"},
+    "prometheus_client": {"prometheus"},
+    "pyarrow": {"arrow", "spark"},
+    "pyspark": {"spark", "spark-connect"},
+}
+"""The packages and extras that bring a module or a program of another name."""
+AT_HAND: Final = {"aioproducer", "pydantic"}
+WITH_ANOTHER_CLIENT: Final = {"docs/how-to/schema-registry.md": {"confluent_kafka", "kafka"}}
+"""The modules that the readers of a page have: they come from another client."""
+PROGRAMS: Final = {"celery", "faststream", "gunicorn", "pytest", "uvicorn"}
+OF_A_CLONE: Final = re.compile(r"--(?:app-dir|chdir|workdir)\b")
+
+
+def imported(text: str) -> Iterator[str]:
+    """The names of the modules that ``text`` imports, without their submodules."""
+    flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    for node in ast.walk(compile(text, "block", "exec", flags, dont_inherit=True)):
+        if isinstance(node, ast.Import):
+            yield from (each.name.partition(".")[0] for each in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module.partition(".")[0]
+
+
+def installed(page: Path) -> set[str]:
+    """The packages and extras that the page's commands install."""
+    text = page.read_text("utf-8")
+    return {each for line in INSTALLS.findall(text) for each in re.findall(r"[\w-]+", line)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_a_page_installs_what_its_blocks_need(page: Path) -> None:
+    here = {each.module for each in blocks(page, "python")} | AT_HAND
+    here |= WITH_ANOTHER_CLIENT.get(name(page), set())
+    needed = {each for block in blocks(page, "python") for each in imported(block.text)}
+    for block in blocks(page, "sh"):
+        needed |= {
+            words[0] for line in block.text.splitlines() if (words := line.split())
+        } & PROGRAMS
+    brought = installed(page)
+    missing = {
+        each
+        for each in needed - here - sys.stdlib_module_names
+        if not brought & (PACKAGES.get(each, set()) | {each})
+    }
+    assert missing == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_programs_run_outside_of_the_clone(page: Path) -> None:
+    """A server that is started in the clone imports its source, which is not compiled."""
+    for block in blocks(page, "sh"):
+        assert OF_A_CLONE.findall(block.text) == []
 
 
 @pytest.mark.parametrize("page", [*PAGES, *EXAMPLES], ids=name)

@@ -79,7 +79,7 @@ def test_a_handler_is_a_function(given: Any, says: str) -> None:
 def test_a_handler_is_not_called_by_the_application() -> None:
     record: Any = None
     refused(
-        lambda reader: reader.run(handle(record)),  # type: ignore[arg-type]
+        lambda reader: reader.run(handle(record)),
         "run() calls the handler, so do not call it: run(handle)",
     )
     gc.collect()
