@@ -273,6 +273,15 @@ _OTHER_CLIENTS: Final = {
 }
 """Names that librdkafka, aiokafka and kafka-python have, with their counterparts here."""
 
+_NEEDLESS: Final = {
+    "api.version": "versions are negotiated with each broker",
+    "api.version.auto.timeout.ms": "versions are negotiated with each broker",
+    "api.version.request": "versions are negotiated with each broker",
+    "broker.version.fallback": "versions are negotiated with each broker",
+    "loop": "start() takes the running event loop",
+}
+"""Names of other clients that nothing here needs, each with its reason."""
+
 _NOT_YET: Final = {
     "transaction.two.phase.": "two-phase commit is not available in this version",
 }
@@ -338,6 +347,8 @@ def _unknown(
         return ConfigError(f"option {name!r} has no effect: {reason}")
     if java_name in _OTHER_CLIENTS:
         return ConfigError(f"{name!r} is another client's option; use {_OTHER_CLIENTS[java_name]}")
+    if reason := _NEEDLESS.get(java_name):
+        return ConfigError(f"{name!r} is another client's option; leave it out: {reason}")
     for beginning, reason in _NOT_YET.items():
         if java_name.startswith(beginning):
             return ConfigError(f"option {name!r}: {reason}")

@@ -32,7 +32,7 @@ from aioproducer.engine.groups.requests import (
     SyncGroup,
 )
 from aioproducer.engine.groups.subscription import subscription_bytes
-from aioproducer.errors import ProducerError, error_about
+from aioproducer.errors import ProducerError, error_about, kafka_error
 from aioproducer.errors.codes import ErrorCode
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.wording import counted
@@ -286,6 +286,13 @@ class ClassicMember(Member):
     def _take_refusal(self, code: int, what: str) -> None:
         """Do what the error ``code`` asks for. Raises an error that no retry can mend."""
         reaction = self._link.react(code)
+        if code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
+            raise kafka_error(
+                code,
+                f"{what} of group {self._link.group_id!r}: INCONSISTENT_GROUP_PROTOCOL: other "
+                "members have another partition_assignment_strategy than "
+                f"{self._settings.assignor!r}; use the same",
+            )
         if reaction is Reaction.FAIL:
             raise error_about(f"{what} of group {self._link.group_id!r}", code)
         if reaction in LOST:

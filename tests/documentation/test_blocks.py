@@ -186,6 +186,12 @@ class FakeBuilder:
     def getOrCreate(self) -> object:  # noqa: N802  # it is Spark's name
         return self
 
+    def range(self, _: int) -> FakeBuilder:
+        return self
+
+    def selectExpr(self, *_: str) -> FakeBuilder:  # noqa: N802
+        return self
+
 
 @pytest.mark.parametrize("page", ALL_SPARK, ids=name)
 def test_the_options_of_spark_are_accepted(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -143,13 +143,14 @@ async def test_partitioners(orders: MockCluster, partitioner: Any) -> None:
     ("partitioner", "match"),
     [
         (lambda *_: 1 / 0, "the partitioner failed.*'orders'.*ZeroDivisionError"),
+        (lambda key: 0, r"TypeError: .* \(it gets topic, key, value, partitions\)"),
         (lambda *_: 4, "returned 4.*partitions 0 to 3"),
         (lambda *_: -1, "returned -1"),
         (lambda *_: "0", "returned '0'"),
         (lambda *_: None, "returned None"),
         (lambda *_: True, "returned True"),
     ],
-    ids=["raises", "too high", "negative", "str", "None", "bool"],
+    ids=["raises", "of another client", "too high", "negative", "str", "None", "bool"],
 )
 async def test_a_partitioner_that_fails(orders: MockCluster, partitioner: Any, match: str) -> None:
     async with Producer(

@@ -156,9 +156,10 @@ class Topic:
         try:
             chosen = partitioner(self.name, key, value, self._as_seen_by_partitioner())
         except Exception as error:
+            called = " (it gets topic, key, value, partitions)" if type(error) is TypeError else ""
             raise InvalidPartitionError(
                 f"the partitioner failed for a record of topic {self.name!r}: "
-                f"{type(error).__name__}: {error}"
+                f"{type(error).__name__}: {error}{called}"
             ) from error
         if type(chosen) is bool or not isinstance(chosen, int) or not 0 <= chosen < count:
             raise InvalidPartitionError(

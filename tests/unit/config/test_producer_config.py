@@ -57,6 +57,8 @@ def test_bootstrap_servers_are_required_and_checked() -> None:
         ("group_id", "option 'group_id' belongs to Kafka's consumer, not to the producer"),
         ("ssl_cafile", "'ssl_cafile' is another client's option; use the file of ssl_"),
         ("sasl_plain_username", "'sasl_plain_username' is another client's option; use"),
+        ("loop", "'loop' is another client's option; leave it out: start() takes the running"),
+        ("api_version", "'api_version' is another client's option; leave it out: versions are"),
         ("metric_reporters", "option 'metric_reporters' has no effect: Java classes cannot"),
     ],
 )
