@@ -39,6 +39,9 @@ def test_mypy(tmp_path: Path) -> None:
     matches = map(_FOUND_BY_MYPY.match, checked.splitlines())
     found = {(named(match[1]), int(match[2])) for match in matches if match}
     assert found == marked("mypy"), checked
+    named_alone = [line for line in checked.splitlines() if '"ProducerConfig" has' in line]
+    assert len(named_alone) == 1, "a configuration, unlike a Producer, names the wrong option"
+    assert 'Argument "linger_ms"' in named_alone[0]
 
 
 def test_pyright() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aioproducer import Producer, ProducerRecord, sync
+from aioproducer import Producer, ProducerConfig, ProducerRecord, sync
 
 BROKERS = "localhost:9092"
 
@@ -56,6 +56,8 @@ def options() -> None:
     Producer(bootstrap_servers=BROKERS, value_serializer="json")  # error
     Producer(bootstrap_servers=BROKERS, value_serializer=text)  # error
     Producer({"bootstrap.servers": BROKERS})  # error
+    Producer(bootstrap_servers=BROKERS, linger_ms="5")  # error
+    Producer(ProducerConfig(bootstrap_servers=BROKERS, linger_ms="5"))  # error
     sync.Producer(bootstrap_servers=BROKERS, ackz="all")  # error
 
 
