@@ -38,9 +38,17 @@ GRACE: Final = 5.0  # seconds over its bound after which close() gives the threa
 
 
 class LoopThread:
-    """Runs the event loop of ``core``. Any thread may call :meth:`enter` and :meth:`ask`."""
+    """Runs the event loop of ``core``. Any thread may call :meth:`enter` and :meth:`ask`.
 
-    def __init__(self, core: ProducerCore) -> None:
+    ``inbox`` and ``pump``: the way of the records, if it is another than the usual one.
+    """
+
+    _initializes = True
+    """True: a transactional producer gets its epoch at the start."""
+
+    def __init__(
+        self, core: ProducerCore, inbox: Inbox | None = None, pump: Pump | None = None
+    ) -> None:
         self._core = core
         self._process: int | None = None
         self._thread = Thread(target=self._run, name=f"aioproducer-{core.client_id}", daemon=True)
@@ -48,12 +56,12 @@ class LoopThread:
         """Empty once :meth:`start` or :meth:`close` was called."""
         self._undelivered: int | None = None
         """The number of records given up; None until the end."""
-        self._inbox = Inbox(core.config.buffer_memory // 32)
+        self._inbox = Inbox(core.config.buffer_memory // 32) if inbox is None else inbox
         self._woken = -1
         """The takes of the inbox before the last call of the pump."""
         self.outcomes = Outcomes()
         """The owner of all :class:`RecordFuture` objects."""
-        self._pump = Pump(core, self._inbox)
+        self._pump = Pump(core, self._inbox) if pump is None else pump
         self._questions: dict[_Question[Any], None] = {}
         """The calls of :meth:`ask`."""
         self._at_exit: AtExit | None = None
@@ -252,7 +260,7 @@ class LoopThread:
     async def _serve(self) -> None:
         """Run the producer until it is closed or broken."""
         try:
-            await self._core.start()
+            await self._core.start(initialize=self._initializes)
             await self._pump.run()
         except errors.ProducerError as error:
             self._end(error, await self._core.close(None))

@@ -9,6 +9,11 @@
     document.py      the table of the docs
 """
 
-from aioproducer.config.librdkafka.mapping import hidden_librdkafka, options_of_librdkafka
+from aioproducer.config.librdkafka.mapping import (
+    hidden_librdkafka,
+    known_to_librdkafka,
+    options_of_librdkafka,
+)
+from aioproducer.config.librdkafka.table import OF_CONSUMERS
 
-__all__ = ["hidden_librdkafka", "options_of_librdkafka"]
+__all__ = ["OF_CONSUMERS", "hidden_librdkafka", "known_to_librdkafka", "options_of_librdkafka"]

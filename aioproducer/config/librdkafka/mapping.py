@@ -15,7 +15,7 @@ from aioproducer.config.placeholders import Reference
 from aioproducer.config.secret import hidden
 from aioproducer.errors import ConfigError
 
-__all__ = ["hidden_librdkafka", "options_of_librdkafka"]
+__all__ = ["hidden_librdkafka", "known_to_librdkafka", "options_of_librdkafka"]
 
 _TOPIC_CONFIG: Final = "default.topic.config"
 
@@ -67,6 +67,11 @@ def options_of_librdkafka(
     if found.obstacles:
         raise ConfigError(_message(found.obstacles))
     return found.values
+
+
+def known_to_librdkafka(name: str) -> bool:
+    """True if it is the name of an option of librdkafka or of confluent-kafka."""
+    return name in BY_NAME or name in OF_CONSUMERS
 
 
 def _may_be_secret(name: object, value: object) -> bool:

@@ -224,6 +224,11 @@ class Engine:
         self._pending.withdraw_cancelled()
         self._wakeup.wake()
 
+    def purge(self, queued: ProducerError | None, in_flight: ProducerError | None) -> int:
+        """Fail the records that wait with ``queued``, those in flight with ``in_flight``; None:
+        they stay. Returns their number."""
+        return self._sender.purge(queued, in_flight)
+
     async def close(self, timeout: float, error: ProducerError) -> int:
         """Deliver for ``timeout`` seconds, fail the rest with ``error``; returns their number.
 

@@ -313,6 +313,23 @@ class BatchCompleter:
         while records := list(islice(self._pending, RECORDS_PER_SLICE)):
             yield self._give_up_pending(records, error, errors, now)
 
+    def purge(
+        self, queued: ProducerError | None, in_flight: ProducerError | None, now: float
+    ) -> int:
+        """Fail the records that wait with ``queued``, those in flight with ``in_flight``.
+
+        None: they stay. Returns the number of failed records. Source: librdkafka's
+        ``rd_kafka_purge``.
+        """
+        failed = 0
+        for batch in [*self._batches]:
+            error = in_flight if batch in batch.partition.in_flight else queued
+            if error is not None and not batch.done:
+                failed += self._give_up(batch, error, now)
+        if queued is not None:
+            failed += self._give_up_pending([*self._pending], queued, {}, now)
+        return failed
+
     def _give_up(self, batch: ProducerBatch, error: ProducerError, now: float) -> int:
         count, uncertain = batch.count, batch.may_have_been_written
         error = _error_for(error, uncertain, batch.topic_partition)

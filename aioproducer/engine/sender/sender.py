@@ -210,6 +210,12 @@ class Sender:
         """Fail every record that has no outcome. Returns their number. The memory is not reused."""
         return sum(self.giving_up(error))
 
+    def purge(self, queued: ProducerError | None, in_flight: ProducerError | None) -> int:
+        """Fail the records that wait, or those in flight: see :meth:`BatchCompleter.purge`."""
+        failed = self._completer.purge(queued, in_flight, self._wakeup.clock())
+        self._wakeup.wake()
+        return failed
+
     def giving_up(self, error: ProducerError) -> Iterator[int]:
         """Fail every record that has no outcome, when :meth:`run` has ended, in steps.
 

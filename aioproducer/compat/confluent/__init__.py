@@ -1,0 +1,43 @@
+"""confluent-kafka's producers, implemented by aioproducer.
+
+A program changes one line::
+
+    from aioproducer.compat.confluent import Producer   # was: from confluent_kafka import ...
+
+confluent-kafka need not be installed, and nothing of it is used.
+"""
+
+from aioproducer.compat.confluent.errors import KafkaError, KafkaException
+from aioproducer.compat.confluent.message import (
+    TIMESTAMP_CREATE_TIME,
+    TIMESTAMP_LOG_APPEND_TIME,
+    TIMESTAMP_NOT_AVAILABLE,
+    Message,
+)
+from aioproducer.compat.confluent.partitions import consistent, fnv1a, murmur2
+from aioproducer.compat.confluent.producer import Producer
+from aioproducer.compat.confluent.topic_partition import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    OFFSET_INVALID,
+    OFFSET_STORED,
+    TopicPartition,
+)
+
+__all__ = [
+    "OFFSET_BEGINNING",
+    "OFFSET_END",
+    "OFFSET_INVALID",
+    "OFFSET_STORED",
+    "TIMESTAMP_CREATE_TIME",
+    "TIMESTAMP_LOG_APPEND_TIME",
+    "TIMESTAMP_NOT_AVAILABLE",
+    "KafkaError",
+    "KafkaException",
+    "Message",
+    "Producer",
+    "TopicPartition",
+    "consistent",
+    "fnv1a",
+    "murmur2",
+]

@@ -1,0 +1,233 @@
+"""The way of records from ``produce()`` into batches.
+
+It is the blocking producer's (:mod:`aioproducer.sync.inbox`, :mod:`aioproducer.sync.pump`), but for
+two things: no thread waits, because ``produce()`` counts records and refuses them by itself; and a
+record for a topic that is not known yet waits here, because its partition is chosen as librdkafka
+does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator
+from itertools import chain
+from threading import Thread, main_thread
+from time import time_ns
+from typing import Any, Final
+
+from aioproducer.compat.confluent.errors import PurgedError, PurgedInFlightError, UnknownTopicError
+from aioproducer.compat.confluent.options import Settings
+from aioproducer.compat.confluent.outbox import Outbox
+from aioproducer.compat.confluent.partitions import LATER
+from aioproducer.engine.core.producer_core import ProducerCore
+from aioproducer.errors import (
+    BootstrapError,
+    DeliveryTimeoutError,
+    InvalidPartitionError,
+    MetadataTimeoutError,
+    ProducerError,
+    UnknownTopicOrPartitionError,
+)
+from aioproducer.sync.inbox import Chunk, Entry, Inbox, Marker
+from aioproducer.sync.pump import Pump
+
+__all__ = ["EVERY_THREAD", "Intake", "RecordPump"]
+
+EVERY_THREAD: Final = main_thread()
+"""The sender of all records here: no thread is treated apart from the others."""
+_SENT_NS: Final = 7
+_NANO: Final = 1_000_000_000
+
+
+class Intake(Inbox):
+    """Records of all threads, in the order of their ``produce()``."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.entries = self._entries
+        """Where ``produce()`` adds an entry by one ``+=``."""
+        self._marked = False
+
+    def add(self, entry: Entry) -> None:
+        """Put a record at the end; there is always room."""
+        self.entries += (*entry, 0, EVERY_THREAD)
+
+    def mark(self, marker: Marker) -> None:
+        """Put ``marker`` at the end."""
+        super().mark(marker)
+        self._marked = True
+
+    def take(self) -> deque[Chunk | Marker]:
+        """Take everything, as one chunk unless there are markers."""
+        if self._marked:
+            self._marked = False
+            return super().take()
+        self.takes += 1
+        entries = self.entries
+        if not entries:
+            return deque()
+        count = len(entries)
+        taken = entries[:count]
+        del entries[:count]
+        return deque((Chunk(EVERY_THREAD, taken),))
+
+
+class RecordPump(Pump):
+    """Moves records into batches; those of unknown topics wait here until they are late."""
+
+    def __init__(
+        self, core: ProducerCore, intake: Intake, settings: Settings, outbox: Outbox
+    ) -> None:
+        super().__init__(core, intake)
+        self._settings = settings
+        self._outbox = outbox
+        self._choose = settings.choice
+        self._begins = settings.config.transactional_id is None
+        """True: a batch begins on a short way. In a transaction the long way checks for each batch
+        that no record has failed."""
+        self._topics: dict[str, deque[Entry]] = {}
+        """The records that wait for their topic."""
+        self._in_a_hurry = 0
+        """The number of callers that flush."""
+
+    def hurry(self, more: int) -> None:
+        """Let no batch linger while at least one caller flushes; ``more``: 1, or -1."""
+        self._in_a_hurry += more
+        self._flush()
+
+    def _flush(self) -> None:
+        if self._in_a_hurry > 0:
+            flushed = asyncio.get_running_loop().create_future()
+            flushed.add_done_callback(_read)
+            self._core.engine.accumulator.flush(flushed)
+
+    def purge(self, *, in_queue: bool, in_flight: bool) -> None:
+        """Fail records that wait, here and in batches, and records on their way."""
+        queued = PurgedError("purge() removed the record") if in_queue else None
+        sent = PurgedInFlightError("purge() gave up the record") if in_flight else None
+        if queued is not None:
+            waiting, self._topics = self._topics, {}
+            for entry in chain(*waiting.values()):
+                entry[0].set_exception(queued)
+        self._core.engine.purge(queued, sent)
+        self._outbox.publish()
+
+    def rest(self) -> Iterator[Entry | Marker]:
+        """Take everything that remains, at the end."""
+        waiting, self._topics = self._topics, {}
+        yield from chain(*waiting.values())
+        yield from super().rest()
+
+    def _put(self, chunk: Chunk, most: int) -> None:
+        """Put records into batches, or let them wait; nobody waits for room."""
+        for topic in [each for each in self._topics if self._core.engine.accumulator.knows(each)]:
+            self._release(topic)
+        routes, entries = self._core.routes, chunk.entries
+        end = min(len(chunk), chunk.passed + most)
+        while chunk.passed < end:
+            chunk.passed += routes.append_entries(entries, chunk.passed, end)
+            if chunk.passed < end:
+                chunk.passed += 1
+                self._put_one(chunk.entry(chunk.passed - 1), chunk.thread)
+        self._flush()
+
+    def _put_one(self, entry: Entry, thread: Thread) -> None:
+        """Put a record into a batch, or let it wait."""
+        record, topic, value, key, partition, headers, timestamp, sent_ns = entry
+        accumulator = self._core.engine.accumulator
+        if topic in self._topics or not accumulator.knows(topic):
+            self._await_topic(entry)
+            return
+        try:
+            count = len(self._core.routes.topics[topic].partitions)
+            if partition == LATER:
+                partition = self._choose(key, count)
+            elif partition is not None and partition >= count:
+                raise InvalidPartitionError(
+                    f"{topic}: partition {partition} does not exist, the topic has {count}"
+                )
+            if self._begins and headers is None:
+                now_ms = sent_ns // 1_000_000 if timestamp is None else timestamp
+                now = self._core.engine.clock()
+                fields = topic, partition, now_ms, key, value, (), record, sent_ns, now
+                if accumulator.put(*fields):
+                    return
+            self._core.pipeline.put(
+                (topic, value, key, partition, headers, timestamp),
+                record,
+                over_capacity=True,
+                caller=thread,
+                sent_ns=sent_ns,
+            )
+        except Exception as error:
+            record.set_exception(error)
+            self._core.record_failed(error)
+
+    # --- unknown topics ------------------------------------------------------------------------
+
+    def _await_topic(self, entry: Entry) -> None:
+        topic = entry[1]
+        waiting = self._topics.get(topic)
+        if waiting is None:
+            waiting = self._topics[topic] = deque()
+            self._core.engine.start_task(self._follow(topic, waiting), f"confluent-topic-{topic}")
+        waiting.append(entry)
+
+    async def _follow(self, topic: str, waiting: deque[Entry]) -> None:
+        """Wait for the metadata of ``topic``, and fail the records that are late meanwhile."""
+        engine = self._core.engine
+        unknown_since = time_ns()
+        while self._topics.get(topic) is waiting and waiting:
+            first_late = waiting[0][_SENT_NS] + self._settings.message_timeout_ns
+            decided = unknown_since + self._settings.unknown_topic_ns
+            left = max(0, min(first_late, decided) - time_ns())
+            try:
+                if self._settings.offline:
+                    await asyncio.sleep(left / _NANO)
+                    raise MetadataTimeoutError("bootstrap.servers is not set")
+                await engine.queries.topic(topic, left / _NANO)
+            except ProducerError as error:
+                if not isinstance(error, MetadataTimeoutError | BootstrapError):
+                    self._fail_waiting(topic, waiting, error)
+                    return
+                said = engine.parts.metadata.errors.get(topic)
+                if time_ns() >= decided:
+                    if isinstance(said, UnknownTopicOrPartitionError):
+                        self._fail_waiting(topic, waiting, UnknownTopicError(str(error)))
+                        return
+                    unknown_since = time_ns()  # nobody has told whether it exists
+                self._fail_late(topic, waiting, error)
+            else:
+                if self._topics.get(topic) is waiting:
+                    self._release(topic)
+                return
+        if self._topics.get(topic) is waiting:
+            del self._topics[topic]
+
+    def _release(self, topic: str) -> None:
+        """Put the records of a topic that is known now into batches."""
+        for entry in self._topics.pop(topic):
+            self._put_one(entry, EVERY_THREAD)
+        self._flush()
+
+    def _fail_waiting(self, topic: str, waiting: deque[Entry], error: ProducerError) -> None:
+        if self._topics.get(topic) is waiting:
+            del self._topics[topic]
+        for entry in waiting:
+            entry[0].set_exception(error)
+            self._core.record_failed(error)
+        waiting.clear()
+
+    def _fail_late(self, topic: str, waiting: deque[Entry], cause: ProducerError) -> None:
+        now, error = time_ns(), DeliveryTimeoutError(f"{topic}: {cause}")
+        while waiting and waiting[0][_SENT_NS] + self._settings.message_timeout_ns <= now:
+            entry = waiting.popleft()
+            entry[0].set_exception(error)
+            self._core.record_failed(error)
+
+
+def _read(flushed: asyncio.Future[Any]) -> None:
+    """Read the error of a producer that has ended, which its records have as well."""
+    if not flushed.cancelled():
+        flushed.exception()

@@ -1,0 +1,211 @@
+"""A configuration of ``confluent_kafka.Producer`` with librdkafka's defaults, as ours."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aioproducer.compat.confluent.errors import KafkaError, KafkaException, api_error
+from aioproducer.compat.confluent.partitions import CHOICES, Choice
+from aioproducer.config import ProducerConfig
+from aioproducer.config.librdkafka import OF_CONSUMERS, known_to_librdkafka
+from aioproducer.config.secret import Secret
+from aioproducer.errors import ConfigError
+
+__all__ = ["Settings", "configuration", "settings_of"]
+
+logger = logging.getLogger("aioproducer.compat.confluent")
+
+_MESSAGE_TIMEOUT_MS: Final = 300_000
+_LINGER_MS: Final = 5
+_MAX_MESSAGES: Final = 100_000
+_MAX_KBYTES: Final = 1_048_576
+_UNKNOWN_TOPIC_MS: Final = 30_000
+_MAX_REQUEST_SIZE: Final = 1_000_000
+_MILLION: Final = 1_000_000
+_PER_RECORD: Final = 1024
+"""Bytes beside key and value that a record may need in the buffer."""
+
+_WITHOUT_EFFECT: Final = frozenset(
+    """
+    api.version.fallback.ms api.version.request api.version.request.timeout.ms
+    batch.num.messages broker.address.family broker.address.ttl broker.version.fallback
+    builtin.features client.software.name client.software.version debug enable.random.seed
+    enable.sparse.connections enabled_events internal.termination.signal log.connection.close
+    log.queue log.thread.name log_level message.copy.max.bytes produce.offset.report
+    queue.buffering.backpressure.threshold queuing.strategy receive.message.max.bytes
+    reconnect.backoff.jitter.ms socket.blocking.max.ms socket.keepalive.enable socket.max.fails
+    socket.nagle.disable sticky.partitioning.linger.ms topic.blacklist
+    topic.metadata.refresh.fast.cnt topic.metadata.refresh.fast.interval.ms
+    topic.metadata.refresh.sparse
+    """.split()
+)
+"""Options that tune librdkafka, and say nothing to this producer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """One producer's configuration."""
+
+    config: ProducerConfig
+    """The options of the engine."""
+    offline: bool
+    """True: there are no bootstrap servers, so records wait until they are late."""
+    choice: Choice
+    """The partition of a key."""
+    max_messages: int
+    """The most records without a served outcome."""
+    max_bytes: int
+    """The most bytes of their keys and values."""
+    max_size: int
+    """The most bytes of one record."""
+    message_timeout_ns: int
+    unknown_topic_ns: int
+    """Nanoseconds that a topic which does not exist is waited for."""
+    statistics_seconds: float
+    """Seconds between two calls of ``stats_cb``; 0: none."""
+    only_errors: bool
+    on_delivery: Callable[[KafkaError | None, Any], object] | None
+    error_cb: Callable[[KafkaError], object] | None
+    stats_cb: Callable[[str], object] | None
+    throttle_cb: Callable[[Any], object] | None
+    logger: Any
+
+
+def configuration(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a call of a class: a dict, keywords, or both.
+
+    Raises TypeError if there are neither.
+    """
+    if len(arguments) > 1 or (arguments and not isinstance(arguments[0], Mapping)):
+        raise TypeError("expected configuration dict")
+    if not arguments and not keywords:
+        raise TypeError("expected configuration dict")
+    given = {**(arguments[0] if arguments else {}), **keywords}
+    topic = given.pop("default.topic.config", None)
+    return {**given, **topic} if isinstance(topic, Mapping) else given
+
+
+def settings_of(given: dict[str, Any]) -> Settings:
+    """The settings for librdkafka's options; ``given`` is used up.
+
+    Raises:
+        KafkaException: an option is unknown, has no counterpart or a wrong value.
+    """
+    given = {name: value for name, value in given.items() if value is not None}
+    for name in given:
+        if not isinstance(name, str):
+            raise TypeError(f"expected the name of an option as a str, not {type(name).__name__}")
+        if not known_to_librdkafka(name):
+            raise _wrong(f'No such configuration property: "{name}"')
+    _drop(given)
+    callbacks = {each: _callback(given, each) for each in ("error_cb", "stats_cb", "throttle_cb")}
+    on_delivery = _callback(given, "on_delivery")
+    own = {
+        "max_messages": _number(given, "queue.buffering.max.messages", _MAX_MESSAGES),
+        "max_bytes": _number(given, "queue.buffering.max.kbytes", _MAX_KBYTES) * 1024,
+        "unknown_topic_ns": _MILLION
+        * _number(given, "topic.metadata.propagation.max.ms", _UNKNOWN_TOPIC_MS),
+        "statistics_seconds": _number(given, "statistics.interval.ms", 0) / 1000,
+        "only_errors": _flag(given, "delivery.report.only.error"),
+    }
+    choice = _choice(given)
+    logs = given.pop("logger", given.pop("log_cb", None))
+    offline = not {"bootstrap.servers", "metadata.broker.list"} & given.keys()
+    config = _config(given, own["max_bytes"], own["max_messages"], offline=offline)
+    return Settings(
+        config=config,
+        offline=offline,
+        choice=choice,
+        max_size=config.max_request_size,
+        message_timeout_ns=config.delivery_timeout_ms * _MILLION,
+        on_delivery=on_delivery,
+        logger=logs,
+        **own,
+        **callbacks,
+    )
+
+
+def _config(
+    given: dict[str, Any], max_bytes: int, max_messages: int, *, offline: bool
+) -> ProducerConfig:
+    """The engine's options; its memory holds whatever the queue may hold."""
+    given.setdefault("linger.ms", given.pop("queue.buffering.max.ms", _LINGER_MS))
+    linger = float(given["linger.ms"]) if _is_number(given["linger.ms"]) else None
+    if linger is not None and not linger.is_integer():
+        given["linger.ms"] = int(linger) or 1
+    if "delivery.timeout.ms" not in given:
+        given.setdefault("message.timeout.ms", _MESSAGE_TIMEOUT_MS)
+    given.setdefault("message.max.bytes", _MAX_REQUEST_SIZE)
+    if offline:
+        given["bootstrap.servers"] = "localhost"
+    memory = max_bytes + max_messages * _PER_RECORD
+    try:
+        made = ProducerConfig.from_librdkafka(given, partitioner=None, buffer_memory=4 * memory)
+        return made.replace(
+            max_block_ms=made.delivery_timeout_ms,
+            enable_metrics_push=made.enable_metrics_push and not offline,
+        )
+    except ConfigError as error:
+        raise KafkaException(api_error(error)) from None
+
+
+def _drop(given: dict[str, Any]) -> None:
+    """Drop the options that have no effect here, with one log line."""
+    dropped = sorted(
+        name for name in given if name in _WITHOUT_EFFECT or name in OF_CONSUMERS
+    )
+    for name in dropped:
+        del given[name]
+    if dropped:
+        logger.info("options of librdkafka without effect here: %s", ", ".join(dropped))
+
+
+def _choice(given: dict[str, Any]) -> Choice:
+    name = given.pop("partitioner", "consistent_random")
+    choice = CHOICES.get(name) if isinstance(name, str) else None
+    if choice is None:
+        raise _invalid("partitioner", name)
+    return choice
+
+
+def _callback(given: dict[str, Any], name: str) -> Any:
+    callback = given.pop(name, None)
+    if callback is not None and not callable(callback):
+        raise TypeError(f"{name} requires a callable object")
+    return callback
+
+
+def _number(given: dict[str, Any], name: str, default: int) -> int:
+    value = given.pop(name, default)
+    text = str(value).strip()
+    if isinstance(value, bool) or not (text.isascii() and text.isdigit()):
+        raise _invalid(name, value)
+    return int(text)
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _flag(given: dict[str, Any], name: str) -> bool:
+    value = given.pop(name, False)
+    text = str(value).strip().lower()
+    if text not in ("true", "t", "1", "false", "f", "0"):
+        raise _invalid(name, value)
+    return text in ("true", "t", "1")
+
+
+def _invalid(name: str, value: Any) -> KafkaException:
+    shown = "***" if isinstance(value, Secret) else str(value)
+    return _wrong(f'Invalid value for configuration property "{name}": {shown}')
+
+
+def _wrong(text: str) -> KafkaException:
+    return KafkaException(KafkaError(KafkaError._INVALID_ARG, text))

@@ -1,0 +1,334 @@
+"""confluent-kafka's ``Producer``, implemented by aioproducer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from time import monotonic, time_ns
+from typing import Any, Final, NoReturn, Self
+
+from aioproducer.compat.confluent.arguments import (
+    as_bytes,
+    batch_arguments,
+    deadline_seconds,
+    header_pairs,
+    name,
+    timestamp_ms,
+    whole,
+)
+from aioproducer.compat.confluent.errors import KafkaError, KafkaException, translating
+from aioproducer.compat.confluent.intake import EVERY_THREAD
+from aioproducer.compat.confluent.message import Message, Record
+from aioproducer.compat.confluent.options import configuration, settings_of
+from aioproducer.compat.confluent.outbox import Outbox
+from aioproducer.compat.confluent.worker import Worker
+from aioproducer.errors import ProducerError
+
+__all__ = ["Producer"]
+
+DeliveryCallback = Callable[[KafkaError | None, Message], object]
+
+_CLOSED: Final = "Producer has been closed"
+_FULL: Final = "Local: Queue full"
+_UNASSIGNED: Final = -1
+
+
+class Producer:
+    """Sends records to Kafka, with the interface of confluent-kafka's ``Producer``.
+
+    Args:
+        conf: librdkafka's options, as a dict; keywords add to it.
+
+    Callbacks run in the thread that calls :meth:`poll` or :meth:`flush`, and nowhere else. Any
+    thread may use a producer. One that is neither flushed nor closed drops its records at the end
+    of the process, as confluent-kafka's does.
+
+    Raises:
+        KafkaException: an option is unknown, has no counterpart or a wrong value
+            (``_INVALID_ARG``).
+        TypeError: there is no configuration, or a callback is not callable.
+    """
+
+    _worker: Worker | None = None  # None: closed, or not made yet
+    _outbox: Outbox
+
+    def __init__(self, *conf: Mapping[str, Any], **options: Any) -> None:
+        settings = settings_of(configuration(conf, options))
+        self._settings = settings
+        self._outbox = outbox = Outbox(only_errors=settings.only_errors)
+        self._choose = settings.choice
+        self._on_delivery = settings.on_delivery
+        self._max_messages = settings.max_messages
+        self._max_bytes = settings.max_bytes
+        self._max_size = settings.max_size
+        worker = Worker(settings, outbox)
+        with translating():
+            worker.start(close_at_exit=True)
+        self._intake = worker.intake
+        self._entries = worker.intake.entries
+        self._topics = worker.core.routes.topics
+        self._chooses_keyless = settings.choice(None, 0) is not None
+        self._transactions: Transactions | None = None
+        self._worker = worker
+
+    def __len__(self) -> int:
+        return 0 if self._worker is None else len(self._outbox)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if self._worker is not None:
+            self._worker.abandon()
+
+    # --- records -------------------------------------------------------------------------------
+
+    def produce(
+        self,
+        topic: str,
+        value: str | bytes | None = None,
+        key: str | bytes | None = None,
+        partition: int = _UNASSIGNED,
+        callback: DeliveryCallback | None = None,
+        on_delivery: DeliveryCallback | None = None,
+        timestamp: int = 0,
+        headers: Any = None,
+    ) -> None:
+        """Put a record into the queue.
+
+        Args:
+            topic: the name of the topic.
+            value: bytes, or a text that becomes UTF-8.
+            key: the same.
+            partition: the number; -1: by the key, or any.
+            callback: called by ``poll()`` or ``flush()`` with an error or None, and the record as
+                a :class:`Message`. ``on_delivery`` is another name for it.
+            timestamp: milliseconds since the epoch; 0: now.
+            headers: a dict, or a list of pairs, of a name and bytes, text or None.
+
+        Raises:
+            BufferError: the queue is full; call :meth:`poll`, and try again.
+            KafkaException: the record is too large (``MSG_SIZE_TOO_LARGE``), the topic lacks the
+                partition (``_UNKNOWN_PARTITION``), or no transaction is open (``_STATE``).
+            TypeError: an argument is of a wrong type.
+            RuntimeError: the producer is closed.
+        """
+        size = 0
+        if value is not None:
+            if value.__class__ is not bytes:
+                value = as_bytes(value)
+            size = len(value)
+        if key is not None:
+            if key.__class__ is not bytes:
+                key = as_bytes(key)
+            size += len(key)
+        if topic.__class__ is not str or partition.__class__ is not int:
+            topic, partition = name(topic), whole(partition)
+        worker = self._worker
+        if worker is None:
+            raise RuntimeError(_CLOSED)
+        chosen: int | None = None
+        if partition != _UNASSIGNED or size > self._max_size or self._transactions is not None:
+            chosen = self._checked(topic, partition, size)
+        if chosen is None and (key is not None or self._chooses_keyless):
+            builders = self._topics.get(topic)
+            chosen = self._choose(key, 0 if builders is None else len(builders.partitions))
+        outbox = self._outbox
+        if outbox.entered - outbox.served >= self._max_messages or (
+            outbox.bytes_entered - outbox.bytes_served + size > self._max_bytes
+        ):
+            raise BufferError(_FULL)
+        if not worker._open:
+            self._refuse(worker)
+        if callback is None:
+            callback = self._on_delivery if on_delivery is None else on_delivery
+        sent_ns = time_ns()
+        if callback is None:
+            record = Record(outbox, None, topic, None, None, partition, size, sent_ns)
+        else:
+            record = Record(outbox, callback, topic, value, key, partition, size, sent_ns)
+        pairs = None if headers is None else header_pairs(headers)
+        stamp = timestamp_ms(timestamp) if timestamp.__class__ is not int or timestamp else None
+        outbox.entered += 1  # no call between, here and below
+        outbox.bytes_entered += size
+        self._entries += (
+            record, topic, value, key, chosen, pairs, stamp, sent_ns, 0, EVERY_THREAD,
+        )  # fmt: skip
+        if self._intake.takes != worker._woken:
+            worker._wake()
+        if not worker._open:
+            self._missed(worker)
+
+    def produce_batch(
+        self,
+        topic: str,
+        messages: list[dict[str, Any]],
+        partition: int = _UNASSIGNED,
+        callback: DeliveryCallback | None = None,
+        on_delivery: DeliveryCallback | None = None,
+    ) -> int:
+        """Put many records into the queue; returns the number of those that it has taken.
+
+        Args:
+            topic: the name of the topic.
+            messages: a dict for each record, with ``value``, ``key``, ``headers``, ``partition``
+                and ``callback``, all optional. One that the queue has not taken gets ``_error``, a
+                :class:`KafkaError`.
+            partition: for the records that name none.
+            callback: for the records that have none. ``on_delivery`` is another name for it.
+
+        Unlike confluent-kafka's, the headers are sent.
+
+        Raises:
+            TypeError: ``messages`` is no list, or a record in it no dict of fields as they have to
+                be; no record was taken.
+        """
+        if not isinstance(messages, list):
+            raise TypeError("messages must be a list")
+        if not messages:
+            return 0
+        if self._worker is None:
+            raise RuntimeError(_CLOSED)
+        callback = on_delivery if callback is None else callback
+        calls = [
+            (each, batch_arguments(index, each, partition, callback))
+            for index, each in enumerate(messages)
+        ]
+        taken = 0
+        for message, fields in calls:
+            try:
+                self.produce(topic, **fields)
+            except BufferError:
+                message["_error"] = KafkaError(KafkaError._QUEUE_FULL)
+            except KafkaException as error:
+                message["_error"] = KafkaError(error.args[0].code())
+            else:
+                taken += 1
+        return taken
+
+    def _checked(self, topic: str, partition: int, size: int) -> int | None:
+        """A partition that may exist; None: none is named. Raises the reason of a refusal."""
+        if self._transactions is not None:
+            self._transactions.check_open()
+        if size > self._max_size:
+            raise _refused(KafkaError.MSG_SIZE_TOO_LARGE)
+        if partition == _UNASSIGNED:
+            return None
+        builders = self._topics.get(topic)
+        if partition < 0 or (builders is not None and partition >= len(builders.partitions)):
+            raise _refused(KafkaError._UNKNOWN_PARTITION)
+        return partition
+
+    def _refuse(self, worker: Worker) -> NoReturn:
+        """Raise the reason that the event loop takes no records."""
+        with translating():
+            worker._refuse()
+
+    def _missed(self, worker: Worker) -> None:
+        """Give records an outcome that came as the event loop ended."""
+        with suppress(ProducerError):
+            worker.give_up_rest()
+
+    # --- events --------------------------------------------------------------------------------
+
+    def poll(self, timeout: float = -1.0) -> int:
+        """Call the callbacks whose events have come; returns the number of events.
+
+        One event may be the outcome of many records.
+
+        Args:
+            timeout: seconds to wait for the first event; negative: without limit.
+
+        Raises:
+            RuntimeError: the producer is closed.
+            Exception: what a callback raises. The next call goes on with the callback after it.
+        """
+        if self._worker is None:
+            raise RuntimeError(_CLOSED)
+        outbox = self._outbox
+        if not outbox.events:
+            if timeout.__class__ is int and timeout == 0:
+                return 0
+            left = deadline_seconds(timeout)
+            self._check_process()
+            if not outbox.wait(None if left is None else monotonic() + left):
+                return 0
+        return outbox.serve()
+
+    def flush(self, timeout: float = -1.0) -> int:
+        """Wait until all records have their outcomes, and call the callbacks meanwhile.
+
+        Args:
+            timeout: seconds; negative: without limit.
+
+        Returns:
+            the number of records without a served outcome; 0: there are none.
+
+        Raises:
+            RuntimeError: the producer is closed.
+            Exception: what a callback raises.
+        """
+        worker, outbox = self._worker, self._outbox if self._worker else None
+        if worker is None or outbox is None:
+            raise RuntimeError(_CLOSED)
+        left = deadline_seconds(timeout)
+        self._check_process()
+        deadline = None if left is None else monotonic() + left
+        outbox.serve()
+        if not len(outbox):
+            return 0
+        worker.call_soon(worker.pump.hurry, 1)
+        try:
+            while len(outbox) and outbox.wait(deadline, until_empty=True):
+                outbox.serve()
+        finally:
+            worker.call_soon(worker.pump.hurry, -1)
+        return len(outbox)
+
+    def purge(self, in_queue: bool = True, in_flight: bool = True, blocking: bool = True) -> None:
+        """Give up records. Their callbacks get ``_PURGE_QUEUE`` or ``_PURGE_INFLIGHT``.
+
+        Args:
+            in_queue: the records that wait; they will not be sent.
+            in_flight: those on their way; they may be in the log.
+            blocking: False: return before it is done.
+
+        Raises:
+            RuntimeError: the producer is closed.
+        """
+        worker = self._worker
+        if worker is None:
+            raise RuntimeError(_CLOSED)
+        with translating():
+            worker.purge(in_queue=bool(in_queue), in_flight=bool(in_flight), waits=bool(blocking))
+
+    def close(self) -> bool:
+        """Flush, without limit, and end the producer. Returns True; a second call does nothing."""
+        worker = self._worker
+        if worker is None:
+            return True
+        self._check_process()
+        try:
+            self.flush()
+        finally:
+            self._worker = None
+            with suppress(ProducerError):
+                worker.close(0)
+            self._outbox.publish()
+        return True
+
+    def _check_process(self) -> None:
+        """Raise if this process is a fork of the one that has made the producer."""
+        if self._worker is not None and self._worker.forked:
+            with translating():
+                self._worker._check(waits=False)
+
+
+def _refused(code: int) -> KafkaException:
+    return KafkaException(KafkaError(code, f"Unable to produce message: {KafkaError(code).str()}"))

@@ -1,0 +1,77 @@
+"""The thread of a producer: its event loop, as that of the blocking producer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from aioproducer.compat.confluent.intake import Intake, RecordPump
+from aioproducer.compat.confluent.options import Settings
+from aioproducer.compat.confluent.outbox import Outbox
+from aioproducer.engine.core.producer_core import ProducerCore
+from aioproducer.errors import ProducerClosedError
+from aioproducer.foundation.runtime.tasks import new_task
+from aioproducer.foundation.wording import counted
+from aioproducer.sync.loop_thread import LoopThread
+
+__all__ = ["Worker"]
+
+logger = logging.getLogger("aioproducer.compat.confluent")
+
+
+class Worker(LoopThread):
+    """Runs the event loop of one producer. It knows no :class:`Producer`, which may be collected."""
+
+    _initializes = False
+
+    def __init__(self, settings: Settings, outbox: Outbox) -> None:
+        self.core = ProducerCore(settings.config, None)
+        self.intake = Intake()
+        self.pump = RecordPump(self.core, self.intake, settings, outbox)
+        self._outbox = outbox
+        super().__init__(self.core, self.intake, self.pump)
+
+    def purge(self, *, in_queue: bool, in_flight: bool, waits: bool) -> None:
+        """Give up records that wait, or those on their way."""
+
+        async def purge() -> None:
+            await self.catch_up()
+            self.pump.purge(in_queue=in_queue, in_flight=in_flight)
+
+        if waits:
+            self.ask(purge)
+        else:
+            self._check(waits=False)
+            self.call_soon(lambda: new_task(purge(), "confluent-purge"))
+
+    def give_up_rest(self) -> None:
+        """Fail the records that came too late for the end."""
+        for each in self.pump.rest():
+            if isinstance(each, tuple) and not each[0].done():
+                each[0].set_exception(self._refusal)
+        self._outbox.publish()
+
+    def abandon(self) -> None:
+        """End soon, and deliver nothing more: nobody holds the producer."""
+        if not (self.ended or self.forked):
+            self._refusal = ProducerClosedError("the producer was collected without close()")
+            self._open = False
+            self.call_soon(self._end_soon)
+
+    def _end_soon(self) -> None:
+        new_task(self._close(0), "confluent-close")
+
+    def _close_at_exit(self) -> None:
+        if self.forked:
+            return
+        if left := len(self._outbox):
+            logger.warning(
+                "%s: the process ends with %s without an outcome; call flush() first",
+                self.core.client_id,
+                counted(left, "record"),
+            )
+        self.close(0)
+
+    async def _serve(self) -> None:
+        self._outbox.soon = asyncio.get_running_loop().call_soon
+        await super()._serve()
