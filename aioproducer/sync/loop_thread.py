@@ -43,9 +43,6 @@ class LoopThread:
     ``inbox`` and ``pump``: the way of the records, if it is another than the usual one.
     """
 
-    _initializes = True
-    """True: a transactional producer gets its epoch at the start."""
-
     def __init__(
         self, core: ProducerCore, inbox: Inbox | None = None, pump: Pump | None = None
     ) -> None:
@@ -260,10 +257,13 @@ class LoopThread:
     async def _serve(self) -> None:
         """Run the producer until it is closed or broken."""
         try:
-            await self._core.start(initialize=self._initializes)
+            await self._start_core()
             await self._pump.run()
         except errors.ProducerError as error:
             self._end(error, await self._core.close(None))
+
+    async def _start_core(self) -> None:
+        await self._core.start()
 
     async def catch_up(self) -> None:
         """Wait until the pump has all records that were sent before."""

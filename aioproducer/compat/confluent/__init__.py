@@ -16,6 +16,7 @@ from aioproducer.compat.confluent.message import (
 )
 from aioproducer.compat.confluent.partitions import consistent, fnv1a, murmur2
 from aioproducer.compat.confluent.producer import Producer
+from aioproducer.compat.confluent.serializing import SerializingProducer
 from aioproducer.compat.confluent.topic_partition import (
     OFFSET_BEGINNING,
     OFFSET_END,
@@ -23,6 +24,7 @@ from aioproducer.compat.confluent.topic_partition import (
     OFFSET_STORED,
     TopicPartition,
 )
+from aioproducer.compat.confluent.watch import ThrottleEvent
 
 __all__ = [
     "OFFSET_BEGINNING",
@@ -36,6 +38,8 @@ __all__ = [
     "KafkaException",
     "Message",
     "Producer",
+    "SerializingProducer",
+    "ThrottleEvent",
     "TopicPartition",
     "consistent",
     "fnv1a",

@@ -27,6 +27,7 @@ from aioproducer.errors import (
     InvalidPartitionError,
     MetadataTimeoutError,
     ProducerError,
+    TransactionAbortedError,
     UnknownTopicOrPartitionError,
 )
 from aioproducer.sync.inbox import Chunk, Entry, Inbox, Marker
@@ -107,11 +108,18 @@ class RecordPump(Pump):
         queued = PurgedError("purge() removed the record") if in_queue else None
         sent = PurgedInFlightError("purge() gave up the record") if in_flight else None
         if queued is not None:
-            waiting, self._topics = self._topics, {}
-            for entry in chain(*waiting.values()):
-                entry[0].set_exception(queued)
+            self._discard(queued)
         self._core.engine.purge(queued, sent)
         self._outbox.publish()
+
+    def discard(self) -> None:
+        """Fail the records of a transaction that is aborted, which wait for their topics."""
+        self._discard(TransactionAbortedError("the transaction was aborted"))
+
+    def _discard(self, error: ProducerError) -> None:
+        waiting, self._topics = self._topics, {}
+        for entry in chain(*waiting.values()):
+            entry[0].set_exception(error)
 
     def rest(self) -> Iterator[Entry | Marker]:
         """Take everything that remains, at the end."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from aioproducer.compat.confluent.errors import KafkaError, KafkaException, api_error
 from aioproducer.compat.confluent.partitions import CHOICES, Choice
-from aioproducer.config import ProducerConfig
+from aioproducer.config import ProducerConfig, ProducerOptions
 from aioproducer.config.librdkafka import OF_CONSUMERS, known_to_librdkafka
 from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError
@@ -72,6 +72,30 @@ class Settings:
     stats_cb: Callable[[str], object] | None
     throttle_cb: Callable[[Any], object] | None
     logger: Any
+    credentials: Credentials
+    """User name and password of the logins to come."""
+
+
+class Credentials:
+    """User name and password, which ``set_sasl_credentials()`` replaces."""
+
+    @property
+    def given(self) -> bool:
+        """True if there are any."""
+        return self._pair is not None
+
+    def __init__(self) -> None:
+        self._pair: tuple[str, Secret] | None = None
+
+    def replace(self, username: str, password: str) -> None:
+        """Use these at the next login."""
+        self._pair = username, Secret(password)
+
+    def __call__(self) -> tuple[str, str]:
+        """The pair, for a login."""
+        assert self._pair is not None
+        username, password = self._pair
+        return username, password.reveal()
 
 
 def configuration(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,6 +138,9 @@ def settings_of(given: dict[str, Any]) -> Settings:
     choice = _choice(given)
     logs = given.pop("logger", given.pop("log_cb", None))
     offline = not {"bootstrap.servers", "metadata.broker.list"} & given.keys()
+    credentials = _credentials(given)
+    if credentials.given:
+        given["sasl_credentials_provider"] = credentials
     config = _config(given, own["max_bytes"], own["max_messages"], offline=offline)
     return Settings(
         config=config,
@@ -123,6 +150,7 @@ def settings_of(given: dict[str, Any]) -> Settings:
         message_timeout_ns=config.delivery_timeout_ms * _MILLION,
         on_delivery=on_delivery,
         logger=logs,
+        credentials=credentials,
         **own,
         **callbacks,
     )
@@ -141,9 +169,12 @@ def _config(
     given.setdefault("message.max.bytes", _MAX_REQUEST_SIZE)
     if offline:
         given["bootstrap.servers"] = "localhost"
+    own: ProducerOptions = {}
+    if (provider := given.pop("sasl_credentials_provider", None)) is not None:
+        own["sasl_credentials_provider"] = provider
     memory = max_bytes + max_messages * _PER_RECORD
     try:
-        made = ProducerConfig.from_librdkafka(given, partitioner=None, buffer_memory=4 * memory)
+        made = ProducerConfig.from_librdkafka(given, partitioner=None, buffer_memory=memory, **own)
         return made.replace(
             max_block_ms=made.delivery_timeout_ms,
             enable_metrics_push=made.enable_metrics_push and not offline,
@@ -161,6 +192,17 @@ def _drop(given: dict[str, Any]) -> None:
         del given[name]
     if dropped:
         logger.info("options of librdkafka without effect here: %s", ", ".join(dropped))
+
+
+def _credentials(given: dict[str, Any]) -> Credentials:
+    """User name and password of a mechanism that asks for them at each login."""
+    credentials = Credentials()
+    mechanism = str(given.get("sasl.mechanism", given.get("sasl.mechanisms", ""))).upper()
+    username, password = given.get("sasl.username"), given.get("sasl.password")
+    if mechanism.startswith(("PLAIN", "SCRAM-")) and None not in (username, password):
+        del given["sasl.username"], given["sasl.password"]
+        credentials.replace(str(username), str(password))
+    return credentials
 
 
 def _choice(given: dict[str, Any]) -> Choice:

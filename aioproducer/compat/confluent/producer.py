@@ -16,11 +16,13 @@ from aioproducer.compat.confluent.arguments import (
     timestamp_ms,
     whole,
 )
+from aioproducer.compat.confluent.cluster_metadata import ClusterMetadata, cluster_metadata
 from aioproducer.compat.confluent.errors import KafkaError, KafkaException, translating
 from aioproducer.compat.confluent.intake import EVERY_THREAD
 from aioproducer.compat.confluent.message import Message, Record
 from aioproducer.compat.confluent.options import configuration, settings_of
 from aioproducer.compat.confluent.outbox import Outbox
+from aioproducer.compat.confluent.transactions import Transactions, group_of, not_configured
 from aioproducer.compat.confluent.worker import Worker
 from aioproducer.errors import ProducerError
 
@@ -51,6 +53,7 @@ class Producer:
 
     _worker: Worker | None = None  # None: closed, or not made yet
     _outbox: Outbox
+    _transactions: Transactions | None = None
 
     def __init__(self, *conf: Mapping[str, Any], **options: Any) -> None:
         settings = settings_of(configuration(conf, options))
@@ -68,7 +71,13 @@ class Producer:
         self._entries = worker.intake.entries
         self._topics = worker.core.routes.topics
         self._chooses_keyless = settings.choice(None, 0) is not None
-        self._transactions: Transactions | None = None
+        if settings.config.transactional_id is not None:
+            self._transactions = Transactions(
+                worker,
+                self.flush,
+                default=2 * settings.config.transaction_timeout_ms / 1000,
+                offline=settings.offline,
+            )
         self._worker = worker
 
     def __len__(self) -> int:
@@ -322,6 +331,110 @@ class Producer:
                 worker.close(0)
             self._outbox.publish()
         return True
+
+    # --- the cluster ---------------------------------------------------------------------------
+
+    def list_topics(self, topic: str | None = None, timeout: float = -1.0) -> ClusterMetadata:
+        """Ask a broker about the cluster.
+
+        Args:
+            topic: the name of one topic; None: all of them. Unlike librdkafka's, the call creates
+                no topic.
+            timeout: seconds to wait; negative: without limit.
+
+        Raises:
+            KafkaException: no broker has answered (``_TRANSPORT``, ``_TIMED_OUT``).
+            RuntimeError: the producer is closed.
+        """
+        if topic is not None:
+            topic = name(topic)
+        worker, left = self._running(), deadline_seconds(timeout)
+        with translating():
+            described = worker.describe(topic, left, offline=self._settings.offline)
+        return cluster_metadata(described, described.topics)
+
+    def cluster_id(self, timeout: float = -1.0) -> str | None:
+        """The id of the cluster; as for :meth:`list_topics`."""
+        return self.list_topics(timeout=timeout).cluster_id
+
+    def set_sasl_credentials(self, username: str, password: str) -> None:
+        """Log in with these from the next login on.
+
+        They replace ``sasl.username`` and ``sasl.password``, with the mechanisms PLAIN and SCRAM.
+        Connections that are logged in stay.
+
+        Raises:
+            TypeError: one of them is no str.
+            RuntimeError: the producer is closed.
+        """
+        for number, each in enumerate((username, password), start=1):
+            if not isinstance(each, str):
+                raise TypeError(f"argument {number} must be str, not {type(each).__name__}")
+        self._running()
+        self._settings.credentials.replace(username, password)
+
+    # --- transactions --------------------------------------------------------------------------
+
+    def init_transactions(self, timeout: float = -1.0) -> None:
+        """Get a producer id; end the transactions of earlier producers of ``transactional.id``.
+
+        Args:
+            timeout: seconds to wait; negative: twice ``transaction.timeout.ms``. So it is for all
+                calls of transactions.
+
+        Raises:
+            KafkaException: see its ``args[0]``: ``retriable()``: call it again; ``fatal()``: the
+                producer can't be used; ``txn_requires_abort()``: abort the transaction. So it is
+                for all calls of transactions. ``_NOT_CONFIGURED``: there is no
+                ``transactional.id``. ``_CONFLICT``: another call has not finished.
+            RuntimeError: the producer is closed.
+        """
+        self._transactional().initialize(deadline_seconds(timeout))
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction."""
+        self._transactional().begin()
+
+    def send_offsets_to_transaction(
+        self, positions: list[Any], group_metadata: Any, timeout: float = -1.0
+    ) -> None:
+        """Commit offsets of consumed records with the transaction.
+
+        Args:
+            positions: a ``TopicPartition`` for each partition, of this module or of
+                confluent-kafka, with the next offset to read. Negative offsets are left out.
+            group_metadata: the result of ``consumer_group_metadata()`` of confluent-kafka's
+                consumer, or aioproducer's :class:`ConsumerGroupMetadata`.
+            timeout: seconds to wait.
+        """
+        group_of(group_metadata)
+        left = deadline_seconds(timeout)
+        self._transactional().send_offsets(positions, group_metadata, left)
+
+    def commit_transaction(self, timeout: float = -1.0) -> None:
+        """Wait for all records, calling their callbacks, and commit the transaction."""
+        self._transactional().commit(deadline_seconds(timeout))
+
+    def abort_transaction(self, timeout: float = -1.0) -> None:
+        """Drop the records that were not sent, and abort the transaction.
+
+        Their callbacks get ``_PURGE_QUEUE``, and those of failed batches their errors. A batch on
+        its way is waited for; its records are not visible to consumers.
+        """
+        self._transactional().abort(deadline_seconds(timeout))
+
+    def _transactional(self) -> Transactions:
+        self._running()
+        if self._transactions is None:
+            raise not_configured()
+        return self._transactions
+
+    def _running(self) -> Worker:
+        worker = self._worker
+        if worker is None:
+            raise RuntimeError(_CLOSED)
+        self._check_process()
+        return worker
 
     def _check_process(self) -> None:
         """Raise if this process is a fork of the one that has made the producer."""

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Final
 
 from aioproducer.compat.confluent.intake import Intake, RecordPump
 from aioproducer.compat.confluent.options import Settings
 from aioproducer.compat.confluent.outbox import Outbox
+from aioproducer.compat.confluent.watch import Watch
+from aioproducer.engine.client.describe_request import ClusterDescription, DescribeRequest
 from aioproducer.engine.core.producer_core import ProducerCore
-from aioproducer.errors import ProducerClosedError
+from aioproducer.errors import NetworkError, ProducerClosedError, ProducerError
+from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import new_task
 from aioproducer.foundation.wording import counted
 from aioproducer.sync.loop_thread import LoopThread
 
 __all__ = ["Worker"]
+
+_WHOLE_CLUSTER: Final = DescribeRequest(None)
 
 logger = logging.getLogger("aioproducer.compat.confluent")
 
@@ -22,13 +28,12 @@ logger = logging.getLogger("aioproducer.compat.confluent")
 class Worker(LoopThread):
     """Runs the event loop of one producer. It knows no :class:`Producer`, which may be collected."""
 
-    _initializes = False
-
     def __init__(self, settings: Settings, outbox: Outbox) -> None:
         self.core = ProducerCore(settings.config, None)
         self.intake = Intake()
         self.pump = RecordPump(self.core, self.intake, settings, outbox)
         self._outbox = outbox
+        self._settings = settings
         super().__init__(self.core, self.intake, self.pump)
 
     def purge(self, *, in_queue: bool, in_flight: bool, waits: bool) -> None:
@@ -75,3 +80,28 @@ class Worker(LoopThread):
     async def _serve(self) -> None:
         self._outbox.soon = asyncio.get_running_loop().call_soon
         await super()._serve()
+
+    async def _start_core(self) -> None:
+        await self.core.start(initialize=False)
+        Watch(self._settings, self._outbox, self.core.engine, self.core.client_id).begin()
+
+    def describe(self, topic: str | None, timeout: float | None, *, offline: bool) -> ClusterDescription:
+        """The cluster with one topic, or with all."""
+        request = _WHOLE_CLUSTER if topic is None else DescribeRequest((topic,))
+
+        async def describe() -> ClusterDescription:
+            queries = self.core.engine.queries
+            try:
+                async with PatientTimeout(timeout):
+                    if offline:
+                        await asyncio.Event().wait()
+                    found: ClusterDescription = await queries.request(request)
+                    return found
+            except TimeoutError as error:
+                if isinstance(error, ProducerError):
+                    raise
+                raise NetworkError(
+                    f"no broker has described the cluster in time: {queries.why_no_answer()}"
+                ) from None
+
+        return self.ask(describe)
