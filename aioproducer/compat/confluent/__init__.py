@@ -7,6 +7,7 @@ A program changes one line::
 confluent-kafka need not be installed, and nothing of it is used.
 """
 
+from aioproducer.compat.confluent.aio import AIOProducer
 from aioproducer.compat.confluent.errors import KafkaError, KafkaException
 from aioproducer.compat.confluent.message import (
     TIMESTAMP_CREATE_TIME,
@@ -34,6 +35,7 @@ __all__ = [
     "TIMESTAMP_CREATE_TIME",
     "TIMESTAMP_LOG_APPEND_TIME",
     "TIMESTAMP_NOT_AVAILABLE",
+    "AIOProducer",
     "KafkaError",
     "KafkaException",
     "Message",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from aioproducer.compat.confluent.errors import KafkaError
@@ -94,15 +93,14 @@ class ClusterMetadata:
         return str(self.cluster_id)
 
 
-def cluster_metadata(
-    described: ClusterDescription, topics: Mapping[str, TopicDescription]
-) -> ClusterMetadata:
-    """The description as confluent-kafka has it, with ``topics``."""
+def cluster_metadata(described: ClusterDescription) -> ClusterMetadata:
+    """The description as confluent-kafka has it."""
+    brokers = described.brokers.values()
     return ClusterMetadata(
         described.cluster_id,
         -1 if described.controller is None else described.controller,
-        {each.id: BrokerMetadata(each.id, each.host, each.port) for each in described.brokers.values()},
-        {name: _topic(each) for name, each in topics.items()},
+        {each.id: BrokerMetadata(each.id, each.host, each.port) for each in brokers},
+        {topic: _topic(each) for topic, each in described.topics.items()},
     )
 
 

@@ -74,6 +74,13 @@ class Intake(Inbox):
         return deque((Chunk(EVERY_THREAD, taken),))
 
 
+class _Waiting(deque[Entry]):
+    """The records that wait for a topic, in their order."""
+
+    task: asyncio.Future[Any]
+    """Done once none of them waits any more."""
+
+
 class RecordPump(Pump):
     """Moves records into batches; those of unknown topics wait here until they are late."""
 
@@ -87,7 +94,7 @@ class RecordPump(Pump):
         self._begins = settings.config.transactional_id is None
         """True: a batch begins on a short way. In a transaction the long way checks for each batch
         that no record has failed."""
-        self._topics: dict[str, deque[Entry]] = {}
+        self._topics: dict[str, _Waiting] = {}
         """The records that wait for their topic."""
         self._in_a_hurry = 0
         """The number of callers that flush."""
@@ -111,6 +118,26 @@ class RecordPump(Pump):
             self._discard(queued)
         self._core.engine.purge(queued, sent)
         self._outbox.publish()
+
+    @property
+    def waiting(self) -> int:
+        """The number of records that wait for their topics."""
+        return sum(map(len, self._topics.values()))
+
+    def awaits(self, topic: str) -> bool:
+        """True if records wait for ``topic``, so that later ones have to wait as well."""
+        return topic in self._topics
+
+    def put(self, entry: Entry) -> None:
+        """Put a record of the event loop's own thread into a batch, or let it wait."""
+        if entry[1] in self._topics and self._core.engine.accumulator.knows(entry[1]):
+            self._release(entry[1])
+        self._put_one(entry, EVERY_THREAD)
+
+    async def topics_known(self) -> None:
+        """Wait until no record waits for its topic."""
+        while self._topics:
+            await asyncio.wait([each.task for each in self._topics.values()])
 
     def discard(self) -> None:
         """Fail the records of a transaction that is aborted, which wait for their topics."""
@@ -178,11 +205,18 @@ class RecordPump(Pump):
         topic = entry[1]
         waiting = self._topics.get(topic)
         if waiting is None:
-            waiting = self._topics[topic] = deque()
+            waiting = self._topics[topic] = _Waiting()
+            waiting.task = asyncio.get_running_loop().create_future()
             self._core.engine.start_task(self._follow(topic, waiting), f"confluent-topic-{topic}")
         waiting.append(entry)
 
-    async def _follow(self, topic: str, waiting: deque[Entry]) -> None:
+    async def _follow(self, topic: str, waiting: _Waiting) -> None:
+        try:
+            await self._until_known(topic, waiting)
+        finally:
+            waiting.task.set_result(None)
+
+    async def _until_known(self, topic: str, waiting: _Waiting) -> None:
         """Wait for the metadata of ``topic``, and fail the records that are late meanwhile."""
         engine = self._core.engine
         unknown_since = time_ns()
@@ -219,7 +253,7 @@ class RecordPump(Pump):
             self._put_one(entry, EVERY_THREAD)
         self._flush()
 
-    def _fail_waiting(self, topic: str, waiting: deque[Entry], error: ProducerError) -> None:
+    def _fail_waiting(self, topic: str, waiting: _Waiting, error: ProducerError) -> None:
         if self._topics.get(topic) is waiting:
             del self._topics[topic]
         for entry in waiting:
@@ -227,7 +261,7 @@ class RecordPump(Pump):
             self._core.record_failed(error)
         waiting.clear()
 
-    def _fail_late(self, topic: str, waiting: deque[Entry], cause: ProducerError) -> None:
+    def _fail_late(self, topic: str, waiting: _Waiting, cause: ProducerError) -> None:
         now, error = time_ns(), DeliveryTimeoutError(f"{topic}: {cause}")
         while waiting and waiting[0][_SENT_NS] + self._settings.message_timeout_ns <= now:
             entry = waiting.popleft()

@@ -112,8 +112,11 @@ def configuration(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> di
     return {**given, **topic} if isinstance(topic, Mapping) else given
 
 
-def settings_of(given: dict[str, Any]) -> Settings:
+def settings_of(given: dict[str, Any], *, memory: int | None = None) -> Settings:
     """The settings for librdkafka's options; ``given`` is used up.
+
+    ``memory``: bytes of the engine's buffer, for records that wait for room; None: whatever the
+    queue may hold, because ``produce()`` never waits.
 
     Raises:
         KafkaException: an option is unknown, has no counterpart or a wrong value.
@@ -135,13 +138,15 @@ def settings_of(given: dict[str, Any]) -> Settings:
         "statistics_seconds": _number(given, "statistics.interval.ms", 0) / 1000,
         "only_errors": _flag(given, "delivery.report.only.error"),
     }
+    if memory is None or own["max_bytes"] < memory:
+        memory = own["max_bytes"] + own["max_messages"] * _PER_RECORD
     choice = _choice(given)
     logs = given.pop("logger", given.pop("log_cb", None))
     offline = not {"bootstrap.servers", "metadata.broker.list"} & given.keys()
     credentials = _credentials(given)
     if credentials.given:
         given["sasl_credentials_provider"] = credentials
-    config = _config(given, own["max_bytes"], own["max_messages"], offline=offline)
+    config = _config(given, memory, offline=offline)
     return Settings(
         config=config,
         offline=offline,
@@ -156,10 +161,8 @@ def settings_of(given: dict[str, Any]) -> Settings:
     )
 
 
-def _config(
-    given: dict[str, Any], max_bytes: int, max_messages: int, *, offline: bool
-) -> ProducerConfig:
-    """The engine's options; its memory holds whatever the queue may hold."""
+def _config(given: dict[str, Any], memory: int, *, offline: bool) -> ProducerConfig:
+    """The engine's options."""
     given.setdefault("linger.ms", given.pop("queue.buffering.max.ms", _LINGER_MS))
     linger = float(given["linger.ms"]) if _is_number(given["linger.ms"]) else None
     if linger is not None and not linger.is_integer():
@@ -172,7 +175,6 @@ def _config(
     own: ProducerOptions = {}
     if (provider := given.pop("sasl_credentials_provider", None)) is not None:
         own["sasl_credentials_provider"] = provider
-    memory = max_bytes + max_messages * _PER_RECORD
     try:
         made = ProducerConfig.from_librdkafka(given, partitioner=None, buffer_memory=memory, **own)
         return made.replace(

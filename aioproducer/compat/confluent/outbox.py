@@ -24,7 +24,7 @@ _SLICE: Final = 0.2
 
 
 class _Event(Protocol):
-    def serve(self) -> None:
+    def serve(self) -> object:
         """Call the application."""
 
 
@@ -78,9 +78,9 @@ class Call:
         self._callback = callback
         self._argument = argument
 
-    def serve(self) -> None:
-        """Call it."""
-        self._callback(self._argument)
+    def serve(self) -> object:
+        """Call it; the answer matters only to a callback that is asynchronous."""
+        return self._callback(self._argument)
 
 
 class Outbox:

@@ -351,7 +351,7 @@ class Producer:
         worker, left = self._running(), deadline_seconds(timeout)
         with translating():
             described = worker.describe(topic, left, offline=self._settings.offline)
-        return cluster_metadata(described, described.topics)
+        return cluster_metadata(described)
 
     def cluster_id(self, timeout: float = -1.0) -> str | None:
         """The id of the cluster; as for :meth:`list_topics`."""

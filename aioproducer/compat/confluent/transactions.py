@@ -18,7 +18,7 @@ from aioproducer.engine.core.arguments import checked_group, checked_offsets
 from aioproducer.errors import ProducerTimeoutError
 from aioproducer.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
-__all__ = ["Transactions", "group_of", "not_configured"]
+__all__ = ["Transactions", "group_of", "not_configured", "offsets_of"]
 
 _MAGIC: Final = b"CGMDv2:"
 _GENERATION: Final = 4
@@ -77,7 +77,7 @@ class Transactions:
     def send_offsets(self, positions: Any, group: Any, timeout: float | None) -> None:
         """Write offsets of consumed records with the transaction."""
         member = group_of(group)
-        offsets = _offsets_of(positions)
+        offsets = offsets_of(positions)
         self._check("send_offsets_to_transaction")
         self._call(
             "send_offsets_to_transaction",
@@ -190,7 +190,7 @@ def group_of(group: Any) -> ConsumerGroupMetadata:
     return ConsumerGroupMetadata(group_id.decode(), generation, member.decode(), instance)
 
 
-def _offsets_of(positions: Iterable[Any]) -> dict[TopicPartition, OffsetAndMetadata]:
+def offsets_of(positions: Iterable[Any]) -> dict[TopicPartition, OffsetAndMetadata]:
     """The offsets by partition, without those that are none."""
     if not isinstance(positions, list):
         raise TypeError("expected list of TopicPartition")

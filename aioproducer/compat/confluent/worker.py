@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Final
 
+from aioproducer.compat.confluent.describe import describe
 from aioproducer.compat.confluent.intake import Intake, RecordPump
 from aioproducer.compat.confluent.options import Settings
 from aioproducer.compat.confluent.outbox import Outbox
 from aioproducer.compat.confluent.watch import Watch
-from aioproducer.engine.client.describe_request import ClusterDescription, DescribeRequest
+from aioproducer.engine.client.describe_request import ClusterDescription
 from aioproducer.engine.core.producer_core import ProducerCore
-from aioproducer.errors import NetworkError, ProducerClosedError, ProducerError
-from aioproducer.foundation.runtime.patience import PatientTimeout
+from aioproducer.errors import ProducerClosedError
 from aioproducer.foundation.runtime.tasks import new_task
 from aioproducer.foundation.wording import counted
 from aioproducer.sync.loop_thread import LoopThread
 
 __all__ = ["Worker"]
-
-_WHOLE_CLUSTER: Final = DescribeRequest(None)
 
 logger = logging.getLogger("aioproducer.compat.confluent")
 
@@ -85,23 +82,10 @@ class Worker(LoopThread):
         await self.core.start(initialize=False)
         Watch(self._settings, self._outbox, self.core.engine, self.core.client_id).begin()
 
-    def describe(self, topic: str | None, timeout: float | None, *, offline: bool) -> ClusterDescription:
-        """The cluster with one topic, or with all."""
-        request = _WHOLE_CLUSTER if topic is None else DescribeRequest((topic,))
-
-        async def describe() -> ClusterDescription:
-            queries = self.core.engine.queries
-            try:
-                async with PatientTimeout(timeout):
-                    if offline:
-                        await asyncio.Event().wait()
-                    found: ClusterDescription = await queries.request(request)
-                    return found
-            except TimeoutError as error:
-                if isinstance(error, ProducerError):
-                    raise
-                raise NetworkError(
-                    f"no broker has described the cluster in time: {queries.why_no_answer()}"
-                ) from None
-
-        return self.ask(describe)
+    def describe(
+        self, topic: str | None, timeout: float | None, *, offline: bool
+    ) -> ClusterDescription:
+        """The cluster with one topic, or with all: see :func:`describe`."""
+        return self.ask(
+            lambda: describe(self.core.engine.queries, topic, timeout, offline=offline)
+        )
