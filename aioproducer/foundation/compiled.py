@@ -23,6 +23,7 @@ from typing import Final
 __all__ = ["MODULES", "in_use", "is_checkout", "is_source_wanted"]
 
 MODULES: Final = (
+    "aioproducer.compat.confluent.records",
     "aioproducer.consumer.loops",
     "aioproducer.engine.accumulator.batch_growth",
     "aioproducer.engine.accumulator.batch_queue",

@@ -9,7 +9,7 @@ confluent-kafka need not be installed, and nothing of it is used.
 
 from aioproducer.compat.confluent.aio import AIOProducer
 from aioproducer.compat.confluent.errors import KafkaError, KafkaException
-from aioproducer.compat.confluent.message import (
+from aioproducer.compat.confluent.records import (
     TIMESTAMP_CREATE_TIME,
     TIMESTAMP_LOG_APPEND_TIME,
     TIMESTAMP_NOT_AVAILABLE,

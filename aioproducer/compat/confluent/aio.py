@@ -26,13 +26,14 @@ from aioproducer.compat.confluent.errors import (
     translating,
 )
 from aioproducer.compat.confluent.intake import Intake, RecordPump
-from aioproducer.compat.confluent.message import (
+from aioproducer.compat.confluent.options import configuration, settings_of
+from aioproducer.compat.confluent.records import (
     TIMESTAMP_CREATE_TIME,
     TIMESTAMP_LOG_APPEND_TIME,
-    Record,
+    Call,
+    Outbox,
+    delivered_message,
 )
-from aioproducer.compat.confluent.options import configuration, settings_of
-from aioproducer.compat.confluent.outbox import Call, Outbox, Outcome
 from aioproducer.compat.confluent.partitions import LATER
 from aioproducer.compat.confluent.transactions import group_of, not_configured, offsets_of
 from aioproducer.compat.confluent.watch import Watch
@@ -59,7 +60,7 @@ _set_exception = asyncio.Future.set_exception
 class _RecordFuture(asyncio.Future[Any]):
     """The future of one record, whose result is a :class:`Message`."""
 
-    __slots__ = ("_key", "_outbox", "_partition", "_sent_ns", "_topic", "_value")
+    __slots__ = ("_fields", "_sent_ns")
 
     def set_result(self, result: Any) -> None:
         """Take the core's metadata."""
@@ -76,23 +77,13 @@ class _RecordFuture(asyncio.Future[Any]):
     ) -> None:
         """Set the results of the futures of one batch, but of those that are done."""
         kind = TIMESTAMP_LOG_APPEND_TIME if is_log_append_time else TIMESTAMP_CREATE_TIME
-        outbox = futures[0]._outbox
-        event = Outcome(outbox, (), (), None, kind)
+        now_ns = time_ns()
         for future, result in zip(futures, results, strict=True):
-            if future.done():
-                continue
-            message = Record(
-                outbox,
-                None,
-                future._topic,
-                future._value,
-                future._key,
-                future._partition,
-                0,
-                future._sent_ns,
-            )
-            message.report(event, None, result)
-            _set_result(future, message)
+            if not future.done():
+                message = delivered_message(
+                    future._fields, result, kind, future._sent_ns, now_ns
+                )
+                _set_result(future, message)
 
 
 class _Callbacks(Outbox):
@@ -143,12 +134,11 @@ class AIOProducer:
         self._settings = settings = settings_of(configuration((producer_conf,), {}), memory=_MEMORY)
         self._core = core = ProducerCore(settings.config, None)
         self._outbox = _Callbacks(only_errors=False)
-        self._pump = RecordPump(core, Intake(), settings, self._outbox)
+        self._pump = RecordPump(core, Intake(self._outbox), settings, self._outbox)
         self._choose = settings.choice
         self._default = 2 * settings.config.transaction_timeout_ms / 1000
         self._closed = False
         self._turn = 0
-        self._pending = 0
         self._loop = asyncio.get_running_loop()
         self._started: asyncio.Task[None] | None = new_task(self._start(), "confluent-start")
 
@@ -172,7 +162,9 @@ class AIOProducer:
 
     def __len__(self) -> int:
         """The number of records without an outcome."""
-        return 0 if self._closed else self._pending
+        if self._closed or self._started is not None:
+            return 0
+        return self._core.engine.records_without_outcome + self._pump.waiting
 
     def __bool__(self) -> bool:
         return True
@@ -219,9 +211,7 @@ class AIOProducer:
                 await core.drain()
         future = _RecordFuture(loop=self._loop)
         hide(future)
-        future._outbox = self._outbox
-        future._topic, future._value, future._key = topic, value, key
-        future._partition = partition
+        future._fields = topic, value, key
         future._sent_ns = sent_ns = time_ns()
         chosen: int | None = partition
         if partition == _UNASSIGNED:
@@ -263,8 +253,7 @@ class AIOProducer:
                 with translating():
                     await self._core.flush(None)
             return 0
-        engine = self._core.engine
-        return engine.records_without_outcome + self._pump.waiting
+        return len(self)
 
     async def purge(
         self, in_queue: bool = True, in_flight: bool = True, blocking: bool = True

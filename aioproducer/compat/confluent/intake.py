@@ -12,15 +12,16 @@ import asyncio
 from collections import deque
 from collections.abc import Iterator
 from itertools import chain
-from threading import Thread, main_thread
+from threading import Thread
 from time import time_ns
 from typing import Any, Final
 
 from aioproducer.compat.confluent.errors import PurgedError, PurgedInFlightError, UnknownTopicError
 from aioproducer.compat.confluent.options import Settings
-from aioproducer.compat.confluent.outbox import Outbox
+from aioproducer.compat.confluent.records import EVERY_THREAD, Outbox
 from aioproducer.compat.confluent.partitions import LATER
 from aioproducer.engine.core.producer_core import ProducerCore
+from aioproducer.engine.records.acceleration import hide
 from aioproducer.errors import (
     BootstrapError,
     DeliveryTimeoutError,
@@ -33,10 +34,8 @@ from aioproducer.errors import (
 from aioproducer.sync.inbox import Chunk, Entry, Inbox, Marker
 from aioproducer.sync.pump import Pump
 
-__all__ = ["EVERY_THREAD", "Intake", "RecordPump"]
+__all__ = ["Intake", "RecordPump"]
 
-EVERY_THREAD: Final = main_thread()
-"""The sender of all records here: no thread is treated apart from the others."""
 _SENT_NS: Final = 7
 _NANO: Final = 1_000_000_000
 
@@ -44,10 +43,13 @@ _NANO: Final = 1_000_000_000
 class Intake(Inbox):
     """Records of all threads, in the order of their ``produce()``."""
 
-    def __init__(self) -> None:
+    def __init__(self, outbox: Outbox) -> None:
         super().__init__(0)
+        self._outbox = outbox
         self.entries = self._entries
-        """Where ``produce()`` adds an entry by one ``+=``."""
+        """Where ``produce()`` adds an entry by one ``+=``. The collector does not visit the list:
+        thousands of records would cost it more than they cost all others."""
+        hide(self.entries)
         self._marked = False
 
     def add(self, entry: Entry) -> None:
@@ -61,6 +63,7 @@ class Intake(Inbox):
 
     def take(self) -> deque[Chunk | Marker]:
         """Take everything, as one chunk unless there are markers."""
+        self._outbox.is_asleep = True  # before the look: a record that comes now wakes the loop
         if self._marked:
             self._marked = False
             return super().take()
@@ -70,6 +73,7 @@ class Intake(Inbox):
             return deque()
         count = len(entries)
         taken = entries[:count]
+        hide(taken)
         del entries[:count]
         return deque((Chunk(EVERY_THREAD, taken),))
 

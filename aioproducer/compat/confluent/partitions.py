@@ -13,7 +13,7 @@ from zlib import crc32
 
 from aioproducer.engine.partitioning import Fnv1aPartitioner, Partitions, murmur2_partition
 
-__all__ = ["CHOICES", "LATER", "Choice", "consistent", "fnv1a", "murmur2"]
+__all__ = ["CHOICES", "LATER", "Choice", "consistent", "consistent_random", "fnv1a", "murmur2"]
 
 Choice: TypeAlias = Callable[[bytes | None, int], int | None]
 """``(key, count of partitions) -> partition``; None: the producer's own rule. A choice of a key is
@@ -25,7 +25,8 @@ LATER: Final = -1
 _FNV1A: Final = Fnv1aPartitioner()
 
 
-def _consistent_random(key: bytes | None, count: int) -> int | None:
+def consistent_random(key: bytes | None, count: int) -> int | None:
+    """librdkafka's default: by the key's CRC-32; without a key, or with an empty one, any."""
     if not key:
         return None
     return crc32(key) % count if count else LATER
@@ -64,7 +65,7 @@ def _random() -> Choice:
 
 CHOICES: Final[Mapping[str, Choice]] = {
     "consistent": _consistent,
-    "consistent_random": _consistent_random,
+    "consistent_random": consistent_random,
     "fnv1a": _fnv1a_random,
     "fnv1a_random": _fnv1a_random,
     "murmur2": _murmur2_random,

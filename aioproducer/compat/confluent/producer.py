@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from time import monotonic, time_ns
+from time import monotonic
 from typing import Any, Final, NoReturn, Self
 
 from aioproducer.compat.confluent.arguments import (
-    as_bytes,
     batch_arguments,
     deadline_seconds,
-    header_pairs,
     name,
-    timestamp_ms,
-    whole,
 )
 from aioproducer.compat.confluent.cluster_metadata import ClusterMetadata, cluster_metadata
 from aioproducer.compat.confluent.errors import KafkaError, KafkaException, translating
-from aioproducer.compat.confluent.intake import EVERY_THREAD
-from aioproducer.compat.confluent.message import Message, Record
 from aioproducer.compat.confluent.options import configuration, settings_of
-from aioproducer.compat.confluent.outbox import Outbox
+from aioproducer.compat.confluent.partitions import consistent_random
+from aioproducer.compat.confluent.records import DeliveryCallback, Outbox, RecordCalls
 from aioproducer.compat.confluent.transactions import Transactions, group_of, not_configured
 from aioproducer.compat.confluent.worker import Worker
 from aioproducer.errors import ProducerError
 
 __all__ = ["Producer"]
 
-DeliveryCallback = Callable[[KafkaError | None, Message], object]
-
 _CLOSED: Final = "Producer has been closed"
-_FULL: Final = "Local: Queue full"
 _UNASSIGNED: Final = -1
 
 
-class Producer:
+class Producer(RecordCalls):
     """Sends records to Kafka, with the interface of confluent-kafka's ``Producer``.
 
     Args:
@@ -51,15 +43,12 @@ class Producer:
         TypeError: there is no configuration, or a callback is not callable.
     """
 
-    _worker: Worker | None = None  # None: closed, or not made yet
-    _outbox: Outbox
-    _transactions: Transactions | None = None
-
     def __init__(self, *conf: Mapping[str, Any], **options: Any) -> None:
         settings = settings_of(configuration(conf, options))
         self._settings = settings
         self._outbox = outbox = Outbox(only_errors=settings.only_errors)
         self._choose = settings.choice
+        self._by_crc = settings.choice is consistent_random
         self._on_delivery = settings.on_delivery
         self._max_messages = settings.max_messages
         self._max_bytes = settings.max_bytes
@@ -67,10 +56,10 @@ class Producer:
         worker = Worker(settings, outbox)
         with translating():
             worker.start(close_at_exit=True)
-        self._intake = worker.intake
         self._entries = worker.intake.entries
         self._topics = worker.core.routes.topics
         self._chooses_keyless = settings.choice(None, 0) is not None
+        self._transactions = None
         if settings.config.transactional_id is not None:
             self._transactions = Transactions(
                 worker,
@@ -79,6 +68,11 @@ class Producer:
                 offline=settings.offline,
             )
         self._worker = worker
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_worker":  # a subclass has not called __init__()
+            return None
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __len__(self) -> int:
         return 0 if self._worker is None else len(self._outbox)
@@ -97,82 +91,6 @@ class Producer:
             self._worker.abandon()
 
     # --- records -------------------------------------------------------------------------------
-
-    def produce(
-        self,
-        topic: str,
-        value: str | bytes | None = None,
-        key: str | bytes | None = None,
-        partition: int = _UNASSIGNED,
-        callback: DeliveryCallback | None = None,
-        on_delivery: DeliveryCallback | None = None,
-        timestamp: int = 0,
-        headers: Any = None,
-    ) -> None:
-        """Put a record into the queue.
-
-        Args:
-            topic: the name of the topic.
-            value: bytes, or a text that becomes UTF-8.
-            key: the same.
-            partition: the number; -1: by the key, or any.
-            callback: called by ``poll()`` or ``flush()`` with an error or None, and the record as
-                a :class:`Message`. ``on_delivery`` is another name for it.
-            timestamp: milliseconds since the epoch; 0: now.
-            headers: a dict, or a list of pairs, of a name and bytes, text or None.
-
-        Raises:
-            BufferError: the queue is full; call :meth:`poll`, and try again.
-            KafkaException: the record is too large (``MSG_SIZE_TOO_LARGE``), the topic lacks the
-                partition (``_UNKNOWN_PARTITION``), or no transaction is open (``_STATE``).
-            TypeError: an argument is of a wrong type.
-            RuntimeError: the producer is closed.
-        """
-        size = 0
-        if value is not None:
-            if value.__class__ is not bytes:
-                value = as_bytes(value)
-            size = len(value)
-        if key is not None:
-            if key.__class__ is not bytes:
-                key = as_bytes(key)
-            size += len(key)
-        if topic.__class__ is not str or partition.__class__ is not int:
-            topic, partition = name(topic), whole(partition)
-        worker = self._worker
-        if worker is None:
-            raise RuntimeError(_CLOSED)
-        chosen: int | None = None
-        if partition != _UNASSIGNED or size > self._max_size or self._transactions is not None:
-            chosen = self._checked(topic, partition, size)
-        if chosen is None and (key is not None or self._chooses_keyless):
-            builders = self._topics.get(topic)
-            chosen = self._choose(key, 0 if builders is None else len(builders.partitions))
-        outbox = self._outbox
-        if outbox.entered - outbox.served >= self._max_messages or (
-            outbox.bytes_entered - outbox.bytes_served + size > self._max_bytes
-        ):
-            raise BufferError(_FULL)
-        if not worker._open:
-            self._refuse(worker)
-        if callback is None:
-            callback = self._on_delivery if on_delivery is None else on_delivery
-        sent_ns = time_ns()
-        if callback is None:
-            record = Record(outbox, None, topic, None, None, partition, size, sent_ns)
-        else:
-            record = Record(outbox, callback, topic, value, key, partition, size, sent_ns)
-        pairs = None if headers is None else header_pairs(headers)
-        stamp = timestamp_ms(timestamp) if timestamp.__class__ is not int or timestamp else None
-        outbox.entered += 1  # no call between, here and below
-        outbox.bytes_entered += size
-        self._entries += (
-            record, topic, value, key, chosen, pairs, stamp, sent_ns, 0, EVERY_THREAD,
-        )  # fmt: skip
-        if self._intake.takes != worker._woken:
-            worker._wake()
-        if not worker._open:
-            self._missed(worker)
 
     def produce_batch(
         self,
@@ -239,36 +157,7 @@ class Producer:
         with translating():
             worker._refuse()
 
-    def _missed(self, worker: Worker) -> None:
-        """Give records an outcome that came as the event loop ended."""
-        with suppress(ProducerError):
-            worker.give_up_rest()
-
     # --- events --------------------------------------------------------------------------------
-
-    def poll(self, timeout: float = -1.0) -> int:
-        """Call the callbacks whose events have come; returns the number of events.
-
-        One event may be the outcome of many records.
-
-        Args:
-            timeout: seconds to wait for the first event; negative: without limit.
-
-        Raises:
-            RuntimeError: the producer is closed.
-            Exception: what a callback raises. The next call goes on with the callback after it.
-        """
-        if self._worker is None:
-            raise RuntimeError(_CLOSED)
-        outbox = self._outbox
-        if not outbox.events:
-            if timeout.__class__ is int and timeout == 0:
-                return 0
-            left = deadline_seconds(timeout)
-            self._check_process()
-            if not outbox.wait(None if left is None else monotonic() + left):
-                return 0
-        return outbox.serve()
 
     def flush(self, timeout: float = -1.0) -> int:
         """Wait until all records have their outcomes, and call the callbacks meanwhile.

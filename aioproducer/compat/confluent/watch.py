@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from aioproducer.compat.confluent.errors import KafkaError, record_error
 from aioproducer.compat.confluent.options import Settings
-from aioproducer.compat.confluent.outbox import Call, Outbox
+from aioproducer.compat.confluent.records import Call, Outbox
 from aioproducer.engine.core.engine import Engine
 from aioproducer.engine.network.connection_view import ConnectionView
 from aioproducer.errors import NetworkError, ProducerError

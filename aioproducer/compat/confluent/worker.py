@@ -8,11 +8,11 @@ import logging
 from aioproducer.compat.confluent.describe import describe
 from aioproducer.compat.confluent.intake import Intake, RecordPump
 from aioproducer.compat.confluent.options import Settings
-from aioproducer.compat.confluent.outbox import Outbox
+from aioproducer.compat.confluent.records import Outbox
 from aioproducer.compat.confluent.watch import Watch
 from aioproducer.engine.client.describe_request import ClusterDescription
 from aioproducer.engine.core.producer_core import ProducerCore
-from aioproducer.errors import ProducerClosedError
+from aioproducer.errors import ProducerClosedError, ProducerError
 from aioproducer.foundation.runtime.tasks import new_task
 from aioproducer.foundation.wording import counted
 from aioproducer.sync.loop_thread import LoopThread
@@ -27,11 +27,30 @@ class Worker(LoopThread):
 
     def __init__(self, settings: Settings, outbox: Outbox) -> None:
         self.core = ProducerCore(settings.config, None)
-        self.intake = Intake()
+        self.intake = Intake(outbox)
         self.pump = RecordPump(self.core, self.intake, settings, outbox)
         self._outbox = outbox
         self._settings = settings
         super().__init__(self.core, self.intake, self.pump)
+
+    def start(self, *, close_at_exit: bool) -> None:
+        """Start the thread, and let ``produce()`` take records."""
+        super().start(close_at_exit=close_at_exit)
+        self._outbox.takes_records = self._open
+
+    def disown(self) -> None:
+        """Refuse every call: this process is a fork of the process that has the producer."""
+        super().disown()
+        self._outbox.takes_records = False
+
+    def wake(self) -> None:
+        """Let the pump look into the intake."""
+        self._wake()
+
+    def _end(self, error: ProducerError, undelivered: int) -> None:
+        self._outbox.takes_records = False
+        super()._end(error, undelivered)
+        self._outbox.publish()
 
     def purge(self, *, in_queue: bool, in_flight: bool, waits: bool) -> None:
         """Give up records that wait, or those on their way."""
@@ -57,7 +76,7 @@ class Worker(LoopThread):
         """End soon, and deliver nothing more: nobody holds the producer."""
         if not (self.ended or self.forked):
             self._refusal = ProducerClosedError("the producer was collected without close()")
-            self._open = False
+            self._open = self._outbox.takes_records = False
             self.call_soon(self._end_soon)
 
     def _end_soon(self) -> None:

@@ -1,0 +1,65 @@
+cdef class Message:
+    cdef public object _callback
+    cdef public object _epoch
+    cdef public object _error
+    cdef public object _headers
+    cdef public object _key
+    cdef public object _kind
+    cdef public object _latency
+    cdef public object _offset
+    cdef public object _outbox
+    cdef public object _partition
+    cdef public long long _sent_ns
+    cdef public Py_ssize_t _size
+    cdef public object _state
+    cdef public object _time
+    cdef public object _topic
+    cdef public object _value
+
+
+cdef class Outcome:
+    cdef Outbox _outbox
+    cdef object _messages
+    cdef object _results
+    cdef object _error
+    cdef Py_ssize_t _next
+    cdef public object kind
+    cdef public long long time_ns
+
+    cpdef serve(self)
+    cpdef _tell(self, Message message)
+
+
+cdef class Call:
+    cdef object _callback
+    cdef object _argument
+
+
+cdef class Outbox:
+    cdef public bint only_errors
+    cdef public object events
+    cdef public Py_ssize_t entered
+    cdef public Py_ssize_t served
+    cdef public long long bytes_entered
+    cdef public long long bytes_served
+    cdef public bint is_asleep
+    cdef public bint takes_records
+    cdef public object soon
+    cdef list _waiting
+    cdef list _failed
+    cdef object _reason
+
+
+cdef class RecordCalls:
+    cdef public bint _by_crc
+    cdef public object _choose
+    cdef public bint _chooses_keyless
+    cdef public list _entries
+    cdef public long long _max_bytes
+    cdef public Py_ssize_t _max_messages
+    cdef public Py_ssize_t _max_size
+    cdef public object _on_delivery
+    cdef public Outbox _outbox
+    cdef public dict _topics
+    cdef public object _transactions
+    cdef public object _worker

@@ -1,0 +1,589 @@
+# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
+"""What every record costs: ``produce()``, its outcome, and ``poll()``, which calls its callback.
+
+The event loop appends events, and any thread that calls ``poll()`` or ``flush()`` serves them, the
+oldest first. There is no lock: see :mod:`aioproducer.foundation.runtime.locks`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+from threading import main_thread
+from time import monotonic, time_ns
+from typing import Any, Final, TypeAlias
+from zlib import crc32
+
+from aioproducer.compat.confluent.arguments import (
+    as_bytes,
+    deadline_seconds,
+    header_pairs,
+    name,
+    timestamp_ms,
+    whole,
+)
+from aioproducer.compat.confluent.errors import KafkaError, record_error
+from aioproducer.engine.records.acceleration import hide, show
+from aioproducer.model import RecordMetadata
+
+__all__ = [
+    "EVERY_THREAD",
+    "TIMESTAMP_CREATE_TIME",
+    "TIMESTAMP_LOG_APPEND_TIME",
+    "TIMESTAMP_NOT_AVAILABLE",
+    "Call",
+    "Message",
+    "Outbox",
+    "Outcome",
+    "RecordCalls",
+    "delivered_message",
+]
+
+TIMESTAMP_NOT_AVAILABLE: Final = 0
+TIMESTAMP_CREATE_TIME: Final = 1
+TIMESTAMP_LOG_APPEND_TIME: Final = 2
+
+EVERY_THREAD: Final = main_thread()
+"""The sender of all records: no thread is treated apart from the others."""
+
+DeliveryCallback: TypeAlias = Callable[[KafkaError | None, "Message"], object]
+"""``(error or None, message) -> ignored``."""
+
+_PENDING: Final = "PENDING"
+_FINISHED: Final = "FINISHED"
+_MILLION: Final = 1_000_000
+_NANO: Final = 1_000_000_000
+_SLICE: Final = 0.2
+"""Seconds after which a thread that waits looks around, if nobody wakes it."""
+_CLOSED: Final = "Producer has been closed"
+_FULL: Final = "Local: Queue full"
+
+
+class Message:
+    """A record as its delivery report gets it, or one that a test makes.
+
+    All arguments are optional. ``timestamp`` is a pair of a ``TIMESTAMP_`` number and milliseconds
+    since the epoch, ``latency`` is in seconds.
+
+    Inside the producer it is the future of its record: the batch resolves it, in the event loop's
+    thread alone. From then on the threads that call ``poll()`` read it.
+    """
+
+    __slots__ = (
+        "_callback",
+        "_epoch",
+        "_error",
+        "_headers",
+        "_key",
+        "_kind",
+        "_latency",
+        "_offset",
+        "_outbox",
+        "_partition",
+        "_sent_ns",
+        "_size",
+        "_state",
+        "_time",
+        "_topic",
+        "_value",
+    )
+
+    def __init__(
+        self,
+        topic: str | None = None,
+        value: Any = None,
+        key: Any = None,
+        headers: Any = None,
+        error: KafkaError | None = None,
+        timestamp: tuple[int, int] | None = None,
+        latency: float | None = None,
+        partition: int | None = None,
+        offset: int | None = None,
+        leader_epoch: int | None = None,
+    ) -> None:
+        self._topic = topic
+        self._value = value
+        self._key = key
+        self._headers = headers
+        self._error = error
+        self._kind, self._time = (TIMESTAMP_NOT_AVAILABLE, 0) if timestamp is None else timestamp
+        self._latency = latency
+        self._partition = partition
+        self._offset = offset
+        self._epoch = leader_epoch
+
+    def topic(self) -> str | None:
+        """The name of the topic."""
+        return self._topic
+
+    def partition(self) -> int | None:
+        """The number of the partition."""
+        return self._partition
+
+    def offset(self) -> int | None:
+        """The offset of the record in its partition."""
+        return self._offset
+
+    def key(self) -> Any:
+        """The key."""
+        return self._key
+
+    def value(self) -> Any:
+        """The value."""
+        return self._value
+
+    def headers(self) -> Any:
+        """The headers; None in a delivery report, as with librdkafka."""
+        return self._headers
+
+    def error(self) -> KafkaError | None:
+        """The error of the record; None: it was delivered."""
+        return self._error
+
+    def timestamp(self) -> tuple[int, int]:
+        """The kind of the timestamp, a ``TIMESTAMP_`` number, and milliseconds since the epoch."""
+        return self._kind, self._time
+
+    def latency(self) -> float | None:
+        """Seconds from ``produce()`` to the delivery report."""
+        return self._latency
+
+    def leader_epoch(self) -> int | None:
+        """The epoch of the leader; None: unknown."""
+        return self._epoch
+
+    def delivery_count(self) -> int | None:
+        """None: only consumers of share groups have it."""
+        return None
+
+    def set_topic(self, topic: str) -> None:
+        """Replace the topic."""
+        self._topic = topic
+
+    def set_value(self, value: Any) -> None:
+        """Replace the value."""
+        show(self)
+        self._value = value
+
+    def set_key(self, key: Any) -> None:
+        """Replace the key."""
+        show(self)
+        self._key = key
+
+    def set_headers(self, headers: Any) -> None:
+        """Replace the headers."""
+        show(self)
+        self._headers = headers
+
+    def set_error(self, error: KafkaError | None) -> None:
+        """Replace the error."""
+        show(self)
+        self._error = error
+
+    def __len__(self) -> int:
+        return 0 if self._value is None else len(self._value)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Message):
+            return NotImplemented
+        return bool(self.__reduce__()[1] == other.__reduce__()[1])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        timestamp = self._kind, self._time
+        place = self._partition, self._offset, self._epoch
+        return Message, (
+            self._topic,
+            self._value,
+            self._key,
+            self._headers,
+            self._error,
+            timestamp,
+            self._latency,
+            *place,
+        )
+
+    # --- the future of a batch -----------------------------------------------------------------
+
+    def done(self) -> bool:
+        """True if the record has its outcome."""
+        return bool(self._state == _FINISHED)
+
+    def cancelled(self) -> bool:
+        """False: ``purge()`` fails records, and cancels none."""
+        return False
+
+    def cancel(self) -> bool:
+        """False: ``purge()`` fails records, and cancels none."""
+        return False
+
+    def add_done_callback(self, callback: object, *, context: object = None) -> None:
+        """Do nothing: it can't be cancelled."""
+
+    def set_running_or_notify_cancel(self) -> bool:
+        """True: the record is on its way."""
+        return True
+
+    def set_result(self, metadata: RecordMetadata) -> None:
+        """The record is in the log."""
+        self._outbox.delivered([self], [metadata], TIMESTAMP_CREATE_TIME)
+
+    def set_exception(self, error: BaseException) -> None:
+        """The record has failed."""
+        self._state = _FINISHED
+        self._outbox.failed(self, error)
+
+    def exception(self) -> None:
+        """Nothing: the outbox has the error."""
+
+    @staticmethod
+    def set_results(
+        messages: Sequence[Message],
+        results: Sequence[RecordMetadata],
+        is_log_append_time: bool = False,
+        *_: object,
+    ) -> None:
+        """Hand the records of a batch to the threads that poll."""
+        kind = TIMESTAMP_LOG_APPEND_TIME if is_log_append_time else TIMESTAMP_CREATE_TIME
+        messages[0]._outbox.delivered(messages, results, kind)
+
+
+def delivered_message(
+    fields: tuple[str, bytes | None, bytes | None],
+    result: RecordMetadata,
+    kind: int,
+    sent_ns: int,
+    now_ns: int,
+) -> Message:
+    """The message of a record that is in the log: topic, value and key, and its outcome.
+
+    ``kind``: a ``TIMESTAMP_`` number. ``sent_ns``, ``now_ns``: nanoseconds of the wall clock.
+    """
+    message = Message.__new__(Message)
+    message._topic, message._value, message._key = fields
+    message._headers = message._error = message._epoch = None
+    message._partition, message._time = result[1], result[3]
+    message._offset = result[2] if result[2] >= 0 else None
+    message._kind = kind
+    message._latency = (now_ns - sent_ns) / _NANO
+    return message
+
+
+class Outcome:
+    """The outcome of records of one batch, or of records that have failed together."""
+
+    __slots__ = ("_error", "_messages", "_next", "_outbox", "_results", "kind", "time_ns")
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        messages: Sequence[Message],
+        results: Sequence[RecordMetadata] | None,
+        error: KafkaError | None,
+        kind: int,
+    ) -> None:
+        self._outbox = outbox
+        self._messages = messages
+        self._results = results
+        self._error = error
+        self._next = 0
+        """The place of the record that is served next."""
+        self.kind = kind
+        """The kind of the timestamps, a ``TIMESTAMP_`` number."""
+        self.time_ns = time_ns()
+        """The wall clock's nanoseconds at the outcome."""
+
+    def serve(self) -> None:
+        """Call the callbacks. If one raises, the records after it are served by the next call."""
+        outbox, messages, count = self._outbox, self._messages, len(self._messages)
+        silent = outbox.only_errors and self._error is None
+        while self._next < count:
+            message = messages[self._next]
+            self._next += 1
+            callback = message._callback
+            if callback is not None and not silent:
+                message._callback = None
+                self._tell(message)
+                try:
+                    callback(self._error, message)
+                except BaseException:
+                    outbox.served += 1
+                    outbox.bytes_served += message._size
+                    if self._next < count:
+                        outbox.events.appendleft(self)
+                    raise
+            outbox.served += 1  # no call between, here and below
+            outbox.bytes_served += message._size
+
+    def _tell(self, message: Message) -> None:
+        """Write the outcome into ``message``."""
+        message._error = self._error
+        message._headers = message._epoch = None
+        message._kind = self.kind
+        message._latency = (self.time_ns - message._sent_ns) / _NANO
+        if self._results is None:
+            message._offset = None
+            message._time = message._sent_ns // _MILLION
+            return
+        result = self._results[self._next - 1]
+        message._partition = result[1]
+        message._offset = result[2] if result[2] >= 0 else None
+        message._time = result[3]
+
+
+class Call:
+    """A callback of the configuration with its argument."""
+
+    __slots__ = ("_argument", "_callback")
+
+    def __init__(self, callback: Callable[[Any], object], argument: Any) -> None:
+        self._callback = callback
+        self._argument = argument
+
+    def serve(self) -> object:
+        """Call it; the answer matters only to a callback that is asynchronous."""
+        return self._callback(self._argument)
+
+
+class Outbox:
+    """Events for the application, and the count of records without a served outcome.
+
+    ``only_errors``: callbacks hear of failed records alone.
+    """
+
+    def __init__(self, *, only_errors: bool) -> None:
+        self.only_errors = only_errors
+        self.events: deque[Any] = deque()
+        """What ``poll()`` serves: objects with ``serve()``."""
+        self.entered = 0
+        """The number of records that ``produce()`` has taken."""
+        self.served = 0
+        """The number of records whose outcome was served."""
+        self.bytes_entered = 0
+        self.bytes_served = 0
+        self.is_asleep = True
+        """True if the event loop has taken all records, and looks again only when it is woken."""
+        self.takes_records = False
+        """False before the start of the event loop, and from its end on."""
+        self.soon: Callable[[Callable[[], object]], object] | None = None
+        """Calls something on the event loop soon; None: it does not run yet."""
+        self._waiting: list[SimpleQueue[None]] = []
+        self._failed: list[Message] = []
+        self._reason: BaseException | None = None
+        """The error of the failed records that are not an event yet."""
+
+    # --- in any thread -----------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self.entered - self.served
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the records without a served outcome."""
+        return self.bytes_entered - self.bytes_served
+
+    def serve(self) -> int:
+        """Serve the events that are here; returns their number."""
+        served, events = 0, self.events
+        while events:
+            try:
+                event = events.popleft()
+            except IndexError:  # another thread took it
+                break
+            served += 1
+            event.serve()
+        return served
+
+    def wait(self, deadline: float | None, *, until_empty: bool = False) -> bool:
+        """Wait for an event until ``deadline`` of the monotonic clock; False: there is none.
+
+        ``until_empty``: another thread that serves the last record also ends the wait.
+        """
+        told: SimpleQueue[None] = SimpleQueue()
+        self._waiting.append(told)
+        try:
+            while not self.events and not (until_empty and not len(self)):
+                left = _SLICE if deadline is None else min(_SLICE, deadline - monotonic())
+                if left <= 0:
+                    return False
+                try:
+                    told.get(timeout=left)
+                except Empty:
+                    continue
+        finally:
+            self._waiting.remove(told)
+        return True
+
+    # --- in the event loop's thread ------------------------------------------------------------
+
+    def put(self, event: Any) -> None:
+        """Append ``event``, and wake the threads that wait."""
+        self.events.append(event)
+        if self._waiting:
+            for told in self._waiting.copy():
+                told.put(None)
+
+    def delivered(
+        self, messages: Sequence[Message], results: Sequence[RecordMetadata], kind: int
+    ) -> None:
+        """Append the outcome of records that are in the log."""
+        if self._failed:
+            self.publish()
+        hide(messages)
+        hide(results)
+        self.put(Outcome(self, messages, results, None, kind))
+
+    def failed(self, message: Message, error: BaseException) -> None:
+        """Note a failed record; :meth:`publish` makes an event of all with the same error."""
+        if self._reason is not error and self._failed:
+            self.publish()
+        if not self._failed and self.soon is not None:
+            self.soon(self.publish)
+        self._reason = error
+        self._failed.append(message)
+
+    def publish(self) -> None:
+        """Append the outcome of the records that have failed."""
+        messages, self._failed = self._failed, []
+        reason, self._reason = self._reason, None
+        if messages and reason is not None:
+            self.put(Outcome(self, messages, None, record_error(reason), TIMESTAMP_CREATE_TIME))
+
+
+class RecordCalls:
+    """The calls of a producer that each record takes; :class:`Producer` has the others.
+
+    The attributes are the producer's, which :meth:`_open` sets. Without a worker it is closed.
+    """
+
+    _by_crc: bool
+    _choose: Any
+    _chooses_keyless: bool
+    _entries: list[Any]
+    _max_bytes: int
+    _max_messages: int
+    _max_size: int
+    _on_delivery: Any
+    _outbox: Any
+    _topics: dict[str, Any]
+    _transactions: Any
+    _worker: Any
+
+    def produce(
+        self,
+        topic: str,
+        value: str | bytes | None = None,
+        key: str | bytes | None = None,
+        partition: int = -1,
+        callback: DeliveryCallback | None = None,
+        on_delivery: DeliveryCallback | None = None,
+        timestamp: int = 0,
+        headers: Any = None,
+    ) -> None:
+        """Put a record into the queue.
+
+        Args:
+            topic: the name of the topic.
+            value: bytes, or a text that becomes UTF-8.
+            key: the same.
+            partition: the number; -1: by the key, or any.
+            callback: called by ``poll()`` or ``flush()`` with an error or None, and the record as
+                a :class:`Message`. ``on_delivery`` is another name for it.
+            timestamp: milliseconds since the epoch; 0: now.
+            headers: a dict, or a list of pairs, of a name and bytes, text or None.
+
+        Raises:
+            BufferError: the queue is full; call :meth:`poll`, and try again.
+            KafkaException: the record is too large (``MSG_SIZE_TOO_LARGE``), the topic lacks the
+                partition (``_UNKNOWN_PARTITION``), or no transaction is open (``_STATE``).
+            TypeError: an argument is of a wrong type.
+            RuntimeError: the producer is closed.
+        """
+        size = 0
+        if value is not None:
+            if type(value) is not bytes:
+                value = as_bytes(value)
+            size = len(value)
+        if key is not None:
+            if type(key) is not bytes:
+                key = as_bytes(key)
+            size += len(key)
+        if type(topic) is not str or type(partition) is not int:
+            topic, partition = name(topic), whole(partition)
+        pairs = None if headers is None else header_pairs(headers)
+        stamp = None if type(timestamp) is int and timestamp == 0 else timestamp_ms(timestamp)
+        worker, outbox = self._worker, self._outbox
+        if worker is None:
+            raise RuntimeError(_CLOSED)
+        chosen = None
+        if partition != -1 or size > self._max_size or self._transactions is not None:
+            chosen = self._checked(topic, partition, size)
+        if chosen is None and (self._chooses_keyless if key is None else key or not self._by_crc):
+            builders = self._topics.get(topic)
+            count = 0 if builders is None else len(builders.partitions)
+            chosen = crc32(key) % count if self._by_crc and count else self._choose(key, count)
+        if outbox.entered - outbox.served >= self._max_messages or (
+            outbox.bytes_entered - outbox.bytes_served + size > self._max_bytes
+        ):
+            raise BufferError(_FULL)
+        if not outbox.takes_records:
+            self._refuse(worker)
+        sent_ns = time_ns()
+        message = Message.__new__(Message)
+        hide(message)  # it leads to objects of the application until its callback was called
+        message._outbox = outbox
+        message._state = _PENDING
+        message._size = size
+        message._sent_ns = sent_ns
+        if callback is None:
+            callback = self._on_delivery if on_delivery is None else on_delivery
+        message._callback = callback
+        if callback is not None:
+            message._topic, message._value, message._key = topic, value, key
+            message._partition = partition
+        outbox.entered += 1  # no call between, here and below
+        outbox.bytes_entered += size
+        self._entries += (
+            message, topic, value, key, chosen, pairs, stamp, sent_ns, 0, EVERY_THREAD,
+        )  # fmt: skip
+        if outbox.is_asleep:
+            outbox.is_asleep = False
+            worker.wake()
+        if not outbox.takes_records:  # the end may have missed it
+            worker.give_up_rest()
+
+    def poll(self, timeout: float = -1.0) -> int:
+        """Call the callbacks whose events have come; returns the number of events.
+
+        One event may be the outcome of many records.
+
+        Args:
+            timeout: seconds to wait for the first event; negative: without limit.
+
+        Raises:
+            RuntimeError: the producer is closed.
+            Exception: what a callback raises. The next call goes on with the callback after it.
+        """
+        if self._worker is None:
+            raise RuntimeError(_CLOSED)
+        outbox = self._outbox
+        if not outbox.events:
+            if type(timeout) is int and timeout == 0:
+                return 0
+            left = deadline_seconds(timeout)
+            self._check_process()
+            if not outbox.wait(None if left is None else monotonic() + left):
+                return 0
+        return int(outbox.serve())
+
+    def _checked(self, topic: str, partition: int, size: int) -> int | None:
+        raise NotImplementedError
+
+    def _refuse(self, worker: Any) -> None:
+        raise NotImplementedError
+
+    def _check_process(self) -> None:
+        raise NotImplementedError
