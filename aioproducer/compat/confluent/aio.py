@@ -20,23 +20,21 @@ from aioproducer.compat.confluent.arguments import (
 from aioproducer.compat.confluent.cluster_metadata import ClusterMetadata, cluster_metadata
 from aioproducer.compat.confluent.describe import describe
 from aioproducer.compat.confluent.errors import (
-    KafkaError,
     KafkaException,
     record_error,
     translating,
 )
 from aioproducer.compat.confluent.intake import Intake, RecordPump
 from aioproducer.compat.confluent.options import configuration, settings_of
+from aioproducer.compat.confluent.partitions import LATER
 from aioproducer.compat.confluent.records import (
     TIMESTAMP_CREATE_TIME,
     TIMESTAMP_LOG_APPEND_TIME,
-    Call,
     Outbox,
     delivered_message,
 )
-from aioproducer.compat.confluent.partitions import LATER
 from aioproducer.compat.confluent.transactions import group_of, not_configured, offsets_of
-from aioproducer.compat.confluent.watch import Watch
+from aioproducer.compat.confluent.watch import Call, Watch
 from aioproducer.engine.core.arguments import checked_group, checked_offsets
 from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.engine.core.transaction_api import TransactionApi
@@ -61,6 +59,8 @@ class _RecordFuture(asyncio.Future[Any]):
     """The future of one record, whose result is a :class:`Message`."""
 
     __slots__ = ("_fields", "_sent_ns")
+    _fields: tuple[str, bytes | None, bytes | None]
+    _sent_ns: int
 
     def set_result(self, result: Any) -> None:
         """Take the core's metadata."""
@@ -80,9 +80,7 @@ class _RecordFuture(asyncio.Future[Any]):
         now_ns = time_ns()
         for future, result in zip(futures, results, strict=True):
             if not future.done():
-                message = delivered_message(
-                    future._fields, result, kind, future._sent_ns, now_ns
-                )
+                message = delivered_message(future._fields, result, kind, future._sent_ns, now_ns)
                 _set_result(future, message)
 
 
@@ -343,5 +341,3 @@ class AIOProducer:
             raise not_configured()
         with translating():
             await call(self._core.transactions)
-
-

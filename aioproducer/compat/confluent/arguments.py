@@ -61,9 +61,8 @@ def timestamp_ms(number: Any) -> int | None:
 
 def deadline_seconds(timeout: Any) -> float | None:
     """Seconds of a timeout; None: without limit, which is asked for by a negative number."""
-    if isinstance(timeout, str | bytes) or not hasattr(type(timeout), "__float__"):
-        if not hasattr(type(timeout), "__index__"):
-            raise TypeError(f"must be real number, not {type(timeout).__name__}")
+    if not (hasattr(type(timeout), "__float__") or hasattr(type(timeout), "__index__")):
+        raise TypeError(f"must be real number, not {type(timeout).__name__}")
     taken = float(timeout)
     return None if taken < 0 else taken
 
@@ -102,9 +101,7 @@ def _pair(pair: Any) -> Header:
     return key, value
 
 
-def batch_arguments(
-    index: int, message: Any, partition: int, callback: Any
-) -> dict[str, Any]:
+def batch_arguments(index: int, message: Any, partition: int, callback: Any) -> dict[str, Any]:
     """The arguments of ``produce()`` for one dict of ``produce_batch()``."""
     if not isinstance(message, dict):
         raise TypeError(f"Message at index {index} must be a dict")

@@ -6,6 +6,7 @@ A delivery report and ``error_cb`` get a :class:`KafkaError`, which is no except
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -70,16 +71,14 @@ class KafkaError:
     def __init__(
         self,
         error: int,
-        reason: str | None = None,
+        reason: builtins.str | None = None,
         fatal: bool = False,
         retriable: bool = False,
         txn_requires_abort: bool = False,
     ) -> None:
         if not hasattr(type(error), "__index__"):
-            raise TypeError(
-                f"{type(error).__name__!r} object cannot be interpreted as an integer"
-            )
-        if reason is not None and not isinstance(reason, str):
+            raise TypeError(f"{type(error).__name__!r} object cannot be interpreted as an integer")
+        if reason is not None and not isinstance(reason, builtins.str):
             raise TypeError(f"argument 2 must be str or None, not {type(reason).__name__}")
         self._code = code = int(error)
         self._text = TEXTS.get(code, f"Err-{code}?") if reason is None else reason
@@ -93,13 +92,9 @@ class KafkaError:
         """The number of the error: negative for the client's own, else Kafka's."""
         return self._code
 
-    def name(self) -> str:
+    def name(self) -> builtins.str:
         """The name of the code, such as ``_MSG_TIMED_OUT``."""
         return NAMES.get(self._code, f"ERR_{self._code}?")
-
-    def str(self) -> str:
-        """The text for people."""
-        return self._text
 
     def fatal(self) -> bool:
         """True if the producer can't be used any more."""
@@ -113,11 +108,15 @@ class KafkaError:
         """True if the application has to abort the transaction, and may begin another one."""
         return self._abort
 
-    def __repr__(self) -> str:
+    def __repr__(self) -> builtins.str:
         fatal = "FATAL," if self._fatal else ""
         return f'KafkaError{{{fatal}code={self.name()},val={self._code},str="{self._text}"}}'
 
     __str__ = __repr__
+
+    def str(self) -> builtins.str:
+        """The text for people."""
+        return self._text
 
     def __hash__(self) -> int:
         return self._code

@@ -18,8 +18,8 @@ from typing import Any, Final
 
 from aioproducer.compat.confluent.errors import PurgedError, PurgedInFlightError, UnknownTopicError
 from aioproducer.compat.confluent.options import Settings
-from aioproducer.compat.confluent.records import EVERY_THREAD, Outbox
 from aioproducer.compat.confluent.partitions import LATER
+from aioproducer.compat.confluent.records import EVERY_THREAD, Outbox
 from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.engine.records.acceleration import hide
 from aioproducer.errors import (

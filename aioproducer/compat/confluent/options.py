@@ -29,18 +29,42 @@ _PER_RECORD: Final = 1024
 """Bytes beside key and value that a record may need in the buffer."""
 
 _WITHOUT_EFFECT: Final = frozenset(
-    """
-    api.version.fallback.ms api.version.request api.version.request.timeout.ms
-    batch.num.messages broker.address.family broker.address.ttl broker.version.fallback
-    builtin.features client.software.name client.software.version debug enable.random.seed
-    enable.sparse.connections enabled_events internal.termination.signal log.connection.close
-    log.queue log.thread.name log_level message.copy.max.bytes produce.offset.report
-    queue.buffering.backpressure.threshold queuing.strategy receive.message.max.bytes
-    reconnect.backoff.jitter.ms socket.blocking.max.ms socket.keepalive.enable socket.max.fails
-    socket.nagle.disable sticky.partitioning.linger.ms topic.blacklist
-    topic.metadata.refresh.fast.cnt topic.metadata.refresh.fast.interval.ms
-    topic.metadata.refresh.sparse
-    """.split()
+    {
+        "api.version.fallback.ms",
+        "api.version.request",
+        "api.version.request.timeout.ms",
+        "batch.num.messages",
+        "broker.address.family",
+        "broker.address.ttl",
+        "broker.version.fallback",
+        "builtin.features",
+        "client.software.name",
+        "client.software.version",
+        "debug",
+        "enable.random.seed",
+        "enable.sparse.connections",
+        "enabled_events",
+        "internal.termination.signal",
+        "log.connection.close",
+        "log.queue",
+        "log.thread.name",
+        "log_level",
+        "message.copy.max.bytes",
+        "produce.offset.report",
+        "queue.buffering.backpressure.threshold",
+        "queuing.strategy",
+        "receive.message.max.bytes",
+        "reconnect.backoff.jitter.ms",
+        "socket.blocking.max.ms",
+        "socket.keepalive.enable",
+        "socket.max.fails",
+        "socket.nagle.disable",
+        "sticky.partitioning.linger.ms",
+        "topic.blacklist",
+        "topic.metadata.refresh.fast.cnt",
+        "topic.metadata.refresh.fast.interval.ms",
+        "topic.metadata.refresh.sparse",
+    }
 )
 """Options that tune librdkafka, and say nothing to this producer."""
 
@@ -130,38 +154,39 @@ def settings_of(given: dict[str, Any], *, memory: int | None = None) -> Settings
     _drop(given)
     callbacks = {each: _callback(given, each) for each in ("error_cb", "stats_cb", "throttle_cb")}
     on_delivery = _callback(given, "on_delivery")
-    own = {
-        "max_messages": _number(given, "queue.buffering.max.messages", _MAX_MESSAGES),
-        "max_bytes": _number(given, "queue.buffering.max.kbytes", _MAX_KBYTES) * 1024,
-        "unknown_topic_ns": _MILLION
-        * _number(given, "topic.metadata.propagation.max.ms", _UNKNOWN_TOPIC_MS),
-        "statistics_seconds": _number(given, "statistics.interval.ms", 0) / 1000,
-        "only_errors": _flag(given, "delivery.report.only.error"),
-    }
-    if memory is None or own["max_bytes"] < memory:
-        memory = own["max_bytes"] + own["max_messages"] * _PER_RECORD
+    max_messages = _number(given, "queue.buffering.max.messages", _MAX_MESSAGES)
+    max_bytes = _number(given, "queue.buffering.max.kbytes", _MAX_KBYTES) * 1024
+    unknown_topic_ms = _number(given, "topic.metadata.propagation.max.ms", _UNKNOWN_TOPIC_MS)
+    statistics_ms = _number(given, "statistics.interval.ms", 0)
+    if memory is None or max_bytes < memory:
+        memory = max_bytes + max_messages * _PER_RECORD
     choice = _choice(given)
     logs = given.pop("logger", given.pop("log_cb", None))
     offline = not {"bootstrap.servers", "metadata.broker.list"} & given.keys()
+    only_errors = _flag(given, "delivery.report.only.error")
     credentials = _credentials(given)
-    if credentials.given:
-        given["sasl_credentials_provider"] = credentials
-    config = _config(given, memory, offline=offline)
+    config = _config(given, memory, credentials, offline=offline)
     return Settings(
         config=config,
         offline=offline,
         choice=choice,
+        max_messages=max_messages,
+        max_bytes=max_bytes,
         max_size=config.max_request_size,
         message_timeout_ns=config.delivery_timeout_ms * _MILLION,
+        unknown_topic_ns=unknown_topic_ms * _MILLION,
+        statistics_seconds=statistics_ms / 1000,
+        only_errors=only_errors,
         on_delivery=on_delivery,
         logger=logs,
         credentials=credentials,
-        **own,
         **callbacks,
     )
 
 
-def _config(given: dict[str, Any], memory: int, *, offline: bool) -> ProducerConfig:
+def _config(
+    given: dict[str, Any], memory: int, credentials: Credentials, *, offline: bool
+) -> ProducerConfig:
     """The engine's options."""
     given.setdefault("linger.ms", given.pop("queue.buffering.max.ms", _LINGER_MS))
     linger = float(given["linger.ms"]) if _is_number(given["linger.ms"]) else None
@@ -172,11 +197,11 @@ def _config(given: dict[str, Any], memory: int, *, offline: bool) -> ProducerCon
     given.setdefault("message.max.bytes", _MAX_REQUEST_SIZE)
     if offline:
         given["bootstrap.servers"] = "localhost"
-    own: ProducerOptions = {}
-    if (provider := given.pop("sasl_credentials_provider", None)) is not None:
-        own["sasl_credentials_provider"] = provider
+    own: ProducerOptions = {"partitioner": None, "buffer_memory": memory}
+    if credentials.given:
+        own["sasl_credentials_provider"] = credentials
     try:
-        made = ProducerConfig.from_librdkafka(given, partitioner=None, buffer_memory=memory, **own)
+        made = ProducerConfig.from_librdkafka(given, **own)
         return made.replace(
             max_block_ms=made.delivery_timeout_ms,
             enable_metrics_push=made.enable_metrics_push and not offline,
@@ -187,9 +212,7 @@ def _config(given: dict[str, Any], memory: int, *, offline: bool) -> ProducerCon
 
 def _drop(given: dict[str, Any]) -> None:
     """Drop the options that have no effect here, with one log line."""
-    dropped = sorted(
-        name for name in given if name in _WITHOUT_EFFECT or name in OF_CONSUMERS
-    )
+    dropped = sorted(name for name in given if name in _WITHOUT_EFFECT or name in OF_CONSUMERS)
     for name in dropped:
         del given[name]
     if dropped:

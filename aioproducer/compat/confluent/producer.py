@@ -316,10 +316,11 @@ class Producer(RecordCalls):
         self._running()
         if self._transactions is None:
             raise not_configured()
-        return self._transactions
+        transactions: Transactions = self._transactions
+        return transactions
 
     def _running(self) -> Worker:
-        worker = self._worker
+        worker: Worker | None = self._worker
         if worker is None:
             raise RuntimeError(_CLOSED)
         self._check_process()

@@ -30,11 +30,6 @@ cdef class Outcome:
     cpdef _tell(self, Message message)
 
 
-cdef class Call:
-    cdef object _callback
-    cdef object _argument
-
-
 cdef class Outbox:
     cdef public bint only_errors
     cdef public object events
@@ -50,6 +45,9 @@ cdef class Outbox:
     cdef object _reason
 
 
+cdef Message _new_message(Outbox outbox, callback, Py_ssize_t size, long long sent_ns)
+
+
 cdef class RecordCalls:
     cdef public bint _by_crc
     cdef public object _choose
@@ -63,3 +61,5 @@ cdef class RecordCalls:
     cdef public dict _topics
     cdef public object _transactions
     cdef public object _worker
+
+    cpdef _partition_of(self, topic, key)

@@ -32,7 +32,7 @@ __all__ = [
     "TIMESTAMP_CREATE_TIME",
     "TIMESTAMP_LOG_APPEND_TIME",
     "TIMESTAMP_NOT_AVAILABLE",
-    "Call",
+    "DeliveryCallback",
     "Message",
     "Outbox",
     "Outcome",
@@ -88,6 +88,15 @@ class Message:
         "_topic",
         "_value",
     )
+
+    _callback: DeliveryCallback | None
+    _latency: float | None
+    _offset: int | None
+    _outbox: Outbox
+    _partition: int | None
+    _sent_ns: int
+    _size: int
+    _state: str
 
     def __init__(
         self,
@@ -334,20 +343,6 @@ class Outcome:
         message._time = result[3]
 
 
-class Call:
-    """A callback of the configuration with its argument."""
-
-    __slots__ = ("_argument", "_callback")
-
-    def __init__(self, callback: Callable[[Any], object], argument: Any) -> None:
-        self._callback = callback
-        self._argument = argument
-
-    def serve(self) -> object:
-        """Call it; the answer matters only to a callback that is asynchronous."""
-        return self._callback(self._argument)
-
-
 class Outbox:
     """Events for the application, and the count of records without a served outcome.
 
@@ -453,10 +448,24 @@ class Outbox:
             self.put(Outcome(self, messages, None, record_error(reason), TIMESTAMP_CREATE_TIME))
 
 
+def _new_message(
+    outbox: Outbox, callback: DeliveryCallback | None, size: int, sent_ns: int
+) -> Message:
+    """The message of a record that the queue takes now."""
+    message = Message.__new__(Message)
+    hide(message)  # it leads to objects of the application until its callback was called
+    message._outbox = outbox
+    message._callback = callback
+    message._size = size
+    message._sent_ns = sent_ns
+    message._state = _PENDING
+    return message
+
+
 class RecordCalls:
     """The calls of a producer that each record takes; :class:`Producer` has the others.
 
-    The attributes are the producer's, which :meth:`_open` sets. Without a worker it is closed.
+    The attributes are the producer's, and it sets them. Without a worker it is closed.
     """
 
     _by_crc: bool
@@ -522,25 +531,17 @@ class RecordCalls:
         if partition != -1 or size > self._max_size or self._transactions is not None:
             chosen = self._checked(topic, partition, size)
         if chosen is None and (self._chooses_keyless if key is None else key or not self._by_crc):
-            builders = self._topics.get(topic)
-            count = 0 if builders is None else len(builders.partitions)
-            chosen = crc32(key) % count if self._by_crc and count else self._choose(key, count)
+            chosen = self._partition_of(topic, key)
         if outbox.entered - outbox.served >= self._max_messages or (
             outbox.bytes_entered - outbox.bytes_served + size > self._max_bytes
         ):
             raise BufferError(_FULL)
         if not outbox.takes_records:
             self._refuse(worker)
-        sent_ns = time_ns()
-        message = Message.__new__(Message)
-        hide(message)  # it leads to objects of the application until its callback was called
-        message._outbox = outbox
-        message._state = _PENDING
-        message._size = size
-        message._sent_ns = sent_ns
         if callback is None:
             callback = self._on_delivery if on_delivery is None else on_delivery
-        message._callback = callback
+        sent_ns = time_ns()
+        message = _new_message(outbox, callback, size, sent_ns)
         if callback is not None:
             message._topic, message._value, message._key = topic, value, key
             message._partition = partition
@@ -554,6 +555,14 @@ class RecordCalls:
             worker.wake()
         if not outbox.takes_records:  # the end may have missed it
             worker.give_up_rest()
+
+    def _partition_of(self, topic: str, key: bytes | None) -> Any:
+        """The partition by the key, if the topic is known."""
+        builders = self._topics.get(topic)
+        count = 0 if builders is None else len(builders.partitions)
+        if count and key is not None and self._by_crc:
+            return crc32(key) % count
+        return self._choose(key, count)
 
     def poll(self, timeout: float = -1.0) -> int:
         """Call the callbacks whose events have come; returns the number of events.

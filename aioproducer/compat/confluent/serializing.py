@@ -8,7 +8,8 @@ from typing import Any, Final, TypeAlias
 
 from aioproducer.compat.confluent.errors import KafkaError, KafkaException
 from aioproducer.compat.confluent.options import configuration
-from aioproducer.compat.confluent.producer import DeliveryCallback, Producer
+from aioproducer.compat.confluent.producer import Producer
+from aioproducer.compat.confluent.records import DeliveryCallback
 
 __all__ = [
     "DoubleSerializer",

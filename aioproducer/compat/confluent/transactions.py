@@ -181,7 +181,7 @@ def group_of(group: Any) -> ConsumerGroupMetadata:
     if not isinstance(group, bytes):
         raise TypeError(f"expected bytes, {type(group).__name__} found")
     fields = group[len(_MAGIC) + _GENERATION :].split(b"\0")
-    if not group.startswith(_MAGIC) or len(fields) < 3:  # noqa: PLR2004
+    if not group.startswith(_MAGIC) or len(fields) < 3:
         raise KafkaException(KafkaError(KafkaError._BAD_MSG, "No consumer_group_metadata()"))
     start = len(_MAGIC)
     generation = int.from_bytes(group[start : start + _GENERATION], sys.byteorder, signed=True)

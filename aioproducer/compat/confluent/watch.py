@@ -8,18 +8,18 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from time import monotonic_ns, time
 from typing import Any, Final
 
 from aioproducer.compat.confluent.errors import KafkaError, record_error
 from aioproducer.compat.confluent.options import Settings
-from aioproducer.compat.confluent.records import Call, Outbox
+from aioproducer.compat.confluent.records import Outbox
 from aioproducer.engine.core.engine import Engine
 from aioproducer.engine.network.connection_view import ConnectionView
 from aioproducer.errors import NetworkError, ProducerError
 
-__all__ = ["ThrottleEvent", "Watch"]
+__all__ = ["Call", "ThrottleEvent", "Watch"]
 
 _EVERY: Final = 0.1
 _MICRO: Final = 1_000
@@ -42,6 +42,20 @@ class ThrottleEvent:
     def __str__(self) -> str:
         pause = int(self.throttle_time * 1000)
         return f"{self.broker_name}/{self.broker_id} throttled for {pause} ms"
+
+
+class Call:
+    """A callback of the configuration with its argument."""
+
+    __slots__ = ("_argument", "_callback")
+
+    def __init__(self, callback: Callable[[Any], object], argument: Any) -> None:
+        self._callback = callback
+        self._argument = argument
+
+    def serve(self) -> object:
+        """Call it; the answer matters only to a callback that is asynchronous."""
+        return self._callback(self._argument)
 
 
 class Watch:

@@ -23,7 +23,8 @@ logger = logging.getLogger("aioproducer.compat.confluent")
 
 
 class Worker(LoopThread):
-    """Runs the event loop of one producer. It knows no :class:`Producer`, which may be collected."""
+    """Runs the event loop of one producer; it knows no :class:`Producer`, so that one can be
+    collected."""
 
     def __init__(self, settings: Settings, outbox: Outbox) -> None:
         self.core = ProducerCore(settings.config, None)
@@ -105,6 +106,4 @@ class Worker(LoopThread):
         self, topic: str | None, timeout: float | None, *, offline: bool
     ) -> ClusterDescription:
         """The cluster with one topic, or with all: see :func:`describe`."""
-        return self.ask(
-            lambda: describe(self.core.engine.queries, topic, timeout, offline=offline)
-        )
+        return self.ask(lambda: describe(self.core.engine.queries, topic, timeout, offline=offline))
