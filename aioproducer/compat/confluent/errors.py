@@ -1,7 +1,7 @@
 """confluent-kafka's errors, and the ones that stand for aioproducer's.
 
-A delivery report and ``error_cb`` get a :class:`KafkaError`, which is no exception. Calls raise a
-:class:`KafkaException`, whose first argument is one.
+A delivery report and ``error_cb`` get a :class:`KafkaError`. Calls raise a :class:`KafkaException`,
+whose first argument is one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ __all__ = [
 ]
 
 
-class KafkaError:
+class KafkaException(Exception):  # noqa: N818  # confluent-kafka's name
+    """The error of a call; ``exception.args[0]`` is its :class:`KafkaError`."""
+
+
+class KafkaError(KafkaException):
     """A code of librdkafka, and its text.
 
     The codes are attributes: ``KafkaError._MSG_TIMED_OUT``. An error equals another error of the
@@ -39,8 +43,6 @@ class KafkaError:
         retriable: True: the same call may be made again.
         txn_requires_abort: True: the transaction has to be aborted.
     """
-
-    __slots__ = ("_abort", "_code", "_fatal", "_retriable", "_text", "cause")
 
     if TYPE_CHECKING:
         _ALL_BROKERS_DOWN: int
@@ -80,6 +82,7 @@ class KafkaError:
             raise TypeError(f"{type(error).__name__!r} object cannot be interpreted as an integer")
         if reason is not None and not isinstance(reason, builtins.str):
             raise TypeError(f"argument 2 must be str or None, not {type(reason).__name__}")
+        super().__init__()
         self._code = code = int(error)
         self._text = TEXTS.get(code, f"Err-{code}?") if reason is None else reason
         self._fatal = bool(fatal)
@@ -87,6 +90,11 @@ class KafkaError:
         self._abort = bool(txn_requires_abort)
         self.cause: ours.ProducerError | None = None
         """aioproducer's error, whose text says what happened, where, and what to do next."""
+
+    @property
+    def args(self) -> tuple[Any, ...]:  # type: ignore[override]
+        """The error itself: one that is raised is caught as a :class:`KafkaException`."""
+        return (self,)
 
     def code(self) -> int:
         """The number of the error: negative for the client's own, else Kafka's."""
@@ -138,7 +146,7 @@ class KafkaError:
 
     def __reduce__(self) -> tuple[Any, ...]:
         flags = self._fatal, self._retriable, self._abort
-        return KafkaError, (self._code, self._text, *flags), (None, {"cause": self.cause})
+        return KafkaError, (self._code, self._text, *flags), {"cause": self.cause}
 
 
 for _name, _code in CODES.items():
@@ -150,10 +158,6 @@ def _number(other: object) -> int | float:
     if isinstance(other, KafkaError):
         return other._code
     return other if isinstance(other, int) else float("nan")
-
-
-class KafkaException(Exception):  # noqa: N818  # confluent-kafka's name
-    """The error of a call; ``exception.args[0]`` is its :class:`KafkaError`."""
 
 
 class PurgedError(ours.ProducerError):

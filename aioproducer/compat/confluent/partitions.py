@@ -76,15 +76,30 @@ CHOICES: Final[Mapping[str, Choice]] = {
 
 
 def murmur2(key: bytes, partition_count: int) -> int:
-    """The partition of ``key`` by librdkafka's ``murmur2``."""
+    """The partition of ``key`` by librdkafka's ``murmur2``.
+
+    Raises:
+        ValueError: there are no partitions.
+        TypeError: an argument is of a wrong type. Both hold for all three functions.
+    """
+    _check(key, partition_count)
     return murmur2_partition(key, partition_count)
 
 
 def consistent(key: bytes, partition_count: int) -> int:
     """The partition of ``key`` by librdkafka's ``consistent``: its CRC-32."""
+    _check(key, partition_count)
     return crc32(key) % partition_count
 
 
 def fnv1a(key: bytes, partition_count: int) -> int:
     """The partition of ``key`` by librdkafka's ``fnv1a``."""
+    _check(key, partition_count)
     return _fnv1a(key, partition_count)
+
+
+def _check(key: bytes, count: int) -> None:
+    if not isinstance(key, bytes) or not isinstance(count, int):
+        raise TypeError("expected a key of bytes, and the number of partitions")
+    if count <= 0:
+        raise ValueError("partition_count must be > 0")

@@ -1,5 +1,6 @@
 cdef class Message:
     cdef public object _callback
+    cdef public object _count
     cdef public object _epoch
     cdef public object _error
     cdef public object _headers

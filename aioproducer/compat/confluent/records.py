@@ -56,6 +56,8 @@ _MILLION: Final = 1_000_000
 _NANO: Final = 1_000_000_000
 _SLICE: Final = 0.2
 """Seconds after which a thread that waits looks around, if nobody wakes it."""
+_SHORT_MIN: Final = -(2**15)
+_SHORT_MAX: Final = 2**15 - 1
 _CLOSED: Final = "Producer has been closed"
 _FULL: Final = "Local: Queue full"
 
@@ -72,6 +74,7 @@ class Message:
 
     __slots__ = (
         "_callback",
+        "_count",
         "_epoch",
         "_error",
         "_headers",
@@ -101,26 +104,30 @@ class Message:
     def __init__(
         self,
         topic: str | None = None,
-        value: Any = None,
+        partition: int = -1,
+        offset: int = -1001,
         key: Any = None,
+        value: Any = None,
         headers: Any = None,
-        error: KafkaError | None = None,
+        error: Any = None,
         timestamp: tuple[int, int] | None = None,
-        latency: float | None = None,
-        partition: int | None = None,
-        offset: int | None = None,
-        leader_epoch: int | None = None,
+        latency: float = -1.0,
+        leader_epoch: int = -1,
+        delivery_count: int = -1,
     ) -> None:
+        if not _SHORT_MIN <= delivery_count <= _SHORT_MAX:
+            raise OverflowError("delivery_count must fit into 16 bits")
         self._topic = topic
         self._value = value
         self._key = key
         self._headers = headers
         self._error = error
         self._kind, self._time = (TIMESTAMP_NOT_AVAILABLE, 0) if timestamp is None else timestamp
-        self._latency = latency
-        self._partition = partition
-        self._offset = offset
-        self._epoch = leader_epoch
+        self._latency = latency if latency >= 0 else None
+        self._partition = partition if partition >= 0 else None
+        self._offset = offset if offset >= 0 else None
+        self._epoch = leader_epoch if leader_epoch >= 0 else None
+        self._count = delivery_count if delivery_count > 0 else None
 
     def topic(self) -> str | None:
         """The name of the topic."""
@@ -148,7 +155,8 @@ class Message:
 
     def error(self) -> KafkaError | None:
         """The error of the record; None: it was delivered."""
-        return self._error
+        error: KafkaError | None = self._error
+        return error
 
     def timestamp(self) -> tuple[int, int]:
         """The kind of the timestamp, a ``TIMESTAMP_`` number, and milliseconds since the epoch."""
@@ -163,8 +171,8 @@ class Message:
         return self._epoch
 
     def delivery_count(self) -> int | None:
-        """None: only consumers of share groups have it."""
-        return None
+        """The number of deliveries to a group that shares records; None: it is no such record."""
+        return self._count
 
     def set_topic(self, topic: str) -> None:
         """Replace the topic."""
@@ -202,17 +210,18 @@ class Message:
         return bool(self.__reduce__()[1] == other.__reduce__()[1])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        timestamp = self._kind, self._time
-        place = self._partition, self._offset, self._epoch
         return Message, (
             self._topic,
-            self._value,
+            -1 if self._partition is None else self._partition,
+            -1001 if self._offset is None else self._offset,
             self._key,
+            self._value,
             self._headers,
             self._error,
-            timestamp,
-            self._latency,
-            *place,
+            (self._kind, self._time),
+            -1.0 if self._latency is None else self._latency,
+            -1 if self._epoch is None else self._epoch,
+            -1 if self._count is None else self._count,
         )
 
     # --- the future of a batch -----------------------------------------------------------------
@@ -225,16 +234,12 @@ class Message:
         """False: ``purge()`` fails records, and cancels none."""
         return False
 
-    def cancel(self) -> bool:
-        """False: ``purge()`` fails records, and cancels none."""
-        return False
-
-    def add_done_callback(self, callback: object, *, context: object = None) -> None:
-        """Do nothing: it can't be cancelled."""
-
     def set_running_or_notify_cancel(self) -> bool:
         """True: the record is on its way."""
         return True
+
+    def add_done_callback(self, callback: object, *, context: object = None) -> None:
+        """Do nothing: it can't be cancelled."""
 
     def set_result(self, metadata: RecordMetadata) -> None:
         """The record is in the log."""
@@ -273,7 +278,7 @@ def delivered_message(
     """
     message = Message.__new__(Message)
     message._topic, message._value, message._key = fields
-    message._headers = message._error = message._epoch = None
+    message._headers = message._error = message._epoch = message._count = None
     message._partition, message._time = result[1], result[3]
     message._offset = result[2] if result[2] >= 0 else None
     message._kind = kind
@@ -330,7 +335,7 @@ class Outcome:
     def _tell(self, message: Message) -> None:
         """Write the outcome into ``message``."""
         message._error = self._error
-        message._headers = message._epoch = None
+        message._headers = message._epoch = message._count = None
         message._kind = self.kind
         message._latency = (self.time_ns - message._sent_ns) / _NANO
         if self._results is None:
@@ -369,8 +374,6 @@ class Outbox:
         self._failed: list[Message] = []
         self._reason: BaseException | None = None
         """The error of the failed records that are not an event yet."""
-
-    # --- in any thread -----------------------------------------------------------------------
 
     def __len__(self) -> int:
         return self.entered - self.served
@@ -411,8 +414,6 @@ class Outbox:
         finally:
             self._waiting.remove(told)
         return True
-
-    # --- in the event loop's thread ------------------------------------------------------------
 
     def put(self, event: Any) -> None:
         """Append ``event``, and wake the threads that wait."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import total_ordering
 from typing import Any, Final
 
 from aioproducer.compat.confluent.errors import KafkaError
@@ -20,6 +21,7 @@ OFFSET_STORED: Final = -1000
 OFFSET_INVALID: Final = -1001
 
 
+@total_ordering
 class TopicPartition:
     """A partition of a topic, with an offset: two are equal if topic and partition are.
 

@@ -9,18 +9,21 @@ import asyncio
 import json
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from time import monotonic_ns, time
 from typing import Any, Final
 
 from aioproducer.compat.confluent.errors import KafkaError, record_error
 from aioproducer.compat.confluent.options import Settings
 from aioproducer.compat.confluent.records import Outbox
+from aioproducer.engine.client.describe_request import DescribeRequest
 from aioproducer.engine.core.engine import Engine
 from aioproducer.engine.network.connection_view import ConnectionView
 from aioproducer.errors import NetworkError, ProducerError
 
 __all__ = ["Call", "ThrottleEvent", "Watch"]
 
+_NO_TOPICS: Final = DescribeRequest(())
 _EVERY: Final = 0.1
 _MICRO: Final = 1_000
 
@@ -73,11 +76,17 @@ class Watch:
         self._all_down = False
 
     def begin(self) -> None:
-        """Start the tasks that the callbacks need."""
+        """Connect, as librdkafka does before the first record, and start what callbacks need."""
+        if not self._settings.offline:
+            self._engine.start_task(self._connect(), "confluent-connect")
         if self._settings.error_cb is not None or self._settings.throttle_cb is not None:
             self._engine.start_task(self._look(), "confluent-watch")
         if self._settings.stats_cb is not None and self._settings.statistics_seconds:
             self._engine.start_task(self._count(), "confluent-statistics")
+
+    async def _connect(self) -> None:
+        with suppress(ProducerError):  # ``error_cb`` hears of it
+            await self._engine.queries.request(_NO_TOPICS)
 
     async def _look(self) -> None:
         while True:

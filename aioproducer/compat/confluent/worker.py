@@ -7,6 +7,7 @@ import logging
 
 from aioproducer.compat.confluent.describe import describe
 from aioproducer.compat.confluent.intake import Intake, RecordPump
+from aioproducer.compat.confluent.log_lines import LogLines
 from aioproducer.compat.confluent.options import Settings
 from aioproducer.compat.confluent.records import Outbox
 from aioproducer.compat.confluent.watch import Watch
@@ -32,10 +33,15 @@ class Worker(LoopThread):
         self.pump = RecordPump(self.core, self.intake, settings, outbox)
         self._outbox = outbox
         self._settings = settings
+        self._lines: LogLines | None = None
+        if settings.logger is not None:
+            self._lines = LogLines(settings.logger, outbox, self.core.client_id)
         super().__init__(self.core, self.intake, self.pump)
 
     def start(self, *, close_at_exit: bool) -> None:
         """Start the thread, and let ``produce()`` take records."""
+        if self._lines is not None:
+            self._lines.begin()
         super().start(close_at_exit=close_at_exit)
         self._outbox.takes_records = self._open
 
@@ -51,6 +57,8 @@ class Worker(LoopThread):
     def _end(self, error: ProducerError, undelivered: int) -> None:
         self._outbox.takes_records = False
         super()._end(error, undelivered)
+        if self._lines is not None:
+            self._lines.close()
         self._outbox.publish()
 
     def purge(self, *, in_queue: bool, in_flight: bool, waits: bool) -> None:
