@@ -11,6 +11,7 @@ from aioproducer.compat.confluent.arguments import (
     batch_arguments,
     deadline_seconds,
     name,
+    whole,
 )
 from aioproducer.compat.confluent.cluster_metadata import ClusterMetadata, cluster_metadata
 from aioproducer.compat.confluent.errors import KafkaError, KafkaException, translating
@@ -147,7 +148,7 @@ class Producer(RecordCalls):
             raise _refused(KafkaError.MSG_SIZE_TOO_LARGE)
         if partition == _UNASSIGNED:
             return None
-        builders = self._topics.get(topic)
+        partition, builders = whole(partition), self._topics.get(topic)
         if partition < 0 or (builders is not None and partition >= len(builders.partitions)):
             raise _refused(KafkaError._UNKNOWN_PARTITION)
         return partition

@@ -1,0 +1,379 @@
+"""confluent-kafka's Producer on a real wire: events, callbacks, the queue, purges, transactions."""
+
+from __future__ import annotations
+
+import gc
+import json
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import confluent_kafka as theirs
+import pytest
+
+from aioproducer.compat.confluent import (
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    SerializingProducer,
+    TopicPartition,
+)
+from aioproducer.compat.confluent.serializing import KeySerializationError, StringSerializer
+from aioproducer.testing.mock_cluster import MockCluster
+from tests.support.read_back import read_topic
+
+PRODUCE = 0
+TOPIC_AUTHORIZATION_FAILED = 29
+
+
+@pytest.fixture
+def cluster() -> Iterator[MockCluster]:
+    with MockCluster(brokers=1, topics={"t": 4}) as cluster:
+        yield cluster
+
+
+class Reports:
+    """The delivery reports of records, in their order."""
+
+    def __init__(self) -> None:
+        self.errors: list[KafkaError | None] = []
+        self.messages: list[Message] = []
+        self.threads: set[int] = set()
+
+    def __call__(self, error: KafkaError | None, message: Message) -> None:
+        self.errors.append(error)
+        self.messages.append(message)
+        self.threads.add(threading.get_ident())
+
+
+def conf(cluster: MockCluster, **options: Any) -> dict[str, Any]:
+    named = {name.replace("_", "."): value for name, value in options.items()}
+    return {"bootstrap.servers": cluster.bootstrap_servers, **named}
+
+
+def test_a_report_says_what_was_sent_and_where_it_is(cluster: MockCluster) -> None:
+    reports = Reports()
+    with Producer(conf(cluster)) as producer:
+        producer.produce(
+            "t", "vä", key="k", headers={"a": "b", "n": None}, timestamp=1234, on_delivery=reports
+        )
+        assert producer.poll(10) == 1
+    [message] = reports.messages
+    assert reports.errors == [None]
+    assert (message.topic(), message.key(), message.value()) == ("t", b"k", "vä".encode())
+    assert message.partition() == theirs.consistent(b"k", 4)
+    assert (message.offset(), message.error(), message.headers()) == (0, None, None)
+    assert 0 < (message.latency() or 0) < 10
+    [record] = read_topic(cluster, "t")
+    assert record.timestamp() == (1, 1234)
+    assert record.headers() == [("a", b"b"), ("n", None)]
+
+
+def test_callbacks_come_from_poll_alone_and_in_order(cluster: MockCluster) -> None:
+    reports = Reports()
+    producer = Producer({**conf(cluster), "on_delivery": reports})
+    for number in range(1000):
+        producer.produce("t", str(number), partition=0)
+    assert len(producer) == 1000
+    deadline = time.monotonic() + 10
+    while not producer._outbox.events and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not reports.messages
+    assert producer.flush(10) == 0
+    assert len(producer) == 0
+    assert [each.value() for each in reports.messages] == [b"%d" % each for each in range(1000)]
+    assert [each.offset() for each in reports.messages] == list(range(1000))
+    assert reports.threads == {threading.get_ident()}
+    producer.close()
+
+
+def test_an_error_in_a_callback_is_raised_and_the_next_call_goes_on(cluster: MockCluster) -> None:
+    told: list[bytes] = []
+
+    def callback(error: object, message: Message) -> None:
+        told.append(message.value())
+        if message.value() == b"1":
+            raise ValueError("mine")
+
+    with Producer(conf(cluster)) as producer:
+        for number in range(4):
+            producer.produce("t", str(number), partition=0, callback=callback)
+        with pytest.raises(ValueError, match="mine"):
+            producer.flush()
+        assert told == [b"0", b"1"]
+        assert len(producer) == 2
+        assert producer.flush() == 0
+    assert told == [b"0", b"1", b"2", b"3"]
+
+
+def test_a_callback_may_produce(cluster: MockCluster) -> None:
+    told: list[bytes] = []
+    producer = Producer(conf(cluster))
+
+    def callback(error: object, message: Message) -> None:
+        told.append(message.value())
+        if len(told) < 5:
+            producer.produce("t", f"{len(told)}", on_delivery=callback)
+
+    producer.produce("t", "0", on_delivery=callback)
+    assert producer.flush(10) == 0
+    assert told == [b"0", b"1", b"2", b"3", b"4"]
+    producer.close()
+
+
+def test_a_queue_that_nobody_polls_is_full(cluster: MockCluster) -> None:
+    producer = Producer(conf(cluster, queue_buffering_max_messages=10))
+    for _ in range(10):
+        producer.produce("t", "x")
+    for _ in range(50):  # delivered or not
+        with pytest.raises(BufferError, match="Local: Queue full"):
+            producer.produce("t", "x")
+        time.sleep(0.002)
+    assert producer.flush(10) == 0
+    producer.produce("t", "x")
+    producer.close()
+    producer = Producer(conf(cluster, queue_buffering_max_kbytes=1))
+    producer.produce("t", "x" * 1000)
+    with pytest.raises(BufferError):
+        producer.produce("t", "x" * 100)
+    producer.close()
+
+
+def test_records_are_refused_at_the_call_as_by_the_original(cluster: MockCluster) -> None:
+    mine, original = Producer(conf(cluster)), theirs.Producer(conf(cluster))
+    for producer in (mine, original):
+        producer.produce("t", "x")
+        producer.flush()
+    for arguments, keywords in (
+        ((), {}),
+        ((3,), {}),
+        (("t", 3), {}),
+        (("t", "v"), {"key": 3.0}),
+        (("t", "v"), {"partition": "x"}),
+        (("t", "v"), {"partition": None}),
+        (("t", "v"), {"partition": 9}),
+        (("t", "v"), {"partition": -5}),
+        (("t", "v"), {"partition": 2**40}),
+        (("t", "v"), {"timestamp": 1.5}),
+        (("t", b"x" * 2_000_000), {}),
+        (("t", "v"), {"headers": 3}),
+        (("t", "v"), {"headers": [("a", 1)]}),
+        (("t", "v"), {"headers": [["a", "1"]]}),
+        (("t", bytearray(b"v")), {}),
+        (("t", "\ud800"), {}),
+        (("t", "v"), {"bad": 1}),
+    ):
+        outcomes = []
+        for producer in (mine, original):
+            with pytest.raises(Exception) as raised:  # noqa: PT011  # the other decides
+                producer.produce(*arguments, **keywords)
+            error = raised.value
+            known = isinstance(error, KafkaException | theirs.KafkaException)
+            outcomes.append((error.args[0].code(), error.args[0].str()) if known else type(error))
+        assert outcomes[0] == outcomes[1], (arguments, keywords)
+    mine.close()
+
+
+def test_an_unknown_partition_fails_once_the_topic_is_known(cluster: MockCluster) -> None:
+    reports = Reports()
+    with Producer(conf(cluster)) as producer:
+        producer.produce("t", "x", partition=9, on_delivery=reports)
+        producer.flush()
+    assert reports.errors == [KafkaError._UNKNOWN_PARTITION]
+    assert (reports.messages[0].partition(), reports.messages[0].offset()) == (9, None)
+
+
+def test_a_brokers_error_is_reported_with_its_code(cluster: MockCluster) -> None:
+    reports = Reports()
+    cluster.push_request_errors(PRODUCE, TOPIC_AUTHORIZATION_FAILED)
+    with Producer(conf(cluster)) as producer:
+        producer.produce("t", "x", on_delivery=reports)
+        producer.flush()
+    assert reports.errors == [TOPIC_AUTHORIZATION_FAILED]
+    assert "authoriz" in str(reports.errors[0] and reports.errors[0].cause).lower()
+
+
+def test_records_without_brokers_time_out() -> None:
+    reports = Reports()
+    producer = Producer({"message.timeout.ms": 50, "socket.timeout.ms": 50})
+    producer.produce("t", "x", on_delivery=reports)
+    assert producer.flush(0) == 1
+    assert producer.flush(10) == 0
+    assert reports.errors == [KafkaError._MSG_TIMED_OUT]
+    assert producer.close()
+    with pytest.raises(RuntimeError, match="Producer has been closed"):
+        producer.produce("t", "x")
+    assert producer.close()
+    assert len(producer) == 0
+
+
+def test_purge_gives_up_what_waits_and_what_is_on_its_way(cluster: MockCluster) -> None:
+    reports = Reports()
+    with Producer(conf(cluster, linger_ms=60_000)) as producer:
+        producer.produce("t", "x", on_delivery=reports)
+        producer.flush()  # the topic is known
+        producer.produce("t", "x", on_delivery=reports)
+        producer.produce("other", "x", on_delivery=reports)
+        producer.purge(in_queue=False)
+        assert producer.poll(0.05) == 0
+        producer.purge()
+        producer.flush()
+    queued = KafkaError._PURGE_QUEUE
+    assert reports.errors == [None, queued, queued]
+    assert len(read_topic(cluster, "t")) == 1
+
+
+def test_purge_gives_up_records_in_flight(cluster: MockCluster) -> None:
+    reports = Reports()
+    with Producer(conf(cluster)) as producer:
+        producer.produce("t", "x", on_delivery=reports)
+        producer.flush()
+        cluster.set_broker_rtt(1, 3_000)
+        producer.produce("t", "x", on_delivery=reports)
+        deadline = time.monotonic() + 10
+        while not producer._worker.core.metrics()["producer-metrics"]["requests-in-flight"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        producer.purge(in_queue=False)
+        assert producer.flush(1) == 0
+    assert reports.errors == [None, KafkaError._PURGE_INFLIGHT]
+
+
+def test_flush_does_not_wait_for_linger(cluster: MockCluster) -> None:
+    producer = Producer(conf(cluster, linger_ms=60_000))
+    for _ in range(3):
+        producer.produce("t", "x")
+    assert producer.flush(10) == 0
+    producer.close()
+
+
+def test_error_cb_hears_of_brokers_that_are_down() -> None:
+    told: list[KafkaError] = []
+    producer = Producer({"bootstrap.servers": "127.0.0.1:1", "error_cb": told.append})
+    deadline = time.monotonic() + 10
+    while KafkaError._ALL_BROKERS_DOWN not in told and time.monotonic() < deadline:
+        producer.poll(0.1)
+    assert [each.name() for each in told[:2]] == ["_TRANSPORT", "_ALL_BROKERS_DOWN"]
+    assert not told[0].fatal()
+
+
+def test_stats_cb_gets_json(cluster: MockCluster) -> None:
+    told: list[str] = []
+    options = conf(cluster, statistics_interval_ms=20, client_id="mine")
+    with Producer({**options, "stats_cb": told.append}) as producer:
+        producer.produce("t", "x")
+        producer.flush()
+        told.clear()
+        while not told:
+            producer.poll(1)
+    counts = json.loads(told[0])
+    assert (counts["client_id"], counts["type"], counts["txmsgs"]) == ("mine", "producer", 1)
+    assert counts["topics"]["t"]["txmsgs"] == 1
+
+
+def test_list_topics_describes_the_cluster(cluster: MockCluster) -> None:
+    with Producer(conf(cluster)) as producer:
+        found = producer.list_topics(timeout=10)
+        original = theirs.Producer(conf(cluster)).list_topics(timeout=10)
+        assert found.cluster_id == original.cluster_id == producer.cluster_id()
+        assert {each: str(it) for each, it in found.brokers.items()} == {
+            each: str(it) for each, it in original.brokers.items()
+        }
+        assert repr(found.topics) == repr(original.topics)
+        mine, its = found.topics["t"].partitions, original.topics["t"].partitions
+        for number in its:
+            assert (mine[number].leader, mine[number].replicas, mine[number].isrs) == (
+                its[number].leader,
+                its[number].replicas,
+                its[number].isrs,
+            )
+
+
+def test_a_collected_producer_ends_its_thread(cluster: MockCluster) -> None:
+    producer = Producer(conf(cluster))
+    thread = producer._worker._thread
+    del producer
+    gc.collect()
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def test_transactions(cluster: MockCluster) -> None:
+    reports = Reports()
+    with Producer(conf(cluster, transactional_id="tx")) as producer:
+        for call in (producer.begin_transaction, producer.commit_transaction):
+            with pytest.raises(KafkaException) as raised:
+                call()
+            assert raised.value.args[0] == KafkaError._STATE
+        producer.init_transactions(10)
+        with pytest.raises(KafkaException) as raised:
+            producer.produce("t", "outside")
+        assert raised.value.args[0] == KafkaError._STATE
+        producer.begin_transaction()
+        for number in range(10):
+            producer.produce("t", str(number), key=str(number), on_delivery=reports)
+        offsets = [TopicPartition("t", 0, 4)]
+        consumer = theirs.Consumer({"group.id": "g"})
+        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata())
+        consumer.close()
+        producer.commit_transaction()
+        assert reports.errors == [None] * 10
+        producer.begin_transaction()
+        producer.produce("other", "aborted", on_delivery=reports)
+        producer.abort_transaction()
+        assert reports.errors[10:] == [KafkaError._PURGE_QUEUE]
+        producer.begin_transaction()
+        producer.commit_transaction()
+
+
+def test_a_transactional_call_that_is_late_is_repeated() -> None:
+    producer = Producer({"transactional.id": "tx"})
+    with pytest.raises(KafkaException) as raised:
+        producer.init_transactions(0.1)
+    error = raised.value.args[0]
+    assert (error.name(), error.retriable(), error.fatal()) == ("_TIMED_OUT", True, False)
+    with pytest.raises(KafkaException) as raised:
+        producer.begin_transaction()
+    assert raised.value.args[0] == KafkaError._CONFLICT
+    assert raised.value.args[0].retriable()
+    producer.close()
+    with pytest.raises(KafkaException) as raised:
+        Producer({}).begin_transaction()
+    assert raised.value.args[0] == KafkaError._NOT_CONFIGURED
+
+
+def test_a_batch_notes_the_records_that_the_queue_has_refused(cluster: MockCluster) -> None:
+    reports = Reports()
+    with Producer(conf(cluster, queue_buffering_max_messages=2)) as producer:
+        messages: list[dict[str, Any]] = [{"value": "a"}, {"value": b"b", "key": "k"}, {}]
+        assert producer.produce_batch("t", messages, on_delivery=reports) == 2
+        assert "_error" not in messages[0]
+        assert messages[2]["_error"] == KafkaError._QUEUE_FULL
+        with pytest.raises(TypeError, match="index 1"):
+            producer.produce_batch("t", [{}, 3])  # type: ignore[list-item]
+    assert reports.errors == [None, None]
+
+
+def test_serializers_get_the_record_and_the_field(cluster: MockCluster) -> None:
+    seen: list[tuple[str, str]] = []
+
+    def serialize(value: Any, context: Any) -> bytes:
+        seen.append((context.topic, context.field))
+        return f"<{value}>".encode()
+
+    reports = Reports()
+    options = {"key.serializer": StringSerializer(), "value.serializer": serialize}
+    with SerializingProducer({**conf(cluster), **options}) as producer:
+        producer.produce("t", key="k", value=7, on_delivery=reports)
+    assert seen == [("t", "value")]
+    assert (reports.messages[0].key(), reports.messages[0].value()) == (b"k", b"<7>")
+    failing = {"key.serializer": lambda *_: 1 // 0}
+    with (
+        SerializingProducer({**conf(cluster), **failing}) as producer,
+        pytest.raises(KeySerializationError) as raised,
+    ):
+        producer.produce("t", key="k")
+    assert raised.value.code == KafkaError._KEY_SERIALIZATION
+    assert isinstance(raised.value.exception, ZeroDivisionError)

@@ -1,0 +1,83 @@
+"""The options of confluent-kafka's Producer: librdkafka's defaults, the errors of wrong ones."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import confluent_kafka as theirs
+import pytest
+
+from aioproducer.compat.confluent import KafkaError, KafkaException, Producer
+from aioproducer.compat.confluent.options import settings_of
+from aioproducer.compat.confluent.partitions import consistent_random
+
+
+def test_defaults_are_librdkafkas_where_a_program_would_notice() -> None:
+    settings = settings_of({"bootstrap.servers": "localhost"})
+    assert settings.config.linger_ms == 5
+    assert settings.config.delivery_timeout_ms == 300_000
+    assert settings.config.max_request_size == 1_000_000
+    assert settings.max_messages == 100_000
+    assert settings.max_bytes == 1024**3
+    assert settings.choice is consistent_random
+    assert not settings.offline
+    assert settings_of({}).offline
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"should.fail": False},
+        {"partitioner": "murmur"},
+    ],
+)
+def test_a_wrong_option_has_the_error_of_the_original(options: dict[str, Any]) -> None:
+    with pytest.raises(theirs.KafkaException) as original:
+        theirs.Producer(dict(options))
+    with pytest.raises(KafkaException) as raised:
+        Producer(dict(options))
+    mine, expected = raised.value.args[0], original.value.args[0]
+    assert (mine.code(), mine.str()) == (expected.code(), expected.str())
+
+
+@pytest.mark.parametrize(
+    "options", [{"acks": 7}, {"ssl.engine.id": "x"}, {"compression.type": "x"}]
+)
+def test_what_has_no_counterpart_is_refused(options: dict[str, Any]) -> None:
+    [name] = options
+    with pytest.raises(KafkaException, match=name) as raised:
+        Producer(options)
+    assert raised.value.args[0] == KafkaError._INVALID_ARG
+
+
+def test_tuning_and_options_of_consumers_are_dropped_with_one_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "aioproducer.compat.confluent")
+    settings_of({"socket.keepalive.enable": True, "group.id": "x", "debug": "all"})
+    [line] = [each.getMessage() for each in caplog.records]
+    assert line.endswith("without effect here: debug, group.id, socket.keepalive.enable")
+
+
+def test_a_fraction_of_a_millisecond_is_no_obstacle() -> None:
+    assert settings_of({"linger.ms": 0.5}).config.linger_ms == 1
+    assert settings_of({"queue.buffering.max.ms": 7.5}).config.linger_ms == 7
+
+
+def test_there_is_no_producer_without_a_configuration() -> None:
+    for arguments in ((), ("x",), ({}, {})):
+        with pytest.raises(TypeError, match="expected configuration dict"):
+            Producer(*arguments)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="on_delivery"):
+        Producer({"on_delivery": 3})
+
+
+def test_credentials_can_be_replaced_and_are_not_shown() -> None:
+    given = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+    settings = settings_of(given | {"sasl.username": "a", "sasl.password": "hidden"})
+    assert settings.credentials() == ("a", "hidden")
+    settings.credentials.replace("b", "other")
+    assert settings.config.sasl_credentials_provider is settings.credentials
+    assert settings.credentials() == ("b", "other")
+    assert "hidden" not in repr(settings) + repr(vars(settings.credentials))
