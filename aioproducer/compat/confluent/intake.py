@@ -19,7 +19,7 @@ from typing import Any, Final
 from aioproducer.compat.confluent.errors import PurgedError, PurgedInFlightError, UnknownTopicError
 from aioproducer.compat.confluent.options import Settings
 from aioproducer.compat.confluent.partitions import LATER
-from aioproducer.compat.confluent.records import EVERY_THREAD, Outbox
+from aioproducer.compat.confluent.records import EVERY_THREAD, Message, Outbox
 from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.engine.records.acceleration import hide
 from aioproducer.errors import (
@@ -182,6 +182,8 @@ class RecordPump(Pump):
             count = len(self._core.routes.topics[topic].partitions)
             if partition == LATER:
                 partition = self._choose(key, count)
+                if partition is not None and isinstance(record, Message):
+                    record._partition = partition
             elif partition is not None and partition >= count:
                 raise InvalidPartitionError(
                     f"{topic}: partition {partition} does not exist, the topic has {count}"

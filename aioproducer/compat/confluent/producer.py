@@ -171,7 +171,7 @@ class Producer(RecordCalls):
 
         Raises:
             RuntimeError: the producer is closed.
-            Exception: what a callback raises.
+            Exception: what the last callback that failed has raised. All others are called.
         """
         worker, outbox = self._worker, self._outbox if self._worker else None
         if worker is None or outbox is None:
@@ -179,15 +179,16 @@ class Producer(RecordCalls):
         left = deadline_seconds(timeout)
         self._check_process()
         deadline = None if left is None else monotonic() + left
-        outbox.serve()
-        if not len(outbox):
-            return 0
-        worker.call_soon(worker.pump.hurry, 1)
-        try:
-            while len(outbox) and outbox.wait(deadline, until_empty=True):
-                outbox.serve()
-        finally:
-            worker.call_soon(worker.pump.hurry, -1)
+        failure = _served(outbox)
+        if len(outbox):
+            worker.call_soon(worker.pump.hurry, 1)
+            try:
+                while len(outbox) and outbox.wait(deadline, until_empty=True):
+                    failure = _served(outbox) or failure
+            finally:
+                worker.call_soon(worker.pump.hurry, -1)
+        if failure is not None:
+            raise failure
         return len(outbox)
 
     def purge(self, in_queue: bool = True, in_flight: bool = True, blocking: bool = True) -> None:
@@ -332,6 +333,17 @@ class Producer(RecordCalls):
         if self._worker is not None and self._worker.forked:
             with translating():
                 self._worker._check(waits=False)
+
+
+def _served(outbox: Outbox) -> Exception | None:
+    """Serve all events, also those after a callback that fails; the last error."""
+    failure = None
+    while outbox.events:
+        try:
+            outbox.serve()
+        except Exception as error:
+            failure = error
+    return failure
 
 
 def _refused(code: int) -> KafkaException:

@@ -545,7 +545,7 @@ class RecordCalls:
         message = _new_message(outbox, callback, size, sent_ns)
         if callback is not None:
             message._topic, message._value, message._key = topic, value, key
-            message._partition = partition
+            message._partition = partition if chosen is None else chosen
         outbox.entered += 1  # no call between, here and below
         outbox.bytes_entered += size
         self._entries += (
