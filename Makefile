@@ -26,7 +26,7 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help env spark demo test test-kafka test-spark matrix aiokafka-tests soak \
+.PHONY: help env spark demo test test-kafka test-spark matrix aiokafka-tests confluent-tests soak \
 	spark-newest soak-without-servers soak-with-servers pure eager lint check wheel \
 	docs docs-serve docs-pictures docs-tables bench bench-report chaos prometheus postgresql clean
 
@@ -105,6 +105,9 @@ matrix: env ## Run the tests of brokers' releases with every release, Kafka 2.1 
 
 aiokafka-tests: env ## Run aiokafka's own tests with ours in its place: AIOKAFKA_TESTS names a checkout
 	"$(BIN)/python" -m tests.support.aiokafka_tests
+
+confluent-tests: env ## Run confluent-kafka's own tests with ours in its place: CONFLUENT_TESTS names a checkout
+	"$(BIN)/python" -m tests.support.confluent_tests
 
 soak: ## Run the tests that take minutes each: about four hours
 	$(MAKE) --no-print-directory --keep-going soak-without-servers soak-with-servers
