@@ -35,6 +35,7 @@ MODULES: Final = (
     "aioproducer.auth.azure",
     "aioproducer.auth.gcp",
     "aioproducer.compat.aiokafka",
+    "aioproducer.compat.confluent",
     "aioproducer.compat.faststream",
     "aioproducer.spark",
     "aioproducer.testing",

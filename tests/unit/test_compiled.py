@@ -17,7 +17,7 @@ from aioproducer.foundation.compiled import MODULES
 
 ROOT = Path(aioproducer.__file__).parent.parent
 SAY = (
-    "import aioproducer.consumer, sys;"
+    "import aioproducer.compat.confluent, aioproducer.consumer, sys;"
     "from aioproducer.foundation.compiled import MODULES, in_use;"
     "print(in_use(), *{sys.modules[each].__file__.endswith('.py') for each in MODULES})"
 )
