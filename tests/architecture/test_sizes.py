@@ -13,6 +13,8 @@ PACKAGE: Final = Path(aioproducer.__file__).parent
 LINES_OF_A_FILE: Final = 600
 LINES_OF_A_FUNCTION: Final = 50
 PARAMETERS_OF_A_CONSTRUCTOR: Final = 10
+WIDER_CONSTRUCTORS: Final = ["compat/confluent/records.py"]
+"""confluent-kafka's ``Message`` takes eleven."""
 
 LONGER_FILES: Final = {
     "producer.py": "the reference of the public methods: more than half of it is docstrings",
@@ -50,9 +52,9 @@ def test_functions_fit_on_a_screen() -> None:
 
 def test_constructors_take_few_parameters() -> None:
     wide = [
-        name
+        name.partition(":")[0]
         for name, each in functions()
         if each.name == "__init__"
         and len(each.args.args) + len(each.args.kwonlyargs) - 1 > PARAMETERS_OF_A_CONSTRUCTOR
     ]
-    assert not wide
+    assert wide == WIDER_CONSTRUCTORS

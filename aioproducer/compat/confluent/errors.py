@@ -38,7 +38,7 @@ class KafkaError(KafkaException):
 
     Args:
         error: the code.
-        reason: a text in place of the code's own.
+        reason: a text instead of the code's own.
         fatal: True: the producer can't be used any more.
         retriable: True: the same call may be made again.
         txn_requires_abort: True: the transaction has to be aborted.

@@ -41,8 +41,11 @@ __all__ = [
 ]
 
 TIMESTAMP_NOT_AVAILABLE: Final = 0
+"""There is no timestamp."""
 TIMESTAMP_CREATE_TIME: Final = 1
+"""The timestamp is that of ``produce()``."""
 TIMESTAMP_LOG_APPEND_TIME: Final = 2
+"""The timestamp is that of the broker."""
 
 EVERY_THREAD: Final = main_thread()
 """The sender of all records: no thread is treated apart from the others."""
@@ -224,8 +227,6 @@ class Message:
             -1 if self._count is None else self._count,
         )
 
-    # --- the future of a batch -----------------------------------------------------------------
-
     def done(self) -> bool:
         """True if the record has its outcome."""
         return bool(self._state == _FINISHED)
@@ -242,7 +243,6 @@ class Message:
         """Do nothing: it can't be cancelled."""
 
     def set_result(self, metadata: RecordMetadata) -> None:
-        """The record is in the log."""
         self._outbox.delivered([self], [metadata], TIMESTAMP_CREATE_TIME)
 
     def set_exception(self, error: BaseException) -> None:
@@ -251,7 +251,7 @@ class Message:
         self._outbox.failed(self, error)
 
     def exception(self) -> None:
-        """Nothing: the outbox has the error."""
+        """None: the outbox has the error."""
 
     @staticmethod
     def set_results(

@@ -16,9 +16,13 @@ __all__ = [
 ]
 
 OFFSET_BEGINNING: Final = -2
+"""The first record of a partition, instead of an offset."""
 OFFSET_END: Final = -1
+"""The end of a partition, instead of an offset."""
 OFFSET_STORED: Final = -1000
+"""The committed offset of a group, instead of an offset."""
 OFFSET_INVALID: Final = -1001
+"""No offset."""
 
 
 @total_ordering

@@ -66,9 +66,10 @@ def test_a_fraction_of_a_millisecond_is_no_obstacle() -> None:
 
 
 def test_there_is_no_producer_without_a_configuration() -> None:
-    for arguments in ((), ("x",), ({}, {})):
+    wrong: list[tuple[Any, ...]] = [(), ("x",), ({}, {})]
+    for arguments in wrong:
         with pytest.raises(TypeError, match="expected configuration dict"):
-            Producer(*arguments)  # type: ignore[arg-type]
+            Producer(*arguments)
     with pytest.raises(TypeError, match="on_delivery"):
         Producer({"on_delivery": 3})
 
@@ -78,6 +79,7 @@ def test_credentials_can_be_replaced_and_are_not_shown() -> None:
     settings = settings_of(given | {"sasl.username": "a", "sasl.password": "hidden"})
     assert settings.credentials() == ("a", "hidden")
     settings.credentials.replace("b", "other")
-    assert settings.config.sasl_credentials_provider is settings.credentials
+    provider: object = settings.config.sasl_credentials_provider
+    assert provider is settings.credentials
     assert settings.credentials() == ("b", "other")
     assert "hidden" not in repr(settings) + repr(vars(settings.credentials))
