@@ -85,8 +85,8 @@ class Workers:
         self._working: dict[asyncio.Task[None], TopicPartition | None] = {}
         """The tasks that call the handler, and the partition of the record that each works on."""
         self._waiting_bytes = 0
-        self._failed = False
-        """A handler has failed: no further record begins."""
+        self._is_over = False
+        """A handler has failed, or run() ends: no further record begins."""
         self._pause = asyncio.Lock()
         self._end: asyncio.Future[None]
         self._taking: asyncio.Task[None]
@@ -105,6 +105,7 @@ class Workers:
         try:
             await self._end
         finally:
+            self._is_over = True
             self._assignment.let_go(self._assignment.owned, Hold.FULL)
             tasks = [self._taking, *self._working]
             for task in tasks:
@@ -169,14 +170,14 @@ class Workers:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         del self._working[task]
-        if not self._end.done() and not self._failed:
+        if not self._end.done() and not self._is_over:
             self._employ()  # if it worked on a lost partition, others may have work for a new task
         self._look_at_end(task)
 
     async def _work(self) -> None:
         me = asyncio.current_task()
         assert me is not None
-        while self._ready and not self._failed:
+        while self._ready and not self._is_over:
             now = self._session.real_clock()
             if now >= self._session.ends or now - self._source.turn_began > _LONGEST_TURN:
                 async with self._pause:  # meanwhile none of the others begins with a record
@@ -208,7 +209,7 @@ class Workers:
             was_cancelled = isinstance(error, asyncio.CancelledError)
             if was_cancelled and is_being_cancelled():
                 raise
-            self._failed = True
+            self._is_over = True
             if was_cancelled:
                 raise IllegalStateError(
                     f"the handler of {progress.state.where} at offset {record.offset} was cancelled"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -43,6 +44,32 @@ def test_no_record_begins_after_a_failure(order: Any) -> None:
 
     live(life)
     assert begun == [0]
+
+
+@pytest.mark.parametrize("order", ["partition", "key", "none"])
+def test_no_record_begins_after_run_was_cancelled(order: Any) -> None:
+    """Also if handlers return in spite of their cancellation."""
+    begun: list[int] = []
+    has_begun = asyncio.Event()
+
+    async def goes_on(record: ConsumerRecord) -> None:
+        begun.append(record.offset)
+        has_begun.set()
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(1)
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 30, 1)
+        async with consumer(world) as reader:
+            running = asyncio.create_task(reader.run(goes_on, concurrency=2, order=order))
+            await has_begun.wait()
+            before = [*begun]
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+            assert begun == before
+
+    live(life)
 
 
 def test_later_failures_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
