@@ -8,12 +8,16 @@ from typing import Any, Final
 
 from aioproducer.engine.accumulator.flushes import Flushes
 from aioproducer.engine.accumulator.producer_batch import ProducerBatch
-from aioproducer.engine.records.acceleration import deliver_records
+from aioproducer.engine.records.acceleration import RouteCache, deliver_records
 from aioproducer.engine.records.builder import Run
 from aioproducer.engine.records.bulk_tokens import BulkToken
 
 RESULTS_PER_TURN: Final = 1_000
 """The number of results that are set before the event loop may run other tasks."""
+
+_RESULTS_PER_SENT: Final = 2
+"""The number of results that are set besides, for each record that was sent since the last turn. So
+results catch up with callers that send more records in each turn."""
 
 
 class LateResults:
@@ -23,8 +27,11 @@ class LateResults:
     several turns of the event loop, in the order of the deliveries. A flush waits for them.
     """
 
-    def __init__(self, flushes: Flushes) -> None:
+    def __init__(self, flushes: Flushes, routes: RouteCache) -> None:
         self._flushes = flushes
+        self._routes = routes
+        self._came = 0
+        """The number of records that had come by the last turn, see :attr:`RouteCache.came`."""
         self._waiting: deque[_Rest] = deque()
         self._set_in_turn = 0
 
@@ -41,7 +48,7 @@ class LateResults:
         """The records of ``batch`` are in the log; -1 as in ``records.delivery``."""
         count = batch.builder.count
         if not self._waiting and (
-            self._set_in_turn + count <= RESULTS_PER_TURN or _is_one_call(batch.builder.tokens)
+            count <= self._left_in_turn() or _is_one_call(batch.builder.tokens)
         ):
             self._set_in_turn += count
             batch.deliver(base_offset, log_append_time_ms, log_start_offset)
@@ -51,13 +58,20 @@ class LateResults:
         self._flushes.began(rest)
         self._flushes.moved(batch, rest)
         self._waiting.append(rest)
-        self._set(RESULTS_PER_TURN - self._set_in_turn)
+        self._set(self._left_in_turn())
 
     def turn(self) -> None:
         """The event loop has run other tasks: set the results of the next records."""
+        came = self._routes.came
+        more = _RESULTS_PER_SENT * (came - self._came) - self._set_in_turn
+        self._came = came
         self._set_in_turn = 0
         if self._waiting:
-            self._set(RESULTS_PER_TURN)
+            self._set(RESULTS_PER_TURN + more if more > 0 else RESULTS_PER_TURN)
+
+    def _left_in_turn(self) -> int:
+        new = self._routes.came - self._came
+        return RESULTS_PER_TURN + _RESULTS_PER_SENT * new - self._set_in_turn
 
     def _set(self, most: int) -> None:
         waiting = self._waiting
@@ -104,7 +118,8 @@ class _Rest:
         self.left = len(self.tokens)
 
     def set_results(self, most: int) -> int:
-        """Set up to ``most`` results, or those of one :class:`BulkToken`. Returns their number."""
+        """Set up to ``most`` results, or those of one :class:`BulkToken`. Returns their number, in
+        which all those of a :class:`BulkToken` count as one."""
         tokens, runs, first = self.tokens, self.runs, self.first
         end = min(first + most, len(tokens))
         while (
@@ -127,7 +142,8 @@ class _Rest:
             self.log_start_offset,
         )
         self.first, self.left = end, len(tokens) - end
-        return end - first
+        bulk = [each for each in tokens[first:end] if type(each) is BulkToken]
+        return end - first - len(bulk) + len({*map(id, bulk)})
 
 
 def _is_one_call(tokens: list[Any]) -> bool:

@@ -13,6 +13,7 @@ import pytest
 from aioproducer.engine.accumulator import ProducerBatch
 from aioproducer.engine.accumulator.flushes import Flushes
 from aioproducer.engine.accumulator.late_results import RESULTS_PER_TURN, LateResults
+from aioproducer.engine.records.acceleration import RouteCache
 from aioproducer.engine.records.bulk_tokens import BulkToken
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.engine.sender.transaction_codec import TransactionRequest
@@ -95,6 +96,21 @@ async def test_later_deliveries_wait_for_earlier_ones() -> None:
         assert not later[0].done()
         turns = await number_done_in_each_turn(first + later)
         assert turns == [RESULTS_PER_TURN, 2 * RESULTS_PER_TURN, MANY + 1]
+
+
+async def test_results_keep_up_with_a_caller_that_sends_many_records_in_each_turn() -> None:
+    """Otherwise delivered records without results take more and more memory."""
+    async with running(batch_size=50_000, memory=10_000_000) as world:
+        futures: Futures = []
+        most = 0
+        for turn in range(50):
+            futures += sent(world)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            for request in world.requests(ProduceRequest):
+                take(world, request, turn * MANY)
+            most = max(most, len(futures) - number_done(futures))
+        assert most <= 3 * MANY
 
 
 async def test_a_flush_waits_for_the_last_slice() -> None:
@@ -192,7 +208,7 @@ def test_the_records_of_one_call_are_delivered_once(
     tokens = [Token() for _ in range(before + after)]
     for token in (*tokens[:before], *[call] * MANY, *tokens[before:]):
         batch.builder.append(token, 1, None, b"v")
-    results = LateResults(Flushes())
+    results = LateResults(Flushes(), RouteCache())
     results.deliver(batch, base_offset, 5)
     while results:
         results.turn()
