@@ -15,9 +15,13 @@ from aioproducer.engine.records.bulk_tokens import BulkToken
 RESULTS_PER_TURN: Final = 1_000
 """The number of results that are set before the event loop may run other tasks."""
 
+_PART_OF_WAITING: Final = 4
+"""A turn sets at least one part in so many of the results that wait. Records that waited for memory
+are delivered without a ``send()`` in the same turn."""
+
 _RESULTS_PER_SENT: Final = 2
-"""The number of results that are set besides, for each record that was sent since the last turn. So
-results catch up with callers that send more records in each turn."""
+"""The number of results that are set besides, for each record that was sent in this turn or the last
+one: a caller that holds the event loop for so many records has no use for short slices."""
 
 
 class LateResults:
@@ -31,8 +35,11 @@ class LateResults:
         self._flushes = flushes
         self._routes = routes
         self._came = 0
-        """The number of records that had come by the last turn, see :attr:`RouteCache.came`."""
+        """The number of records that had come by this turn, see :attr:`RouteCache.came`."""
+        self._came_before = 0
+        """The number of those that had come by the last turn."""
         self._waiting: deque[_Rest] = deque()
+        self._results_waiting = 0
         self._set_in_turn = 0
 
     def __bool__(self) -> bool:
@@ -58,26 +65,28 @@ class LateResults:
         self._flushes.began(rest)
         self._flushes.moved(batch, rest)
         self._waiting.append(rest)
+        self._results_waiting += rest.left
         self._set(self._left_in_turn())
 
     def turn(self) -> None:
         """The event loop has run other tasks: set the results of the next records."""
-        came = self._routes.came
-        more = _RESULTS_PER_SENT * (came - self._came) - self._set_in_turn
-        self._came = came
+        self._came_before = self._came
+        self._came = self._routes.came
         self._set_in_turn = 0
         if self._waiting:
-            self._set(RESULTS_PER_TURN + more if more > 0 else RESULTS_PER_TURN)
+            self._set(max(self._left_in_turn(), self._results_waiting // _PART_OF_WAITING))
 
     def _left_in_turn(self) -> int:
-        new = self._routes.came - self._came
-        return RESULTS_PER_TURN + _RESULTS_PER_SENT * new - self._set_in_turn
+        sent = self._routes.came - self._came_before
+        return RESULTS_PER_TURN + _RESULTS_PER_SENT * sent - self._set_in_turn
 
     def _set(self, most: int) -> None:
         waiting = self._waiting
         while most > 0 and waiting:
             rest = waiting[0]
+            before = rest.left
             done = rest.set_results(most)
+            self._results_waiting -= before - rest.left
             self._set_in_turn += done
             most -= done
             if not rest.left:

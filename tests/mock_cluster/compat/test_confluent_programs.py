@@ -4,8 +4,8 @@ A program is a list of steps from one seed: bursts of records with callbacks of 
 polls, flushes, purges, and errors of the broker. It runs on both clients, each on a cluster of its
 own. The outcomes have to be equal where they do not depend on time: the error, the partition and
 the offset of each record, the order in a partition, the errors that calls raise, and the queue's
-length. One more thing depends on time with librdkafka: after a callback that raises in flush(),
-later callbacks may come out of order, and flush() raises the last error in its order.
+length. One more thing depends on time with librdkafka: after a callback that raises, later
+callbacks may come out of order, and the call raises the last error in its order.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Run:
             except MineError as error:
                 raised.append(str(error))
         told, self._told = self._told, []
-        if raised and not by_polls:
+        if raised:
             raised = ["one of them"]
             told.sort(key=lambda each: each[3])
         by_partition: dict[int, list[Any]] = {}

@@ -40,6 +40,15 @@ def number_done(futures: Futures) -> int:
     return sum(done)
 
 
+async def leave(world: SenderWorld) -> tuple[NodeId, Any]:
+    """The request with what was sent, some turns later: in these, more results are set."""
+    await world.turn()
+    request = world.one(ProduceRequest)
+    await world.turn()
+    await world.turn()
+    return request
+
+
 def take(world: SenderWorld, request: tuple[NodeId, Any], base_offset: int = 100) -> None:
     """A response arrives, and no other task has run yet."""
     places = [batch.topic_partition for batch, _ in request[1].batches]
@@ -61,8 +70,7 @@ async def number_done_in_each_turn(futures: Futures) -> list[int]:
 async def test_a_large_batch_gets_its_results_in_slices() -> None:
     async with running(**LARGE) as world:
         futures = sent(world)
-        await world.turn()
-        take(world, world.one(ProduceRequest))
+        take(world, await leave(world))
         assert await number_done_in_each_turn(futures) == [
             RESULTS_PER_TURN,
             2 * RESULTS_PER_TURN,
@@ -78,8 +86,7 @@ async def test_batches_of_one_response_share_the_slice() -> None:
     async with running(**LARGE) as world:
         most = RESULTS_PER_TURN * 2 // 3
         first, second = sent(world, most), sent(world, most, partition=1)
-        await world.turn()
-        take(world, world.one(ProduceRequest))
+        take(world, await leave(world))
         assert await number_done_in_each_turn(first + second) == [RESULTS_PER_TURN, 2 * most]
         assert [each.result().offset for each in second] == [*range(100, 100 + most)]
 
@@ -87,12 +94,11 @@ async def test_batches_of_one_response_share_the_slice() -> None:
 async def test_later_deliveries_wait_for_earlier_ones() -> None:
     async with running(**LARGE) as world:
         first = sent(world)
-        await world.turn()
-        request = world.one(ProduceRequest)
+        request = await leave(world)
         later = sent(world, 1)
-        await world.turn()
+        second = await leave(world)
         take(world, request)
-        take(world, world.one(ProduceRequest), 100 + MANY)
+        take(world, second, 100 + MANY)
         assert not later[0].done()
         turns = await number_done_in_each_turn(first + later)
         assert turns == [RESULTS_PER_TURN, 2 * RESULTS_PER_TURN, MANY + 1]
@@ -113,13 +119,31 @@ async def test_results_keep_up_with_a_caller_that_sends_many_records_in_each_tur
         assert most <= 3 * MANY
 
 
+def test_results_keep_up_with_records_that_have_waited_for_memory() -> None:
+    """Nobody sends in the turns in which they are delivered."""
+    results = LateResults(Flushes(), RouteCache())
+    tokens = [Token() for _ in range(40 * MANY)]
+    most = 0
+    for turn in range(40):
+        batch = ProducerBatch(TopicPartition("t", 3), bytearray(200_000), 200_000, 0.0, 1.0)
+        for token in tokens[turn * MANY : (turn + 1) * MANY]:
+            batch.builder.append(token, 1, None, b"v")
+        results.deliver(batch, turn * MANY, 5)
+        results.turn()
+        most = max(most, sum(not token.done() for token in tokens[: (turn + 1) * MANY]))
+    assert most <= 4 * MANY
+    while results:
+        results.turn()
+    assert [token.metadata.offset for token in tokens if token.metadata] == [*range(40 * MANY)]
+
+
 async def test_a_flush_waits_for_the_last_slice() -> None:
     async with running(**LARGE) as world:
         futures = sent(world)
-        await world.turn()
+        request = await leave(world)
         flushed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         world.accumulator.flush(flushed)
-        take(world, world.one(ProduceRequest))
+        take(world, request)
         assert not world.accumulator.is_empty
         await flushed
         assert number_done(futures) == MANY
@@ -129,8 +153,7 @@ async def test_a_flush_waits_for_the_last_slice() -> None:
 async def test_a_flush_that_begins_between_two_slices_waits_for_the_last_one() -> None:
     async with running(**LARGE) as world:
         futures = sent(world)
-        await world.turn()
-        take(world, world.one(ProduceRequest))
+        take(world, await leave(world))
         flushed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         world.accumulator.flush(flushed)
         later = world.send()
@@ -143,8 +166,7 @@ async def test_a_transaction_ends_after_the_last_slice() -> None:
     async with transactional(version=2, **LARGE) as world:
         world.manager.begin()
         futures = sent(world)
-        await world.turn()
-        request = world.one(ProduceRequest)
+        request = await leave(world)
         world.manager.commit()
         take(world, request)
         while not (ends := world.requests(TransactionRequest)):
@@ -157,8 +179,7 @@ async def test_a_transaction_ends_after_the_last_slice() -> None:
 async def test_a_producer_that_gives_up_has_delivered_what_is_in_the_log() -> None:
     async with running(**LARGE) as world:
         futures = sent(world)
-        await world.turn()
-        request = world.one(ProduceRequest)
+        request = await leave(world)
         lost = world.send()
         take(world, request)
         assert world.sender.give_up(ProducerClosedError("closed")) == 1
@@ -169,8 +190,7 @@ async def test_a_producer_that_gives_up_has_delivered_what_is_in_the_log() -> No
 async def test_memory_returns_and_batches_leave_before_the_last_slice() -> None:
     async with running(**LARGE, one_at_a_time=True) as world:
         sent(world)
-        await world.turn()
-        request = world.one(ProduceRequest)
+        request = await leave(world)
         world.send()
         await asyncio.sleep(0)
         assert world.requests(ProduceRequest) == []
