@@ -20,8 +20,8 @@ _PART_OF_WAITING: Final = 4
 are delivered without a ``send()`` in the same turn."""
 
 _RESULTS_PER_SENT: Final = 2
-"""The number of results that are set besides, for each record that was sent in this turn or the last
-one: a caller that holds the event loop for so many records has no use for short slices."""
+"""The number of results that are set besides, for each record that was sent in this turn or the
+last one: a caller that holds the event loop for so many records has no use for short slices."""
 
 
 class LateResults:
