@@ -38,7 +38,6 @@ cdef class BatchQueue:
     cpdef double leaves_at(self, Backlog backlog, Py_ssize_t in_flight, double now) except? -1
     cpdef bint may_gather(self, Backlog backlog, double now) except -1
     cpdef bint _is_urgent(self, Backlog backlog, double now) except -1
-    cpdef bint _is_due(self, Backlog backlog) except -1
     @cython.locals(backlog=Backlog, capacity=Py_ssize_t, short=bint)
     cpdef filled(self, ProducerBatch batch)
     cpdef overflowed(self, ProducerBatch batch)

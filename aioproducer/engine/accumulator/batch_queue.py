@@ -172,7 +172,9 @@ class BatchQueue:
         """
         linger = self._settings.linger
         if linger is None:
-            if not in_flight or self._is_due(backlog):
+            # A lack of memory sends no batch early while requests to its node are in flight: their
+            # responses return memory, and callers fill the batch.
+            if not in_flight or backlog.is_due or self._closing or self._flushes:
                 return now
             return max(now, backlog.oldest + self._settings.adaptive_linger)
         if not linger or self._is_urgent(backlog, now):
@@ -192,15 +194,12 @@ class BatchQueue:
 
     def _is_urgent(self, backlog: Backlog, now: float) -> bool:
         """True if batches may not linger: one is full or a retry, or somebody waits for them."""
-        return self._is_due(backlog) or self._memory_quota.skips_linger(backlog.node, now)
-
-    def _is_due(self, backlog: Backlog) -> bool:
-        """:meth:`_is_urgent` without a lack of memory.
-
-        With the adaptive linger, a lack of memory sends no batch early while requests to its node
-        are in flight: their responses return memory, and callers fill the batch.
-        """
-        return bool(backlog.is_due or self._closing or self._flushes)
+        return bool(
+            backlog.is_due
+            or self._closing
+            or self._flushes
+            or self._memory_quota.skips_linger(backlog.node, now)
+        )
 
     def is_unavailable(self, node: int, now: float) -> bool:
         """True if ``node`` has taken no batch for the availability timeout."""

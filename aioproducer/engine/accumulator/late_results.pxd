@@ -9,9 +9,9 @@ cdef class LateResults:
     cdef public object _routes
     cdef public Py_ssize_t _came
     cdef public Py_ssize_t _came_before
-    cdef public object _waiting
+    cdef public object waiting
     cdef public Py_ssize_t _results_waiting
-    cdef public Py_ssize_t _set_in_turn
+    cdef public Py_ssize_t set_in_turn
 
     @cython.locals(count=Py_ssize_t)
     cpdef deliver(

@@ -25,7 +25,7 @@ last one: a caller that holds the event loop for so many records has no use for 
 
 
 class LateResults:
-    """Sets the results of delivered batches; false if none is left to be set.
+    """Sets the results of delivered batches.
 
     The records of a large batch, or of many that are delivered together, get their results in
     several turns of the event loop, in the order of the deliveries. A flush waits for them.
@@ -38,12 +38,11 @@ class LateResults:
         """The number of records that had come by this turn, see :attr:`RouteCache.came`."""
         self._came_before = 0
         """The number of those that had come by the last turn."""
-        self._waiting: deque[_Rest] = deque()
+        self.waiting: deque[_Rest] = deque()
+        """The delivered batches that have records without results."""
         self._results_waiting = 0
-        self._set_in_turn = 0
-
-    def __bool__(self) -> bool:
-        return bool(self._waiting)
+        self.set_in_turn = 0
+        """The number of results that were set since the last :meth:`turn`."""
 
     def deliver(
         self,
@@ -54,17 +53,17 @@ class LateResults:
     ) -> None:
         """The records of ``batch`` are in the log; -1 as in ``records.delivery``."""
         count = batch.builder.count
-        if not self._waiting and (
+        if not self.waiting and (
             count <= self._left_in_turn() or _is_one_call(batch.builder.tokens)
         ):
-            self._set_in_turn += count
+            self.set_in_turn += count
             batch.deliver(base_offset, log_append_time_ms, log_start_offset)
             return
         batch.is_delivered(base_offset)
         rest = _Rest(batch, log_append_time_ms, log_start_offset)
         self._flushes.began(rest)
         self._flushes.moved(batch, rest)
-        self._waiting.append(rest)
+        self.waiting.append(rest)
         self._results_waiting += rest.left
         self._set(self._left_in_turn())
 
@@ -72,22 +71,22 @@ class LateResults:
         """The event loop has run other tasks: set the results of the next records."""
         self._came_before = self._came
         self._came = self._routes.came
-        self._set_in_turn = 0
-        if self._waiting:
+        self.set_in_turn = 0
+        if self.waiting:
             self._set(max(self._left_in_turn(), self._results_waiting // _PART_OF_WAITING))
 
     def _left_in_turn(self) -> int:
         sent = self._routes.came - self._came_before
-        return RESULTS_PER_TURN + _RESULTS_PER_SENT * sent - self._set_in_turn
+        return RESULTS_PER_TURN + _RESULTS_PER_SENT * sent - self.set_in_turn
 
     def _set(self, most: int) -> None:
-        waiting = self._waiting
+        waiting = self.waiting
         while most > 0 and waiting:
             rest = waiting[0]
             before = rest.left
             done = rest.set_results(most)
             self._results_waiting -= before - rest.left
-            self._set_in_turn += done
+            self.set_in_turn += done
             most -= done
             if not rest.left:
                 waiting.popleft()

@@ -388,7 +388,7 @@ class RecordAccumulator:
     @property
     def is_empty(self) -> bool:
         """True if every record has its outcome."""
-        return not self.batches and not self.pending and not self.late_results
+        return not self.batches and not self.pending and not self.late_results.waiting
 
     @property
     def free_memory(self) -> int:

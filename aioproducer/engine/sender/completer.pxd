@@ -25,6 +25,7 @@ cdef class BatchCompleter:
 
     @cython.locals(batch=CBatch)
     cpdef take(self, CRequest request, CCompletion completion, double now)
+    @cython.locals(late=CResults, count=Py_ssize_t)
     cpdef deliver(
         self, CBatch batch, base_offset, log_append_time_ms, log_start_offset, double now
     )

@@ -18,7 +18,12 @@ from copy import copy
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from aioproducer.engine.accumulator import PendingRecord, ProducerBatch, RecordAccumulator
+from aioproducer.engine.accumulator import (
+    RESULTS_PER_TURN,
+    PendingRecord,
+    ProducerBatch,
+    RecordAccumulator,
+)
 from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.network.in_flight import Completion
 from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE
@@ -119,7 +124,12 @@ class BatchCompleter:
         if gaps.aside:
             self._settle_aside(batch, base_offset, now)
         self._reports.delivered(batch, now)
-        self._late_results.deliver(batch, base_offset, log_append_time_ms, log_start_offset)
+        late, count = self._late_results, batch.builder.count
+        if late.waiting or late.set_in_turn + count > RESULTS_PER_TURN:
+            late.deliver(batch, base_offset, log_append_time_ms, log_start_offset)
+        else:
+            late.set_in_turn += count
+            batch.deliver(base_offset, log_append_time_ms, log_start_offset)
         outcomes = self._topic_outcomes
         outcomes.delivered_records += batch.builder.count
         if outcomes.failing:
@@ -301,7 +311,7 @@ class BatchCompleter:
         A step takes whole batches, until they have ``RECORDS_PER_SLICE`` records. Other tasks may
         run between two steps, and no batch leaves meanwhile.
         """
-        while self._late_results:
+        while self._late_results.waiting:
             self._late_results.turn()
             yield 0
         kept = (

@@ -98,7 +98,7 @@ class Sender:
                     deadline = self._whole_round(now)
                 else:
                     deadline = self._usual_round(now)
-                if self._late_results:
+                if self._late_results.waiting:
                     wakeup.stir()
                 if not (accumulator.closing and self._finished):
                     now = await wakeup.wait(deadline, self._late_at if self._is_busy else None)
@@ -186,7 +186,7 @@ class Sender:
                 or not self._refresher.quiet
             ):
                 self._wakeup.wake()
-            elif self._late_results or (
+            elif self._late_results.waiting or (
                 self._batches.next_expiry < _NEVER and not self._batch_sender.quiet
             ):
                 self._wakeup.stir()

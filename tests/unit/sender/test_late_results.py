@@ -132,7 +132,7 @@ def test_results_keep_up_with_records_that_have_waited_for_memory() -> None:
         results.turn()
         most = max(most, sum(not token.done() for token in tokens[: (turn + 1) * MANY]))
     assert most <= 4 * MANY
-    while results:
+    while results.waiting:
         results.turn()
     assert [token.metadata.offset for token in tokens if token.metadata] == [*range(40 * MANY)]
 
@@ -230,7 +230,7 @@ def test_the_records_of_one_call_are_delivered_once(
         batch.builder.append(token, 1, None, b"v")
     results = LateResults(Flushes(), RouteCache())
     results.deliver(batch, base_offset, 5)
-    while results:
+    while results.waiting:
         results.turn()
     known = base_offset >= 0
     assert outcomes.arrivals == [base_offset + before if known else -1]
