@@ -33,10 +33,11 @@ class LateResults:
 
     def __init__(self, flushes: Flushes, routes: RouteCache) -> None:
         self._flushes = flushes
-        self._routes = routes
-        self._came = 0
+        self.routes = routes
+        """Counts the records that are sent."""
+        self.came = 0
         """The number of records that had come by this turn, see :attr:`RouteCache.came`."""
-        self._came_before = 0
+        self.came_before = 0
         """The number of those that had come by the last turn."""
         self.waiting: deque[_Rest] = deque()
         """The delivered batches that have records without results."""
@@ -68,15 +69,18 @@ class LateResults:
         self._set(self._left_in_turn())
 
     def turn(self) -> None:
-        """The event loop has run other tasks: set the results of the next records."""
-        self._came_before = self._came
-        self._came = self._routes.came
+        """The event loop has run other tasks: set the results of the next records.
+
+        :meth:`Sender.run` has a copy of the first lines, for the turns in which none waits.
+        """
+        self.came_before = self.came
+        self.came = self.routes.came
         self.set_in_turn = 0
         if self.waiting:
             self._set(max(self._left_in_turn(), self._results_waiting // _PART_OF_WAITING))
 
     def _left_in_turn(self) -> int:
-        sent = self._routes.came - self._came_before
+        sent = self.routes.came - self.came_before
         return RESULTS_PER_TURN + _RESULTS_PER_SENT * sent - self.set_in_turn
 
     def _set(self, most: int) -> None:

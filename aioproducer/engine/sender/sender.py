@@ -80,7 +80,7 @@ class Sender:
 
     async def run(self) -> None:
         """Send until the accumulator is closing and empty."""
-        accumulator, wakeup = self._accumulator, self._wakeup
+        accumulator, wakeup, late = self._accumulator, self._wakeup, self._late_results
         try:
             now = wakeup.turn()
             while not (accumulator.closing and self._finished):
@@ -89,7 +89,10 @@ class Sender:
                     self._judge(now)
                     now = wakeup.turn()  # the process may have been stopped meanwhile
                     wakeup.whole = True
-                self._late_results.turn()
+                if late.waiting:
+                    late.turn()
+                else:
+                    late.came_before, late.came, late.set_in_turn = late.came, late.routes.came, 0
                 if (
                     wakeup.whole
                     or not self._others_quiet
@@ -98,7 +101,7 @@ class Sender:
                     deadline = self._whole_round(now)
                 else:
                     deadline = self._usual_round(now)
-                if self._late_results.waiting:
+                if late.waiting:
                     wakeup.stir()
                 if not (accumulator.closing and self._finished):
                     now = await wakeup.wait(deadline, self._late_at if self._is_busy else None)
