@@ -32,8 +32,9 @@ FUTURE_BYTES: Final = 150
 _FEW_PARTITIONS: Final = 16
 """The number of partitions up to which batches are not made smaller."""
 
-_GROWN_PART: Final = 8
-"""A batch that has grown takes at most one part in so many of its node's memory."""
+_BATCHES_BESIDE: Final = 6
+"""The memory of a node has room for a grown batch of each of its partitions, and so many more: five
+in flight, and one that waits."""
 
 _REMEMBERED: Final = 10.0
 """Seconds after which the count of partitions without memory begins to be forgotten."""
@@ -236,8 +237,13 @@ class MemoryQuota:
         """
         if grown:
             quota = self._pool.quota
-            used = quota.used_by.get(node, 0)
-            most = max((quota.room(node) + used) // _GROWN_PART, self._batch_size)
+            used_by = quota.used_by
+            memory = max(
+                quota.room(node) + used_by.get(node, 0), quota.total // max(len(used_by), 1)
+            )
+            partitions = -(-self._most_holders // max(len(self._led), 1))
+            parts = max(partitions, 1) + _BATCHES_BESIDE
+            most = max(memory // parts, self._batch_size)
             while size > most:
                 size = max(size // 2, self._batch_size)
         if size > self._largest:

@@ -140,6 +140,17 @@ def test_a_batch_that_has_grown_takes_a_small_part_of_its_nodes_memory() -> None
     assert max(sizes(world)) == 2 * LARGEST // 8
 
 
+def test_a_grown_batch_may_be_large_though_other_nodes_use_more_memory() -> None:
+    """Three nodes share the memory; one takes more of it, as it got records first."""
+    world = growing(memory=24 * LARGEST)
+    world.learn(1, 2, 3)
+    partitions = world.accumulator._topics["t"].partitions
+    for each, batches in zip(partitions, (10, 9, 4), strict=True):
+        for _ in range(batches):
+            assert world.memory_quota.allocate(each, LARGEST, world.now) is not None
+    assert world.memory_quota.fair_size(LARGEST, 3, grown=True) == LARGEST
+
+
 @pytest.mark.parametrize("partition", [0, None])
 def test_as_few_batches_leave_at_the_memory_bound_as_below_it(partition: int | None) -> None:
     def batches(memory: int) -> int:
