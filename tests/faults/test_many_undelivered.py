@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from aioproducer import Producer, ProducerBrokenError, ProducerClosedError
+from aioproducer.engine.accumulator import RECORDS_PER_SLICE
 from aioproducer.engine.sender import completer, expiry
 from aioproducer.engine.sender.refresher import MetadataRefresher
 from aioproducer.errors import BufferExhaustedError, DeliveryTimeoutError, MetadataTimeoutError
@@ -179,7 +180,7 @@ async def test_a_million(kafka: FakeKafka) -> None:
         took = perf_counter() - began
         await asyncio.sleep(0)
     assert heart.told == count
-    assert heart.most_at_once <= 3 * completer.RECORDS_PER_SLICE
+    assert heart.most_at_once <= 3 * RECORDS_PER_SLICE
     by_hand = max(before, told_by_hand(count))  # others may use the machine now and then
     assert took <= 2.5 or by_hand > 1.0, f"{took} s; by hand {by_hand} s"
 

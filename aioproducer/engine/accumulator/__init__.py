@@ -15,7 +15,7 @@ only if the producer ends (:meth:`MemoryWaiters.close`).
 """
 
 from aioproducer.engine.accumulator.batch_queue import BatchQueue
-from aioproducer.engine.accumulator.late_results import RESULTS_PER_TURN
+from aioproducer.engine.accumulator.late_results import RECORDS_PER_SLICE
 from aioproducer.engine.accumulator.memory_quota import LeaderView
 from aioproducer.engine.accumulator.memory_waiters import MemoryWaiters
 from aioproducer.engine.accumulator.partition import Backlog
@@ -33,7 +33,7 @@ from aioproducer.engine.accumulator.settings import AccumulatorSettings
 from aioproducer.engine.accumulator.topic_outcomes import FailingTopic, TopicOutcomes
 
 __all__ = [
-    "RESULTS_PER_TURN",
+    "RECORDS_PER_SLICE",
     "AccumulatorSettings",
     "Backlog",
     "BatchQueue",

@@ -6,9 +6,9 @@ from aioproducer.engine.accumulator.producer_batch cimport ProducerBatch
 
 cdef class LateResults:
     cdef public Flushes _flushes
-    cdef public object routes
-    cdef public Py_ssize_t came
-    cdef public Py_ssize_t came_before
+    cdef public object _routes
+    cdef public Py_ssize_t _came
+    cdef public Py_ssize_t _came_before
     cdef public object waiting
     cdef public Py_ssize_t _results_waiting
     cdef public Py_ssize_t set_in_turn

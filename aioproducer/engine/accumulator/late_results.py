@@ -12,8 +12,8 @@ from aioproducer.engine.records.acceleration import RouteCache, deliver_records
 from aioproducer.engine.records.builder import Run
 from aioproducer.engine.records.bulk_tokens import BulkToken
 
-RESULTS_PER_TURN: Final = 1_000
-"""The number of results that are set before the event loop may run other tasks."""
+RECORDS_PER_SLICE: Final = 1_000
+"""The number of records that get their outcome before the event loop may run other tasks."""
 
 _PART_OF_WAITING: Final = 4
 """A turn sets at least one part in so many of the results that wait. Records that waited for memory
@@ -33,11 +33,10 @@ class LateResults:
 
     def __init__(self, flushes: Flushes, routes: RouteCache) -> None:
         self._flushes = flushes
-        self.routes = routes
-        """Counts the records that are sent."""
-        self.came = 0
+        self._routes = routes
+        self._came = 0
         """The number of records that had come by this turn, see :attr:`RouteCache.came`."""
-        self.came_before = 0
+        self._came_before = 0
         """The number of those that had come by the last turn."""
         self.waiting: deque[_Rest] = deque()
         """The delivered batches that have records without results."""
@@ -69,19 +68,16 @@ class LateResults:
         self._set(self._left_in_turn())
 
     def turn(self) -> None:
-        """The event loop has run other tasks: set the results of the next records.
-
-        :meth:`Sender.run` has a copy of the first lines, for the turns in which none waits.
-        """
-        self.came_before = self.came
-        self.came = self.routes.came
+        """The event loop has run other tasks: set the results of the next records."""
+        self._came_before = self._came
+        self._came = self._routes.came
         self.set_in_turn = 0
         if self.waiting:
             self._set(max(self._left_in_turn(), self._results_waiting // _PART_OF_WAITING))
 
     def _left_in_turn(self) -> int:
-        sent = self.routes.came - self.came_before
-        return RESULTS_PER_TURN + _RESULTS_PER_SENT * sent - self.set_in_turn
+        sent = self._routes.came - self._came_before
+        return RECORDS_PER_SLICE + _RESULTS_PER_SENT * sent - self.set_in_turn
 
     def _set(self, most: int) -> None:
         waiting = self.waiting

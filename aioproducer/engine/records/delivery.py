@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from operator import itemgetter
+from typing import Any, Final
 
 from aioproducer.engine.records.builder import Run
 from aioproducer.engine.records.bulk_tokens import BulkToken
 from aioproducer.model import RecordMetadata
+
+_first_record: Final = itemgetter(0)
+"""Of a run: the index of its first record."""
 
 
 def fail_record(token: Any, error: BaseException) -> None:
@@ -39,7 +43,7 @@ def deliver_records(
     delivered = None
     together: list[Any] = []
     results: list[RecordMetadata] = []
-    ends = [run[0] for run in runs[1:]] + [len(tokens)]
+    ends = [*map(_first_record, runs[1:]), len(tokens)]
     for (first, timestamp_ms, key_size, value_size), end in zip(runs, ends, strict=False):
         if log_append_time_ms >= 0:
             timestamp_ms = log_append_time_ms

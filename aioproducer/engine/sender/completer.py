@@ -16,10 +16,10 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from aioproducer.engine.accumulator import (
-    RESULTS_PER_TURN,
+    RECORDS_PER_SLICE,
     PendingRecord,
     ProducerBatch,
     RecordAccumulator,
@@ -64,9 +64,6 @@ if TYPE_CHECKING:
     from aioproducer.engine.transactions.manager import TransactionManager
 
 logger = RoomLogger(__name__)
-
-RECORDS_PER_SLICE: Final = 1_000
-"""The number of records that fail before the event loop may run other tasks."""
 
 
 class BatchCompleter:
@@ -125,7 +122,7 @@ class BatchCompleter:
             self._settle_aside(batch, base_offset, now)
         self._reports.delivered(batch, now)
         late, count = self._late_results, batch.builder.count
-        if late.waiting or late.set_in_turn + count > RESULTS_PER_TURN:
+        if late.waiting or late.set_in_turn + count > RECORDS_PER_SLICE:
             late.deliver(batch, base_offset, log_append_time_ms, log_start_offset)
         else:
             late.set_in_turn += count

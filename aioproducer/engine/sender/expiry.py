@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from aioproducer.engine.accumulator import PendingRecord, ProducerBatch, RecordAccumulator
+from aioproducer.engine.accumulator import (
+    RECORDS_PER_SLICE,
+    PendingRecord,
+    ProducerBatch,
+    RecordAccumulator,
+)
 from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.metrics import ProducerMetrics
 from aioproducer.engine.network.client import NetworkClient
-from aioproducer.engine.sender.completer import RECORDS_PER_SLICE, BatchCompleter
+from aioproducer.engine.sender.completer import BatchCompleter
 from aioproducer.engine.sender.pending_failures import PendingFailures
 from aioproducer.engine.sender.refresher import MetadataRefresher
 from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers

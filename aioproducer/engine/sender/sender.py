@@ -89,10 +89,7 @@ class Sender:
                     self._judge(now)
                     now = wakeup.turn()  # the process may have been stopped meanwhile
                     wakeup.whole = True
-                if late.waiting:
-                    late.turn()
-                else:
-                    late.came_before, late.came, late.set_in_turn = late.came, late.routes.came, 0
+                late.turn()
                 if (
                     wakeup.whole
                     or not self._others_quiet

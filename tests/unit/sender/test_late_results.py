@@ -1,6 +1,6 @@
 """Records that are delivered together get their results in slices, and nobody sees the difference.
 
-``RESULTS_PER_TURN`` are set in one turn of the event loop.
+``RECORDS_PER_SLICE`` are set in one turn of the event loop.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 
 from aioproducer.engine.accumulator import ProducerBatch
 from aioproducer.engine.accumulator.flushes import Flushes
-from aioproducer.engine.accumulator.late_results import RESULTS_PER_TURN, LateResults
+from aioproducer.engine.accumulator.late_results import RECORDS_PER_SLICE, LateResults
 from aioproducer.engine.records.acceleration import RouteCache
 from aioproducer.engine.records.bulk_tokens import BulkToken
 from aioproducer.engine.sender.produce import ProduceRequest
@@ -25,7 +25,7 @@ from tests.support.tokens import Token
 from tests.unit.sender.world import SenderWorld, running, transactional
 
 LARGE: dict[str, Any] = {"batch_size": 50_000, "memory": 1_000_000}
-MANY = 2 * RESULTS_PER_TURN + RESULTS_PER_TURN // 2
+MANY = 2 * RECORDS_PER_SLICE + RECORDS_PER_SLICE // 2
 Futures = list[asyncio.Future[RecordMetadata]]
 
 
@@ -72,8 +72,8 @@ async def test_a_large_batch_gets_its_results_in_slices() -> None:
         futures = sent(world)
         take(world, await leave(world))
         assert await number_done_in_each_turn(futures) == [
-            RESULTS_PER_TURN,
-            2 * RESULTS_PER_TURN,
+            RECORDS_PER_SLICE,
+            2 * RECORDS_PER_SLICE,
             MANY,
         ]
         for index, future in enumerate(futures):
@@ -84,10 +84,10 @@ async def test_a_large_batch_gets_its_results_in_slices() -> None:
 
 async def test_batches_of_one_response_share_the_slice() -> None:
     async with running(**LARGE) as world:
-        most = RESULTS_PER_TURN * 2 // 3
+        most = RECORDS_PER_SLICE * 2 // 3
         first, second = sent(world, most), sent(world, most, partition=1)
         take(world, await leave(world))
-        assert await number_done_in_each_turn(first + second) == [RESULTS_PER_TURN, 2 * most]
+        assert await number_done_in_each_turn(first + second) == [RECORDS_PER_SLICE, 2 * most]
         assert [each.result().offset for each in second] == [*range(100, 100 + most)]
 
 
@@ -101,7 +101,7 @@ async def test_later_deliveries_wait_for_earlier_ones() -> None:
         take(world, second, 100 + MANY)
         assert not later[0].done()
         turns = await number_done_in_each_turn(first + later)
-        assert turns == [RESULTS_PER_TURN, 2 * RESULTS_PER_TURN, MANY + 1]
+        assert turns == [RECORDS_PER_SLICE, 2 * RECORDS_PER_SLICE, MANY + 1]
 
 
 async def test_results_keep_up_with_a_caller_that_sends_many_records_in_each_turn() -> None:
@@ -216,7 +216,7 @@ class Outcomes:
         raise AssertionError(index)
 
 
-@pytest.mark.parametrize("before", [0, 1, RESULTS_PER_TURN - 1, RESULTS_PER_TURN])
+@pytest.mark.parametrize("before", [0, 1, RECORDS_PER_SLICE - 1, RECORDS_PER_SLICE])
 @pytest.mark.parametrize("after", [0, 1])
 @pytest.mark.parametrize("base_offset", [100, -1])
 def test_the_records_of_one_call_are_delivered_once(
