@@ -118,16 +118,9 @@ def protocol(request: pytest.FixtureRequest) -> int:
     return version
 
 
-@pytest.fixture(scope="session")
-def transactional(
-    request: pytest.FixtureRequest, protocol: int, kafka_distribution: KafkaDistribution
-) -> Iterator[KafkaCluster]:
-    """Three brokers with one version of the protocol; the tests of one run before the other's.
-
-    Shared like `kafka`.
-    """
-    failed_before = request.session.testsfailed
-    with KafkaCluster(
+def transactional_cluster(protocol: int) -> KafkaCluster:
+    """Three brokers with one version of the protocol of transactions."""
+    return KafkaCluster(
         brokers=3,
         config=PATIENT
         | QUICK_GROUPS
@@ -137,7 +130,19 @@ def transactional(
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,
         },
         format_options=("--feature", f"transaction.version={protocol}"),
-    ) as cluster:
+    )
+
+
+@pytest.fixture(scope="session")
+def transactional(
+    request: pytest.FixtureRequest, protocol: int, kafka_distribution: KafkaDistribution
+) -> Iterator[KafkaCluster]:
+    """A :func:`transactional_cluster`; the tests of one protocol run before the other's.
+
+    Shared like `kafka`.
+    """
+    failed_before = request.session.testsfailed
+    with transactional_cluster(protocol) as cluster:
         yield cluster
         if request.session.testsfailed > failed_before:
             keep_logs(request.config, cluster)

@@ -21,7 +21,9 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from aioproducer import Producer
 from aioproducer.testing.kafka_cluster import KafkaCluster
+from aioproducer.testing.kafka_distribution import KafkaDistribution
 from aioproducer.testing.processes import ProcessSupervisor
+from tests.kafka.conftest import transactional_cluster
 from tests.kafka.transactional import older_protocol_in_soak
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -41,24 +43,32 @@ PAUSE = 7.5
 PATIENCE = 120.0
 SLOWLY = """
 import asyncio, runpy, sys
-from aioproducer import Producer
+from aioproducer import Producer, consumer
 drain = Producer.drain
 async def slow_drain(self):
     await asyncio.sleep(0.01)
     await drain(self)
 Producer.drain = slow_drain
+make = consumer.Consumer.__init__
+def make_member(self, *topics, session_timeout_ms, heartbeat_interval_ms, **options):
+    make(self, *topics, group_protocol="consumer", **options)
+if sys.argv.pop(1) == "consumer":
+    consumer.Consumer.__init__ = make_member
 del sys.argv[0]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
-"""Runs the example with 10 ms for each record, so that it is met in the middle of a transaction."""
+"""Runs the example with 10 ms for each record, so that it is met in the middle of a transaction.
+The first argument is the group protocol: members of KIP-848 have the brokers' times."""
 
 
 class Instance:
     """One process of the example, under the same name from one start to the next."""
 
-    def __init__(self, name: str, servers: str, logs: Path, children: ProcessSupervisor) -> None:
+    def __init__(
+        self, name: str, group_protocol: str, servers: str, logs: Path, children: ProcessSupervisor
+    ) -> None:
         self.name = name
-        self._command = [sys.executable, "-c", SLOWLY, str(EXAMPLE), servers, name]
+        self._command = [sys.executable, "-c", SLOWLY, group_protocol, str(EXAMPLE), servers, name]
         self._log = logs / f"instance-{name}.log"
         self._children = children
         self.fell = 0
@@ -183,15 +193,15 @@ def check(invoices: list[tuple[int, bytes, bytes]], records: int) -> None:
     assert len({(partition, key) for partition, key, _ in invoices}) == KEYS
 
 
-async def everything_once(cluster: KafkaCluster, records: int, logs: Path) -> None:
-    seed = int(os.environ.get(SEED) or SystemRandom().randrange(1_000_000))
-    print(f"the same again: {SEED}={seed}; logs in {logs}")
+async def everything_once(
+    cluster: KafkaCluster, records: int, logs: Path, seed: int, group_protocol: str = "classic"
+) -> None:
     servers = cluster.bootstrap_servers
     for topic in ("orders", "invoices"):
         await cluster.create_topic(topic, PARTITIONS, 3)
     began = time.monotonic()
     with ProcessSupervisor() as children:
-        instances = [Instance(name, servers, logs, children) for name in INSTANCES]
+        instances = [Instance(name, group_protocol, servers, logs, children) for name in INSTANCES]
         fed = asyncio.Event()
         disturbing = asyncio.create_task(disturb(instances, Random(seed), fed))
         try:
@@ -222,4 +232,17 @@ async def everything_once(cluster: KafkaCluster, records: int, logs: Path) -> No
 async def test_every_order_has_one_invoice(
     transactional: KafkaCluster, protocol: int, tmp_path: Path
 ) -> None:
-    await everything_once(transactional, RECORDS[protocol], tmp_path)
+    seed = int(os.environ.get(SEED) or SystemRandom().randrange(1_000_000))
+    print(f"the same again: {SEED}={seed}; logs in {tmp_path}")
+    await everything_once(transactional, RECORDS[protocol], tmp_path, seed)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("group_protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("seed", range(1, 21))
+async def test_every_order_has_one_invoice_with_both_protocols_of_groups(
+    kafka_distribution: KafkaDistribution, group_protocol: str, seed: int, tmp_path: Path
+) -> None:
+    with transactional_cluster(protocol=2) as cluster:
+        await everything_once(cluster, RECORDS[2], tmp_path, seed, group_protocol)
