@@ -406,6 +406,7 @@ async def test_health_and_metrics_say_what_a_consumer_does(topic: Topic) -> None
         assert consumer.health().state == "joining"
         assert consumer.health().reason.startswith("the member is not in group")
         await take(consumer, 50)
+        await until(lambda: consumer.health().lag is not None)  # each partition was fetched
         health = consumer.health()
         assert (health.state, health.is_ready, health.problems) == ("joined", True, ())
         assert (health.partitions, health.lag, health.rebalances) == (6, 10, 1)

@@ -338,8 +338,8 @@ class Chat:
             self.ask(END_TXN, version, heard=False, **asked)
         return getattr(body, "producer_id", -1), getattr(body, "producer_epoch", -1)
 
-    def until_stable(self, offset: int) -> None:
-        """Wait until the last stable offset is ``offset``."""
+    def until_stable(self, offset: int, topic: str | None = None) -> None:
+        """Wait until the last stable offset of the topic, or of another one, is ``offset``."""
         for _ in range(_TRIES):
             body = self.ask(
                 FETCH,
@@ -352,7 +352,7 @@ class Chat:
                 session_epoch=-1,
                 topics=[
                     {
-                        "topic": self.topic,
+                        "topic": topic or self.topic,
                         "partitions": [
                             {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1_000_000}
                         ],

@@ -35,6 +35,7 @@ class Topics:
         topic_id, leader = self.described(name)
         if leader != self.chat.leader:
             return False
+        self.chat.until_stable(0, name)
         self.names.append(name)
         self.ids.append(topic_id)
         return True
