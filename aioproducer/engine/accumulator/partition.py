@@ -297,7 +297,7 @@ class Partition:
         """Another node leads; queued batches need not wait for a backoff of the old one."""
         self.leader = leader
         if leader is not None:
-            self.delayed_until = now
+            self.delayed_until = 0.0
         self._line_up_anew(now)
 
     def block(self, barrier: BatchOrder | None, now: float) -> bool:

@@ -260,6 +260,8 @@ class DeliveryMachine(RuleBasedStateMachine):
         self.pool, self.records = world.pool, world.records
         self.sender = world.sender
         self.wake = world.wakeup.wake
+        self.clock = world.wakeup.clock
+        """The producer's clock: a round that comes late stops it, as a stopped process does."""
         self.life = self.sender.run()
 
     # --- what the producer does ------------------------------------------------------------
@@ -288,14 +290,14 @@ class DeliveryMachine(RuleBasedStateMachine):
         """What ``Producer.send`` does; None: the line is full."""
         token = Token(len(self.tokens), partition)
         value = b"%d " % token.number + bytes(size)
-        accumulator = self.accumulator
+        accumulator, now = self.accumulator, self.clock()
         record = SerializedRecord(TOPIC, partition, 1, None, value, (), token)
-        if not accumulator.append(record, self.now):
+        if not accumulator.append(record, now):
             try:
-                accumulator.enqueue(record, self.now, self.now + self.max_block)
+                accumulator.enqueue(record, now, now + self.max_block)
             except BufferExhaustedError:
                 return None
-            self.metadata.use(TOPIC, self.now)
+            self.metadata.use(TOPIC, now)
         self.tokens.append(token)
         return token
 
@@ -351,7 +353,7 @@ class DeliveryMachine(RuleBasedStateMachine):
             self.network.completed.append(
                 Completion(flying.request, node, flying.request.read(flying.response), None, 0.0)
             )
-            self.network.responded(self.now)
+            self.network.responded(self.clock())
 
     @precondition(lambda self: any(self.network.connections.values()))
     @rule(node=st.sampled_from(sorted(NODES)))
