@@ -76,6 +76,19 @@ def _cpu_seconds_of_others() -> float:
     return float(busy - own)
 
 
+def cpu_seconds_of_servers() -> float:
+    """The CPU time of this process, and of its children that run: the servers that it started."""
+    process = psutil.Process()
+    total = 0.0
+    for each in (process, *process.children(recursive=True)):
+        try:
+            times = each.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        total += times.user + times.system
+    return total
+
+
 def look_at_machine(distributions: Iterable[str]) -> Machine:
     """The machine as it is now, with the versions of these distributions."""
     versions = {}

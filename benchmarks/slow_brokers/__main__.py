@@ -21,8 +21,9 @@ from typing import Final
 from benchmarks import launch
 from benchmarks.__main__ import names_of
 from benchmarks.brokers import BROKERS
-from benchmarks.machine import Neighbours, look_at_machine
+from benchmarks.machine import Neighbours, cpu_seconds_of_servers, look_at_machine
 from benchmarks.slow_brokers.client import Costs
+from benchmarks.slow_brokers.picture import Measured, draw
 from benchmarks.slow_brokers.plan import CLIENTS, Case, Client
 
 _ROOT: Final = Path(__file__).parents[2]
@@ -31,8 +32,8 @@ _LONGEST: Final = 60.0
 _USUAL: Final = ("aioproducer", "aioproducer-beats", "confluent", "confluent-idempotent")
 _HEADINGS: Final = (
     f"{'client':26}{'records/s':>10} {'range':>17} {'of bound':>8} {'CPU-µs':>7} "
-    f"{'KB/request':>10} {'in flight':>9} {'peak MB':>7} {'late p99.9':>10} {'own':>6}  "
-    "others' cores"
+    f"{'brokers':>7} {'KB/request':>10} {'ms':>6} {'in flight':>9} {'peak MB':>7} "
+    f"{'late p99.9':>10} {'own':>6}  others' cores"
 )
 
 
@@ -42,7 +43,11 @@ class Run:
 
     client: str
     others_cores: float
-    costs: Costs
+    measured: Measured
+
+    @property
+    def costs(self) -> Costs:
+        return self.measured.costs
 
 
 def run_all(
@@ -65,7 +70,7 @@ def _run(case: Case, client: Client, bootstrap: str, options: argparse.Namespace
     arguments += ["--value-bytes", str(case.value_bytes), "--rtt-ms", str(case.rtt_ms)]
     arguments += ["--warm-up", str(options.warm_up), "--seconds", str(options.seconds)]
     arguments += ["--keyed"] if case.keyed else []
-    neighbours = Neighbours()
+    neighbours, brokers_cpu = Neighbours(), cpu_seconds_of_servers()
     done = subprocess.run(
         launch.command("benchmarks.slow_brokers.client", *arguments),
         cwd=_ROOT,
@@ -75,7 +80,8 @@ def _run(case: Case, client: Client, bootstrap: str, options: argparse.Namespace
         check=True,
     )
     costs = Costs(**json.loads(done.stdout.splitlines()[-1]))
-    return Run(client.name, neighbours.cores_used(), costs)
+    brokers_cpu = cpu_seconds_of_servers() - brokers_cpu
+    return Run(client.name, neighbours.cores_used(), Measured(costs, brokers_cpu))
 
 
 def describe(case: Case, runs: Sequence[Run]) -> Iterator[str]:
@@ -95,12 +101,14 @@ def _row(runs: Sequence[Run], case: Case, bound: float | None) -> str:
     requests = median(each.requests / each.seconds for each in costs)
     size = median(each.request_bytes / each.requests for each in costs if each.requests)
     part = "" if bound is None else f"{rate / bound:.0%}"
-    in_flight = f"{requests * case.rtt_ms / 1_000:.1f}" if case.rtt_ms else ""
+    response_ms = median(each.response_ms for each in costs)
+    brokers = median(run.measured.brokers_cpu_seconds / run.costs.delivered_in_all for run in runs)
     others = [run.others_cores for run in runs]
     row = (
         f"{runs[0].client:26}{rate:10,.0f} {min(rates):8,.0f}..{max(rates):7,.0f} {part:>8} "
         f"{median(each.cpu_seconds / each.delivered for each in costs) * 1e6:7.2f} "
-        f"{size / 1_024:10,.0f} {in_flight:>9} "
+        f"{brokers * 1e6:7.2f} {size / 1_024:10,.0f} {response_ms:6.1f} "
+        f"{requests * response_ms / 1_000:9.1f} "
         f"{max(each.peak_bytes for each in costs) / 1e6:7.0f} "
         f"{_late(costs, 'late_p999_ms'):>10} {_late(costs, 'own_p999_ms'):>6}  "
         f"{min(others):.1f}..{max(others):.1f}"
@@ -132,14 +140,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ]
     print(look_at_machine(["aioproducer", "confluent-kafka", "uvloop"]).describe())
     everything: dict[str, list[Run]] = {}
+    drawn: dict[str, dict[str, list[Measured]]] = {}
     for case, runs in run_all(cases, options.clients, options):
         everything[case.name] = runs
+        drawn[case.meaning] = {
+            client.name: [run.measured for run in runs if run.client == client.name]
+            for client in options.clients
+        }
         print("\n".join(describe(case, runs)), flush=True)
     if options.json:
         content = {
             name: [dataclasses.asdict(run) for run in runs] for name, runs in everything.items()
         }
         options.json.write_text(json.dumps(content, indent=1) + "\n")
+    if options.plot:
+        options.plot.write_text(draw(drawn))
     costs = [run.costs for runs in everything.values() for run in runs]
     return 1 if any(each.failed or each.out_of_order for each in costs) else 0
 
@@ -162,6 +177,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--warm-up", type=float, default=5.0, help="seconds; default %(default)s")
     parser.add_argument("--seconds", type=float, default=8.0, help="of each measurement")
     parser.add_argument("--json", type=Path, metavar="FILE", help="each run, for comparisons")
+    parser.add_argument("--plot", type=Path, metavar="SVG", help="the medians as bars")
     return parser
 
 

@@ -14,6 +14,8 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from math import nan
+from statistics import fmean
 from time import perf_counter
 from typing import Any, Final, Protocol
 
@@ -41,12 +43,16 @@ class Costs:
     cpu_seconds: float
     """All threads, user and system."""
     delivered: int
+    delivered_in_all: int
+    """With those before and after the measured part."""
     failed: int
     out_of_order: int
     """Records with a lower offset than one that was sent before them to their partition."""
     requests: float
     """Of any kind, sent to all brokers."""
     request_bytes: float
+    response_ms: float
+    """From a request to its response, the mean of the last seconds over the brokers."""
     peak_bytes: int
     """Resident, of the whole process."""
     lateness_ms: dict[str, float]
@@ -78,6 +84,8 @@ class Driver(Protocol):
     async def send_for(self, seconds: float) -> None: ...
 
     def sent(self) -> Sent: ...
+
+    def response_ms(self) -> float: ...
 
     async def stop(self) -> None: ...
 
@@ -139,6 +147,10 @@ class Ours:
             sum(node["outgoing-byte-total"] for node in nodes),
         )
 
+    def response_ms(self) -> float:
+        nodes = self._producer.metrics()["producer-node-metrics"].values()
+        return fmean(latency for node in nodes if (latency := node["request-latency-avg"]) > 0)
+
     async def stop(self) -> None:
         await self._producer.close()
         while self._futures:
@@ -150,6 +162,7 @@ class Confluent:
 
     def __init__(self, bootstrap: str, case: Case, client: Client) -> None:
         self._sent = Sent()
+        self._response_ms = nan
         self._producer = ConfluentProducer(
             {
                 "bootstrap.servers": bootstrap,
@@ -195,9 +208,15 @@ class Confluent:
         self._sent = Sent(
             sum(broker["tx"] for broker in brokers), sum(broker["txbytes"] for broker in brokers)
         )
+        waited = [each for broker in brokers if (each := broker["rtt"]["avg"])]
+        if waited:  # microseconds
+            self._response_ms = fmean(waited) / 1_000
 
     def sent(self) -> Sent:
         return self._sent
+
+    def response_ms(self) -> float:
+        return self._response_ms
 
     async def stop(self) -> None:
         self._producer.flush()
@@ -216,6 +235,7 @@ async def run(client: Client, case: Case, bootstrap: str, warm_up: float, second
         with (meter := Meter()):
             await driver.send_for(seconds)
         delivered, sent = driver.delivered - delivered, driver.sent() - sent
+        response_ms = driver.response_ms()
         if heartbeat is not None:
             lateness = heartbeat.lateness_ms() | heartbeat.own_lateness_ms()
     await driver.stop()
@@ -223,10 +243,12 @@ async def run(client: Client, case: Case, bootstrap: str, warm_up: float, second
         meter.seconds,
         meter.cpu_seconds,
         delivered,
+        driver.delivered,
         driver.failed,
         driver.out_of_order,
         sent.requests,
         sent.size,
+        response_ms,
         peak_bytes(),
         lateness,
     )

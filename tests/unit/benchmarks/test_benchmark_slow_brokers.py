@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from xml.etree import ElementTree
+
 import pytest
 
 from benchmarks.slow_brokers import client as drivers
 from benchmarks.slow_brokers.__main__ import Run, describe, main
 from benchmarks.slow_brokers.client import Costs
+from benchmarks.slow_brokers.picture import Measured, draw
 from benchmarks.slow_brokers.plan import CLIENTS, RECORD_OVERHEAD, Case, Client
 
 
@@ -24,19 +27,53 @@ def test_the_bound_is_five_requests_in_flight_to_each_broker_that_leads_a_partit
 
 
 def costs(delivered: int, out_of_order: int = 0) -> Costs:
-    return Costs(2.0, 1.0, delivered, 0, out_of_order, 40.0, 40 * 1_024_000.0, 50_000_000, {})
+    size = 40 * 1_024_000.0
+    return Costs(
+        *(2.0, 1.0, delivered, 2 * delivered, 0, out_of_order, 40.0, size, 250.0, 50_000_000), {}
+    )
 
 
 def test_the_table_shows_medians_the_part_of_the_bound_and_what_makes_a_run_void() -> None:
     case = Case(1, 1_000, 250)
-    runs = [Run("aioproducer", 0.1, costs(each)) for each in (40_000, 30_000, 41_000)]
+    runs = [
+        Run("aioproducer", 0.1, Measured(costs(each), 4.0)) for each in (40_000, 30_000, 41_000)
+    ]
     _, _, row = describe(case, runs)
     assert row.split() == [
-        *("aioproducer", "20,000", "15,000..", "20,500", "96%", "25.00", "1,000", "5.0", "50"),
+        *("aioproducer", "20,000", "15,000..", "20,500", "96%", "25.00", "50.00", "1,000"),
+        *("250.0", "5.0", "50"),
         "0.1..0.1",
     ]
-    _, _, row = describe(case, [Run("aioproducer", 0.1, costs(40_000, out_of_order=3))])
+    _, _, row = describe(
+        case, [Run("aioproducer", 0.1, Measured(costs(40_000, out_of_order=3), 4.0))]
+    )
     assert row.endswith("VOID: 0 failed, 3 out of order")
+
+
+def test_the_picture_has_a_bar_for_each_figure_and_the_brokers_cpu_time_beside_the_clients() -> (
+    None
+):
+    drawn = draw(
+        {
+            "1,000 bytes": {
+                "aioproducer": [Measured(costs(each), 4.0) for each in (30_000, 40_000, 41_000)],
+                "confluent": [Measured(costs(80_000), 2.0)],
+            }
+        }
+    )
+    texts = [
+        each.text for each in ElementTree.fromstring(drawn).iter() if each.tag.endswith("text")
+    ]
+    assert texts[:3] == ["1,000 bytes", "aioproducer", "confluent"]
+    assert texts[3:9] == [
+        "1,000 records/s",
+        "20",
+        "40",
+        "CPU-µs/record",
+        "25.00 + 50.00",
+        "12.50 + 12.50",
+    ]
+    assert drawn.count("<rect") == 1 + 2 * 6
 
 
 @pytest.mark.slow
