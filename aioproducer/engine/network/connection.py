@@ -174,7 +174,7 @@ class Connection:
         if self._abort_reason is None:
             self._abort_reason = reason
         if self.exchange is not None:
-            self.exchange.transport.abort()
+            self.exchange.abort()
 
     # --- living ----------------------------------------------------------------------------
 
@@ -194,7 +194,7 @@ class Connection:
         finally:
             self.state = ConnectionState.CLOSED
             if self.exchange is not None:
-                self.exchange.transport.abort()
+                self.exchange.abort()
                 await self.exchange.closed.wait()
 
     async def _reopen(self, refusal: AuthenticationError) -> NoReturn:
@@ -206,7 +206,7 @@ class Connection:
         if self.was_ready:
             raise BrokerConnectionError(f"{refusal} (the credentials have changed meanwhile)")
         assert self.exchange is not None
-        self.exchange.transport.abort()
+        self.exchange.abort()
         self._answers.clear()
         self.in_flight.clear()
         self.versions = BrokerVersions(())

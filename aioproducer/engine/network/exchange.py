@@ -131,6 +131,15 @@ class Exchange:
                 self.resume_writing()
         return size
 
+    def abort(self) -> None:
+        """End the connection at once, if it has not ended.
+
+        asyncio's transport can't be aborted any more if the broker ended the connection while bytes
+        waited, and they were written at once: it raises AttributeError.
+        """
+        if not self.closed.is_set():
+            self.transport.abort()
+
     def pause_writing(self) -> None:
         """Called by the transport: its buffer is above its upper limit."""
 

@@ -23,6 +23,7 @@ from aioproducer.engine.network.transport import SocketSettings
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import BrokerConnectionError
 from aioproducer.foundation.runtime.running_clock import RunningClock
+from aioproducer.model import Node
 from tests.support.kio_messages import encode, milliseconds, request_module, response_module
 from tests.unit.network.scripted_broker import (
     API_VERSIONS,
@@ -346,6 +347,31 @@ async def test_abort_during_the_handshake() -> None:
         await asyncio.wait_for(asked.wait(), LONG)
         owner.connection.abort(reason)
         assert await asyncio.wait_for(running, LONG) is reason
+
+
+async def test_a_connection_that_ends_as_its_last_bytes_leave_is_not_aborted_again() -> None:
+    """asyncio's transport is closed at once then, and can't be aborted any more."""
+    loop = asyncio.get_running_loop()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        owner = Owner(Node(7, *listener.getsockname()))
+        running = owner.run()
+        sock, _ = await loop.sock_accept(listener)
+        with sock:
+            asked = await loop.sock_recv(sock, 1_000)
+            said = asked[8:12] + API_VERSIONS
+            await loop.sock_sendall(sock, len(said).to_bytes(4, "big") + said)
+            await asyncio.wait_for(owner.ready.wait(), LONG)
+            assert owner.connection.exchange is not None
+            transport = owner.connection.exchange.transport
+            while not transport.get_write_buffer_size():
+                transport.write(bytes(65_536))
+            sock.settimeout(0.1)
+            with suppress(TimeoutError):  # the event loop does not turn meanwhile
+                while sock.recv(2**20):
+                    pass
+            sock.shutdown(socket.SHUT_WR)
+            assert isinstance(await asyncio.wait_for(running, LONG), BrokerConnectionError)
 
 
 async def test_cancelling_closes_the_socket() -> None:
