@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import count
+from uuid import UUID
 
 from aioproducer.consumer.coordinator import CoordinatorLink
 from aioproducer.consumer.metrics import ConsumerStats
@@ -26,6 +27,7 @@ class Commits:
     """Commits offsets as the present ``member``. Times are seconds.
 
     ``refused`` gets the error code when the group continues without the member; False: it may not.
+    ``topic_id`` returns the id of the topic that is read by that name; None: it is unknown.
     Source: Kafka's ``ConsumerCoordinator`` and ``CommitRequestManager``.
     """
 
@@ -35,12 +37,14 @@ class Commits:
         progress: Progress,
         member: Callable[[], Membership],
         refused: Callable[[int], bool],
+        topic_id: Callable[[str], UUID | None],
         stats: ConsumerStats,
     ) -> None:
         self._link = link
         self._progress = progress
         self._member = member
         self._refused = refused
+        self._topic_id = topic_id
         self._turn = asyncio.Lock()
         """Commits overtake each other else, and the older offset would count."""
         self._stats = stats
@@ -148,7 +152,7 @@ class Commits:
             began = self._link.client.clock()
             try:
                 member = self._member()
-                codes = await self._link.commit(member, left)
+                codes = await self._link.commit(member, left, self._ids_of(left))
             except ProducerError as error:
                 if not self._link.may_pass(error):
                     raise
@@ -162,6 +166,10 @@ class Commits:
                 await asyncio.sleep(backoff.delay(failures))
         for where, code in refusals.items():
             raise self._error(where, code)
+
+    def _ids_of(self, partitions: Iterable[TopicPartition]) -> dict[str, UUID]:
+        topics = {where.topic for where in partitions}
+        return {topic: found for topic in topics if (found := self._topic_id(topic)) is not None}
 
     def _take(
         self,

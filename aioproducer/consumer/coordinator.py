@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import inf
 from typing import Any, Final
+from uuid import UUID
 
 from aioproducer.admin.requests import FindCoordinatorRequest
 from aioproducer.config import ProducerConfig
@@ -148,10 +150,13 @@ class CoordinatorLink:
         return found
 
     async def commit(
-        self, member: Membership, offsets: dict[TopicPartition, OffsetAndMetadata]
+        self,
+        member: Membership,
+        offsets: dict[TopicPartition, OffsetAndMetadata],
+        topic_ids: Mapping[str, UUID],
     ) -> dict[TopicPartition, int]:
-        """The error code of each partition: one attempt."""
-        codes: dict[TopicPartition, int] = await self.ask(OffsetCommit(member, offsets))
+        """The error code of each partition: one attempt. ``topic_ids``: those that are known."""
+        codes: dict[TopicPartition, int] = await self.ask(OffsetCommit(member, offsets, topic_ids))
         return codes
 
 

@@ -63,29 +63,27 @@ class ConsumerParts:
     ) -> None:
         reading, config = setup.reading, setup.config
         settings = FetchSettings.of(reading, config)._replace(patience=inf)
+        leaders = Leaders(())
         fetcher = Fetcher(
             client,
             (),
-            Leaders(()),
+            leaders,
             settings,
             lambda topic: self.member.miss_topic(topic),
             lambda topic: self.assignment.recreated(topic),
         )
-        stats = ConsumerStats(
-            num_samples=config.metrics_num_samples,
-            sample_window=max(config.metrics_sample_window_ms, 1) / 1000,
-            now=client.clock(),
-        )
+        stats = _stats(config, client.clock())
         self.source = RecordSource(client, fetcher, reading.max_batch_bytes, "Consumer")
         self.progress = Progress(self.source.cursor, lambda: self.assignment.acknowledged.set())
-        self.commits = Commits(link, self.progress, self._identity, refused, stats)
+        identity = self._identity
+        self.commits = Commits(link, self.progress, identity, refused, leaders.topic_id, stats)
         self.assignment = Assignment(
             client,
             link,
             self.source,
             self.progress,
             self.commits,
-            self._identity,
+            identity,
             _assignment_settings(setup),
             fail,
             stats,
@@ -124,6 +122,11 @@ class ConsumerParts:
 
     def _identity(self) -> Membership:
         return self.member.identity
+
+
+def _stats(config: ProducerConfig, now: float) -> ConsumerStats:
+    window = max(config.metrics_sample_window_ms, 1) / 1000
+    return ConsumerStats(num_samples=config.metrics_num_samples, sample_window=window, now=now)
 
 
 def _assignment_settings(setup: ConsumerSetup) -> AssignmentSettings:

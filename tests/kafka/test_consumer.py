@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from aioproducer import Producer
+from aioproducer.admin import Admin
 from aioproducer.consumer import Consumer
 from aioproducer.errors import ConfigError, IllegalStateError, KafkaError
 from aioproducer.model import ConsumerRecord, TopicPartition
@@ -388,14 +389,32 @@ async def test_a_deleted_topic_fails_no_other_commit(topic: Topic) -> None:
         await take(consumer, PARTITIONS + 1)
         async with topic.admin() as admin:
             await admin.delete_topics(other)
-
-            async def is_gone() -> bool:
-                return other not in await admin.list_topics()
-
-            await until(is_gone)
-        with pytest.raises(KafkaError, match=f"{other}-0 .*UNKNOWN_TOPIC_OR_PARTITION"):
+            await until(lambda: is_gone(admin, other))
+        with pytest.raises(KafkaError, match=f"{other}-0 .*UNKNOWN_TOPIC_ID"):
             await consumer.commit()
     assert [row[3] for row in await topic.described()] == ["1"] * PARTITIONS
+
+
+async def test_offsets_of_a_deleted_topic_are_not_committed_to_its_successor(topic: Topic) -> None:
+    name = f"{topic.name}-again"
+    await topic.kafka.create_topic(name, 1)
+    for number in range(3):
+        await topic.producer.send(name, b"%d" % number)
+    consumer = topic.consumer(name, auto_commit=False)
+    async with consumer, topic.admin() as admin:
+        await take(consumer, 3)
+        consumer.pause(TopicPartition(name, 0))  # no fetch tells it
+        await admin.delete_topics(name)
+        await until(lambda: is_gone(admin, name))
+        await topic.kafka.create_topic(name, 1)
+        with pytest.raises(KafkaError, match=f"{name}-0 .*UNKNOWN_TOPIC_ID"):
+            await consumer.commit()
+        offsets = await admin.group_offsets(topic.group)
+        assert TopicPartition(name, 0) not in offsets
+
+
+async def is_gone(admin: Admin, topic: str) -> bool:
+    return topic not in await admin.list_topics()
 
 
 async def test_health_and_metrics_say_what_a_consumer_does(topic: Topic) -> None:

@@ -58,7 +58,7 @@ SUPPORTED: Final[Mapping[Api, tuple[int, int]]] = {
     Api.END_TXN: (0, 5),
     Api.TXN_OFFSET_COMMIT: (0, 6),  # from 6 on with topic ids (KIP-1319)
     Api.SASL_AUTHENTICATE: (0, 2),  # from 1 on with the session's lifetime (KIP-368)
-    Api.OFFSET_COMMIT: (2, 9),
+    Api.OFFSET_COMMIT: (2, 10),  # from 10 on with topic ids
     Api.OFFSET_FETCH: (2, 9),  # from 7 on without open transactions; 10 only has topic ids
     Api.JOIN_GROUP: (2, 9),
     Api.SYNC_GROUP: (1, 5),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, Final
+from uuid import UUID
 
 from tests.support.conversations import chat as c
 from tests.support.conversations.chat import Chat
@@ -105,7 +106,7 @@ def _refusals(stranger: Member) -> None:
     stranger.heartbeat()
     stranger.leave()
     stranger.leave(2)
-    for version in (7, 8, 9):
+    for version in (7, 8, 9, 10):
         stranger.commit(version=version)
     stranger.group.committed()
 
@@ -514,7 +515,7 @@ def commits_of_members_and_of_others(chat: Chat) -> None:
     member.join()
     outsider.commit(2)
     member.sync((member, b"all"))
-    for version in (2, 7, 8, 9):
+    for version in (2, 7, 8, 9, 10):
         outsider.commit(3, version)
         member.commit(version + 10, version)
         group.committed()
@@ -523,6 +524,10 @@ def commits_of_members_and_of_others(chat: Chat) -> None:
         member.commit(4, version, member_id="stranger")
         member.commit(4, version, member_id="stranger", group_instance_id=None)
         member.commit(4, version, group_instance_id="stranger")
+    row = {"partition_index": 0, "committed_offset": 5, "committed_leader_epoch": 0}
+    unknown = [{"topic_id": UUID(int=9), "partitions": [row]}]
+    for party in (outsider, member):
+        party.commit(5, 10, topics=unknown)
     group.committed()
 
 

@@ -196,7 +196,7 @@ def offsets_and_epochs(chat: Chat) -> None:
     old = one.epoch
     one.beat()
     one.own()
-    for version in (2, 7, 8, 9):
+    for version in (2, 7, 8, 9, 10):
         one.commit(version, version)
         one.commit(1, version, generation_id_or_member_epoch=-1, member_id="")
         two.commit(1, version, member_id="stranger")

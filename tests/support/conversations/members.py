@@ -188,7 +188,9 @@ class Member:
             "generation_id_or_member_epoch": self.generation,
             "member_id": self.member_id,
             "group_instance_id": self.instance_id,
-            "topics": [{"name": self.chat.topic, "partitions": [row]}],
+            "topics": [
+                {"name": self.chat.topic, "topic_id": self.chat.topic_id, "partitions": [row]}
+            ],
             **changed,
         }
         self.ask(c.OFFSET_COMMIT, version, **values)
@@ -347,6 +349,7 @@ class EpochMember:
         self, offset: int = 1, version: int = 9, *, partition: int = 0, **changed: Any
     ) -> None:
         """Commit an offset of the first topic."""
+        topic = self.group.topics[0]
         row = {
             "partition_index": partition,
             "committed_offset": offset,
@@ -357,7 +360,7 @@ class EpochMember:
             "generation_id_or_member_epoch": self.epoch,
             "member_id": self.member_id,
             "group_instance_id": self.instance_id,
-            "topics": [{"name": self.group.topics[0], "partitions": [row]}],
+            "topics": [{"name": topic, "topic_id": self.group.ids[topic], "partitions": [row]}],
             **changed,
         }
         self.ask(c.OFFSET_COMMIT, version, **values)

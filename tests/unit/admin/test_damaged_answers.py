@@ -59,6 +59,7 @@ EACH = [
     pytest.param(request, version, id=f"{request.api.name}-{version}")
     for request in REQUESTS
     for version in judged(request.api)
+    if request.build(version).version == version  # else it is sent in an older one
 ]
 VALUES: dict[str, Any] = {
     "resource_type": 2,

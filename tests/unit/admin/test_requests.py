@@ -612,7 +612,7 @@ def committed(version: int, *codes: tuple[TopicPartition, int]) -> Any:
     return response(Api.OFFSET_COMMIT, version, topics=topics)
 
 
-@each_version(Api.OFFSET_COMMIT)
+@pytest.mark.parametrize("version", range(2, 10))
 def test_offsets_that_no_member_commits(version: int) -> None:
     offsets = {TWO: OffsetAndMetadata(2**62, "note", 8), EVENT: OffsetAndMetadata(0)}
     request = AlterOffsetsRequest("readers", offsets)
@@ -633,6 +633,10 @@ def test_offsets_that_no_member_commits(version: int) -> None:
     assert request.read(said) == Answer(value={TWO: Answer(), EVENT: Answer(3)})
     with pytest.raises(ProtocolError, match="does not mention"):
         request.read(committed(version, (TWO, 0)))
+
+
+def test_offsets_that_no_member_commits_are_those_of_names() -> None:
+    assert AlterOffsetsRequest("readers", {ONE: OffsetAndMetadata(7)}).build(10).version == 9
 
 
 @pytest.mark.parametrize("code", [22, 25, 113])

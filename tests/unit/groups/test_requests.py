@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -18,7 +19,7 @@ from aioproducer.engine.groups.requests import (
 )
 from aioproducer.engine.groups.requests.sync_group import Synced
 from aioproducer.engine.groups.subscription import assignment_bytes, subscription_bytes
-from aioproducer.engine.protocol import Api
+from aioproducer.engine.protocol import Api, response_schema
 from aioproducer.errors import ProtocolError, UnsupportedVersionError
 from aioproducer.errors.codes import ErrorCode
 from aioproducer.model import OffsetAndMetadata, TopicPartition
@@ -151,12 +152,15 @@ def test_leaving(version: int) -> None:
 @each_version(Api.OFFSET_COMMIT)
 def test_committing(version: int) -> None:
     offsets = {ONE: OffsetAndMetadata(5, "m", 3), TWO: OffsetAndMetadata(6)}
-    request = OffsetCommit(member_for(version, 7), offsets)
+    ids = {"a": UUID(int=7)} if version >= 10 else {}
+    topic_of = {"topic_id": ids["a"]} if ids else {"name": "a"}
+    request = OffsetCommit(member_for(version, 7), offsets, ids)
     said = theirs(request.build(version))
     assert (said.group_id, said.member_id) == ("billing", "member-1")
     [topic] = said.topics
     found = [(each.partition_index, each.committed_offset) for each in topic.partitions]
-    assert (topic.name, found) == ("a", [(0, 5), (1, 6)])
+    assert found == [(0, 5), (1, 6)]
+    assert all(getattr(topic, field) == value for field, value in topic_of.items())
     parts = response_module(Api.OFFSET_COMMIT, version)
     late = {"throttle_time": NOTHING} if version >= 3 else {}
 
@@ -167,12 +171,38 @@ def test_committing(version: int) -> None:
             )
             for number in numbers
         )
-        topics = (parts.OffsetCommitResponseTopic(name="a", partitions=rows),)
+        topics = (parts.OffsetCommitResponseTopic(**topic_of, partitions=rows),)
         return request.read(ours(parts.OffsetCommitResponse(topics=topics, **late)))
 
     assert answered(0, 1) == {ONE: 22, TWO: 22}
     with pytest.raises(ProtocolError, match="not mention a-1"):
         answered(0)
+
+
+def test_offsets_of_a_topic_are_committed_by_its_id_where_all_ids_are_known() -> None:
+    one, other = UUID(int=7), UUID(int=8)
+    offsets = {ONE: OffsetAndMetadata(5), TopicPartition("b", 0): OffsetAndMetadata(6)}
+    assert OffsetCommit(MEMBER, offsets).build(10).version == 9
+    assert OffsetCommit(MEMBER, offsets, {"a": one}).build(10).version == 9
+    request = OffsetCommit(MEMBER, offsets, {"a": one, "b": other})
+    assert request.build(10).version == 10
+    assert request.build(8).version == 8
+    schema = response_schema(Api.OFFSET_COMMIT)
+    response = schema.OffsetCommitResponse(
+        topics=tuple(
+            schema.OffsetCommitResponseTopic(
+                topic_id=topic_id,
+                partitions=(
+                    schema.OffsetCommitResponsePartition(partition_index=0, error_code=code),
+                ),
+            )
+            for topic_id, code in ((other, 0), (one, ErrorCode.UNKNOWN_TOPIC_ID))
+        )
+    )
+    assert request.read(response) == {
+        ONE: ErrorCode.UNKNOWN_TOPIC_ID,
+        TopicPartition("b", 0): ErrorCode.NONE,
+    }
 
 
 @each_version(Api.OFFSET_FETCH)

@@ -218,7 +218,7 @@ def test_the_versions_that_are_covered_here() -> None:
         Api.ADD_OFFSETS_TO_TXN: (0, 4),
         Api.END_TXN: (0, 5),
         Api.TXN_OFFSET_COMMIT: (0, 6),
-        Api.OFFSET_COMMIT: (2, 9),
+        Api.OFFSET_COMMIT: (2, 10),
         Api.OFFSET_FETCH: (2, 9),
         Api.JOIN_GROUP: (2, 9),
         Api.SYNC_GROUP: (1, 5),
