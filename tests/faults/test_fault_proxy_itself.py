@@ -29,6 +29,7 @@ from aioproducer.testing.fault_proxy import (
     Throttle,
     Way,
 )
+from aioproducer.testing.fault_proxy.connection import abort
 
 if TYPE_CHECKING:
     from tests.faults.conftest import StartProxy, StartServer
@@ -430,3 +431,25 @@ async def test_nothing_is_left_behind(broker: Broker) -> None:
     assert asyncio.all_tasks() == before
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection("127.0.0.1", proxy.port)
+
+
+async def test_a_connection_that_was_closed_with_its_last_bytes_can_be_dropped() -> None:
+    """asyncio's transport is closed at once if the socket takes what waits."""
+    lost = asyncio.Event()
+
+    async def served(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while not writer.transport.get_write_buffer_size():
+            writer.write(bytes(65_536))
+        writer.close()
+        await reading
+        await writer.wait_closed()
+        abort(writer)
+        lost.set()
+
+    reading = asyncio.get_running_loop().create_future()
+    async with await asyncio.start_server(served, "127.0.0.1", 0) as server:
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        await reader.read()
+        reading.set_result(None)
+        await asyncio.wait_for(lost.wait(), 5)
+        writer.close()

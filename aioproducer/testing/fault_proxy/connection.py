@@ -29,7 +29,7 @@ from aioproducer.testing.fault_proxy.steps import (
     steps,
 )
 
-__all__ = ["ProxiedConnection"]
+__all__ = ["ProxiedConnection", "abort"]
 
 _HOST: Final = "127.0.0.1"
 _CHUNKS_PER_SECOND: Final = 50
@@ -39,6 +39,16 @@ _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
 Script = Callable[[], ScriptRun]
 Happened = Callable[[Fault], None]
+
+
+def abort(writer: asyncio.StreamWriter) -> None:
+    """Close a connection at once, with all unsent bytes; nothing if its socket is closed.
+
+    asyncio's transport raises AttributeError then, if bytes waited when it was told to close.
+    """
+    connected = writer.get_extra_info("socket")
+    if connected is None or connected.fileno() >= 0:
+        writer.transport.abort()
 
 
 class _OverError(Exception):
@@ -76,7 +86,7 @@ class _OneWay:
         connected = self.writer.get_extra_info("socket")
         if reset and connected is not None and connected.fileno() >= 0:
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
-            self.writer.transport.abort()
+            abort(self.writer)
         else:
             self.writer.close()
 
@@ -135,7 +145,7 @@ class ProxiedConnection:
         """Drop both sides, with all unsent bytes; :meth:`run` ends soon after."""
         self._ended = True
         for side in self._sides():
-            side.writer.transport.abort()
+            abort(side.writer)
 
     def _sides(self) -> list[_OneWay]:
         return [self._to_client] + ([self._to_broker] if self._to_broker else [])
