@@ -293,6 +293,7 @@ class SimulatedTransport(asyncio.Transport):
         self._closing = False
         """No more data is read or written, but what was written before."""
         self._lost = False
+        self._gone = False
         self._protocol: Any = None
         receives.receiver = self
         sends.on_room = self._has_room
@@ -358,7 +359,7 @@ class SimulatedTransport(asyncio.Transport):
                 self._protocol_paused = False
                 self._protocol.resume_writing()
         if self._closing and not self._unsent:
-            self._lose(None)
+            self._lose(None, at_once=True)
 
     # --- the transport ---------------------------------------------------------------------
 
@@ -377,6 +378,8 @@ class SimulatedTransport(asyncio.Transport):
                 self._protocol.pause_writing()
 
     def abort(self) -> None:
+        if self._gone:  # as asyncio's own does
+            raise AttributeError("'NoneType' object has no attribute 'call_soon'")
         self._unsent.clear()
         self._lose(None, ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"))
 
@@ -386,14 +389,28 @@ class SimulatedTransport(asyncio.Transport):
             if not self._unsent:
                 self._lose(None)
 
-    def _lose(self, error: OSError | None, for_peer: OSError | None = None) -> None:
-        """End the connection here; the other end gets what was written, and then the end."""
+    def _lose(
+        self,
+        error: OSError | None,
+        for_peer: OSError | None = None,
+        *,
+        at_once: bool = False,
+    ) -> None:
+        """End the connection here; the other end gets what was written, and then the end.
+
+        ``at_once``: the last bytes were written after ``close()``. asyncio's transport tells its
+        protocol in the same callback then, and can't be aborted any more.
+        """
         if self._lost:
             return
         self._lost = self._closing = True
         self._unsent.clear()
         self._sends.close(for_peer)
-        self._loop.call_soon(self._protocol.connection_lost, error)
+        if at_once:
+            self._gone = True
+            self._protocol.connection_lost(error)
+        else:
+            self._loop.call_soon(self._protocol.connection_lost, error)
         self.on_end()
 
     def is_closing(self) -> bool:
