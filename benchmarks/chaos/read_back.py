@@ -1,4 +1,4 @@
-"""Every log from its beginning to its end, read by confluent-kafka's consumer."""
+"""What is committed in every log, read by confluent-kafka's consumer from beginning to end."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from benchmarks.chaos.plan import PARTITIONS
 
-_LONGEST_QUERY: Final = 10.0
 _LONGEST_SILENCE: Final = 60.0
 
 
@@ -26,22 +25,18 @@ def read_back(bootstrap_servers: str, topic: str) -> Iterator[tuple[int, int, by
             "group.id": "never-used",
             "enable.auto.commit": False,
             "auto.offset.reset": "error",
+            "enable.partition.eof": True,
         }
     )
     try:
-        left = {}
-        for number in range(PARTITIONS):
-            partition = TopicPartition(topic, number, 0)
-            _, end = consumer.get_watermark_offsets(partition, _LONGEST_QUERY)
-            if end:
-                left[number] = end
-        consumer.assign([TopicPartition(topic, number, 0) for number in left])
-        yield from _read(consumer, left)
+        consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
+        yield from _read(consumer)
     finally:
         consumer.close()
 
 
-def _read(consumer: Consumer, left: dict[int, int]) -> Iterator[tuple[int, int, bytes]]:
+def _read(consumer: Consumer) -> Iterator[tuple[int, int, bytes]]:
+    left = set(range(PARTITIONS))
     deadline = time.monotonic() + _LONGEST_SILENCE
     while left:
         messages = consumer.consume(10_000, 0.5)
@@ -51,8 +46,10 @@ def _read(consumer: Consumer, left: dict[int, int]) -> Iterator[tuple[int, int, 
             raise ReadError(f"nothing came for {_LONGEST_SILENCE:g} s, wanted are still {left}")
         for message in messages:
             partition, offset, value = message.partition(), message.offset(), message.value()
-            if message.error() is not None or partition is None or offset is None:
-                raise ReadError(f"{message.error()}, wanted are still {left}")
-            yield partition, offset, value if isinstance(value, bytes) else b""
-            if offset + 1 >= left.get(partition, 0):
-                left.pop(partition, None)
+            error = message.error()
+            if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                left.discard(partition or 0)
+            elif error is not None or partition is None or offset is None:
+                raise ReadError(f"{error}, wanted are still {left}")
+            else:
+                yield partition, offset, value if isinstance(value, bytes) else b""

@@ -29,6 +29,7 @@ CLIENTS: Final = {
     client.name: client
     for client in (
         Client("ours", "aioproducer_client", ours=True, says_what_was_written=True),
+        Client("ours-transactions", "transactional_client", ours=True),
         Client("confluent", "confluent_client"),
         Client("aiokafka", "aiokafka_client"),
     )

@@ -13,7 +13,8 @@ from benchmarks.chaos.ledger import Ledger
 from benchmarks.chaos.plan import Load, record
 
 
-def _login(access: Access | None) -> dict[str, Any]:
+def login(access: Access | None) -> dict[str, Any]:
+    """The options of a login; none in plain text."""
     if access is None:
         return {}
     return {
@@ -34,7 +35,7 @@ class Driver:
             bootstrap_servers=bootstrap_servers,
             request_timeout_ms=load.request_timeout_ms,
             delivery_timeout_ms=load.delivery_timeout_ms,
-            **_login(access),
+            **login(access),
         )
 
     async def start(self) -> None:
