@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import (  # type: ignore[attr-defined]
     arrow_udf,
     coalesce,
@@ -15,8 +17,12 @@ from pyspark.sql.functions import (  # type: ignore[attr-defined]
 
 from aioproducer.engine.records.arrow import murmur2_partitions
 from aioproducer.errors import ConfigError
+from aioproducer.spark.jvm_murmur2 import jvm_murmur2
 from aioproducer.spark.plan import types_of
 from aioproducer.spark.worker_start import start_worker
+
+_POSITIVE: Final = 0x7FFFFFFF
+"""Source: ``Utils.toPositive`` of Kafka."""
 
 
 def repartition_by_key(df: DataFrame, partitions: int, tasks: int | None = None) -> DataFrame:
@@ -58,13 +64,23 @@ def repartition_by_key(df: DataFrame, partitions: int, tasks: int | None = None)
             "into one task with df.repartitionById()"
         )
 
+    # A row goes to the same partition when Spark computes it again.
+    spread = pmod(xxhash64("value"), lit(partitions)).cast("int")
+    by_key = _partition_of(df, col("key").cast("binary"), partitions)
+    placed = df.withColumn("partition", coalesce(by_key, spread))
+    return placed.repartitionById(tasks, col("partition"))
+
+
+def _partition_of(df: DataFrame, key: Column, partitions: int) -> Column:
+    """The partition of a binary key; null for a null."""
+    hashed = jvm_murmur2(df.sparkSession, key)
+    if hashed is not None:
+        return pmod(hashed.bitwiseAND(_POSITIVE), lit(partitions))
+
     @arrow_udf("int")  # type: ignore[call-overload,untyped-decorator,unused-ignore]
-    def partition_of(keys: pa.Array) -> pa.Array:
+    def in_python(keys: pa.Array) -> pa.Array:
         start_worker()
         return murmur2_partitions(keys, partitions)
 
-    # A row goes to the same partition when Spark computes it again.
-    spread = pmod(xxhash64("value"), lit(partitions)).cast("int")
-    by_key = partition_of(col("key").cast("binary"))
-    placed = df.withColumn("partition", coalesce(by_key, spread))
-    return placed.repartitionById(tasks, col("partition"))
+    placed: Column = in_python(key)
+    return placed
