@@ -126,14 +126,13 @@ class _Rest:
         self.left = len(self.tokens)
 
     def set_results(self, most: int) -> int:
-        """Set up to ``most`` results, or those of one :class:`BulkToken`. Returns their number, in
-        which all those of a :class:`BulkToken` count as one."""
+        """Set up to ``most`` results; returns their number. Those of a call are one."""
         tokens, runs, first = self.tokens, self.runs, self.first
-        end = min(first + most, len(tokens))
-        while (
-            end < len(tokens) and type(tokens[end]) is BulkToken and tokens[end] is tokens[end - 1]
-        ):
-            end += 1
+        end, done = first, 0
+        while done < most and end < len(tokens):
+            token = tokens[end]
+            end += token.count if type(token) is BulkToken else 1
+            done += 1
         described: list[Run] = []
         while self.run < len(runs) and runs[self.run][0] < end:
             start, timestamp_ms, key_size, value_size = runs[self.run]
@@ -150,8 +149,7 @@ class _Rest:
             self.log_start_offset,
         )
         self.first, self.left = end, len(tokens) - end
-        bulk = [each for each in tokens[first:end] if type(each) is BulkToken]
-        return end - first - len(bulk) + len({*map(id, bulk)})
+        return done
 
 
 def _is_one_call(tokens: list[Any]) -> bool:
