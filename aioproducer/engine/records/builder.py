@@ -125,6 +125,7 @@ class RecordsBuilder:
 
     __slots__ = (
         "_last_shape",
+        "_latest_timestamp_ms",
         "base_timestamp_ms",
         "buffer",
         "count",
@@ -145,9 +146,10 @@ class RecordsBuilder:
         self.tokens: list[Any] = []
         """Tokens of the caller, one for each record: the records' futures."""
         self.runs: list[Run] = []
+        """Those of records with a token of their own, and of the first record."""
         self.owner: Any = None
         """Any object of the caller: the :class:`Partition`."""
-        self.base_timestamp_ms = -1
+        self.base_timestamp_ms = self._latest_timestamp_ms = -1
         self.max_record_size = 0
         self.marks: list[Mark] = []
         """The times of ``send()``, in the order of the calls of :meth:`mark`."""
@@ -162,7 +164,9 @@ class RecordsBuilder:
     @property
     def max_timestamp_ms(self) -> int:
         """The latest timestamp among the records, in ms."""
-        return max(run[1] for run in self.runs)
+        if not self.count:
+            raise ValueError("there are no records")
+        return self._latest_timestamp_ms
 
     def mark(self, sent_ns: int) -> None:
         """Note the time of the ``send()`` of the next records, unless it is about the last one."""
@@ -221,6 +225,19 @@ class RecordsBuilder:
         Raises TypeError and OverflowError (see :func:`check_fields`), and the errors of invalid
         headers; a call that raises appends nothing.
         """
+        return self._append(token, timestamp_ms, key, value, headers, described=True)
+
+    def _append(
+        self,
+        token: Any,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header],
+        *,
+        described: bool,
+    ) -> int:
+        """Do :meth:`append`; ``described``: timestamp and sizes are part of the record's result."""
         check_fields(timestamp_ms, key, value)
         tail = header_bytes(headers) if headers else b"\0"  # first: it may run code of the caller
         count = self.count
@@ -251,8 +268,9 @@ class RecordsBuilder:
         self.tokens.append(token)
         if size > self.max_record_size:
             self.max_record_size = size
+        self._latest_timestamp_ms = max(self._latest_timestamp_ms, timestamp_ms)
         shape = (timestamp_ms, key_size, value_size)
-        if shape != self._last_shape:
+        if (described or not count) and shape != self._last_shape:
             self._last_shape = shape
             self.runs.append((count, timestamp_ms, key_size, value_size))
         return size
@@ -288,6 +306,7 @@ class RecordsBuilder:
         self.position = other.position
         self.count = other.count
         self.base_timestamp_ms = other.base_timestamp_ms
+        self._latest_timestamp_ms = other._latest_timestamp_ms
         self.max_record_size = other.max_record_size
         self.tokens = tokens
         self.runs = list(other.runs)
@@ -311,7 +330,7 @@ class RecordsBuilder:
         for value in values[start:]:
             if type(value) is not bytes:
                 break
-            if not self.append(token, timestamp_ms, None, value, headers):
+            if not self._append(token, timestamp_ms, None, value, headers, described=False):
                 break
         return self.count - before
 
@@ -347,6 +366,6 @@ class RecordsBuilder:
                     break
             if at < 0 or any(name is None for name, _ in headers):
                 break
-            if not self.append(token, at, key, value, headers):
+            if not self._append(token, at, key, value, headers, described=False):
                 break
         return self.count - before

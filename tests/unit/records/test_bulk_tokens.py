@@ -46,6 +46,18 @@ class BulkOutcomes:
         return index
 
 
+class SingleToken:
+    """Keeps the last result."""
+
+    metadata: Any = None
+
+    def done(self) -> bool:
+        return False
+
+    def set_result(self, metadata: Any) -> None:
+        self.metadata = metadata
+
+
 def outcome(function: Any, *arguments: Any) -> Any:
     """What was returned, or the type of what was raised."""
     try:
@@ -62,6 +74,7 @@ def state(builder: Any) -> tuple[Any, ...]:
         list(builder.tokens),
         list(builder.runs),
         builder.base_timestamp_ms,
+        builder.max_timestamp_ms if builder.count else None,
         builder.max_record_size,
     )
 
@@ -102,7 +115,36 @@ def test_values_that_go_in_together(calls: list[Any], size: int, limit: int) -> 
         assert state(second) == state(first)
         for value in values[start:][: 0 if isinstance(taken, type) else taken]:
             assert singly.append(token, timestamp, None, value, headers)
+        assert first.runs == singly.runs[:1]
+        singly.runs = list(first.runs)
         assert state(singly) == state(first)
+
+
+single_or_many = st.tuples(
+    st.booleans(), st.integers(0, 2), st.lists(st.sampled_from([b"", b"ab", b"cde"]), min_size=1)
+)
+
+
+@given(st.lists(single_or_many, max_size=8))
+def test_single_records_between_values_have_their_own_results(calls: list[Any]) -> None:
+    """Values that go in together need no sizes: only single records make runs."""
+    for builder in twin_builders(20_000, 20_000):
+        expected = []
+        for is_single, later, values in calls:
+            if is_single:
+                token = SingleToken()
+                expected.append((token, ("t", 3, builder.count, NOW + later, 2, len(values[0]))))
+                assert builder.append(token, NOW + later, b"k!", values[0])
+            else:
+                span = BulkToken(BulkOutcomes(), 0, count=len(values))
+                assert builder.append_values(span, NOW + later, values) == len(values)
+        assert len(builder.runs) <= 1 + len(expected)
+        if not calls:
+            continue
+        assert builder.max_timestamp_ms == max(NOW + later for _, later, _ in calls)
+        for deliver in (delivery.deliver_records, speedups.deliver_records):
+            deliver(builder.tokens, builder.runs, "t", 3, 0, -1)
+            assert [token.metadata for token, _ in expected] == [each for _, each in expected]
 
 
 # --- columns -------------------------------------------------------------------------------

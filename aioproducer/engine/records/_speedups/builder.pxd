@@ -11,6 +11,7 @@ cdef class RecordsBuilder:
     cdef public list tokens
     cdef public object owner
     cdef readonly int64_t base_timestamp_ms
+    cdef int64_t latest_timestamp_ms
     cdef readonly Py_ssize_t max_record_size
     # The first run and the first mark are most often the only ones, so they are no objects.
     cdef Py_ssize_t first_key_size
@@ -36,6 +37,7 @@ cdef class RecordsBuilder:
         const char* value,
         Py_ssize_t value_size,
         bytes tail,
+        bint described,
     ) except -1
     cdef Py_ssize_t keep(
         self,
@@ -44,4 +46,5 @@ cdef class RecordsBuilder:
         Py_ssize_t key_size,
         Py_ssize_t value_size,
         Py_ssize_t size,
+        bint described,
     ) except -1

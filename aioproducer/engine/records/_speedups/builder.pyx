@@ -97,7 +97,7 @@ cdef class RecordsBuilder:
         self.later_runs = self.later_marks = None
         self.first_mark = -1
         self.owner = None
-        self.base_timestamp_ms = -1
+        self.base_timestamp_ms = self.latest_timestamp_ms = -1
         self.max_record_size = 0
 
     @property
@@ -122,9 +122,7 @@ cdef class RecordsBuilder:
     def max_timestamp_ms(self):
         if not self.count:
             raise ValueError("there are no records")
-        if self.later_runs is None:
-            return self.base_timestamp_ms
-        return max(self.base_timestamp_ms, max([run[1] for run in self.later_runs]))
+        return self.latest_timestamp_ms
 
     cpdef int mark(self, int64_t sent_ns) except -1:
         cdef int64_t later = sent_ns - self.last_mark_ns
@@ -221,6 +219,7 @@ cdef class RecordsBuilder:
         self.position = other.position
         self.count = other.count
         self.base_timestamp_ms = other.base_timestamp_ms
+        self.latest_timestamp_ms = other.latest_timestamp_ms
         self.max_record_size = other.max_record_size
         self.tokens = tokens
         self.first_key_size = other.first_key_size
@@ -240,7 +239,14 @@ cdef class RecordsBuilder:
         for index in range(start, len(values)):
             value = values[index]
             if type(value) is not bytes or not self.write_fields(
-                token, timestamp, NULL, -1, PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value), tail
+                token,
+                timestamp,
+                NULL,
+                -1,
+                PyBytes_AS_STRING(value),
+                PyBytes_GET_SIZE(value),
+                tail,
+                False,
             ):
                 break
         return self.count - before
@@ -281,7 +287,7 @@ cdef class RecordsBuilder:
             if own_headers is not None:
                 tail = own_headers.tail(row)
             if at < 0 or tail is None or not self.write_fields(
-                token, at, key, key_size, value, value_size, tail
+                token, at, key, key_size, value, value_size, tail, False
             ):
                 break
         return self.count - before
@@ -310,6 +316,7 @@ cdef class RecordsBuilder:
             start_of(value_bytes),
             size_of(value_bytes),
             tail,
+            True,
         )
 
     cdef Py_ssize_t write_fields(
@@ -321,8 +328,12 @@ cdef class RecordsBuilder:
         const char* value,
         Py_ssize_t value_size,
         bytes tail,
+        bint described,
     ) except -1:
-        """Write a record; a size of -1 stands for None, and ``tail`` is the rest of the record."""
+        """Write a record; a size of -1 stands for None, and ``tail`` is the rest of the record.
+
+        ``described``: its timestamp and sizes are part of its result.
+        """
         cdef int64_t delta = timestamp - self.base_timestamp_ms if self.count else 0
         cdef Py_ssize_t body = (
             1
@@ -347,7 +358,7 @@ cdef class RecordsBuilder:
         to = write_field(to, key, key_size)
         to = write_field(to, value, value_size)
         memcpy(to, PyBytes_AS_STRING(tail), PyBytes_GET_SIZE(tail))
-        return self.keep(token, timestamp, key_size, value_size, size)
+        return self.keep(token, timestamp, key_size, value_size, size, described)
 
     cdef Py_ssize_t keep(
         self,
@@ -356,6 +367,7 @@ cdef class RecordsBuilder:
         Py_ssize_t key_size,
         Py_ssize_t value_size,
         Py_ssize_t size,
+        bint described,
     ) except -1:
         """Count a record whose bytes are written."""
         cdef Py_ssize_t index = self.count
@@ -364,11 +376,13 @@ cdef class RecordsBuilder:
         self.count = index + 1
         if size > self.max_record_size:
             self.max_record_size = size
+        if timestamp > self.latest_timestamp_ms:
+            self.latest_timestamp_ms = timestamp
         if index == 0:
             self.base_timestamp_ms = timestamp
             self.first_key_size = key_size
             self.first_value_size = value_size
-        elif (
+        elif not described or (
             timestamp == self.last_timestamp_ms
             and key_size == self.last_key_size
             and value_size == self.last_value_size
