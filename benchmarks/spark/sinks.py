@@ -50,12 +50,17 @@ def aioproducer(rows: DataFrame, target: Target, settings: Settings) -> None:
 
 
 def exactly_once(rows: DataFrame, target: Target, settings: Settings) -> None:
-    """The same in a transaction, for which each Kafka partition has to come from one task."""
+    """The same in a transaction, for which each Kafka partition has to come from one task.
+
+    ``tasks`` in the settings: their number, by default one for each partition.
+    """
+    options = dict(settings)
+    tasks = int(str(options.pop("tasks", target.partitions)))
     if "key" in rows.columns:
-        rows = repartition_by_key(rows, target.partitions)
+        rows = repartition_by_key(rows, target.partitions, tasks)
     else:
-        rows = rows.coalesce(target.partitions)
-    _write("aioproducer", rows, target, settings)
+        rows = rows.coalesce(tasks)
+    _write("aioproducer", rows, target, options)
 
 
 def spark(rows: DataFrame, target: Target, settings: Settings) -> None:
