@@ -13,6 +13,8 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql.functions import octet_length
 
 _HASH: Final = "org.apache.commons.codec.digest.MurmurHash2"
+_KNOWN: Final = (b"foobar", -790332482)
+"""A key and its hash. Source: Kafka's ``UtilsTest.testMurmur2``."""
 
 
 def jvm_murmur2(spark: SparkSession, key: Column) -> Column | None:
@@ -24,9 +26,16 @@ def jvm_murmur2(spark: SparkSession, key: Column) -> Column | None:
     if context is None:
         return None
     try:
+        if not _is_kafkas(context._jvm.org.apache.commons.codec.digest.MurmurHash2):
+            return None
         return _static_call(context._jvm, [key, octet_length(key)])
-    except (Py4JError, TypeError):  # a class that does not exist can't be called
+    except (Py4JError, TypeError, ImportError):  # a class that does not exist can't be called
         return None
+
+
+def _is_kafkas(java_class: Any) -> bool:
+    key, hashed = _KNOWN
+    return bool(java_class.hash32(key, len(key)) == hashed)
 
 
 def _static_call(jvm: Any, arguments: list[Any]) -> Column:

@@ -26,12 +26,14 @@ _KEYS: Final = [
 """Bytes, most of which are no text, and text."""
 
 
-@pytest.fixture(params=["jvm", "python"])
+@pytest.fixture(params=["jvm", "python: no class", "python: another hash"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The place where partitions are computed: a JVM without the class leaves it to Python."""
+    """The place where partitions are computed: Python, unless the JVM has Kafka's hash."""
     name: str = request.param
-    if name == "python":
+    if name == "python: no class":
         monkeypatch.setattr(jvm_murmur2, "_HASH", "org.apache.commons.codec.digest.NoSuchHash")
+    elif name == "python: another hash":
+        monkeypatch.setattr(jvm_murmur2, "_KNOWN", (b"foobar", 1))
     return name
 
 
@@ -52,7 +54,7 @@ def test_keys_have_the_partitions_of_the_java_client(
     spark: SparkSession, way: str, kind: str, count: int
 ) -> None:
     placed = repartition_by_key(keyed(spark, kind), count, tasks=3)
-    assert is_python_in(placed) is (way == "python")
+    assert is_python_in(placed) is (way != "jvm")
     tasks = defaultdict(set)
     for key, _, partition, task in placed.withColumn("task", spark_partition_id()).collect():
         tasks[partition].add(task)
