@@ -40,6 +40,7 @@ class FakeNetwork:
         self.refused: ProducerError | None = None
         self.responded: Callable[[float], None] = lambda _: None
         self.misrouted: Callable[[float], None] = lambda _: None
+        self.throttled: Callable[[Peer, float], None] = lambda _, __: None
         self.cluster_id: str | None = None
         self.ended: list[tuple[NodeId, ProducerError]] = []
         """The connections that were ended, and why."""

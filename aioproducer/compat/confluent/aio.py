@@ -34,7 +34,7 @@ from aioproducer.compat.confluent.records import (
     delivered_message,
 )
 from aioproducer.compat.confluent.transactions import group_of, not_configured, offsets_of
-from aioproducer.compat.confluent.watch import Call, Watch
+from aioproducer.compat.confluent.watch import Call, start
 from aioproducer.engine.core.arguments import checked_group, checked_offsets
 from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.engine.core.transaction_api import TransactionApi
@@ -134,15 +134,14 @@ class AIOProducer:
         self._outbox = _Callbacks(only_errors=False)
         self._pump = RecordPump(core, Intake(self._outbox), settings, self._outbox)
         self._choose = settings.choice
-        self._default = 2 * settings.config.transaction_timeout_ms / 1000
+        self._default = settings.transaction_seconds
         self._closed = False
         self._turn = 0
         self._loop = asyncio.get_running_loop()
         self._started: asyncio.Task[None] | None = new_task(self._start(), "confluent-start")
 
     async def _start(self) -> None:
-        await self._core.start(initialize=False)
-        Watch(self._settings, self._outbox, self._core.engine, self._core.client_id).begin()
+        await start(self._core, self._settings, self._outbox)
 
     async def _ready(self) -> None:
         """Wait for the start, and raise its error."""
@@ -262,13 +261,23 @@ class AIOProducer:
             self._pump.purge(in_queue=bool(in_queue), in_flight=bool(in_flight))
 
     async def close(self) -> None:
-        """Flush, without limit, and end the producer; a second call does nothing."""
+        """Flush, without limit, and end the producer; a second call does nothing.
+
+        A producer that could not start has told so in another call, and ends here.
+        """
         if self._closed:
             return
-        await self.flush()
+        if await self._has_started():
+            await self.flush()
         self._closed = True
         with suppress(ProducerError):
             await self._core.close(0)
+
+    async def _has_started(self) -> bool:
+        started = self._started
+        if started is not None:
+            await asyncio.wait([started])
+        return started is None or started.exception() is None
 
     # --- the cluster ---------------------------------------------------------------------------
 

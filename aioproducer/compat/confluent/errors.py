@@ -17,6 +17,7 @@ from aioproducer.compat.confluent.error_codes import CODES, NAMES, TEXTS
 __all__ = [
     "KafkaError",
     "KafkaException",
+    "NoTokenError",
     "PurgedError",
     "PurgedInFlightError",
     "UnknownTopicError",
@@ -69,6 +70,7 @@ class KafkaError(KafkaException):
         _UNSUPPORTED_FEATURE: int
         _VALUE_SERIALIZATION: int
         MSG_SIZE_TOO_LARGE: int
+        SASL_AUTHENTICATION_FAILED: int
 
     def __init__(
         self,
@@ -160,6 +162,10 @@ def _number(other: object) -> int | float:
     return other if isinstance(other, int) else float("nan")
 
 
+class NoTokenError(ours.ProducerError):
+    """``oauth_cb`` has given no token, so there is no producer."""
+
+
 class PurgedError(ours.ProducerError):
     """``purge()`` has removed the record before it was sent."""
 
@@ -175,6 +181,7 @@ class UnknownTopicError(ours.ProducerError):
 
 
 _CODES: Final[dict[type[ours.ProducerError], int]] = {
+    NoTokenError: KafkaError.SASL_AUTHENTICATION_FAILED,
     PurgedError: KafkaError._PURGE_QUEUE,
     PurgedInFlightError: KafkaError._PURGE_INFLIGHT,
     ours.AuthenticationError: KafkaError._AUTHENTICATION,

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from aioproducer.compat.confluent.errors import KafkaError, KafkaException, api_error
 from aioproducer.compat.confluent.partitions import CHOICES, Choice
+from aioproducer.compat.confluent.timeouts import invalid_argument, settle_timeouts
 from aioproducer.config import ProducerConfig, ProducerOptions
 from aioproducer.config.librdkafka import OF_CONSUMERS, known_to_librdkafka
 from aioproducer.config.secret import Secret
@@ -18,8 +19,6 @@ __all__ = ["Settings", "configuration", "settings_of"]
 
 logger = logging.getLogger("aioproducer.compat.confluent")
 
-_MESSAGE_TIMEOUT_MS: Final = 300_000
-_LINGER_MS: Final = 5
 _MAX_MESSAGES: Final = 100_000
 _MAX_KBYTES: Final = 1_048_576
 _UNKNOWN_TOPIC_MS: Final = 30_000
@@ -86,10 +85,14 @@ class Settings:
     max_size: int
     """The most bytes of one record."""
     message_timeout_ns: int
+    ack_timeout_ms: int
+    """Milliseconds that a broker waits for its replicas: librdkafka's ``request.timeout.ms``."""
     unknown_topic_ns: int
     """Nanoseconds that a topic which does not exist is waited for."""
     statistics_seconds: float
     """Seconds between two calls of ``stats_cb``; 0: none."""
+    asks_for_tokens: bool
+    """True: there is an ``oauth_cb``."""
     only_errors: bool
     on_delivery: Callable[[KafkaError | None, Any], object] | None
     error_cb: Callable[[KafkaError], object] | None
@@ -98,6 +101,11 @@ class Settings:
     logger: Any
     credentials: Credentials
     """User name and password of the logins to come."""
+
+    @property
+    def transaction_seconds(self) -> float:
+        """Seconds of a transactional call without timeout: twice ``transaction.timeout.ms``."""
+        return 2 * self.config.transaction_timeout_ms / 1000
 
 
 class Credentials:
@@ -150,7 +158,7 @@ def settings_of(given: dict[str, Any], *, memory: int | None = None) -> Settings
         if not isinstance(name, str):
             raise TypeError(f"expected the name of an option as a str, not {type(name).__name__}")
         if not known_to_librdkafka(name):
-            raise _wrong(f'No such configuration property: "{name}"')
+            raise invalid_argument(f'No such configuration property: "{name}"')
     _drop(given)
     callbacks = {each: _callback(given, each) for each in ("error_cb", "stats_cb", "throttle_cb")}
     on_delivery = _callback(given, "on_delivery")
@@ -165,6 +173,8 @@ def settings_of(given: dict[str, Any], *, memory: int | None = None) -> Settings
     offline = not {"bootstrap.servers", "metadata.broker.list"} & given.keys()
     only_errors = _flag(given, "delivery.report.only.error")
     credentials = _credentials(given)
+    asks_for_tokens = "oauth_cb" in given
+    ack_timeout_ms = settle_timeouts(given)
     config = _config(given, memory, credentials, offline=offline)
     return Settings(
         config=config,
@@ -174,8 +184,10 @@ def settings_of(given: dict[str, Any], *, memory: int | None = None) -> Settings
         max_bytes=max_bytes,
         max_size=config.max_request_size,
         message_timeout_ns=config.delivery_timeout_ms * _MILLION,
+        ack_timeout_ms=ack_timeout_ms,
         unknown_topic_ns=unknown_topic_ms * _MILLION,
         statistics_seconds=statistics_ms / 1000,
+        asks_for_tokens=asks_for_tokens,
         only_errors=only_errors,
         on_delivery=on_delivery,
         logger=logs,
@@ -188,12 +200,6 @@ def _config(
     given: dict[str, Any], memory: int, credentials: Credentials, *, offline: bool
 ) -> ProducerConfig:
     """The engine's options."""
-    given.setdefault("linger.ms", given.pop("queue.buffering.max.ms", _LINGER_MS))
-    linger = float(given["linger.ms"]) if _is_number(given["linger.ms"]) else None
-    if linger is not None and not linger.is_integer():
-        given["linger.ms"] = int(linger) or 1
-    if "delivery.timeout.ms" not in given:
-        given.setdefault("message.timeout.ms", _MESSAGE_TIMEOUT_MS)
     given.setdefault("message.max.bytes", _MAX_REQUEST_SIZE)
     if offline:
         given["bootstrap.servers"] = "localhost"
@@ -253,14 +259,6 @@ def _number(given: dict[str, Any], name: str, default: int) -> int:
     return int(text)
 
 
-def _is_number(value: Any) -> bool:
-    try:
-        float(value)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
 def _flag(given: dict[str, Any], name: str) -> bool:
     value = given.pop(name, False)
     text = str(value).strip().lower()
@@ -271,8 +269,4 @@ def _flag(given: dict[str, Any], name: str) -> bool:
 
 def _invalid(name: str, value: Any) -> KafkaException:
     shown = "***" if isinstance(value, Secret) else str(value)
-    return _wrong(f'Invalid value for configuration property "{name}": {shown}')
-
-
-def _wrong(text: str) -> KafkaException:
-    return KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
+    return invalid_argument(f'Invalid value for configuration property "{name}": {shown}')

@@ -65,7 +65,7 @@ class Producer(RecordCalls):
             self._transactions = Transactions(
                 worker,
                 self.flush,
-                default=2 * settings.config.transaction_timeout_ms / 1000,
+                default=settings.transaction_seconds,
                 offline=settings.offline,
             )
         self._worker = worker

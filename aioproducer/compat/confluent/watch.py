@@ -1,6 +1,6 @@
 """Events of the configuration's callbacks: errors of brokers, throttling, and statistics.
 
-A task of the event loop looks at the connections ten times a second, if a callback asks for it.
+If there is an ``error_cb``, a task of the event loop looks at the connections ten times a second.
 """
 
 from __future__ import annotations
@@ -13,28 +13,33 @@ from contextlib import suppress
 from time import monotonic_ns, time
 from typing import Any, Final
 
-from aioproducer.compat.confluent.errors import KafkaError, record_error
+from aioproducer.compat.confluent.errors import KafkaError, NoTokenError, record_error
 from aioproducer.compat.confluent.options import Settings
 from aioproducer.compat.confluent.records import Outbox
 from aioproducer.engine.client.describe_request import DescribeRequest
 from aioproducer.engine.core.engine import Engine
+from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.engine.network.connection_view import ConnectionView
 from aioproducer.errors import NetworkError, ProducerError
+from aioproducer.foundation.runtime.patience import PatientTimeout
+from aioproducer.model import NodeId, Peer
 
-__all__ = ["Call", "ThrottleEvent", "Watch"]
+__all__ = ["Call", "ThrottleEvent", "Watch", "start"]
 
 _NO_TOPICS: Final = DescribeRequest(())
 _EVERY: Final = 0.1
 _MICRO: Final = 1_000
+_SECONDS_FOR_A_TOKEN: Final = 10
+_LATE: Final = f"OAuth token not set within {_SECONDS_FOR_A_TOKEN} seconds timeout"
 
 
 class ThrottleEvent:
-    """A broker has asked this client to pause.
+    """A broker has asked this client to pause, or it does not ask for it any more.
 
     Args:
         broker_name: the broker's address.
         broker_id: its id.
-        throttle_time: the pause, in seconds.
+        throttle_time: the pause, in seconds; 0 after the last one.
     """
 
     def __init__(self, broker_name: str, broker_id: int, throttle_time: float) -> None:
@@ -72,15 +77,16 @@ class Watch:
         self._started = time()
         self._known: dict[object, ProducerError] = {}
         """The errors that ``error_cb`` has heard of, by node."""
-        self._throttled: dict[object, float] = {}
         self._all_down = False
 
     def begin(self) -> None:
         """Connect, as librdkafka does before the first record, and start what callbacks need."""
         if not self._settings.offline:
             self._engine.start_task(self._connect(), "confluent-connect")
-        if self._settings.error_cb is not None or self._settings.throttle_cb is not None:
-            self._engine.start_task(self._look(), "confluent-watch")
+        if self._settings.error_cb is not None:
+            self._engine.start_task(self._look(self._settings.error_cb), "confluent-watch")
+        if self._settings.throttle_cb is not None:
+            self._engine.parts.client.throttled = self._throttled
         if self._settings.stats_cb is not None and self._settings.statistics_seconds:
             self._engine.start_task(self._count(), "confluent-statistics")
 
@@ -88,16 +94,17 @@ class Watch:
         with suppress(ProducerError):  # ``error_cb`` hears of it
             await self._engine.queries.request(_NO_TOPICS)
 
-    async def _look(self) -> None:
+    async def _look(self, callback: Callable[[KafkaError], object]) -> None:
         while True:
-            connections = self._engine.parts.client.connections()
-            if (callback := self._settings.error_cb) is not None:
-                for error in self._errors(connections):
-                    self._outbox.put(Call(callback, error))
-            if (callback := self._settings.throttle_cb) is not None:
-                for event in self._pauses(connections):
-                    self._outbox.put(Call(callback, event))
+            for error in self._errors(self._engine.parts.client.connections()):
+                self._outbox.put(Call(callback, error))
             await asyncio.sleep(_EVERY)
+
+    def _throttled(self, broker: Peer, seconds: float) -> None:
+        event = ThrottleEvent(broker.address, _number(broker.id), seconds)
+        callback = self._settings.throttle_cb
+        assert callback is not None
+        self._outbox.put(Call(callback, event))
 
     def _errors(self, connections: list[ConnectionView]) -> Iterator[KafkaError]:
         failing = 0
@@ -113,14 +120,6 @@ class Watch:
         if down and not self._all_down:
             yield KafkaError(KafkaError._ALL_BROKERS_DOWN, f"{failing}/{failing} brokers are down")
         self._all_down = down
-
-    def _pauses(self, connections: list[ConnectionView]) -> Iterator[ThrottleEvent]:
-        now = self._engine.clock()
-        for each in connections:
-            until = each.throttled_until
-            if until > now and self._throttled.get(each.node) != until:
-                self._throttled[each.node] = until
-                yield ThrottleEvent(_name(each), _number(each), until - now)
 
     async def _count(self) -> None:
         while True:
@@ -154,7 +153,7 @@ class Watch:
             "brokers": {
                 _name(each): {
                     "name": _name(each),
-                    "nodeid": _number(each),
+                    "nodeid": _number(each.node),
                     "state": "UP" if each.is_ready else "CONNECT" if each.is_connecting else "DOWN",
                     "waitresp_cnt": each.in_flight,
                 }
@@ -172,6 +171,27 @@ class Watch:
         }
 
 
+async def start(core: ProducerCore, settings: Settings, outbox: Outbox) -> None:
+    """Start the core of a producer as librdkafka starts: without a producer id, and watched.
+
+    Raises:
+        ProducerError: as :meth:`ProducerCore.start`.
+        NoTokenError: ``oauth_cb`` gives no token.
+    """
+    await core.start(initialize=False)
+    core.engine.ack_within(settings.ack_timeout_ms)
+    mechanism = core.engine.parts.mechanism
+    if settings.asks_for_tokens and mechanism is not None:
+        try:
+            async with PatientTimeout(_SECONDS_FOR_A_TOKEN):
+                await mechanism.begin("")
+        except TimeoutError:
+            raise NoTokenError(_LATE) from None
+        except ProducerError as error:
+            raise NoTokenError(str(error)) from error
+    Watch(settings, outbox, core.engine, core.client_id).begin()
+
+
 def _broker_error(error: ProducerError) -> KafkaError:
     made = record_error(error)
     code = made.code()
@@ -185,12 +205,12 @@ def _broker_error(error: ProducerError) -> KafkaError:
 def _name(connection: ConnectionView) -> str:
     peer = connection.peer
     where = "" if peer is None else f"{peer.host}:{peer.port}"
-    number = _number(connection)
+    number = _number(connection.node)
     return f"{where}/{'bootstrap' if number < 0 else number}"
 
 
-def _number(connection: ConnectionView) -> int:
-    return -1 if isinstance(connection.node, str) else int(connection.node)
+def _number(node: NodeId) -> int:
+    return -1 if isinstance(node, str) else int(node)
 
 
 def _whole(counts: Any, name: str) -> int:

@@ -10,7 +10,7 @@ from aioproducer.compat.confluent.intake import Intake, RecordPump
 from aioproducer.compat.confluent.log_lines import LogLines
 from aioproducer.compat.confluent.options import Settings
 from aioproducer.compat.confluent.records import Outbox
-from aioproducer.compat.confluent.watch import Watch
+from aioproducer.compat.confluent.watch import start
 from aioproducer.engine.client.describe_request import ClusterDescription
 from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.errors import ProducerClosedError, ProducerError
@@ -107,8 +107,7 @@ class Worker(LoopThread):
         await super()._serve()
 
     async def _start_core(self) -> None:
-        await self.core.start(initialize=False)
-        Watch(self._settings, self._outbox, self.core.engine, self.core.client_id).begin()
+        await start(self.core, self._settings, self._outbox)
 
     def describe(
         self, topic: str | None, timeout: float | None, *, offline: bool

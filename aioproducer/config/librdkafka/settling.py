@@ -32,14 +32,17 @@ _SERVICE_NAME: Final = "sasl_kerberos_service_name"
 
 @dataclass(frozen=True, slots=True)
 class OauthCallback:
-    """confluent-kafka's ``oauth_cb`` as a token provider: it is called with one ``str``."""
+    """confluent-kafka's ``oauth_cb`` as a token provider.
+
+    It is called with ``sasl.oauthbearer.config``, a ``str``, or with None if that is not set.
+    """
 
     callback: Any
-    config: Secret
+    config: Secret | None
 
     def __call__(self) -> Any:
         """The callback's answer."""
-        return self.callback(self.config.reveal())
+        return self.callback(None if self.config is None else self.config.reveal())
 
 
 def settle(values: dict[str, Any], overrides: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -90,7 +93,7 @@ def _settle_tokens(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
     config = values.pop(OAUTH_CONFIG, None)
     callback = values.get(_PROVIDER)
     if callable(callback):
-        text = config if isinstance(config, Secret) else Secret(str(config or ""))
+        text = config if config is None or isinstance(config, Secret) else Secret(str(config))
         values[_PROVIDER] = OauthCallback(callback, text)
         values.pop(_METADATA, None)  # librdkafka asks the callback
     elif config is None or isinstance(config, Hidden):

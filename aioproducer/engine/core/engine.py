@@ -106,6 +106,10 @@ class Engine:
         """Run the sender on the running loop."""
         self._sender_task = self._owner.start(self._sender.run(), name="aioproducer-sender")
 
+    def ack_within(self, timeout_ms: int) -> None:
+        """Let a broker wait so long for its replicas, instead of ``request_timeout_ms``."""
+        self.parts.produce_settings.ack_timeout_ms = timeout_ms
+
     def enqueue(
         self,
         record: SerializedRecord,

@@ -115,6 +115,7 @@ class Parts:
         self.refresher = self._make_refresher()
         self.ad_hoc = AdHocRequests(self.client, self.metadata)
         self.telemetry = self._make_telemetry(config, environment, snapshot)
+        self.produce_settings = ProduceSettings(config.acks_value, config.request_timeout_ms)
         self.sender = self._make_sender(config)
 
     def _make_refresher(self) -> MetadataRefresher:
@@ -250,21 +251,21 @@ class Parts:
                 self.ad_hoc,
                 *(() if self.telemetry is None else (self.telemetry,)),
             ),
-            self._make_batch_sender(config),
+            self._make_batch_sender(),
             self.metrics,
             self.wakeup,
         )
         self.client.responded = sender.take_response
         return sender
 
-    def _make_batch_sender(self, config: ProducerConfig) -> BatchSender:
+    def _make_batch_sender(self) -> BatchSender:
         return BatchSender(
             self.accumulator,
             self.client,
             self.metadata,
             self._sequence_numbers,
             self._compressor,
-            ProduceSettings(config.acks_value, config.request_timeout_ms),
+            self.produce_settings,
             self.metrics,
             self.wakeup,
             self._manager,

@@ -19,6 +19,7 @@ cdef class NetworkClient:
     cdef public object features
     cdef public object cluster_id
     cdef public object misrouted
+    cdef public object throttled
     cdef public object connect_to
     cdef public Py_ssize_t connections_opened
     cdef public Py_ssize_t total_in_flight
@@ -27,6 +28,7 @@ cdef class NetworkClient:
     cdef public set _refused
     cdef public Py_ssize_t _refusals
     cdef public bint _closed
+    cdef public bint _throttles
     cdef public object _first_version
     cdef public Py_ssize_t _max_in_flight
     cdef public double _max_idle

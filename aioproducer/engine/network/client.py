@@ -86,6 +86,9 @@ class NetworkClient:
         self.misrouted: Callable[[float], None] = lambda _: None
         """Called with the time when another broker answered than the one that was meant
         (KIP-1242)."""
+        self.throttled: Callable[[Peer, float], None] = lambda _, __: None
+        """Called with the broker and the seconds of the pause that its response asks for, and with
+        0 for the first response that asks for none any more."""
         self.connect_to = connect_to
         self.connections_opened = 0
         """The number of connections that became ready, since the start."""
@@ -98,6 +101,8 @@ class NetworkClient:
         self._refusals = 0
         """Refused logins at all brokers, since one let the producer in."""
         self._closed = False
+        self._throttles = False
+        """The last response that could ask for a pause has asked for one."""
         self._first_version = UNCHECKED
         """Of ApiVersions requests, as the last broker speaks them."""
         self._max_in_flight = settings.max_in_flight
@@ -415,17 +420,26 @@ class NetworkClient:
             self.metrics.response_received(node, size, pause, now, latency)
         else:
             self.metrics.response_received(node, size, pause, now)
-        if pause:
-            self._log.throttled(connection, pause)
-            exchange = connection.exchange
-            assert exchange is not None
-            exchange.throttled_until = max(exchange.throttled_until, now + pause)
+        if pause or self._throttles:
+            self._throttle(connection, pause, now)
         if self._log.debugs:
             self._log.answered(connection, request)
         self.total_in_flight -= 1
         self._completed.append(request)
         responded = self.responded  # a local name is cheaper to call
         responded(now)
+
+    def _throttle(self, connection: Connection, pause: float | None, now: float) -> None:
+        """Keep the pause that a broker asks for; None: its response can't ask."""
+        if pause is None:
+            return
+        self._throttles = pause > 0
+        if pause:
+            self._log.throttled(connection, pause)
+            exchange = connection.exchange
+            assert exchange is not None
+            exchange.throttled_until = max(exchange.throttled_until, now + pause)
+        self.throttled(connection.node, pause)
 
     def _on_anomaly(self, connection: Connection, what: str) -> None:
         state = self._nodes.get(connection.node.id)  # None: a response read after its connection

@@ -214,7 +214,7 @@ class BatchSender:
         return ProduceRequest(
             encoded,
             self._settings.acks,
-            self._settings.request_timeout_ms,
+            self._settings.ack_timeout_ms,
             topic_ids,
             None if self._transactions is None else self._transactions.handle,
         )

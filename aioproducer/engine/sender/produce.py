@@ -96,7 +96,8 @@ class ProduceSettings:
     """The options of produce requests."""
 
     acks: int
-    request_timeout_ms: int
+    ack_timeout_ms: int
+    """Milliseconds that the leader waits for its replicas."""
 
 
 # --- requests ------------------------------------------------------------------------------------

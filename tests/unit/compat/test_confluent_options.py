@@ -30,6 +30,12 @@ def test_defaults_are_librdkafkas_where_a_program_would_notice() -> None:
     [
         {"should.fail": False},
         {"partitioner": "murmur"},
+        {"request.timeout.ms": 0},
+        {"request.timeout.ms": "x"},
+        {"request.timeout.ms": True},
+        {"message.timeout.ms": 5, "linger.ms": 5},
+        {"transactional.id": "t", "message.timeout.ms": 60_001},
+        {"transactional.id": "t", "transaction.timeout.ms": 5_000, "socket.timeout.ms": 5_101},
     ],
 )
 def test_a_wrong_option_has_the_error_of_the_original(options: dict[str, Any]) -> None:
@@ -63,6 +69,40 @@ def test_tuning_and_options_of_consumers_are_dropped_with_one_line(
 def test_a_fraction_of_a_millisecond_is_no_obstacle() -> None:
     assert settings_of({"linger.ms": 0.5}).config.linger_ms == 1
     assert settings_of({"queue.buffering.max.ms": 7.5}).config.linger_ms == 7
+
+
+def test_brokers_wait_for_replicas_and_the_client_for_brokers() -> None:
+    """librdkafka has an option for each; Java's producer has one for both."""
+    settings = settings_of({})
+    assert (settings.ack_timeout_ms, settings.config.request_timeout_ms) == (30_000, 60_000)
+    settings = settings_of({"request.timeout.ms": 40_000, "socket.timeout.ms": "20000"})
+    assert (settings.ack_timeout_ms, settings.config.request_timeout_ms) == (40_000, 20_000)
+    settings = settings_of({"default.topic.config": None, "request.timeout.ms": 1.5})
+    assert (settings.ack_timeout_ms, settings.config.request_timeout_ms) == (1, 60_000)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, (60_000, 59_900)),
+        ({"transaction.timeout.ms": 2_000}, (2_000, 1_900)),
+        ({"transaction.timeout.ms": 5_000, "socket.timeout.ms": 100}, (5_000, 100)),
+        ({"delivery.timeout.ms": 50_000}, (50_000, 49_995)),
+        ({"message.timeout.ms": 0}, (2**31 - 1, 59_900)),
+    ],
+)
+def test_records_and_requests_end_with_their_transaction(
+    options: dict[str, Any], expected: tuple[int, int]
+) -> None:
+    named = {"transactional.id": "t", **options}
+    theirs.Producer(dict(named))  # it takes them
+    config = settings_of(named).config
+    assert (config.delivery_timeout_ms, config.request_timeout_ms) == expected
+
+
+def test_a_record_may_have_less_time_than_the_default_linger() -> None:
+    config = settings_of({"message.timeout.ms": 5}).config
+    assert (config.delivery_timeout_ms, config.linger_ms) == (5, 4)
 
 
 def test_there_is_no_producer_without_a_configuration() -> None:

@@ -159,7 +159,7 @@ def test_tokens_of_an_endpoint() -> None:
         made({**LOGIN, "sasl.oauthbearer.grant.type": "password"})
 
 
-def answer(config: str) -> tuple[str, float]:
+def answer(config: str | None) -> tuple[str, float]:
     return f"token of {config}", 1e10
 
 
@@ -177,6 +177,10 @@ def test_oauth_cb_is_a_token_provider() -> None:
     assert provider() == ("token of hunter2", 1e10)
     assert "hunter2" not in repr(config)
     assert pickle.loads(pickle.dumps(config)) == config
+    without = made({**LOGIN, "sasl.mechanism": "OAUTHBEARER", "oauth_cb": answer})
+    provider = without.sasl_oauthbearer_token_provider
+    assert isinstance(provider, OauthCallback)
+    assert provider() == ("token of None", 1e10)
     with pytest.raises(ConfigError, match=r"'sasl\.oauthbearer\.config': no counterpart without"):
         made({**LOGIN, "sasl.oauthbearer.config": "hunter2"})
 
