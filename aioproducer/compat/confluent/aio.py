@@ -25,6 +25,7 @@ from aioproducer.compat.confluent.errors import (
     translating,
 )
 from aioproducer.compat.confluent.intake import Intake, RecordPump
+from aioproducer.compat.confluent.log_lines import LogLines
 from aioproducer.compat.confluent.options import configuration, settings_of
 from aioproducer.compat.confluent.partitions import LATER
 from aioproducer.compat.confluent.records import (
@@ -87,10 +88,17 @@ class _RecordFuture(asyncio.Future[Any]):
 class _Callbacks(Outbox):
     """Calls the callbacks of the configuration on the event loop; they may be asynchronous."""
 
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(only_errors=False)
+        self._loop = loop
+
     def put(self, event: Any) -> None:
-        """Call soon, and log what a callback raises."""
-        if isinstance(event, Call):
-            new_task(self._call(event), "confluent-callback")
+        """Call soon, and log what a callback raises; lines for a logger come from any thread."""
+        with suppress(RuntimeError):  # the event loop is closed
+            self._loop.call_soon_threadsafe(self._begin, event)
+
+    def _begin(self, event: Call) -> None:
+        new_task(self._call(event), "confluent-callback")
 
     @staticmethod
     async def _call(event: Call) -> None:
@@ -131,13 +139,17 @@ class AIOProducer:
             )
         self._settings = settings = settings_of(configuration((producer_conf,), {}), memory=_MEMORY)
         self._core = core = ProducerCore(settings.config, None)
-        self._outbox = _Callbacks(only_errors=False)
+        self._loop = asyncio.get_running_loop()
+        self._outbox = _Callbacks(self._loop)
+        self._lines: LogLines | None = None
+        if settings.logger is not None:
+            self._lines = LogLines(settings.logger, self._outbox, core.client_id)
+            self._lines.begin()
         self._pump = RecordPump(core, Intake(self._outbox), settings, self._outbox)
         self._choose = settings.choice
         self._default = settings.transaction_seconds
         self._closed = False
         self._turn = 0
-        self._loop = asyncio.get_running_loop()
         self._started: asyncio.Task[None] | None = new_task(self._start(), "confluent-start")
 
     async def _start(self) -> None:
@@ -272,6 +284,8 @@ class AIOProducer:
         self._closed = True
         with suppress(ProducerError):
             await self._core.close(0)
+        if self._lines is not None:
+            self._lines.close()
 
     async def _has_started(self) -> bool:
         started = self._started

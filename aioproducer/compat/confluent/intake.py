@@ -23,6 +23,7 @@ from aioproducer.compat.confluent.records import EVERY_THREAD, Message, Outbox
 from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.engine.records.acceleration import hide
 from aioproducer.errors import (
+    AuthenticationError,
     BootstrapError,
     DeliveryTimeoutError,
     InvalidPartitionError,
@@ -37,6 +38,8 @@ from aioproducer.sync.pump import Pump
 __all__ = ["Intake", "RecordPump"]
 
 _SENT_NS: Final = 7
+_BETWEEN_LOGINS: Final = 0.1
+"""Seconds between two looks at brokers that refuse the login."""
 _NANO: Final = 1_000_000_000
 
 
@@ -235,6 +238,10 @@ class RecordPump(Pump):
                     await asyncio.sleep(left / _NANO)
                     raise MetadataTimeoutError("bootstrap.servers is not set")
                 await engine.queries.topic(topic, left / _NANO)
+            except AuthenticationError as error:  # the next login may have other credentials
+                await asyncio.sleep(min(left / _NANO, _BETWEEN_LOGINS))
+                unknown_since = time_ns()
+                self._fail_late(topic, waiting, error)
             except ProducerError as error:
                 if not isinstance(error, MetadataTimeoutError | BootstrapError):
                     self._fail_waiting(topic, waiting, error)

@@ -20,7 +20,7 @@ from aioproducer.engine.client.describe_request import DescribeRequest
 from aioproducer.engine.core.engine import Engine
 from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.engine.network.connection_view import ConnectionView
-from aioproducer.errors import NetworkError, ProducerError
+from aioproducer.errors import AuthenticationError, NetworkError, ProducerError
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.model import NodeId, Peer
 
@@ -197,6 +197,8 @@ def _broker_error(error: ProducerError) -> KafkaError:
     code = made.code()
     if isinstance(error, NetworkError) and isinstance(error.__cause__, socket.gaierror):
         code = KafkaError._RESOLVE
+    elif isinstance(error, AuthenticationError) and code > 0:
+        code = KafkaError._AUTHENTICATION  # librdkafka tells no broker's code here
     told = KafkaError(code, str(error))
     told.cause = error
     return told

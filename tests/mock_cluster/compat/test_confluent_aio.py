@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 
 import pytest
 
@@ -75,3 +76,25 @@ async def test_knobs_of_workers_have_no_effect_and_say_so(
     assert [each.getMessage().split(" have")[0] for each in caplog.records] == [
         "max_workers, executor, batch_size and buffer_timeout"
     ]
+
+
+async def test_lines_for_the_logger_come_on_the_event_loop() -> None:
+    told: list[tuple[str, int]] = []
+    came = asyncio.Event()
+
+    class Lines:
+        def log(self, level: int, text: str, *arguments: object) -> None:
+            told.append((text % arguments, threading.get_ident()))
+            came.set()
+
+    options = {"bootstrap.servers": "127.0.0.1:1", "message.timeout.ms": 200}
+    producer = AIOProducer({**options, "logger": Lines(), "client.id": "logged"})
+    async with asyncio.timeout(10):
+        await came.wait()
+    await producer.close()
+    assert "127.0.0.1:1" in told[0][0]
+    assert {thread for _, thread in told} == {threading.get_ident()}
+    told.clear()
+    logging.getLogger("aioproducer").warning("later", extra={"client_id": "logged"})
+    await asyncio.sleep(0)
+    assert told == []
