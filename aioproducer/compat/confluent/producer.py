@@ -19,6 +19,7 @@ from aioproducer.compat.confluent.options import configuration, settings_of
 from aioproducer.compat.confluent.partitions import consistent_random
 from aioproducer.compat.confluent.records import DeliveryCallback, Outbox, RecordCalls
 from aioproducer.compat.confluent.transactions import Transactions, group_of, not_configured
+from aioproducer.compat.confluent.waiting import event_came
 from aioproducer.compat.confluent.worker import Worker
 from aioproducer.errors import ProducerError
 
@@ -26,6 +27,10 @@ __all__ = ["Producer"]
 
 _CLOSED: Final = "Producer has been closed"
 _UNASSIGNED: Final = -1
+
+
+if not hasattr(RecordCalls, "_worker"):  # it is not compiled
+    RecordCalls._worker = None  # so that of a subclass which has not called __init__()
 
 
 class Producer(RecordCalls):
@@ -69,11 +74,6 @@ class Producer(RecordCalls):
                 offline=settings.offline,
             )
         self._worker = worker
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "_worker":  # a subclass has not called __init__()
-            return None
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __len__(self) -> int:
         return 0 if self._worker is None else len(self._outbox)
@@ -183,7 +183,7 @@ class Producer(RecordCalls):
         if len(outbox):
             worker.call_soon(worker.pump.hurry, 1)
             try:
-                while len(outbox) and outbox.wait(deadline, until_empty=True):
+                while len(outbox) and event_came(outbox, deadline, until_empty=True):
                     failure = _served(outbox) or failure
             finally:
                 worker.call_soon(worker.pump.hurry, -1)

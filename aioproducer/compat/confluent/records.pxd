@@ -1,3 +1,6 @@
+cimport cython
+
+
 cdef class Message:
     cdef public object _callback
     cdef public object _count
@@ -27,8 +30,8 @@ cdef class Outcome:
     cdef public object kind
     cdef public long long time_ns
 
+    @cython.locals(message=Message, outbox=Outbox, count=Py_ssize_t, silent=bint)
     cpdef serve(self)
-    cpdef _tell(self, Message message)
 
 
 cdef class Outbox:
@@ -41,12 +44,28 @@ cdef class Outbox:
     cdef public bint is_asleep
     cdef public bint takes_records
     cdef public object soon
-    cdef list _waiting
+    cdef public list waiting
     cdef list _failed
     cdef object _reason
 
 
-cdef Message _new_message(Outbox outbox, callback, Py_ssize_t size, long long sent_ns)
+@cython.locals(offset=object)
+cdef _tell(Message message, Outcome outcome, result)
+
+
+@cython.locals(message=Message, outbox=Outbox)
+cdef _enter(
+    RecordCalls calls,
+    str topic,
+    value,
+    key,
+    partition,
+    chosen,
+    pairs,
+    stamp,
+    callback,
+    Py_ssize_t size,
+)
 
 
 cdef class RecordCalls:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from threading import main_thread
 from time import monotonic, time_ns
 from typing import Any, Final, TypeAlias
@@ -24,8 +24,9 @@ from aioproducer.compat.confluent.arguments import (
     whole,
 )
 from aioproducer.compat.confluent.errors import KafkaError, record_error
+from aioproducer.compat.confluent.waiting import event_came
 from aioproducer.engine.records.acceleration import hide, show
-from aioproducer.model import RecordMetadata
+from aioproducer.model import Header, RecordMetadata
 
 __all__ = [
     "EVERY_THREAD",
@@ -57,8 +58,6 @@ _PENDING: Final = "PENDING"
 _FINISHED: Final = "FINISHED"
 _MILLION: Final = 1_000_000
 _NANO: Final = 1_000_000_000
-_SLICE: Final = 0.2
-"""Seconds after which a thread that waits looks around, if nobody wakes it."""
 _SHORT_MIN: Final = -(2**15)
 _SHORT_MAX: Final = 2**15 - 1
 _CLOSED: Final = "Producer has been closed"
@@ -314,13 +313,14 @@ class Outcome:
         """Call the callbacks. If one raises, the records after it are served by the next call."""
         outbox, messages, count = self._outbox, self._messages, len(self._messages)
         silent = outbox.only_errors and self._error is None
+        results = self._results
         while self._next < count:
             message = messages[self._next]
             self._next += 1
             callback = message._callback
             if callback is not None and not silent:
                 message._callback = None
-                self._tell(message)
+                _tell(message, self, None if results is None else results[self._next - 1])
                 try:
                     callback(self._error, message)
                 except BaseException:
@@ -332,20 +332,19 @@ class Outcome:
             outbox.served += 1  # no call between, here and below
             outbox.bytes_served += message._size
 
-    def _tell(self, message: Message) -> None:
-        """Write the outcome into ``message``."""
-        message._error = self._error
-        message._headers = message._epoch = message._count = None
-        message._kind = self.kind
-        message._latency = (self.time_ns - message._sent_ns) / _NANO
-        if self._results is None:
-            message._offset = None
-            message._time = message._sent_ns // _MILLION
-            return
-        result = self._results[self._next - 1]
-        message._partition = result[1]
-        message._offset = result[2] if result[2] >= 0 else None
-        message._time = result[3]
+
+def _tell(message: Message, outcome: Outcome, result: RecordMetadata | None) -> None:
+    """Write the outcome into ``message``; ``result``: None for a record that has failed."""
+    message._error = outcome._error
+    message._headers = message._epoch = message._count = None
+    message._kind = outcome.kind
+    message._latency = (outcome.time_ns - message._sent_ns) / _NANO
+    if result is None:
+        message._offset, message._time = None, message._sent_ns // _MILLION
+    else:
+        offset = result[2]
+        message._partition, message._time = result[1], result[3]
+        message._offset = offset if offset >= 0 else None
 
 
 class Outbox:
@@ -370,7 +369,8 @@ class Outbox:
         """False before the start of the event loop, and from its end on."""
         self.soon: Callable[[Callable[[], object]], object] | None = None
         """Calls something on the event loop soon; None: it does not run yet."""
-        self._waiting: list[SimpleQueue[None]] = []
+        self.waiting: list[SimpleQueue[None]] = []
+        """The threads that :func:`event_came` waits in."""
         self._failed: list[Message] = []
         self._reason: BaseException | None = None
         """The error of the failed records that are not an event yet."""
@@ -395,31 +395,11 @@ class Outbox:
             event.serve()
         return served
 
-    def wait(self, deadline: float | None, *, until_empty: bool = False) -> bool:
-        """Wait for an event until ``deadline`` of the monotonic clock; False: there is none.
-
-        ``until_empty``: another thread that serves the last record also ends the wait.
-        """
-        told: SimpleQueue[None] = SimpleQueue()
-        self._waiting.append(told)
-        try:
-            while not self.events and not (until_empty and not len(self)):
-                left = _SLICE if deadline is None else min(_SLICE, deadline - monotonic())
-                if left <= 0:
-                    return False
-                try:
-                    told.get(timeout=left)
-                except Empty:
-                    continue
-        finally:
-            self._waiting.remove(told)
-        return True
-
     def put(self, event: Any) -> None:
         """Append ``event``, and wake the threads that wait."""
         self.events.append(event)
-        if self._waiting:
-            for told in self._waiting.copy():
+        if self.waiting:
+            for told in self.waiting.copy():
                 told.put(None)
 
     def delivered(
@@ -449,10 +429,27 @@ class Outbox:
             self.put(Outcome(self, messages, None, record_error(reason), TIMESTAMP_CREATE_TIME))
 
 
-def _new_message(
-    outbox: Outbox, callback: DeliveryCallback | None, size: int, sent_ns: int
-) -> Message:
-    """The message of a record that the queue takes now."""
+def _enter(
+    calls: RecordCalls,
+    topic: str,
+    value: bytes | None,
+    key: bytes | None,
+    partition: int,
+    chosen: int | None,
+    pairs: list[Header] | None,
+    stamp: int | None,
+    callback: DeliveryCallback | None,
+    size: int,
+) -> None:
+    """Put a record into the queue. Raises BufferError if it is full, or why it takes none."""
+    outbox = calls._outbox
+    if outbox.entered - outbox.served >= calls._max_messages or (
+        outbox.bytes_entered - outbox.bytes_served + size > calls._max_bytes
+    ):
+        raise BufferError(_FULL)
+    if not outbox.takes_records:
+        calls._refuse(calls._worker)
+    sent_ns = time_ns()
     message = Message.__new__(Message)
     hide(message)  # it leads to objects of the application until its callback was called
     message._outbox = outbox
@@ -460,7 +457,19 @@ def _new_message(
     message._size = size
     message._sent_ns = sent_ns
     message._state = _PENDING
-    return message
+    if callback is not None:
+        message._topic, message._value, message._key = topic, value, key
+        message._partition = partition if chosen is None else chosen
+    outbox.entered += 1  # no call between, here and below
+    outbox.bytes_entered += size
+    calls._entries += (
+        message, topic, value, key, chosen, pairs, stamp, sent_ns, 0, EVERY_THREAD,
+    )  # fmt: skip
+    if outbox.is_asleep:
+        outbox.is_asleep = False
+        calls._worker.wake()
+    if not outbox.takes_records:  # the end may have missed it
+        calls._worker.give_up_rest()
 
 
 class RecordCalls:
@@ -525,37 +534,16 @@ class RecordCalls:
             topic, partition = name(topic), whole(partition)
         pairs = None if headers is None else header_pairs(headers)
         stamp = None if type(timestamp) is int and timestamp == 0 else timestamp_ms(timestamp)
-        worker, outbox = self._worker, self._outbox
-        if worker is None:
+        if self._worker is None:
             raise RuntimeError(_CLOSED)
         chosen = None
         if partition != -1 or size > self._max_size or self._transactions is not None:
             chosen = self._checked(topic, partition, size)
         if chosen is None and (self._chooses_keyless if key is None else key or not self._by_crc):
             chosen = self._partition_of(topic, key)
-        if outbox.entered - outbox.served >= self._max_messages or (
-            outbox.bytes_entered - outbox.bytes_served + size > self._max_bytes
-        ):
-            raise BufferError(_FULL)
-        if not outbox.takes_records:
-            self._refuse(worker)
         if callback is None:
             callback = self._on_delivery if on_delivery is None else on_delivery
-        sent_ns = time_ns()
-        message = _new_message(outbox, callback, size, sent_ns)
-        if callback is not None:
-            message._topic, message._value, message._key = topic, value, key
-            message._partition = partition if chosen is None else chosen
-        outbox.entered += 1  # no call between, here and below
-        outbox.bytes_entered += size
-        self._entries += (
-            message, topic, value, key, chosen, pairs, stamp, sent_ns, 0, EVERY_THREAD,
-        )  # fmt: skip
-        if outbox.is_asleep:
-            outbox.is_asleep = False
-            worker.wake()
-        if not outbox.takes_records:  # the end may have missed it
-            worker.give_up_rest()
+        _enter(self, topic, value, key, partition, chosen, pairs, stamp, callback, size)
 
     def _partition_of(self, topic: str, key: bytes | None) -> Any:
         """The partition by the key, if the topic is known."""
@@ -585,7 +573,7 @@ class RecordCalls:
                 return 0
             left = deadline_seconds(timeout)
             self._check_process()
-            if not outbox.wait(None if left is None else monotonic() + left):
+            if not event_came(outbox, None if left is None else monotonic() + left):
                 return 0
         return int(outbox.serve())
 
