@@ -91,6 +91,13 @@ class ConnectionState(Enum):
     CLOSED = "closed"
 
 
+class BufferedExchange(Exchange, asyncio.BufferedProtocol):
+    """An exchange that the event loop knows as a buffered protocol; a compiled class can't be one
+    by itself."""
+
+    __slots__ = ()
+
+
 class Connection:
     """A connection that lives as long as its :meth:`run`."""
 
@@ -228,7 +235,7 @@ class Connection:
         return exchange
 
     def _exchange(self) -> Exchange:
-        return Exchange(
+        return BufferedExchange(
             self.node.id,
             self._settings.client_id,
             self._clock,

@@ -35,7 +35,8 @@ cdef class Exchange:
     ) except -1
     cpdef resume_writing(self)
     @cython.locals(length=Py_ssize_t, responses=ResponseCutter)
-    cpdef data_received(self, bytes data)
+    cpdef buffer_updated(self, Py_ssize_t nbytes)
+    cpdef get_buffer(self, sizehint)
     @cython.locals(request=InFlightRequest, now=double)
     cdef _receive(self, bytes body)
     cdef _end(self, error)

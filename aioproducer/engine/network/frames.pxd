@@ -29,3 +29,8 @@ cdef class ResponseCutter:
     cdef public Py_ssize_t _held_size
     cdef public Py_ssize_t _wanted
     cdef public bint is_between
+    cdef object _shared
+    cdef object _part
+    cdef public object _spare
+    cdef public object place
+    cdef public bint is_large

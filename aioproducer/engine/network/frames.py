@@ -37,6 +37,11 @@ _TLS_HANDSHAKE: Final = 0x16
 
 _SMALL: Final = 4096
 """Bytes of a piece that is joined with the one before."""
+_READ_AT_ONCE: Final = 64 * 1024
+"""Bytes that are read at once, unless more of a large response has to come."""
+_LARGEST_PLACE: Final = 1024 * 1024
+"""Bytes of memory that are taken at once for a response that has not come yet."""
+_NO_PART: Final = memoryview(b"")
 _COPIED_BELOW: Final = 16 * 1024
 """Bytes up to which a part is cheaper to copy than to hand to the socket as a piece of its own."""
 
@@ -125,14 +130,27 @@ def _joined(parts: Iterable[Buffer]) -> Sequence[Buffer]:
 
 
 class ResponseCutter:
-    """Cuts what arrives into responses, however it comes in pieces."""
+    """Cuts what arrives into responses, however it comes in pieces.
+
+    The transport writes into :attr:`place`. Usual responses are short, and share one place. The
+    rest of a large one has places of its own, so its bytes are copied once, when it is whole.
+    """
 
     def __init__(self) -> None:
+        self._shared = memoryview(bytearray(_READ_AT_ONCE))
+        self.place = self._shared
+        """The memory for what comes next."""
+        self.is_large = False
+        """True if that is a part of a large response, for :meth:`fill`; else for :meth:`feed`."""
+        self._part = _NO_PART
+        """The whole of that part."""
+        self._spare: bytearray | None = None
+        """The memory of a part, for the next large response: new memory costs more than a copy."""
         self._data = b""
         self._start = 0
         self._length: int | None = None
         """The length of the response that begins at the start; None: its prefix is there."""
-        self._held: list[bytes] = []
+        self._held: list[Any] = []
         """The pieces of a response that is not whole."""
         self._held_size = 0
         self._wanted = 0
@@ -143,7 +161,35 @@ class ResponseCutter:
     def partial(self) -> bytes:
         """The bytes of a response that is not whole yet."""
         prefix = b"" if self._length is None else self._length.to_bytes(LENGTH_BYTES, "big")
-        return prefix + b"".join(self._held)
+        filled = len(self._part) - len(self.place) if self.is_large else 0
+        return prefix + b"".join(self._held) + self._part[:filled]
+
+    def fill(self, size: int) -> bytes | None:
+        """``size`` bytes of a large response are in :attr:`place`; returns it once it is whole."""
+        self._held_size += size
+        self.place = self.place[size:]
+        if self.place:
+            return None
+        self._held.append(self._part)
+        rest = self._wanted - self._held_size
+        if rest:
+            self._take_place(rest)
+            return None
+        whole = b"".join(self._held)
+        self._held.clear()
+        self._held_size = self._wanted = 0
+        self._length = None
+        self._spare = self._part.obj  # type: ignore[assignment]
+        self._part = _NO_PART
+        self.place, self.is_large = self._shared, False
+        self.is_between = True
+        return whole
+
+    def _take_place(self, rest: int) -> None:
+        memory = self._spare or bytearray(_LARGEST_PLACE)
+        self._spare = None
+        self._part = self.place = memoryview(memory)[:rest]
+        self.is_large = True
 
     def feed(self, data: bytes) -> None:
         """``data`` has come; what came before has been taken."""
@@ -180,6 +226,9 @@ class ResponseCutter:
         self.is_between = not self._held
         self._data = b""
         self._start = 0
+        rest = wanted - self._held_size
+        if self._held and rest > _READ_AT_ONCE:
+            self._take_place(rest)
         return None
 
     def _hold(self, data: bytes) -> None:

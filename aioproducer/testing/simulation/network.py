@@ -340,7 +340,7 @@ class SimulatedTransport(asyncio.Transport):
                 pieces.append(self._received.popleft())
                 size += len(pieces[-1])
             self._receives.on_read()
-            self._protocol.data_received(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+            self._hand_over(pieces[0] if len(pieces) == 1 else b"".join(pieces))
             if self._received or self._end:
                 self._loop.pollable(self)
         elif self._end:
@@ -349,6 +349,17 @@ class SimulatedTransport(asyncio.Transport):
                 self._lose(error)
             elif not self._protocol.eof_received():
                 self.close()
+
+    def _hand_over(self, data: bytes) -> None:
+        if not isinstance(self._protocol, asyncio.BufferedProtocol):
+            self._protocol.data_received(data)
+            return
+        while data:
+            place = memoryview(self._protocol.get_buffer(-1))
+            size = min(len(place), len(data))
+            place[:size] = data[:size]
+            data = data[size:]
+            self._protocol.buffer_updated(size)
 
     def _write(self) -> None:
         room = self._sends.room

@@ -13,6 +13,7 @@ from aioproducer.engine.network.connection import (
     ConnectionEvents,
     ConnectionSettings,
 )
+from aioproducer.engine.network.exchange import Exchange
 from aioproducer.engine.network.frames import EncodedPayload
 from aioproducer.engine.network.handshake import UNCHECKED, BrokerIdentity
 from aioproducer.engine.network.in_flight import InFlightRequest
@@ -63,6 +64,14 @@ class Peer:
 
     async def handshake(self) -> None:
         self.say(await self.number() + API_VERSIONS)
+
+
+def put(exchange: Exchange, data: bytes) -> int:
+    """Do what a transport does that has read ``data``."""
+    place = exchange.get_buffer(-1)
+    place[: len(data)] = data
+    exchange.buffer_updated(len(data))
+    return len(data)
 
 
 Script: TypeAlias = Callable[[Peer], Awaitable[None]]

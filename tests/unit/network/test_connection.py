@@ -7,6 +7,8 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
+from random import Random
 from typing import Any, cast
 
 import pytest
@@ -33,6 +35,7 @@ from tests.unit.network.scripted_broker import (
     api_versions,
     broker,
     metadata,
+    put,
     request_of,
     resolves_to,
     waiting,
@@ -141,10 +144,41 @@ async def test_a_piece_is_a_response_only_where_one_begins(
         lambda _: None,
     )
     for piece in pieces:
-        exchange.data_received(piece)
+        put(exchange, piece)
     assert [len(body) for body in bodies] == lengths
     assert exchange.is_open
     assert exchange.pieces == len(pieces)
+
+
+def _note(said: list[bytes], _: InFlightRequest, body: bytes, __: float) -> None:
+    said.append(body)
+
+
+@pytest.mark.parametrize("size", [65_532, 65_533, 65_537, 200_000, 3_000_000])
+async def test_large_responses_come_out_whole_however_they_are_read(size: int) -> None:
+    random = Random(size)
+    sizes = [size, 5, size, 70_000, 4, size]
+    bodies = [random.randbytes(each) for each in sizes]
+    stream = b"".join(len(body).to_bytes(4, "big") + body for body in bodies)
+    for most in (1_500, 65_536, 200_003, 10**9):
+        said: list[bytes] = []
+        exchange = Exchange(
+            1,
+            "c",
+            RunningClock(time.monotonic),
+            Expecting(),
+            0.0,
+            lambda *_: None,
+            partial(_note, said),
+            lambda _: None,
+        )
+        start = 0
+        while start < len(stream):
+            place = exchange.get_buffer(-1)
+            piece = stream[start : start + min(len(place), random.randint(1, most))]
+            start += put(exchange, piece)
+        assert said == bodies
+        assert {type(body) for body in said} == {bytes}
 
 
 async def test_a_response_is_read_by_its_request_if_it_is_as_usual() -> None:

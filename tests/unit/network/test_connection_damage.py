@@ -27,6 +27,7 @@ from tests.unit.network.scripted_broker import (
     Script,
     broker,
     metadata,
+    put,
     request_of,
     waiting,
 )
@@ -260,7 +261,7 @@ async def test_nothing_is_sent_any_more_once_there_is_doubt(end: str) -> None:
         assert owner.is_usable
         assert owner.connection.exchange is not None
         if end == "garbage":
-            owner.connection.exchange.data_received(b"\xff\xff\xff\xff")
+            put(owner.connection.exchange, b"\xff\xff\xff\xff")
         else:
             owner.connection.exchange.eof_received()
         assert not owner.is_usable, "though the connection has not noticed yet"

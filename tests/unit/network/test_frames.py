@@ -310,6 +310,28 @@ def test_single_bytes_are_not_kept_one_by_one() -> None:
     assert len(cutter.partial) == 60_004
 
 
+def test_a_large_response_is_read_into_memory_of_its_own_which_the_next_one_gets_too() -> None:
+    cutter = frames.ResponseCutter()
+    for size in (200_000, 2_500_000, 150_000):
+        body = random.Random(size).randbytes(size)
+        cutter.feed(size.to_bytes(4, "big") + body[:10])
+        assert cutter.take() is None
+        place, whole = 10, None
+        while whole is None:
+            assert cutter.is_large
+            step = min(len(cutter.place), 70_000)
+            cutter.place[:step] = body[place : place + step]
+            place += step
+            whole = cutter.fill(step)
+            if whole is None:
+                assert cutter.partial == size.to_bytes(4, "big") + body[:place]
+        assert whole == body
+        assert not cutter.is_large
+        assert cutter.is_between
+        assert cutter.partial == b""
+        assert len(cutter._spare or b"") == 2**20
+
+
 def test_what_came_before_a_bad_length_is_whole() -> None:
     cutter = frames.ResponseCutter()
     cutter.feed(b"\0\0\0\4good" + b"\x7f\xff\xff\xff" + bytes(100))
