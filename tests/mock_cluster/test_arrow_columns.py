@@ -227,6 +227,27 @@ async def test_timestamps_of_every_unit(orders: MockCluster, column: Any) -> Non
     assert [read and read.timestamp_ms for read in places(orders, report)] == [NOW] * 3
 
 
+async def test_offsets_that_contradict_themselves_in_the_middle(orders: MockCluster) -> None:
+    """The rows before are sent, and the report that the error carries has them."""
+    offsets = [*range(0, 12_004, 4)]
+    offsets[2_501] = 2**30
+    buffers = [None, pa.array(offsets, pa.int32()).buffers()[1], pa.py_buffer(b"wert" * 3_000)]
+    spoiled = pa.table({"value": pa.Array.from_buffers(pa.binary(), 3_000, buffers)})
+    options: dict[str, Any] = {"linger_ms": 300, "batch_size": 900_000}
+    async with Producer(bootstrap_servers=orders.bootstrap_servers, **options) as producer:
+        await producer.send("orders", b"first", partition=1)
+        sending = asyncio.create_task(producer.send_many("orders", [b"v"] * 2_000, partition=1))
+        await asyncio.sleep(0)
+        with pytest.raises(SerializationError, match="do not fit its data") as raised:
+            await producer.send_many("orders", spoiled, partition=1)
+        assert (await sending).delivered == 2_000
+        report = SendReport.of(raised.value)
+        assert report is not None
+        assert (report.delivered, report.failed) == (2_500, 0)
+        assert report.offsets[:2_500].tolist() == [*range(2_001, 4_501)]
+        await producer.flush(PATIENCE)
+
+
 async def test_what_is_wrong_with_a_row_is_its_own_failure(orders: MockCluster) -> None:
     batch = pa.record_batch(
         {

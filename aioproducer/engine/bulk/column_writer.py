@@ -93,10 +93,14 @@ class ColumnWriter(ValueWriter):
         self._routes.last = builder
         now_ns = self._core.wall_clock_ns()
         builder.mark(now_ns)
-        token.count = builder.append_rows(
-            token, now_ns // 1_000_000, rows.columns, rows.base, end, rows.headers or ()
-        )
-        self._given += token.count
+        before = builder.count
+        try:
+            builder.append_rows(
+                token, now_ns // 1_000_000, rows.columns, rows.base, end, rows.headers or ()
+            )
+        finally:  # the rows before one that can't be read are in the batch
+            token.count = builder.count - before
+            self._given += token.count
         return token.count
 
     def _put_row(self, rows: _Rows, index: int) -> None:

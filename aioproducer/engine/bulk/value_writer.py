@@ -129,8 +129,12 @@ class ValueWriter:
         self._routes.last = builder
         now_ns = self._core.wall_clock_ns()
         builder.mark(now_ns)
-        token.count = builder.append_values(token, now_ns // 1_000_000, values, at, headers or ())
-        self._given += token.count
+        before = builder.count
+        try:
+            builder.append_values(token, now_ns // 1_000_000, values, at, headers or ())
+        finally:  # out of memory, it has written some of them
+            token.count = builder.count - before
+            self._given += token.count
         return token.count
 
     def _put(
