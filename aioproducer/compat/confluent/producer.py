@@ -47,9 +47,12 @@ class Producer(RecordCalls):
         KafkaException: an option is unknown, has no counterpart or a wrong value
             (``_INVALID_ARG``).
         TypeError: there is no configuration, or a callback is not callable.
+        RuntimeError: ``__init__()`` is called again.
     """
 
     def __init__(self, *conf: Mapping[str, Any], **options: Any) -> None:
+        if self._worker is not None:
+            raise RuntimeError("Producer already __init__:ialized")
         settings = settings_of(configuration(conf, options))
         self._settings = settings
         self._outbox = outbox = Outbox(only_errors=settings.only_errors)

@@ -76,9 +76,11 @@ def _fit_into_transaction(given: dict[str, Any], message: str | None) -> None:
 
 def _settle_linger(given: dict[str, Any]) -> None:
     """``linger.ms`` as whole milliseconds that end before the record's time does."""
-    patience = next(_whole(given[name]) for name in _MESSAGE if name in given)
+    patience = next((_whole(given[name]) for name in _MESSAGE if name in given), None)
     if not any(name in given for name in _LINGER):
-        given["linger.ms"] = _LINGER_MS if not patience else min(_LINGER_MS, patience - 1)
+        given["linger.ms"] = _LINGER_MS
+        if patience is not None and patience > 0:
+            given["linger.ms"] = min(_LINGER_MS, patience - 1)
         return
     value = given.pop(_LINGER[1], None)
     value = given.setdefault("linger.ms", value)

@@ -48,6 +48,20 @@ def test_a_wrong_option_has_the_error_of_the_original(options: dict[str, Any]) -
 
 
 @pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"transactional.id": "t", "transaction.timeout.ms": "x"}, "option 'transaction.timeout"),
+        ({"message.timeout.ms": -1}, "option 'message.timeout.ms'"),
+    ],
+)
+def test_a_wrong_timeout_is_the_only_one_that_is_wrong(options: dict[str, Any], says: str) -> None:
+    """The timeouts that depend on it are no second error."""
+    with pytest.raises(KafkaException, match=f"^[^\n]*{says}[^\n]*$") as raised:
+        Producer(options)
+    assert raised.value.args[0] == KafkaError._INVALID_ARG
+
+
+@pytest.mark.parametrize(
     "options", [{"acks": 7}, {"ssl.engine.id": "x"}, {"compression.type": "x"}]
 )
 def test_what_has_no_counterpart_is_refused(options: dict[str, Any]) -> None:
@@ -123,3 +137,13 @@ def test_credentials_can_be_replaced_and_are_not_shown() -> None:
     assert provider is settings.credentials
     assert settings.credentials() == ("b", "other")
     assert "hidden" not in repr(settings) + repr(vars(settings.credentials))
+
+
+def test_a_producer_is_not_configured_twice() -> None:
+    """Its records would stay with a worker that nobody knows."""
+    kinds: list[Any] = [theirs.Producer, Producer]
+    for kind in kinds:
+        producer = kind({})
+        with pytest.raises(RuntimeError, match="already __init__:ialized"):
+            producer.__init__({})
+        producer.close()
