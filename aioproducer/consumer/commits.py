@@ -28,6 +28,8 @@ class Commits:
 
     ``refused`` gets the error code when the group continues without the member; False: it may not.
     ``topic_id`` returns the id of the topic that is read by that name; None: it is unknown.
+    ``refresh_leaders`` is called when the coordinator does not know such an id: another topic may
+    have the name now.
     Source: Kafka's ``ConsumerCoordinator`` and ``CommitRequestManager``.
     """
 
@@ -38,6 +40,7 @@ class Commits:
         member: Callable[[], Membership],
         refused: Callable[[int], bool],
         topic_id: Callable[[str], UUID | None],
+        refresh_leaders: Callable[[], None],
         stats: ConsumerStats,
     ) -> None:
         self._link = link
@@ -45,6 +48,7 @@ class Commits:
         self._member = member
         self._refused = refused
         self._topic_id = topic_id
+        self._refresh_leaders = refresh_leaders
         self._turn = asyncio.Lock()
         """Commits overtake each other else, and the older offset would count."""
         self._stats = stats
@@ -192,6 +196,8 @@ class Commits:
                 self._progress.committed(where, offset.offset)
                 del left[where]
             elif reaction is Reaction.FAIL:
+                if code == ErrorCode.UNKNOWN_TOPIC_ID:
+                    self._refresh_leaders()
                 refusals[where] = code
                 del left[where]
             else:

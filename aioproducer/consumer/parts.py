@@ -75,8 +75,10 @@ class ConsumerParts:
         stats = _stats(config, client.clock())
         self.source = RecordSource(client, fetcher, reading.max_batch_bytes, "Consumer")
         self.progress = Progress(self.source.cursor, lambda: self.assignment.acknowledged.set())
-        identity = self._identity
-        self.commits = Commits(link, self.progress, identity, refused, leaders.topic_id, stats)
+        identity, refresh = self._identity, fetcher.refresh_leaders
+        self.commits = Commits(
+            link, self.progress, identity, refused, leaders.topic_id, refresh, stats
+        )
         self.assignment = Assignment(
             client,
             link,

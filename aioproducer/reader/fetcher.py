@@ -262,6 +262,11 @@ class Fetcher:
         moments = (plan.next_look, self._refresh.step(now))
         return min((moment for moment in moments if moment is not None), default=None)
 
+    def refresh_leaders(self) -> None:
+        """Ask for the leaders of all topics, soon: one of them may be another topic now."""
+        self._refresh.request()
+        self._wake.set()
+
     def _look_again(self) -> None:
         """The leaders were refreshed."""
         self._plan.look_again()

@@ -411,6 +411,7 @@ async def test_offsets_of_a_deleted_topic_are_not_committed_to_its_successor(top
             await consumer.commit()
         offsets = await admin.group_offsets(topic.group)
         assert TopicPartition(name, 0) not in offsets
+        await until(lambda: consumer.positions.get(TopicPartition(name, 0)) == 0, "it is anew")
 
 
 async def is_gone(admin: Admin, topic: str) -> bool:
