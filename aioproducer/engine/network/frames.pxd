@@ -31,6 +31,6 @@ cdef class ResponseCutter:
     cdef public bint is_between
     cdef object _shared
     cdef object _part
-    cdef public object _spare
+    cdef public object _kept
     cdef public object place
     cdef public bint is_large

@@ -37,8 +37,9 @@ _TLS_HANDSHAKE: Final = 0x16
 
 _SMALL: Final = 4096
 """Bytes of a piece that is joined with the one before."""
-_READ_AT_ONCE: Final = 64 * 1024
-"""Bytes that are read at once, unless more of a large response has to come."""
+_READ_AT_ONCE: Final = 16 * 1024
+"""Bytes that are read at once, unless more of a large response has to come. Each connection has as
+much memory for it."""
 _LARGEST_PLACE: Final = 1024 * 1024
 """Bytes of memory that are taken at once for a response that has not come yet."""
 _NO_PART: Final = memoryview(b"")
@@ -144,8 +145,8 @@ class ResponseCutter:
         """True if that is a part of a large response, for :meth:`fill`; else for :meth:`feed`."""
         self._part = _NO_PART
         """The whole of that part."""
-        self._spare: bytearray | None = None
-        """The memory of a part, for the next large response: new memory costs more than a copy."""
+        self._kept = bytearray()
+        """The memory for the first parts of large responses: new memory costs more than a copy."""
         self._data = b""
         self._start = 0
         self._length: int | None = None
@@ -179,16 +180,20 @@ class ResponseCutter:
         self._held.clear()
         self._held_size = self._wanted = 0
         self._length = None
-        self._spare = self._part.obj  # type: ignore[assignment]
         self._part = _NO_PART
         self.place, self.is_large = self._shared, False
         self.is_between = True
         return whole
 
     def _take_place(self, rest: int) -> None:
-        memory = self._spare or bytearray(_LARGEST_PLACE)
-        self._spare = None
-        self._part = self.place = memoryview(memory)[:rest]
+        size = min(rest, _LARGEST_PLACE)
+        if self.is_large:
+            memory = bytearray(size)
+        else:
+            if len(self._kept) < size:
+                self._kept = bytearray(size)
+            memory = self._kept
+        self._part = self.place = memoryview(memory)[:size]
         self.is_large = True
 
     def feed(self, data: bytes) -> None:
