@@ -67,20 +67,19 @@ def _cpu_seconds_of_others() -> float:
         usage.ru_utime + usage.ru_stime
         for usage in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     )
-    for child in psutil.Process().children(recursive=True):
-        try:
-            times = child.cpu_times()
-        except psutil.NoSuchProcess:
-            continue
-        own += times.user + times.system
-    return float(busy - own)
+    return float(busy - own - _cpu_seconds(psutil.Process().children(recursive=True)))
 
 
 def cpu_seconds_of_servers() -> float:
     """The CPU time of this process, and of its children that run: the servers that it started."""
     process = psutil.Process()
+    return _cpu_seconds((process, *process.children(recursive=True)))
+
+
+def _cpu_seconds(processes: Iterable[psutil.Process]) -> float:
+    """Of those that still run."""
     total = 0.0
-    for each in (process, *process.children(recursive=True)):
+    for each in processes:
         try:
             times = each.cpu_times()
         except psutil.NoSuchProcess:

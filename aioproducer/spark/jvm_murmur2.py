@@ -6,6 +6,7 @@ Spark comes with Commons Codec, whose ``MurmurHash2`` has the algorithm and the 
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, Final
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -26,7 +27,7 @@ def jvm_murmur2(spark: SparkSession, key: Column) -> Column | None:
     if context is None:
         return None
     try:
-        if not _is_kafkas(context._jvm.org.apache.commons.codec.digest.MurmurHash2):
+        if not _is_kafkas(attrgetter(_HASH)(context._jvm)):
             return None
         return _static_call(context._jvm, [key, octet_length(key)])
     except (Py4JError, TypeError, ImportError):  # a class that does not exist can't be called

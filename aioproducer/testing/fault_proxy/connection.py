@@ -86,7 +86,7 @@ class _OneWay:
         connected = self.writer.get_extra_info("socket")
         if reset and connected is not None and connected.fileno() >= 0:
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
-            abort(self.writer)
+            self.writer.transport.abort()
         else:
             self.writer.close()
 

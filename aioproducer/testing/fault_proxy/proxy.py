@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final, Self
 
 from aioproducer.foundation.runtime.tasks import TaskOwner
-from aioproducer.testing.fault_proxy.connection import ProxiedConnection, abort
+from aioproducer.testing.fault_proxy.connection import ProxiedConnection
 from aioproducer.testing.fault_proxy.faults import Fault
 from aioproducer.testing.fault_proxy.script import FaultScript, Rule, ScriptRun
 
@@ -118,7 +118,7 @@ class FaultProxy:
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._server is None:  # it was on its way when stop() was called
-            abort(writer)
+            writer.transport.abort()
             return
         self.accepted += 1
         connection = ProxiedConnection(reader, writer, lambda: self._script, self._happened)

@@ -294,6 +294,7 @@ class SimulatedTransport(asyncio.Transport):
         """No more data is read or written, but what was written before."""
         self._lost = False
         self._gone = False
+        """It was closed as its last bytes were written: asyncio's refuses to abort it then."""
         self._protocol: Any = None
         receives.receiver = self
         sends.on_room = self._has_room
@@ -389,7 +390,7 @@ class SimulatedTransport(asyncio.Transport):
                 self._protocol.pause_writing()
 
     def abort(self) -> None:
-        if self._gone:  # as asyncio's own does
+        if self._gone:
             raise AttributeError("'NoneType' object has no attribute 'call_soon'")
         self._unsent.clear()
         self._lose(None, ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"))

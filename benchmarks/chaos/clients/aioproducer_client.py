@@ -13,8 +13,7 @@ from benchmarks.chaos.ledger import Ledger
 from benchmarks.chaos.plan import Load, record
 
 
-def login(access: Access | None) -> dict[str, Any]:
-    """The options of a login; none in plain text."""
+def _login(access: Access | None) -> dict[str, Any]:
     if access is None:
         return {}
     return {
@@ -28,30 +27,37 @@ def login(access: Access | None) -> dict[str, Any]:
 
 class Driver:
     def __init__(
-        self, bootstrap_servers: str, load: Load, ledger: Ledger, access: Access | None = None
+        self,
+        bootstrap_servers: str,
+        load: Load,
+        ledger: Ledger,
+        access: Access | None = None,
+        **options: Any,
     ) -> None:
         self._ledger = ledger
         self._producer = Producer(
             bootstrap_servers=bootstrap_servers,
             request_timeout_ms=load.request_timeout_ms,
             delivery_timeout_ms=load.delivery_timeout_ms,
-            **login(access),
+            **_login(access),
+            **options,
         )
 
     async def start(self) -> None:
         await self._producer.start()
 
     async def send(self, number: int) -> None:
-        wanted = record(number)
         try:
-            future = self._producer.send(
-                TOPIC, wanted.value, key=wanted.key, partition=wanted.partition
-            )
+            future = self._begin(number)
         except ProducerError as error:
             self._failed(number, error)
         else:
             future.add_done_callback(partial(self._done, number))
         await self._producer.drain()
+
+    def _begin(self, number: int) -> asyncio.Future[RecordMetadata]:
+        wanted = record(number)
+        return self._producer.send(TOPIC, wanted.value, key=wanted.key, partition=wanted.partition)
 
     def _done(self, number: int, future: asyncio.Future[RecordMetadata]) -> None:
         if future.cancelled():

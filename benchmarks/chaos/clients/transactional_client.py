@@ -7,12 +7,11 @@ import logging
 from contextlib import suppress
 from typing import Final
 
-from aioproducer import FatalTransactionError, Producer, ProducerError, RecordMetadata
+from aioproducer import FatalTransactionError, ProducerError, RecordMetadata
 from benchmarks.chaos.access import Access
-from benchmarks.chaos.clients import TOPIC
-from benchmarks.chaos.clients.aioproducer_client import login
+from benchmarks.chaos.clients import aioproducer_client
 from benchmarks.chaos.ledger import Ledger
-from benchmarks.chaos.plan import Load, record
+from benchmarks.chaos.plan import Load
 from benchmarks.chaos.transactions.application import until_known
 
 logger = logging.getLogger(__name__)
@@ -21,44 +20,34 @@ _RECORDS: Final = 20_000
 """In a transaction."""
 
 
-class Driver:
+class Driver(aioproducer_client.Driver):
     """A record is acknowledged once its transaction is committed."""
 
     def __init__(
         self, bootstrap_servers: str, load: Load, ledger: Ledger, access: Access | None = None
     ) -> None:
-        self._ledger = ledger
-        self._producer = Producer(
-            bootstrap_servers=bootstrap_servers,
+        super().__init__(
+            bootstrap_servers,
+            load,
+            ledger,
+            access,
             transactional_id="chaos",
             transaction_timeout_ms=2 * load.delivery_timeout_ms,
-            request_timeout_ms=load.request_timeout_ms,
-            delivery_timeout_ms=load.delivery_timeout_ms,
-            **login(access),
         )
         self._numbers: list[int] = []
         """Those of the open transaction."""
         self._futures: list[asyncio.Future[RecordMetadata]] = []
         """Of all of them, unless the transaction has failed already."""
 
-    async def start(self) -> None:
-        await self._producer.start()
-
     async def send(self, number: int) -> None:
         if not self._numbers:
             await until_known(self._producer.begin_transaction)
         self._numbers.append(number)
         with suppress(ProducerError):  # the commit will say so
-            self._send(number)
+            self._futures.append(self._begin(number))
             await self._producer.drain()
         if len(self._numbers) == _RECORDS:
             await self._commit()
-
-    def _send(self, number: int) -> None:
-        wanted = record(number)
-        self._futures.append(
-            self._producer.send(TOPIC, wanted.value, key=wanted.key, partition=wanted.partition)
-        )
 
     async def _commit(self) -> None:
         """Commit the transaction, in as many attempts as it takes."""
@@ -83,13 +72,10 @@ class Driver:
         self._futures = []
         with suppress(ProducerError):
             for number in self._numbers:
-                self._send(number)
+                self._futures.append(self._begin(number))
                 await self._producer.drain()
 
     async def finish(self, timeout: float) -> None:
         async with asyncio.timeout(timeout):
             if self._numbers:
                 await self._commit()
-
-    async def stop(self) -> None:
-        await self._producer.close(10)

@@ -7,7 +7,6 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from random import Random
 from typing import Any, cast
 
@@ -119,6 +118,20 @@ class Expecting(InFlightRequests):
         return InFlightRequest("request", 1, correlation_id, form, 0.0, 30.0)
 
 
+def exchange_into(bodies: list[bytes]) -> Exchange:
+    """An exchange without a transport, whose responses are added to ``bodies``."""
+    return Exchange(
+        1,
+        "c",
+        RunningClock(time.monotonic),
+        Expecting(),
+        0.0,
+        lambda *_: None,
+        lambda _, body, __: bodies.append(body),
+        lambda _: None,
+    )
+
+
 @pytest.mark.parametrize(
     ("pieces", "lengths"),
     [
@@ -133,25 +146,12 @@ async def test_a_piece_is_a_response_only_where_one_begins(
     pieces: list[bytes], lengths: list[int]
 ) -> None:
     bodies: list[bytes] = []
-    exchange = Exchange(
-        1,
-        "c",
-        RunningClock(time.monotonic),
-        Expecting(),
-        0.0,
-        lambda *_: None,
-        lambda _, body, __: bodies.append(body),
-        lambda _: None,
-    )
+    exchange = exchange_into(bodies)
     for piece in pieces:
         put(exchange, piece)
     assert [len(body) for body in bodies] == lengths
     assert exchange.is_open
     assert exchange.pieces == len(pieces)
-
-
-def _note(said: list[bytes], _: InFlightRequest, body: bytes, __: float) -> None:
-    said.append(body)
 
 
 @pytest.mark.parametrize("size", [16_380, 16_381, 16_385, 65_537, 200_000, 3_000_000])
@@ -162,16 +162,7 @@ async def test_large_responses_come_out_whole_however_they_are_read(size: int) -
     stream = b"".join(len(body).to_bytes(4, "big") + body for body in bodies)
     for most in (1_500, 65_536, 200_003, 10**9):
         said: list[bytes] = []
-        exchange = Exchange(
-            1,
-            "c",
-            RunningClock(time.monotonic),
-            Expecting(),
-            0.0,
-            lambda *_: None,
-            partial(_note, said),
-            lambda _: None,
-        )
+        exchange = exchange_into(said)
         start = 0
         while start < len(stream):
             place = exchange.get_buffer(-1)
