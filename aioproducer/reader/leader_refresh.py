@@ -92,7 +92,7 @@ class LeaderRefresh:
     def _begin_anew(self, errors: dict[str, ProducerError]) -> None:
         for topic, error in list(errors.items()):
             if isinstance(error, TopicRecreatedError) and self._recreated(topic):
-                self._leaders.forget(topic)
+                self._leaders.renew(topic)
                 del errors[topic]
 
     def _is_final(self, topic: str, error: ProducerError, now: float) -> bool:

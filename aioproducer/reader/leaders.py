@@ -11,6 +11,9 @@ from aioproducer.engine.cluster.snapshot import Cluster, PartitionLeader, TopicI
 from aioproducer.errors import ProducerError, TopicRecreatedError, error_about
 from aioproducer.model import Node, TopicPartition
 
+_BELIEVED_AFTER = 10
+"""The number of answers in a row after which a topic is believed to be the one that it was."""
+
 
 class Leader(NamedTuple):
     """The leader of a partition."""
@@ -23,7 +26,8 @@ class Leader(NamedTuple):
 class Leaders:
     """The newest leaders of ``topics``.
 
-    A description with an older leader epoch changes nothing, as in a producer's metadata.
+    A description with an older leader epoch changes nothing, as in a producer's metadata. Nor does
+    one of a topic that was created again since: brokers learn it one after the other.
     """
 
     def __init__(self, topics: Iterable[str]) -> None:
@@ -32,6 +36,9 @@ class Leaders:
         """Topics that are not wanted, and known until the next description: a group often gives
         partitions back at once. They may come back as others."""
         self._cluster = Cluster({})
+        self._former: dict[str, tuple[UUID, int]] = {}
+        """The former ids of topics that were created again, and how many answers in a row have
+        told them since."""
         self._offline: dict[str, dict[int, tuple[int, ...]]] = {}
         """The replicas that are down, of the partitions that have such, by topic."""
 
@@ -61,6 +68,8 @@ class Leaders:
             known = self._cluster.topics.get(name)
             if topic.error_code:
                 errors[name] = error_about(f"topic {name!r}", topic.error_code)
+            elif self._is_former(topic):
+                continue
             elif known is not None and known.topic_id not in (None, topic.topic_id):
                 errors[name] = TopicRecreatedError(
                     f"topic {name!r} was deleted and created again: its offsets mean other records."
@@ -75,15 +84,34 @@ class Leaders:
                 }
         return errors
 
-    def forget(self, topic: str) -> None:
-        """Know nothing of a topic: it is another one now."""
-        self._cluster.forget((topic,))
-        self._offline.pop(topic, None)
+    def _is_former(self, topic: TopicDescription) -> bool:
+        """True if a broker that lags describes the topic that had this name before.
+
+        No id comes back, but of the first two ids the older one may have been told last.
+        """
+        former, told = self._former.get(topic.name, (None, 0))
+        if former is None:
+            return False
+        told = told + 1 if topic.topic_id == former else 0
+        self._former[topic.name] = former, told
+        return 0 < told < _BELIEVED_AFTER
+
+    def renew(self, topic: str) -> None:
+        """Know nothing of a topic but its id: it is another one now."""
+        known = self._cluster.topics.get(topic)
+        if known is not None and known.topic_id is not None:
+            self._former[topic] = known.topic_id, 0
+        self._forget((topic,))
+
+    def _forget(self, topics: Iterable[str]) -> None:
+        self._cluster.forget(topics)
+        for topic in topics:
+            self._offline.pop(topic, None)
 
     def _forget_left(self) -> None:
-        self._cluster.forget(self._left)
-        for topic in self._left:
-            self._offline.pop(topic, None)
+        self._forget(self._left)
+        for topic in self._left.difference(self._topics):
+            self._former.pop(topic, None)
         self._left.clear()
 
     def leader(self, where: TopicPartition) -> Leader | None:

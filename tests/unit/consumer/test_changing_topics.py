@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Collection
+from random import Random
 from typing import Any
 
 import pytest
@@ -115,6 +116,51 @@ def test_a_topic_that_is_created_again_is_read_anew(protocol: str, way: str) -> 
             reading.cancel()
 
     live(life)
+
+
+def test_a_topic_is_read_anew_once_while_brokers_disagree(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    describe = ClusterClient.describe
+    former: list[ClusterDescription] = []
+    chance = Random(1)
+
+    async def lagging(
+        client: ClusterClient, topics: Collection[str] | None = (), timeout: float | None = None
+    ) -> ClusterDescription:
+        """Half of the answers come from a broker that has not heard of the new topic."""
+        found = await describe(client, topics, timeout)
+        if "orders" in found.topics and former:
+            former.append(former[0])
+            if chance.random() < 0.5:
+                return former[0]
+        return found
+
+    monkeypatch.setattr(ClusterClient, "describe", lagging)
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 30, 1)
+        found: list[ConsumerRecord] = []
+
+        async def read() -> None:
+            async for record in reader:
+                found.append(record)
+
+        async with consumer(world, metadata_max_age_ms=1_000) as reader:
+            reading = asyncio.create_task(read())
+            await asyncio.sleep(20)
+            async with Admin(bootstrap_servers=world.cluster.bootstrap_servers) as admin:
+                former.append(await describe(admin._client, ["orders"]))
+            found.clear()
+            await renew(world, [b"%d" % number for number in range(50)])
+            await asyncio.sleep(60)
+            assert [each.offset for each in found] == [*range(50)]
+            assert len(former) > 20
+            reading.cancel()
+
+    live(life)
+    said = [each for each in caplog.messages if "created again" in each]
+    assert len(said) == 1
 
 
 @each_protocol

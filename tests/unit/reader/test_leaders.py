@@ -45,3 +45,30 @@ def test_a_topic_that_was_left_may_come_back_as_another_one() -> None:
     assert leaders.take(described(2)) == {}
     assert leaders.topic_id("orders") == UUID(int=2)
     assert isinstance(leaders.take(described(3))["orders"], TopicRecreatedError)
+
+
+def test_a_broker_that_lags_does_not_bring_the_former_topic_back() -> None:
+    leaders = Leaders(["orders"])
+    leaders.take(described(1))
+    assert isinstance(leaders.take(described(2))["orders"], TopicRecreatedError)
+    leaders.renew("orders")
+    for topic_id in (1, 1, 2, 1, 2, 1, 1, 1, 1, 2, 1):
+        assert leaders.take(described(topic_id)) == {}
+        assert leaders.topic_id("orders") in {None, UUID(int=2)}
+    assert leaders.leader(ZERO) is not None
+    assert isinstance(leaders.take(described(3))["orders"], TopicRecreatedError)
+
+
+def test_a_former_topic_is_believed_if_all_brokers_insist() -> None:
+    """The first description came from a broker that lagged less than the second one."""
+    leaders = Leaders(["orders"])
+    leaders.take(described(2))
+    leaders.take(described(1))
+    leaders.renew("orders")
+    leaders.take(described(1))
+    for _ in range(9):
+        assert leaders.take(described(2)) == {}
+    assert isinstance(leaders.take(described(2))["orders"], TopicRecreatedError)
+    leaders.renew("orders")
+    assert leaders.take(described(2)) == {}
+    assert leaders.topic_id("orders") == UUID(int=2)
