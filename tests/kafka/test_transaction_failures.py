@@ -307,3 +307,61 @@ async def test_the_coordinators_move_in_the_middle(restless: KafkaCluster) -> No
             await restless.start_broker(node)
     assert await committed(restless, "moved") == expected
     assert await offset_of(restless, "g", "moved") == 13
+
+
+# --- markers that are late -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def single_replicas(protocol: int, kafka_distribution: KafkaDistribution) -> Iterator[KafkaCluster]:
+    """Three brokers: one can stand still while a coordinator on another one writes its log."""
+    with KafkaCluster(
+        brokers=3,
+        config={
+            "broker.session.timeout.ms": 18_000,
+            "transaction.state.log.num.partitions": 1,
+            "transaction.state.log.replication.factor": 1,
+        },
+        format_options=("--feature", f"transaction.version={protocol}"),
+    ) as cluster:
+        yield cluster
+
+
+async def test_an_abort_waits_for_the_markers_of_the_transaction_before(
+    single_replicas: KafkaCluster,
+) -> None:
+    """Until they are written, a coordinator answers CONCURRENT_TRANSACTIONS, and fences nobody."""
+    cluster, topic = single_replicas, "late-markers"
+    await cluster.create_topic(topic, 3)
+    async with producer_on(cluster, topic) as producer:
+        coordinator = leader_of(cluster, "__transaction_state")
+        nodes = leaders(cluster, topic)
+        free = next(number for number, node in nodes.items() if node == coordinator)
+        held, paused = next(each for each in nodes.items() if each[1] != coordinator)
+        await producer.begin_transaction()
+        for partition in (held, free):
+            await producer.send(topic, b"first", partition=partition)
+        await cluster.pause_broker(paused)
+        try:
+            await producer.commit_transaction()
+            await producer.begin_transaction()
+            dropped = producer.send(topic, b"dropped", partition=free)
+            await asyncio.wait([dropped], timeout=1.0)
+            aborted = asyncio.ensure_future(producer.abort_transaction())
+            await asyncio.wait([aborted], timeout=1.0)
+            assert not aborted.done()
+        finally:
+            await cluster.resume_broker(paused)
+        await aborted
+        with pytest.raises(TransactionAbortedError):
+            await dropped
+        async with producer.transaction():
+            for partition in (held, free):
+                producer.send(topic, b"last", partition=partition)
+    assert await committed(cluster, topic) == [b"first"] * 2 + [b"last"] * 2
+
+
+def leaders(cluster: KafkaCluster, topic: str) -> dict[int, int]:
+    """The leader of each partition."""
+    [found] = broker_requests.metadata(cluster.brokers[0].internal_address, topic).topics
+    return {int(each.partition_index): int(each.leader_id) for each in found.partitions}

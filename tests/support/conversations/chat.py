@@ -178,6 +178,7 @@ class Chat:
         version: int = 5,
         timeout: int = 60_000,
         patient: bool = True,
+        heard: bool = True,
     ) -> tuple[int, int]:
         """A producer id and its epoch; ``known``: those that the producer has."""
         to = self.coordinator(transactional_id) if transactional_id else None
@@ -185,6 +186,7 @@ class Chat:
             INIT_PRODUCER_ID,
             version,
             to=to,
+            heard=heard,
             patient=patient,
             transactional_id=transactional_id,
             transaction_timeout_ms=timeout,
@@ -299,13 +301,19 @@ class Chat:
             )
 
     def add_partitions(
-        self, transactional_id: str, producer: tuple[int, int], *, version: int = 3
+        self,
+        transactional_id: str,
+        producer: tuple[int, int],
+        *,
+        version: int = 3,
+        heard: bool = True,
     ) -> Any:
         """Let the transaction know the topic (version 1 of the protocol)."""
         return self.ask(
             ADD_PARTITIONS,
             version,
             to=self.coordinator(transactional_id),
+            heard=heard,
             patient=True,
             v3_and_below_transactional_id=transactional_id,
             v3_and_below_producer_id=producer[0],

@@ -15,6 +15,8 @@ from tests.support.encoded_batches import NOW, batch, record, with_right_checksu
 
 WRAP: Final = 2**31 - 1
 HOUR_MS: Final = 3_600_000
+_FIRST_END_WITH_BUMP: Final = 5
+_MOST_RACES: Final = 20
 CONVERSATIONS: Final = Conversations()
 conversation = CONVERSATIONS.held
 any_protocol = conversation(2)
@@ -717,6 +719,39 @@ def ends_that_are_repeated(chat: Chat) -> None:
     chat.end(name, producer, commit=True, version=4)
 
 
+def _abort_before_the_markers(chat: Chat, version: int) -> None:
+    """Commit, and abort the next transaction while the coordinator writes the commit's markers."""
+    bump = version >= _FIRST_END_WITH_BUMP
+    for number in range(_MOST_RACES):
+        name = f"{chat.topic}-{number}"
+        producer = chat.init(name, heard=False)
+        following = producer[0], producer[1] + bump
+        at = chat.coordinator(name)
+        chat.add_partitions(name, producer, heard=False)
+        ends = [
+            chat.begin(
+                c.END_TXN,
+                version,
+                to=at,
+                transactional_id=name,
+                producer_id=producer[0],
+                producer_epoch=epoch,
+                committed=commit,
+            )
+            for epoch, commit in ((producer[1], True), (following[1], False))
+        ]
+        codes = [chat.finish(each, heard=False).error_code for each in ends]
+        if codes[-1] == c.ErrorCode.CONCURRENT_TRANSACTIONS:
+            break  # else the markers may have been there already
+    chat.note([c.ErrorCode(each).name for each in codes])
+    chat.end(name, following, commit=False, version=version)
+
+
+@first
+def an_abort_before_the_markers_of_a_commit(chat: Chat) -> None:
+    _abort_before_the_markers(chat, 4)
+
+
 @first
 def a_newer_producer_fences_the_older_one(chat: Chat) -> None:
     name = f"{chat.topic}-id"
@@ -988,6 +1023,11 @@ def ends_that_are_repeated_with_epochs(chat: Chat) -> None:
     newest = chat.end(name, newer, commit=False, version=5)
     chat.end(name, producer, commit=False, version=5)
     chat.end(name, (newest[0], newest[1] + 1), commit=False, version=5)
+
+
+@second
+def an_abort_in_the_next_epoch_before_the_markers_of_a_commit(chat: Chat) -> None:
+    _abort_before_the_markers(chat, 5)
 
 
 @second

@@ -27,7 +27,7 @@ from aioproducer.testing.simulation.kafka.transaction_state import (
     exhausted,
 )
 
-_COMMITTED: Final = (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
+_COMPLETE: Final = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 
 
 class Identity(NamedTuple):
@@ -75,14 +75,13 @@ class TransactionCoordinator:
                 transactional_id, self._cluster.new_producer_id(), timeout_ms
             )
             self.transactions[transactional_id] = known
+        if known.completing:
+            return Identity(ErrorCode.CONCURRENT_TRANSACTIONS)
         if expected is not None and not _is_valid(known, *expected):
             return Identity(ErrorCode.PRODUCER_FENCED)
-        match known.state:
-            case TransactionState.PREPARE_COMMIT | TransactionState.PREPARE_ABORT:
-                return Identity(ErrorCode.CONCURRENT_TRANSACTIONS)
-            case TransactionState.ONGOING:
-                self._fence(known, now)
-                return Identity(ErrorCode.CONCURRENT_TRANSACTIONS)
+        if known.state is TransactionState.ONGOING:
+            self._fence(known, now)
+            return Identity(ErrorCode.CONCURRENT_TRANSACTIONS)
         expected_epoch = None if expected is None else expected[1]
         if known.exhausted and expected_epoch in (None, known.epoch):
             known.rotate(
@@ -104,7 +103,7 @@ class TransactionCoordinator:
             return None, ErrorCode.INVALID_PRODUCER_ID_MAPPING
         if known.epoch != epoch:
             return None, ErrorCode.PRODUCER_FENCED
-        if known.state in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT):
+        if known.completing:
             return None, ErrorCode.CONCURRENT_TRANSACTIONS
         return known, ErrorCode.NONE
 
@@ -118,7 +117,10 @@ class TransactionCoordinator:
         version: int,
         now: float,
     ) -> ErrorCode:
-        """Source: ``handleAddPartitionsToTransaction``."""
+        """Source: ``handleAddPartitionsToTransaction``. A completion comes before all checks."""
+        present = self.transactions.get(transactional_id)
+        if present is not None and present.completing:
+            return ErrorCode.CONCURRENT_TRANSACTIONS
         known, code = self._known(transactional_id, producer_id, epoch)
         if known is None:
             return code
@@ -191,6 +193,8 @@ class TransactionCoordinator:
             return Identity(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if known.epoch != epoch:
             return Identity(ErrorCode.PRODUCER_FENCED)
+        if known.completing:
+            return Identity(ErrorCode.CONCURRENT_TRANSACTIONS)
         if known.state is TransactionState.ONGOING:
             return self._prepare(known, commit=commit, version=version, now=now)
         return self._repeated(known, commit=commit)
@@ -198,44 +202,32 @@ class TransactionCoordinator:
     def _end_with_bump(
         self, known: TransactionMetadata, producer_id: int, epoch: int, *, commit: bool, now: float
     ) -> Identity:
-        """Version 2 of the protocol: each end brings a new epoch. Source: ``endTransaction``."""
+        """Version 2 of the protocol: each end brings a new epoch. Source: ``endTransaction``.
+
+        A completion comes before all checks: the producer may have the epoch that follows already,
+        or even the producer id.
+        """
+        if known.completing:
+            return Identity(ErrorCode.CONCURRENT_TRANSACTIONS)
         overflowed = (
             known.previous_producer_id == producer_id and exhausted(epoch) and known.epoch == 0
         )
-        repeated = overflowed or known.epoch == epoch + 1
         if known.producer_id != producer_id and not overflowed:
             return Identity(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        match known.state:
-            case TransactionState.ONGOING | TransactionState.EMPTY:
-                valid = known.epoch == epoch
-            case TransactionState.PREPARE_COMMIT | TransactionState.PREPARE_ABORT:
-                valid = known.epoch == epoch + 1
-            case _:
-                valid = repeated or known.epoch == epoch
-        if not valid:
+        repeated = overflowed or known.epoch == epoch + 1
+        if known.epoch != epoch and not (repeated and known.state in _COMPLETE):
             return Identity(ErrorCode.PRODUCER_FENCED)
-        begins = known.state is TransactionState.ONGOING or (
-            not commit
-            and not repeated
-            and known.state
-            in (
-                TransactionState.EMPTY,
-                TransactionState.COMPLETE_COMMIT,
-                TransactionState.COMPLETE_ABORT,
-            )
-        )
-        if begins:
+        if repeated:
+            return self._repeated(known, commit=commit)
+        if known.state is TransactionState.ONGOING or not commit:
             return self._prepare(known, commit=commit, version=2, now=now)
-        if known.epoch == epoch and not repeated:
-            return Identity(ErrorCode.INVALID_TXN_STATE)
-        return self._repeated(known, commit=commit)
+        return Identity(ErrorCode.INVALID_TXN_STATE)
 
     def _repeated(self, known: TransactionMetadata, *, commit: bool) -> Identity:
         """The end of a transaction that is not open: the same end once more, or a wrong one."""
-        if known.state is TransactionState.EMPTY or (known.state in _COMMITTED) != commit:
+        ended = TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT
+        if known.state is not ended:
             return Identity(ErrorCode.INVALID_TXN_STATE)
-        if known.state in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT):
-            return Identity(ErrorCode.CONCURRENT_TRANSACTIONS)
         return Identity(ErrorCode.NONE, known.producer_id, known.epoch)
 
     def _prepare(

@@ -66,6 +66,15 @@ class TransactionMetadata:
     """Of the protocol, as the client spoke it last."""
 
     @property
+    def completing(self) -> bool:
+        """True from the end of a transaction until its markers are written.
+
+        Source: ``pendingTransitionInProgress``. A coordinator prepares the completion before it
+        answers EndTxn, and again when it loads its log.
+        """
+        return self.state in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+
+    @property
     def exhausted(self) -> bool:
         """Source: ``isProducerEpochExhausted``."""
         return exhausted(self.epoch)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from aioproducer.errors.codes import ErrorCode
+from aioproducer.model import TopicPartition
 from aioproducer.testing.simulation.kafka import ClusterOptions
 from aioproducer.testing.simulation.kafka.transaction_state import (
     MAX_EPOCH,
@@ -104,6 +105,74 @@ def test_markers_come_later_and_one_by_one() -> None:
     line.wait(1.0)
     assert known(chat).state is TransactionState.COMPLETE_COMMIT
     assert visible(chat) == [True]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
+def test_the_next_transaction_waits_for_the_markers_of_the_last_one(
+    version: int, commit: bool
+) -> None:
+    chat = held(version, markers=(5.0, 5.0))
+    producer = chat.init(NAME)
+    write(chat, producer, version)
+    following = ended(chat, producer, version, commit=commit)
+    assert (following != producer) is (version == 2)
+    assert everything_asked(chat, following, version) == {ErrorCode.CONCURRENT_TRANSACTIONS}
+    line_of(chat).wait(6.0)
+    last = ended(chat, following, version, commit=False)
+    assert (last != following) is (version == 2)
+
+
+def test_the_next_producer_id_waits_for_the_markers_of_the_last_epoch() -> None:
+    chat = held(markers=(5.0, 5.0))
+    producer = chat.init(NAME)
+    known(chat).epoch = MAX_EPOCH - 1
+    last = producer[0], MAX_EPOCH - 1
+    write(chat, last, 2)
+    following = ended(chat, last, 2, commit=True)
+    assert following[0] != producer[0]
+    assert everything_asked(chat, following, 2) == {ErrorCode.CONCURRENT_TRANSACTIONS}
+    line_of(chat).wait(6.0)
+    assert ended(chat, following, 2, commit=False) == (following[0], 1)
+
+
+def test_a_new_coordinator_still_writes_the_markers_of_the_last_transaction() -> None:
+    chat = held(markers=(5.0, 5.0))
+    producer = chat.init(NAME)
+    write(chat, producer, 2)
+    following = ended(chat, producer, 2, commit=True)
+    line = line_of(chat)
+    partition = line.model.coordinators.transactions.partition_of(NAME)
+    new = next(each for each in partition.replicas if each != chat.coordinator(NAME))
+    line.model.move_leader(*partition.where, new, line.now)
+    line.wait(1.0)
+    assert chat.coordinator(NAME) == new
+    assert everything_asked(chat, following, 2) == {ErrorCode.CONCURRENT_TRANSACTIONS}
+
+
+def ended(chat: Chat, producer: tuple[int, int], version: int, *, commit: bool) -> tuple[int, int]:
+    """The identity that follows, when the coordinator has taken the end."""
+    answer = line_of(chat).model.coordinators.transactions.end(
+        NAME, *producer, commit=commit, version=version, now=line_of(chat).now
+    )
+    if version == 1 and answer.code == ErrorCode.INVALID_TXN_STATE:
+        return producer  # nothing is open
+    assert answer.code == ErrorCode.NONE
+    return answer.producer_id, answer.epoch
+
+
+def everything_asked(chat: Chat, producer: tuple[int, int], version: int) -> set[ErrorCode]:
+    """The answers to all requests of a producer that has begun its next transaction."""
+    now = line_of(chat).now
+    transactions = line_of(chat).model.coordinators.transactions
+    place = TopicPartition(chat.topic, 0)
+    codes = {
+        transactions.end(NAME, *producer, commit=commit, version=version, now=now).code
+        for commit in (True, False)
+    }
+    codes |= {transactions.add_partitions(NAME, *producer, [place], version=version, now=now)}
+    codes |= {transactions.initialize(NAME, 60_000, producer, now).code}
+    return codes
 
 
 def test_markers_wait_for_a_leader() -> None:
