@@ -12,6 +12,8 @@ from benchmarks.svg import STYLE
 _LEFT: Final = 180
 _PANEL: Final = 150
 _LONGEST: Final = 95
+_LONGEST_OF_PARTS: Final = 50
+"""The figures of the parts stand behind the bar, and take more room than one."""
 _BAR: Final = 16
 _STEP: Final = 24
 _HEADING: Final = 52
@@ -88,7 +90,8 @@ def _panel(
     values = {
         name: [median(map(part, runs)) for part in panel.parts] for name, runs in clients.items()
     }
-    scale = _LONGEST / max(map(sum, values.values()))
+    longest = _LONGEST if len(panel.parts) == 1 else _LONGEST_OF_PARTS
+    scale = longest / max(map(sum, values.values()))
     for number, (name, parts) in enumerate(values.items()):
         top, at = y + _HEADING + number * _STEP, float(x)
         colour = "good" if name.startswith("aioproducer") else "peer"

@@ -58,10 +58,8 @@ class Case:
         """In a few words."""
         partitions = "1 partition" if self.partitions == 1 else f"{self.partitions} partitions"
         keys = ", keys of 4 bytes" if self.keyed else ""
-        return (
-            f"{self.value_bytes:,} bytes to {partitions} on {BROKERS} brokers{keys}, "
-            f"{self.rtt_ms} ms"
-        )
+        late = f", {self.rtt_ms} ms" if self.rtt_ms else ""
+        return f"{self.value_bytes:,} bytes to {partitions} on {BROKERS} brokers{keys}{late}"
 
     def bound(self) -> float | None:
         """Records/s of the protocol with all defaults of ours: full requests, always in flight.

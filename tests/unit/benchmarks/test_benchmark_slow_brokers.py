@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from xml.etree import ElementTree
 
 import pytest
@@ -74,6 +75,11 @@ def test_the_picture_has_a_bar_for_each_figure_and_the_brokers_cpu_time_beside_t
         "12.50 + 12.50",
     ]
     assert drawn.count("<rect") == 1 + 2 * 6
+    panels = sorted({float(x) for x in re.findall(r'<text x="([\d.]+)" y="42"', drawn)})
+    [width] = re.findall(r'<svg .* width="(\d+)"', drawn)
+    ends = [*panels[1:], float(width)]
+    for x, text in re.findall(r'<text x="([\d.]+)" y="\d+" class="soft">(.*?)</text>', drawn):
+        assert float(x) + 7.1 * len(text) <= min(end for end in ends if end > float(x)), text
 
 
 @pytest.mark.slow
