@@ -8,7 +8,7 @@ from typing import Final
 _MOSTLY_EMPTY: Final = 4
 """A batch that fills less than one part in so many makes the next one smaller."""
 
-_ENOUGH_RECORDS: Final = 4_000
+_ENOUGH_RECORDS: Final = 1_500
 """A batch with as many records only grows if requests are too small: the first record of a batch
 waits for the last one."""
 

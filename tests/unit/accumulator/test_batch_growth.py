@@ -208,9 +208,9 @@ def test_a_topic_whose_broker_refuses_large_batches_gets_no_larger_ones() -> Non
 def test_batches_of_many_small_records_stop_growing() -> None:
     world = growing(batch_size=16_384, memory=10**9, max_request_size=2**20)
     world.learn(1)
-    for _ in range(60_000):
+    for _ in range(30_000):
         world.send(0, 4)
-    assert max(batch.count for batch in world.batches) < 8_000
+    assert max(batch.count for batch in world.batches) < 3_000
     assert len({*sizes(world)}) > 1
 
 
@@ -235,9 +235,9 @@ def test_batches_of_many_small_records_do_not_grow_if_they_fill_a_request_togeth
     world.backlogs.of(1).not_ready_since = world.now
     for number in range(1, 64):
         world.send(number, 4)
-    for _ in range(60_000):
+    for _ in range(30_000):
         world.send(0, 4)
-    assert max(batch.count for batch in world.batches) < 8_000
+    assert max(batch.count for batch in world.batches) < 3_000
 
 
 def test_low_memory_does_not_make_the_batches_of_a_limited_topic_smaller_than_the_first() -> None:
