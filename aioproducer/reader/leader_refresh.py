@@ -69,7 +69,8 @@ class LeaderRefresh:
         failure: ProducerError | None = None
         errors: dict[str, ProducerError] = {}
         try:
-            errors = self._leaders.take(await self._client.describe(self._leaders.topics))
+            description = await self._client.describe(self._leaders.topics)
+            errors = self._leaders.take(description, self._client.clock())
             self._begin_anew(errors)
         except ProducerError as error:
             failure = error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from aioproducer.engine.client.describe_request import ClusterDescription, TopicDescription
@@ -11,8 +11,11 @@ from aioproducer.engine.cluster.snapshot import Cluster, PartitionLeader, TopicI
 from aioproducer.errors import ProducerError, TopicRecreatedError, error_about
 from aioproducer.model import Node, TopicPartition
 
-_BELIEVED_AFTER = 10
-"""The number of answers in a row after which a topic is believed to be the one that it was."""
+_LONGEST_LAG: Final = 15.0
+"""Seconds that a broker may tell a former topic: Kafka fences one that lags by nine seconds."""
+
+_FORMER_IDS: Final = 8
+"""The former ids that are kept of a topic."""
 
 
 class Leader(NamedTuple):
@@ -36,9 +39,10 @@ class Leaders:
         """Topics that are not wanted, and known until the next description: a group often gives
         partitions back at once. They may come back as others."""
         self._cluster = Cluster({})
-        self._former: dict[str, tuple[UUID, int]] = {}
-        """The former ids of topics that were created again, and how many answers in a row have
-        told them since."""
+        self._former: dict[str, list[UUID]] = {}
+        """The former ids of topics that were created again, also of topics that were left."""
+        self._told: dict[str, tuple[UUID, float]] = {}
+        """The former id that is told of a topic, and since when no other one was."""
         self._offline: dict[str, dict[int, tuple[int, ...]]] = {}
         """The replicas that are down, of the partitions that have such, by topic."""
 
@@ -56,7 +60,7 @@ class Leaders:
         self._topics.pop(topic, None)
         self._left.add(topic)
 
-    def take(self, description: ClusterDescription) -> dict[str, ProducerError]:
+    def take(self, description: ClusterDescription, now: float) -> dict[str, ProducerError]:
         """Take what a broker says; returns the errors of topics."""
         self._forget_left()
         errors: dict[str, ProducerError] = {}
@@ -68,9 +72,9 @@ class Leaders:
             known = self._cluster.topics.get(name)
             if topic.error_code:
                 errors[name] = error_about(f"topic {name!r}", topic.error_code)
-            elif self._is_former(topic):
+            elif self._is_former(topic, now):
                 continue
-            elif known is not None and known.topic_id not in (None, topic.topic_id):
+            elif _is_another(known, topic):
                 errors[name] = TopicRecreatedError(
                     f"topic {name!r} was deleted and created again: its offsets mean other records."
                     " Make a new Reader, or a new Consumer whose auto_offset_reset is not 'none'"
@@ -84,23 +88,33 @@ class Leaders:
                 }
         return errors
 
-    def _is_former(self, topic: TopicDescription) -> bool:
-        """True if a broker that lags describes the topic that had this name before.
+    def _is_former(self, topic: TopicDescription, now: float) -> bool:
+        """True if a broker that lags describes a topic that had this name before.
 
-        No id comes back, but of the first two ids the older one may have been told last.
+        If no broker tells another one for a long time, it was wrong to take that one for the former
+        one: the first answer of all can come from the only broker that knows the new topic.
         """
-        former, told = self._former.get(topic.name, (None, 0))
-        if former is None:
+        name, topic_id = topic.name, topic.topic_id
+        former = self._former.get(name)
+        if former is None or topic_id is None or topic_id not in former:
+            self._told.pop(name, None)
             return False
-        told = told + 1 if topic.topic_id == former else 0
-        self._former[topic.name] = former, told
-        return 0 < told < _BELIEVED_AFTER
+        told, since = self._told.setdefault(name, (topic_id, now))
+        if told != topic_id:
+            self._told[name] = topic_id, now
+        elif now - since > _LONGEST_LAG:
+            former.remove(topic_id)
+            del self._told[name]
+            return False
+        return True
 
     def renew(self, topic: str) -> None:
         """Know nothing of a topic but its id: it is another one now."""
         known = self._cluster.topics.get(topic)
         if known is not None and known.topic_id is not None:
-            self._former[topic] = known.topic_id, 0
+            former = self._former.setdefault(topic, [])
+            former.append(known.topic_id)
+            del former[:-_FORMER_IDS]
         self._forget((topic,))
 
     def _forget(self, topics: Iterable[str]) -> None:
@@ -110,8 +124,6 @@ class Leaders:
 
     def _forget_left(self) -> None:
         self._forget(self._left)
-        for topic in self._left.difference(self._topics):
-            self._former.pop(topic, None)
         self._left.clear()
 
     def leader(self, where: TopicPartition) -> Leader | None:
@@ -131,6 +143,13 @@ class Leaders:
         """The id of a topic; None: it is not known, or has none."""
         info = self._cluster.topics.get(topic)
         return None if info is None else info.topic_id
+
+
+def _is_another(known: TopicInfo | None, topic: TopicDescription) -> bool:
+    """True if ``topic`` has the name of a known one, and is another one."""
+    if known is None or topic.topic_id is None:
+        return False
+    return known.topic_id not in (None, topic.topic_id)
 
 
 def _info(topic: TopicDescription) -> TopicInfo:

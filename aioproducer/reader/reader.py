@@ -141,7 +141,7 @@ class Reader:
             state.in_log = where not in beyond
             states.append(state)
         leaders = Leaders(dict.fromkeys(each.topic for each in self._assigned))
-        leaders.take(cluster)
+        leaders.take(cluster, self._client.clock())
         settings = FetchSettings.of(self._options, self.config)
         return Fetcher(self._client, states, leaders, settings)
 

@@ -201,7 +201,7 @@ async def fetching(
     max_age: float = 3600,
 ) -> AsyncIterator[Fetcher]:
     leaders = Leaders(["orders"])
-    leaders.take(client.description())
+    leaders.take(client.description(), 0)
     settings = FetchSettings(
         IsolationLevel.READ_UNCOMMITTED,
         FetchLimits(500, 1, max(read_ahead, 1_000_000), 1_000_000),
