@@ -63,6 +63,7 @@ DEFAULTS: Final[dict[str, Any]] = {
     "max_block_ms": 60_000,
     "buffer_memory": 33_554_432,
     "transaction_timeout_ms": 60_000,
+    "connections_max_idle_ms": 540_000,
     "max_in_flight_requests_per_connection": 5,
 }
 """The options that bound what is promised, as they are documented."""
@@ -287,7 +288,10 @@ class Judge:
         one = self._options(producer)["max_in_flight_requests_per_connection"] == 1
         if self._idempotent(producer):
             return not FORGETFUL & self.plan.kinds
-        patient = self._options(producer)["request_timeout_ms"] >= _PATIENT_MS
+        options = self._options(producer)
+        patient = options["request_timeout_ms"] >= _PATIENT_MS
+        if options["acks"] == "0":  # a new connection can overtake the bytes of one that was idle
+            patient = patient and options["connections_max_idle_ms"] >= _PATIENT_MS
         orderly = ORDERLY | {"slow"} if patient else ORDERLY
         return self.plan.kinds <= (orderly if one else HARMLESS)
 
