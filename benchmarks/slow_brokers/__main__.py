@@ -66,6 +66,7 @@ def run_all(
                     first = number % len(clients)
                     for client in (*clients[first:], *clients[:first]):
                         found.append(_run(case, client, target.bootstrap_servers, options))
+            _refuse_void(found[: uncounted * len(clients)])
             yield case, found[uncounted * len(clients) :]
 
 
@@ -86,6 +87,16 @@ def _run(case: Case, client: Client, bootstrap: str, options: argparse.Namespace
     costs = Costs(**json.loads(done.stdout.splitlines()[-1]))
     brokers_cpu = cpu_seconds_of_servers() - brokers_cpu
     return Run(client.name, neighbours.cores_used(), Measured(costs, brokers_cpu))
+
+
+def _refuse_void(runs: Sequence[Run]) -> None:
+    """Raise if a record of ``runs``, which no table shows, failed or is out of order."""
+    for run in runs:
+        if run.costs.failed or run.costs.out_of_order:
+            raise SystemExit(
+                f"{run.client}, in the round that is not counted: {run.costs.failed} records "
+                f"failed, {run.costs.out_of_order} are out of order"
+            )
 
 
 def describe(case: Case, runs: Sequence[Run]) -> Iterator[str]:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import argparse
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from itertools import count
 from xml.etree import ElementTree
 
 import pytest
 
+from benchmarks.brokers import BROKERS, Target
+from benchmarks.slow_brokers import __main__ as slow_brokers
 from benchmarks.slow_brokers import client as drivers
 from benchmarks.slow_brokers.__main__ import Run, describe, main
 from benchmarks.slow_brokers.client import Costs
 from benchmarks.slow_brokers.picture import Measured, draw
 from benchmarks.slow_brokers.plan import CLIENTS, RECORD_OVERHEAD, Case, Client
+from benchmarks.workloads import Workload
 
 
 @pytest.mark.parametrize("client", CLIENTS.values(), ids=CLIENTS)
@@ -80,6 +87,43 @@ def test_the_picture_has_a_bar_for_each_figure_and_the_brokers_cpu_time_beside_t
     ends = [*panels[1:], float(width)]
     for x, text in re.findall(r'<text x="([\d.]+)" y="\d+" class="soft">(.*?)</text>', drawn):
         assert float(x) + 7.1 * len(text) <= min(end for end in ends if end > float(x)), text
+
+
+def rounds_of(
+    monkeypatch: pytest.MonkeyPatch, brokers: str, out_of_order: int = 0
+) -> list[tuple[Case, list[Run]]]:
+    """Two rounds of two clients, whose first run of all has records out of order."""
+    numbers = count(1)
+
+    @contextmanager
+    def serving(_: Workload) -> Iterator[Target]:
+        yield Target("here:9092", "here:9092")
+
+    def run(case: Case, client: Client, *_: object) -> Run:
+        number = next(numbers)
+        found = costs(1_000 * number, out_of_order if number == 1 else 0)
+        return Run(client.name, 0.0, Measured(found, 1.0))
+
+    monkeypatch.setitem(BROKERS, brokers, lambda: nullcontext(serving))
+    monkeypatch.setattr(slow_brokers, "_run", run)
+    clients = [CLIENTS["aioproducer"], CLIENTS["confluent"]]
+    options = argparse.Namespace(brokers=brokers, rounds=2)
+    return [*slow_brokers.run_all([Case(1, 100, 0)], clients, options)]
+
+
+@pytest.mark.parametrize(("brokers", "first"), [("mock", 1), ("kafka", 3)])
+def test_real_brokers_warm_up_for_a_round(
+    monkeypatch: pytest.MonkeyPatch, brokers: str, first: int
+) -> None:
+    [(_, runs)] = rounds_of(monkeypatch, brokers)
+    assert [run.costs.delivered for run in runs] == [1_000 * (first + each) for each in range(4)]
+
+
+def test_a_void_run_is_an_error_in_the_round_that_is_not_counted_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(SystemExit, match=r"aioproducer, in the round .* 3 are out of order"):
+        rounds_of(monkeypatch, "kafka", out_of_order=3)
 
 
 @pytest.mark.slow
