@@ -22,6 +22,7 @@ import pytest
 from aioproducer.errors import MissingExtraError
 from aioproducer.spark.formats import format_options
 from aioproducer.spark.plan import plan_write
+from aioproducer.sync import Producer as BlockingProducer
 from aioproducer.testing import MockCluster
 from tests.documentation.pages import PAGES, ROOT, Block, blocks, name
 from tests.support.web_client import client_of
@@ -82,6 +83,22 @@ def _handlers() -> Iterator[None]:
             logger.removeHandler(added)
             added.close()
         logger.setLevel(level)
+
+
+@pytest.fixture(autouse=True)
+def _producers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The blocking producers that a page leaves to the end of the process are closed."""
+    started: list[BlockingProducer] = []
+    start = BlockingProducer.start
+
+    def noted(producer: BlockingProducer, *, close_at_exit: bool = True) -> None:
+        started.append(producer)
+        start(producer, close_at_exit=close_at_exit)
+
+    monkeypatch.setattr(BlockingProducer, "start", noted)
+    yield
+    for producer in started:
+        producer.close(timeout=10)
 
 
 def compiled(page: Path, block: Block) -> Any:
