@@ -91,25 +91,26 @@ class Leaders:
     def _is_former(self, topic: TopicDescription, now: float) -> bool:
         """True if a broker that lags describes a topic that had this name before.
 
-        If no broker tells another one for a long time, it was wrong to take that one for the former
-        one: the first answer of all can come from the only broker that knows the new topic.
+        If brokers tell nothing else for long, it is the present topic, and the other one was the
+        former: of two ids, nothing says which is newer.
         """
         name, topic_id = topic.name, topic.topic_id
         former = self._former.get(name)
         if former is None or topic_id is None or topic_id not in former:
             self._told.pop(name, None)
             return False
-        told, since = self._told.setdefault(name, (topic_id, now))
+        told, since = self._told.get(name, (None, now))
         if told != topic_id:
             self._told[name] = topic_id, now
-        elif now - since > _LONGEST_LAG:
-            former.remove(topic_id)
-            del self._told[name]
-            return False
-        return True
+            return True
+        if now - since <= _LONGEST_LAG:
+            return True
+        former.remove(topic_id)
+        del self._told[name]
+        return False
 
     def renew(self, topic: str) -> None:
-        """Know nothing of a topic but its id: it is another one now."""
+        """Know nothing of a topic but that its id is a former one: another one has its name."""
         known = self._cluster.topics.get(topic)
         if known is not None and known.topic_id is not None:
             former = self._former.setdefault(topic, [])
@@ -146,10 +147,12 @@ class Leaders:
 
 
 def _is_another(known: TopicInfo | None, topic: TopicDescription) -> bool:
-    """True if ``topic`` has the name of a known one, and is another one."""
-    if known is None or topic.topic_id is None:
-        return False
-    return known.topic_id not in (None, topic.topic_id)
+    """True if ``topic`` is not the one that was known by its name, as far as both have ids."""
+    return (
+        known is not None
+        and topic.topic_id is not None
+        and known.topic_id not in (None, topic.topic_id)
+    )
 
 
 def _info(topic: TopicDescription) -> TopicInfo:

@@ -253,10 +253,16 @@ def restless(protocol: int, kafka_distribution: KafkaDistribution) -> Iterator[K
         yield cluster
 
 
-def leader_of(cluster: KafkaCluster, topic: str) -> int:
+def leaders(cluster: KafkaCluster, topic: str) -> dict[int, int]:
+    """The leader of each partition."""
     running = next(each for each in cluster.brokers if each.is_running)
     [found] = broker_requests.metadata(running.internal_address, topic).topics
-    return int(found.partitions[0].leader_id)
+    return {int(each.partition_index): int(each.leader_id) for each in found.partitions}
+
+
+def leader_of(cluster: KafkaCluster, topic: str) -> int:
+    """The leader of the topic's first partition."""
+    return leaders(cluster, topic)[0]
 
 
 def in_sync(cluster: KafkaCluster, *names: str) -> bool:
@@ -359,9 +365,3 @@ async def test_an_abort_waits_for_the_markers_of_the_transaction_before(
             for partition in (held, free):
                 producer.send(topic, b"last", partition=partition)
     assert await committed(cluster, topic) == [b"first"] * 2 + [b"last"] * 2
-
-
-def leaders(cluster: KafkaCluster, topic: str) -> dict[int, int]:
-    """The leader of each partition."""
-    [found] = broker_requests.metadata(cluster.brokers[0].internal_address, topic).topics
-    return {int(each.partition_index): int(each.leader_id) for each in found.partitions}

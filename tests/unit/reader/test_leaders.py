@@ -95,7 +95,6 @@ def test_a_former_topic_is_believed_if_no_broker_tells_another_one() -> None:
 def test_a_broker_that_tells_no_ids_makes_no_other_topic() -> None:
     leaders = Leaders(["orders"])
     leaders.take(described(1), 0)
-    partition = PartitionDescription(0, 1, 5, (1,), (1,))
-    topics = {"orders": TopicDescription("orders", None, False, 0, (partition,))}
-    description = ClusterDescription(0, "c", 1, {1: Node(1, "localhost", 9092)}, topics)
+    known = described(1).topics["orders"]
+    description = described(None)._replace(topics={"orders": known._replace(topic_id=None)})
     assert leaders.take(description, 1) == {}
