@@ -57,17 +57,18 @@ def run_all(
 
     A first round with real brokers is not counted: their JVMs compile what they run.
     """
-    uncounted = options.brokers != "mock"
+    warm_up_rounds = 0 if options.brokers == "mock" else 1
+    uncounted = warm_up_rounds * len(clients)
     with BROKERS[options.brokers]() as serving:
         for case in cases:
             found: list[Run] = []
             with serving(case.workload()) as target:
-                for number in range(options.rounds + uncounted):
+                for number in range(warm_up_rounds + options.rounds):
                     first = number % len(clients)
                     for client in (*clients[first:], *clients[:first]):
                         found.append(_run(case, client, target.bootstrap_servers, options))
-            _refuse_void(found[: uncounted * len(clients)])
-            yield case, found[uncounted * len(clients) :]
+            _refuse_void(found[:uncounted])
+            yield case, found[uncounted:]
 
 
 def _run(case: Case, client: Client, bootstrap: str, options: argparse.Namespace) -> Run:
@@ -92,7 +93,7 @@ def _run(case: Case, client: Client, bootstrap: str, options: argparse.Namespace
 def _refuse_void(runs: Sequence[Run]) -> None:
     """Raise if a record of ``runs``, which no table shows, failed or is out of order."""
     for run in runs:
-        if run.costs.failed or run.costs.out_of_order:
+        if run.costs.is_void:
             raise SystemExit(
                 f"{run.client}, in the round that is not counted: {run.costs.failed} records "
                 f"failed, {run.costs.out_of_order} are out of order"
@@ -132,7 +133,7 @@ def _row(runs: Sequence[Run], case: Case, bound: float | None) -> str:
     out_of_order = sum(each.out_of_order for each in costs)
     return (
         f"{row}  VOID: {failed} failed, {out_of_order} out of order"
-        if (failed or out_of_order)
+        if any(each.is_void for each in costs)
         else row
     )
 
@@ -171,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.plot:
         options.plot.write_text(draw(drawn))
     costs = [run.costs for runs in everything.values() for run in runs]
-    return 1 if any(each.failed or each.out_of_order for each in costs) else 0
+    return 1 if any(each.is_void for each in costs) else 0
 
 
 def _parser() -> argparse.ArgumentParser:

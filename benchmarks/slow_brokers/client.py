@@ -58,6 +58,11 @@ class Costs:
     lateness_ms: dict[str, float]
     """Of the event loop, if it was watched."""
 
+    @property
+    def is_void(self) -> bool:
+        """True if a record failed or is out of order: such a run proves nothing."""
+        return bool(self.failed or self.out_of_order)
+
 
 @dataclass(frozen=True, slots=True)
 class Sent:
