@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from aioproducer.testing import FaultProxy
+from aioproducer.testing.certificates import Authority
 from aioproducer.testing.fault_proxy import (
     END,
     ApiKey,
@@ -431,6 +433,25 @@ async def test_nothing_is_left_behind(broker: Broker) -> None:
     assert asyncio.all_tasks() == before
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection("127.0.0.1", proxy.port)
+
+
+async def test_it_stops_while_a_client_leaves_the_goodbye_of_tls_unanswered(
+    broker: Broker,
+) -> None:
+    authority = Authority()
+    script = FaultScript((Rule(Cut()),))
+    certificate = authority.issue("broker")
+    proxy = FaultProxy(broker.server.port, script, tls=certificate.server_context())
+    trusting = ssl.create_default_context(cadata=authority.pem)
+    async with asyncio.timeout(PATIENCE), proxy:
+        _, writer = await asyncio.open_connection("localhost", proxy.port, ssl=trusting)
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(request(1))
+        await proxy.until(lambda: Cut in proxy.counts)
+        assert await broker.end() == "eof"
+        assert proxy.connections == 1
+    assert proxy.connections == 0
+    writer.transport.abort()
 
 
 async def test_a_connection_that_was_closed_with_its_last_bytes_can_be_dropped() -> None:

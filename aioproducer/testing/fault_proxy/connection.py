@@ -130,7 +130,8 @@ class ProxiedConnection:
         finally:
             self._ended = True
             for side in self._sides():
-                side.writer.close()
+                if not side.writer.is_closing():  # asyncio's TLS can't be aborted after two calls
+                    side.writer.close()
                 with suppress(OSError):
                     await side.writer.wait_closed()
 
