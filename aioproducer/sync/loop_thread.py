@@ -64,6 +64,8 @@ class LoopThread:
         self._at_exit: AtExit | None = None
         self._loops: SimpleQueue[asyncio.AbstractEventLoop] = SimpleQueue()
         """The loop for the thread."""
+        self._begun: SimpleQueue[None] = SimpleQueue()
+        """Something, once calls reach the loop."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._open = False
         self._refusal: errors.ProducerError = errors.IllegalStateError(
@@ -102,6 +104,7 @@ class LoopThread:
         self._loops.put(self._loop)
         if close_at_exit:
             self._at_exit = AtExit(self._close_at_exit)
+        self._begun.put(None)
         self.ask(self.catch_up)
         self._open = not self._is_closed
 
@@ -123,6 +126,7 @@ class LoopThread:
             self._undelivered = 0
             self._core.hooks.close_unstarted()
         if not self.ended:
+            self._wait_for_start()
             with suppress(errors.ProducerClosedError, errors.ProducerBrokenError):
                 self.ask(lambda: self._close(bound), bound + GRACE)
         self.join()
@@ -132,6 +136,11 @@ class LoopThread:
                 f"{bound + GRACE:g} s: is a callback or hook busy in it?"
             )
         return self._undelivered
+
+    def _wait_for_start(self) -> None:
+        """Wait while another thread is within :meth:`start`: the loop can't be asked yet."""
+        with suppress(Empty):
+            self._begun.put(self._begun.get(timeout=GRACE))
 
     def join(self) -> None:
         """Wait for the thread's end, for a few seconds."""

@@ -73,19 +73,6 @@ def _surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _handlers() -> Iterator[None]:
-    """The handlers that blocks add to loggers are removed."""
-    loggers = [logging.getLogger(name) for name in ("", "aioproducer", "shop")]
-    before = [(each, each.handlers[:], each.level) for each in loggers]
-    yield
-    for logger, handlers, level in before:
-        for added in [each for each in logger.handlers if each not in handlers]:
-            logger.removeHandler(added)
-            added.close()
-        logger.setLevel(level)
-
-
-@pytest.fixture(autouse=True)
 def _producers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The blocking producers that a page leaves to the end of the process are closed."""
     started: list[BlockingProducer] = []
@@ -99,6 +86,19 @@ def _producers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     for producer in started:
         producer.close(timeout=10)
+
+
+@pytest.fixture(autouse=True)
+def _handlers(_producers: None) -> Iterator[None]:
+    """The handlers that blocks add to loggers are removed, and close their producers."""
+    loggers = [logging.getLogger(name) for name in ("", "aioproducer", "shop")]
+    before = [(each, each.handlers[:], each.level) for each in loggers]
+    yield
+    for logger, handlers, level in before:
+        for added in [each for each in logger.handlers if each not in handlers]:
+            logger.removeHandler(added)
+            added.close()
+        logger.setLevel(level)
 
 
 def compiled(page: Path, block: Block) -> Any:

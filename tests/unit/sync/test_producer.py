@@ -284,6 +284,29 @@ def test_the_shortest_bound_of_several_closes_counts(producer: Producer) -> None
         assert patient.result(5) == 1
 
 
+def test_close_waits_for_a_start_in_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    starting, closing = threading.Event(), threading.Event()
+    new_event_loop = asyncio.new_event_loop
+
+    def slow() -> asyncio.AbstractEventLoop:
+        starting.set()
+        closing.wait(5)
+        return new_event_loop()
+
+    monkeypatch.setattr(asyncio, "new_event_loop", slow)
+    producer = Producer(bootstrap_servers=NOBODY)
+    with ThreadPoolExecutor() as threads:
+        start = threads.submit(producer.start)
+        assert starting.wait(5)
+        close = threads.submit(producer.close)
+        while not producer._thread._is_closed:
+            time.sleep(0.001)
+        closing.set()
+        assert close.result(5) == 0
+        assert isinstance(start.exception(5), ProducerClosedError | None)
+    assert not is_alive(producer)
+
+
 def test_flush_gives_up_in_time(producer: Producer) -> None:
     future = producer.send("orders", b"1")
     with pytest.raises(ProducerTimeoutError):
