@@ -54,6 +54,9 @@ MODULES: Final = (
     "aioproducer.engine.sender.sender",
     "aioproducer.engine.transactions.sequence_numbers",
     "aioproducer.foundation.runtime.running_clock",
+    "aioproducer.sync.entrance",
+    "aioproducer.sync.inbox",
+    "aioproducer.sync.record_outcome",
 )
 
 

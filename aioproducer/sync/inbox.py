@@ -1,3 +1,4 @@
+# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """Records on their way from threads to an event loop: bounded, in order, and fair to each thread.
 
 The loop takes all records at once. Records that one thread sent without another's between them make
@@ -51,8 +52,9 @@ class Chunk:
 
     def entry(self, place: int) -> Entry:
         """A future and its record."""
-        token, *fields = self.entries[place * ENTRY : place * ENTRY + _SIZE]
-        return (token, *fields)
+        first = place * ENTRY
+        entry: Entry = tuple(self.entries[first : first + _SIZE])
+        return entry
 
 
 class _Answer(Protocol):
@@ -158,7 +160,10 @@ class Inbox:
         self._fresh += size
         if self._stalled and (stall := self._stalled.get(thread)) is not None:
             stall.fresh += size
-        self._entries += (*entry, size, thread)
+        token, topic, value, key, partition, headers, timestamp_ms, sent_ns = entry
+        self._entries += (
+            token, topic, value, key, partition, headers, timestamp_ms, sent_ns, size, thread,
+        )  # fmt: skip
         return True
 
     # --- in the event loop's thread ----------------------------------------------------------
@@ -246,8 +251,12 @@ class Inbox:
 
 def _chunks(entries: list[Any]) -> Iterator[Chunk | Marker]:
     """The records of each thread, as long as no other thread's are between them; the markers."""
+    senders = entries[_THREAD::ENTRY]
+    if senders and not isinstance(senders[0], Marker) and senders.count(senders[0]) == len(senders):
+        yield Chunk(senders[0], entries)
+        return
     first = 0
-    for sender, places in groupby(entries[_THREAD::ENTRY]):
+    for sender, places in groupby(senders):
         if isinstance(sender, Marker):
             yield sender
             first += ENTRY

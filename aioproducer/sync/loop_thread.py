@@ -1,8 +1,8 @@
 """The thread of a blocking producer: its event loop, and the way of records into it.
 
-``send()`` puts a record into the :class:`Inbox`. The :class:`Pump` takes all chunks of the inbox
-and puts their records into batches, so a burst of records wakes the loop once. If a thread's
-records have to wait for a broker, only that thread stalls.
+``send()`` puts a record into the :class:`Inbox`, through the :class:`Entrance`. The :class:`Pump`
+takes all chunks of the inbox and puts their records into batches, so a burst of records wakes the
+loop once. If a thread's records have to wait for a broker, only that thread stalls.
 
 There is no lock, and the loop waits for no other thread: see
 :mod:`aioproducer.foundation.runtime.locks`.
@@ -15,7 +15,7 @@ import os
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from threading import Thread, current_thread, get_ident
+from threading import Thread, get_ident
 from typing import Any, Final, Generic, NoReturn, TypeVar
 
 from aioproducer import errors
@@ -24,15 +24,14 @@ from aioproducer.foundation.runtime import forks
 from aioproducer.foundation.runtime.exits import AtExit
 from aioproducer.foundation.runtime.tasks import new_task
 from aioproducer.foundation.wording import duration
-from aioproducer.sync.inbox import Entry, Inbox, Marker
+from aioproducer.sync.entrance import Entrance
+from aioproducer.sync.inbox import Inbox, Marker
 from aioproducer.sync.pump import Pump
 from aioproducer.sync.record_future import Outcomes
 from aioproducer.sync.standstill import stops_at_forks
 
 _Answer = TypeVar("_Answer")
 
-_BOOKKEEPING: Final = 512  # bytes that a record in the inbox takes in addition to its key and value
-_SIZED: Final = (bytes, bytearray, str)
 _AT_EXIT: Final = 10.0  # seconds to deliver at the interpreter's exit, for an open producer
 GRACE: Final = 5.0  # seconds over its bound after which close() gives the thread up
 
@@ -54,10 +53,16 @@ class LoopThread:
         self._undelivered: int | None = None
         """The number of records given up; None until the end."""
         self._inbox = Inbox(core.config.buffer_memory // 32) if inbox is None else inbox
-        self._woken = -1
-        """The takes of the inbox before the last call of the pump."""
         self.outcomes = Outcomes()
         """The owner of all :class:`RecordFuture` objects."""
+        self.entrance = Entrance(
+            self._inbox,
+            self,
+            self.outcomes,
+            core.wall_clock_ns,
+            core.config.max_block_ms / 1000,
+        )
+        """The way of records into the inbox."""
         self._pump = Pump(core, self._inbox) if pump is None else pump
         self._questions: dict[_Question[Any], None] = {}
         """The calls of :meth:`ask`."""
@@ -67,7 +72,6 @@ class LoopThread:
         self._begun: SimpleQueue[None] = SimpleQueue()
         """Something, once calls reach the loop."""
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._open = False
         self._refusal: errors.ProducerError = errors.IllegalStateError(
             f"the producer {core.client_id!r} was not started: use `with Producer(...)`, or start()"
         )
@@ -106,7 +110,7 @@ class LoopThread:
             self._at_exit = AtExit(self._close_at_exit)
         self._begun.put(None)
         self.ask(self.catch_up)
-        self._open = not self._is_closed
+        self.entrance.is_open = not self._is_closed
 
     @property
     def _is_closed(self) -> bool:
@@ -119,7 +123,7 @@ class LoopThread:
             self._refusal = errors.ProducerClosedError(
                 f"the producer {self._core.client_id!r} is closed; make a new Producer"
             )
-        self._open = False
+        self.entrance.is_open = False
         self._inbox.close()
         if self._unstarted:
             self._unstarted.clear()
@@ -164,43 +168,18 @@ class LoopThread:
 
     # --- between the threads ---------------------------------------------------------------
 
-    def enter(self, entry: Entry, timeout: float | None = None) -> None:
-        """Put a record into the inbox, waiting ``timeout`` seconds for room there.
-
-        Raises :class:`BufferExhaustedError`, or the error of a producer that takes no records.
-        """
-        value, key = entry[2], entry[3]
-        size = _BOOKKEEPING
-        if type(value) is bytes or isinstance(value, _SIZED):
-            size += len(value)
-        if key is not None and isinstance(key, _SIZED):
-            size += len(key)
-        thread = current_thread()
-        inbox = self._inbox
-        if not self._open:
-            self._refuse()
-        while not inbox.put(thread, entry, size):
-            self._wake()
-            self._wait(thread, size, 0 if thread is self._thread else timeout)
-            if not self._open:
-                self._refuse()
-        if inbox.takes != self._woken:
-            self._wake()
-        if not self._open and entry[0].cancel():  # the end may have missed it
-            self._refuse()
-
-    def _wake(self) -> None:
+    def wake(self) -> None:
         """Let the pump look into the inbox."""
-        takes = self._inbox.takes
         self.call_soon(self._pump.wake)
-        self._woken = takes  # afterwards: an interrupt may come between
 
-    def _refuse(self) -> NoReturn:
+    def refuse(self) -> NoReturn:
+        """Raise the reason for which the producer takes no records."""
         self._check(waits=False)
         raise errors.anew(self._refusal)
 
-    def _wait(self, thread: Thread, size: int, timeout: float | None) -> None:
-        """Wait for room in the inbox."""
+    def wait_for_room(self, thread: Thread, size: int, timeout: float | None) -> None:
+        """Wait for room in the inbox; the producer's own thread does not wait."""
+        timeout = 0 if thread is self._thread else timeout
         if not self._inbox.wait(thread, size, timeout):
             refused = errors.BufferExhaustedError(
                 f"no memory became free within {duration(timeout or 0.0)} (max_block_ms; "
@@ -245,7 +224,7 @@ class LoopThread:
 
     def disown(self) -> None:
         """Refuse every call: this process is a fork of the process that has the producer."""
-        self._open = False
+        self.entrance.is_open = False
         self.outcomes.disown(self._core.other_process())
 
     def _close_at_exit(self) -> None:
@@ -296,7 +275,7 @@ class LoopThread:
         """End with ``error``, which all waiting and later calls raise."""
         closing = self._is_closed
         self._refusal = error = self._refusal if closing else error
-        self._loop, self._open = None, False
+        self._loop, self.entrance.is_open = None, False
         self._inbox.close()
         for each in self._pump.rest():
             if isinstance(each, Marker):

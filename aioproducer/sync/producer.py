@@ -20,7 +20,7 @@ from aioproducer.engine.bulk.send_report import SendReport
 from aioproducer.engine.client.elsewhere import elsewhere, in_other_producers
 from aioproducer.engine.core.arguments import NO_VALUE, check_timeout, given_record, refuse_pickle
 from aioproducer.engine.core.send_pipeline import RecordFields
-from aioproducer.engine.core.tracing import end_refused
+from aioproducer.engine.core.tracing import Tracing, end_refused
 from aioproducer.engine.metrics import Latencies, MetricsSnapshot
 from aioproducer.engine.records.arrow import is_arrow
 from aioproducer.model import (
@@ -36,7 +36,6 @@ from aioproducer.model import (
 from aioproducer.model.type_parameters import K_contra, V_contra
 from aioproducer.sync import bulk
 from aioproducer.sync.loop_thread import LoopThread
-from aioproducer.sync.record_future import RecordFuture
 from aioproducer.sync.traces import end_by_future
 
 if TYPE_CHECKING:
@@ -176,9 +175,7 @@ class Producer(Generic[K_contra, V_contra]):
         self.config: ProducerConfig = self._producer.config
         self.client_id: str = self._producer.client_id
         self._thread = LoopThread(self._core)
-        self._outcomes = self._thread.outcomes
-        self._wall_clock_ns = self._core.wall_clock_ns
-        self._max_block = self.config.max_block_ms / 1000
+        self._send = self._thread.entrance.send
 
     def __repr__(self) -> str:
         # In the traceback of a wrong option there is none yet.
@@ -236,16 +233,17 @@ class Producer(Generic[K_contra, V_contra]):
             IllegalStateError: the producer was not started.
             WrongLoopError: the producer was created in another process.
         """
-        future = RecordFuture(self._outcomes)
-        sent_ns = self._wall_clock_ns()
-        fields: RecordFields = (topic, value, key, partition, headers, timestamp_ms)
-        if value is NO_VALUE or type(topic) is not str:
+        tracing = self._core.tracing
+        if tracing is None:
+            return self._send(topic, value, key, partition, headers, timestamp_ms)
+        return self._send_traced(tracing, (topic, value, key, partition, headers, timestamp_ms))
+
+    def _send_traced(self, tracing: Tracing, fields: RecordFields) -> Future[RecordMetadata]:
+        if fields[1] is NO_VALUE or type(fields[0]) is not str:
             fields = given_record(*fields)
-        tracing, trace = self._core.tracing, None
-        if tracing is not None:
-            fields, trace = tracing.begin(fields)
+        fields, trace = tracing.begin(fields)
         try:
-            self._thread.enter((future, *fields, sent_ns), self._max_block)
+            future = self._send(*fields)
         except BaseException as error:
             if trace is not None:
                 end_refused(trace, fields, error)

@@ -14,7 +14,7 @@ from aioproducer import errors
 from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.sync.inbox import Chunk, Entry, Inbox, Marker
 
-_RECORDS_PER_TURN: Final = 500
+_RECORDS_PER_TURN: Final = 1_000
 """The number of records after which the event loop may run other tasks."""
 
 

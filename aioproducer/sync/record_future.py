@@ -1,156 +1,31 @@
-"""The future of a record of the blocking shell: cheap to make, and cheap to resolve."""
+"""The future of a record of the blocking shell, for the standard library's functions too."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import CancelledError, Future, InvalidStateError
-from concurrent.futures._base import CANCELLED, CANCELLED_AND_NOTIFIED, FINISHED, PENDING, RUNNING
+from concurrent.futures import Future
+from concurrent.futures._base import CANCELLED, CANCELLED_AND_NOTIFIED, PENDING, RUNNING
 from contextlib import suppress
 from dataclasses import dataclass
-from queue import Empty, SimpleQueue
-from typing import Any, Final, TypeAlias
+from typing import Any
 
 from aioproducer.engine.client.elsewhere import fields_elsewhere
-from aioproducer.engine.records.acceleration import hide, show
-from aioproducer.errors import ProducerError, anew
-from aioproducer.foundation.runtime.locks import free_lock
 from aioproducer.model import RecordMetadata
+from aioproducer.sync.record_outcome import Outcomes, RecordOutcome
 
-logger = logging.getLogger(__name__)
-
-_DONE: Final = (FINISHED, CANCELLED, CANCELLED_AND_NOTIFIED)
-
-_Listener: TypeAlias = Callable[[Any], object]
-
-
-class Outcomes:
-    """The producer from which futures get their outcomes."""
-
-    __slots__ = ("lock", "lost")
-
-    def __init__(self) -> None:
-        self.lost: ProducerError | None = None
-        """The error of pending futures in a forked child: only the parent gets outcomes."""
-        self.lock = free_lock()
-        """The standard library's functions hold it as they look at several futures. The producer
-        never takes it."""
-
-    def disown(self, error: ProducerError) -> None:
-        """Fail pending futures with ``error`` in a forked child, when they are asked."""
-        self.lost = error
+__all__ = ["Outcomes", "RecordFuture"]
 
 
 @fields_elsewhere(
     **{name: f"use .result().{name}" for name in RecordMetadata._fields},
 )
-class RecordFuture(Future[RecordMetadata]):
+class RecordFuture(RecordOutcome, Future[RecordMetadata]):
     """The outcome of one record; the records of a failed batch may share one error object.
 
     A plain ``Future`` makes a condition and two lists, which cost more than the record. This class
     makes a list for the first who listens.
-
-    There is no lock: see :mod:`aioproducer.foundation.runtime.locks`. A pending future is cancelled
-    in any thread, or runs in the producer's; from then on only the producer's thread changes it.
-    A listener reads the state afterwards, and the producer sets the state before it notifies.
     """
 
-    __slots__ = ("_exception", "_listeners", "_outcomes", "_result", "_state")
-
-    def __init__(self, outcomes: Outcomes) -> None:
-        self._outcomes = outcomes
-        self._state = PENDING
-        self._result: RecordMetadata | None = None
-        self._exception: BaseException | None = None
-        self._listeners: list[_Listener] | None = None
-        """Callables that get the future once it is done."""
-        hide(self)
-
-    # --- in any thread -----------------------------------------------------------------------
-
-    def cancel(self) -> bool:
-        if self._state == PENDING and self._outcomes.lost is None:
-            self._state = CANCELLED  # no call between: no other thread, handler or finalizer runs
-            show(self)
-            self._tell()
-        return self.cancelled()
-
-    def cancelled(self) -> bool:
-        return self._state in (CANCELLED, CANCELLED_AND_NOTIFIED)
-
-    def running(self) -> bool:
-        return self._state == RUNNING
-
-    def done(self) -> bool:
-        return self._state in _DONE or (self._outcomes.lost is not None and self._fail_if_lost())
-
-    def _fail_if_lost(self) -> bool:
-        """Fail a pending future of the parent's, in a forked child; False: it is none."""
-        error = self._outcomes.lost
-        if error is None or self._state in _DONE:
-            return False
-        self._state, self._exception = FINISHED, error
-        return True
-
-    def add_done_callback(self, fn: Callable[[Future[RecordMetadata]], object]) -> None:
-        self._listen(fn)
-
-    def _listen(self, listener: _Listener) -> list[_Listener]:
-        """Have ``listener`` called once the future is done; the list in which it is until then."""
-        listeners: list[_Listener] = []
-        if self._listeners is None:
-            self._listeners = listeners  # no call between
-        listeners = self._listeners
-        listeners.append(listener)
-        if self.done():
-            self._tell()
-        else:
-            show(self)
-        return listeners
-
-    def _tell(self) -> None:
-        """Call each listener once, whoever else does the same."""
-        while self._listeners:
-            try:
-                listener = self._listeners.pop(0)
-            except IndexError:
-                return
-            try:
-                listener(self)
-            except Exception:
-                logger.exception("exception calling callback for %r", self)
-            except BaseException:  # sys.exit() in a callback
-                self._tell()
-                raise
-
-    def exception(self, timeout: float | None = None) -> BaseException | None:
-        if not self.done():
-            self._wait(timeout)
-        if self.cancelled():
-            raise CancelledError
-        return self._exception
-
-    def result(self, timeout: float | None = None) -> RecordMetadata:
-        error = self._exception if self._state == FINISHED else self.exception(timeout)
-        if isinstance(error, ProducerError):
-            raise anew(error)
-        if error is not None:
-            raise error
-        assert self._result is not None
-        return self._result
-
-    def _wait(self, timeout: float | None) -> None:
-        told: SimpleQueue[object] = SimpleQueue()
-        listeners = self._listen(told.put)
-        try:
-            told.get(timeout=None if timeout is None else max(timeout, 0.0))
-        except Empty:
-            raise TimeoutError from None
-        finally:
-            with suppress(ValueError):
-                listeners.remove(told.put)
-
-    # --- in the producer's thread ------------------------------------------------------------
+    __slots__ = ()
 
     def set_running_or_notify_cancel(self) -> bool:
         if self._state == PENDING:
@@ -161,37 +36,6 @@ class RecordFuture(Future[RecordMetadata]):
             return False
         return super().set_running_or_notify_cancel()  # raises the reason
 
-    def set_result(self, result: RecordMetadata) -> None:
-        self._refuse_if_done()
-        self._result = result
-        self._state = FINISHED
-        self._tell()
-
-    def set_exception(self, exception: BaseException | None) -> None:
-        self._refuse_if_done()
-        self._exception = exception
-        self._state = FINISHED
-        show(self)
-        self._tell()
-
-    def _refuse_if_done(self) -> None:
-        if self._state in _DONE:
-            raise InvalidStateError(f"{self._state}: {self!r}")
-
-    @staticmethod
-    def set_results(
-        futures: Sequence[RecordFuture], results: Iterable[RecordMetadata], *_: object
-    ) -> None:
-        """Set the results of running futures of one producer, but of those that are done."""
-        told = []
-        for future, result in zip(futures, results, strict=True):
-            if future._state == RUNNING:
-                future._result = result
-                future._state = FINISHED
-                if future._listeners:
-                    told.append(future)
-        _tell_all(iter(told))
-
     # --- for wait() and as_completed() of concurrent.futures ---------------------------------
 
     @property
@@ -201,15 +45,6 @@ class RecordFuture(Future[RecordMetadata]):
     @property
     def _waiters(self) -> _Waiters:  # type: ignore[override]
         return _Waiters(self)
-
-
-def _tell_all(futures: Iterator[RecordFuture]) -> None:
-    for future in futures:
-        try:
-            future._tell()
-        except BaseException:  # sys.exit() in a callback
-            _tell_all(futures)
-            raise
 
 
 class _Waiters:

@@ -159,7 +159,7 @@ class Producer(RecordCalls):
     def _refuse(self, worker: Worker) -> NoReturn:
         """Raise the reason that the event loop takes no records."""
         with translating():
-            worker._refuse()
+            worker.refuse()
 
     # --- events --------------------------------------------------------------------------------
 

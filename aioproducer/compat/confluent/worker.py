@@ -43,16 +43,12 @@ class Worker(LoopThread):
         if self._lines is not None:
             self._lines.begin()
         super().start(close_at_exit=close_at_exit)
-        self._outbox.takes_records = self._open
+        self._outbox.takes_records = self.entrance.is_open
 
     def disown(self) -> None:
         """Refuse every call: this process is a fork of the process that has the producer."""
         super().disown()
         self._outbox.takes_records = False
-
-    def wake(self) -> None:
-        """Let the pump look into the intake."""
-        self._wake()
 
     def _end(self, error: ProducerError, undelivered: int) -> None:
         self._outbox.takes_records = False
@@ -85,7 +81,7 @@ class Worker(LoopThread):
         """End soon, and deliver nothing more: nobody holds the producer."""
         if not (self.ended or self.forked):
             self._refusal = ProducerClosedError("the producer was collected without close()")
-            self._open = self._outbox.takes_records = False
+            self.entrance.is_open = self._outbox.takes_records = False
             self.call_soon(self._end_soon)
 
     def _end_soon(self) -> None:

@@ -1,0 +1,20 @@
+cimport cython
+
+from aioproducer.sync.inbox cimport Inbox
+
+
+cdef class Entrance:
+    cdef public bint is_open
+    cdef public Inbox _inbox
+    cdef public object _door
+    cdef public object _outcomes
+    cdef public object _wall_clock_ns
+    cdef public object _max_block
+    cdef public Py_ssize_t _woken
+
+    @cython.locals(entry=tuple)
+    cpdef send(self, topic, value, key, partition, headers, timestamp_ms)
+    @cython.locals(size=Py_ssize_t, inbox=Inbox)
+    cpdef enter(self, tuple entry, timeout)
+    @cython.locals(takes=Py_ssize_t)
+    cpdef _wake(self)

@@ -1,0 +1,99 @@
+# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
+"""What every record of a blocking producer costs in the thread that sends it.
+
+There is no lock: see :mod:`aioproducer.foundation.runtime.locks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Thread, current_thread
+from typing import Any, Final, NoReturn, Protocol
+
+from aioproducer.engine.core.arguments import NO_VALUE, given_record
+from aioproducer.sync.inbox import Entry, Inbox
+from aioproducer.sync.record_future import Outcomes, RecordFuture
+
+_BOOKKEEPING: Final = 512  # bytes that a record in the inbox takes in addition to its key and value
+
+
+class Door(Protocol):
+    """The event loop's thread, as :class:`Entrance` needs it."""
+
+    def wake(self) -> None:
+        """Let the pump look into the inbox."""
+
+    def wait_for_room(self, thread: Thread, size: int, timeout: float | None) -> None:
+        """Wait until a record of ``size`` bytes fits. Raises BufferExhaustedError."""
+
+    def refuse(self) -> NoReturn:
+        """Raise the reason for which the producer takes no records."""
+
+
+class Entrance:
+    """The way of records into ``inbox``, while it is open. Any thread may use it.
+
+    ``wall_clock_ns``: nanoseconds since the epoch. ``max_block``: seconds that :meth:`send` waits
+    for room.
+    """
+
+    def __init__(
+        self,
+        inbox: Inbox,
+        door: Door,
+        outcomes: Outcomes,
+        wall_clock_ns: Callable[[], int],
+        max_block: float,
+    ) -> None:
+        self.is_open = False
+        self._inbox = inbox
+        self._door = door
+        self._outcomes = outcomes
+        self._wall_clock_ns = wall_clock_ns
+        self._max_block = max_block
+        self._woken = -1
+        """The takes of the inbox before the last call of the pump."""
+
+    def send(
+        self, topic: Any, value: Any, key: Any, partition: Any, headers: Any, timestamp_ms: Any
+    ) -> RecordFuture:
+        """Put a record into the inbox; see :meth:`aioproducer.sync.Producer.send`."""
+        future = RecordFuture(self._outcomes)
+        if value is NO_VALUE or type(topic) is not str:
+            topic, value, key, partition, headers, timestamp_ms = given_record(
+                topic, value, key, partition, headers, timestamp_ms
+            )
+        sent_ns = self._wall_clock_ns()
+        entry = (future, topic, value, key, partition, headers, timestamp_ms, sent_ns)
+        self.enter(entry, self._max_block)
+        return future
+
+    def enter(self, entry: Entry, timeout: float | None) -> None:
+        """Put a record into the inbox, waiting ``timeout`` seconds for room there; None: for ever.
+
+        Raises :class:`BufferExhaustedError`, or the error of a producer that takes no records.
+        """
+        value, key = entry[2], entry[3]
+        size = _BOOKKEEPING
+        if type(value) is bytes or isinstance(value, (bytearray, str, bytes)):
+            size += len(value)
+        if key is not None and (type(key) is bytes or isinstance(key, (bytearray, str, bytes))):
+            size += len(key)
+        thread = current_thread()
+        inbox = self._inbox
+        if not self.is_open:
+            self._door.refuse()
+        while not inbox.put(thread, entry, size):
+            self._wake()
+            self._door.wait_for_room(thread, size, timeout)
+            if not self.is_open:
+                self._door.refuse()
+        if inbox.takes != self._woken:
+            self._wake()
+        if not self.is_open and entry[0].cancel():  # the end may have missed it
+            self._door.refuse()
+
+    def _wake(self) -> None:
+        takes = self._inbox.takes
+        self._door.wake()
+        self._woken = takes  # afterwards: an interrupt may come between

@@ -1,0 +1,21 @@
+cimport cython
+
+
+cdef class Outcomes:
+    cdef public object lost
+    cdef public object lock
+
+
+cdef class RecordOutcome:
+    cdef public Outcomes _outcomes
+    cdef public object _state
+    cdef public object _result
+    cdef public object _exception
+    cdef public list _listeners
+
+    cpdef bint _fail_if_lost(self) except -1
+    cpdef bint done(self) except -1
+    cpdef bint cancelled(self) except -1
+    cpdef list _listen(self, listener)
+    cpdef _tell(self)
+    cpdef _wait(self, timeout)
