@@ -30,9 +30,17 @@ class Step(NamedTuple):
     """Bytes to read: exactly so many."""
     expected: str
     """The proxy's answer in words, a noun."""
+    if_closed: str
+    """The likely reason, as a sentence, if the proxy closes the connection instead."""
 
 
 Handshake: TypeAlias = Generator[Step, bytes, None]
+
+_IS_IT_SOCKS5: Final = "Is it a SOCKS5 proxy?"
+_IS_IT_HTTP: Final = "Is it an HTTP proxy?"
+_WRONG_LOGIN: Final = "It may refuse the login: check the user name and password in proxy_url"
+_NO_WAY: Final = "The proxy may be unable to reach the broker, or to resolve its name"
+"""The reason for which ``ssh -D`` closes a connection."""
 
 _VERSION: Final = 5
 _NO_LOGIN, _PASSWORD, _NO_METHOD = 0, 2, 0xFF
@@ -43,7 +51,7 @@ _PORT_BYTES: Final = 2
 
 _RULES: Final = 2
 _REPLIES: Final = {
-    1: "the proxy has failed",
+    1: "the proxy has failed, or can't resolve the host's name",  # the latter: microsocks
     _RULES: "the proxy's rules do not allow it",
     3: "the network can't be reached from the proxy",
     4: "the host can't be reached from the proxy, or the proxy can't resolve its name",
@@ -58,7 +66,7 @@ _MOST_OF_A_HEAD: Final = 16_384
 _STATUS_LINE: Final = rb"HTTP/[0-9](?:\.[0-9])? ([0-9]{3})(?:[ \t]+([^\r\n]*))?\r?\n"
 _CHALLENGE: Final = rb"(?im)^proxy-authenticate:[ \t]*([!-+\--~]+)"
 _SUCCESS: Final = range(200, 300)
-_LOGIN_REQUIRED: Final = 407
+_LOGIN_REQUIRED: Final = (407, 401)  # tinyproxy refuses a wrong login with 401
 _REFUSALS: Final = (403, 405)
 
 
@@ -76,11 +84,15 @@ def _socks5(proxy: Proxy, host: str, port: int) -> Handshake:
     address = _socks_address(host)  # before anything is sent
     methods = (_NO_LOGIN,) if proxy.login is None else (_NO_LOGIN, _PASSWORD)
     answer = yield Step(
-        bytes((_VERSION, len(methods), *methods)), 2, "answer to the greeting of SOCKS5"
+        bytes((_VERSION, len(methods), *methods)),
+        2,
+        "answer to the greeting of SOCKS5",
+        _IS_IT_SOCKS5,
     )
     _check_version(proxy, answer)
     if answer[1] == _PASSWORD and proxy.login is not None:
-        status = yield Step(_password_request(proxy.login), 2, "answer to the login")
+        request = _password_request(proxy.login)
+        status = yield Step(request, 2, "answer to the login", _WRONG_LOGIN)
         if status[1]:
             _refused_login(proxy)
     elif answer[1] != _NO_LOGIN:
@@ -88,17 +100,17 @@ def _socks5(proxy: Proxy, host: str, port: int) -> Handshake:
     target = address_of(host, port)
     request = bytes((_VERSION, _CONNECT, 0)) + address + port.to_bytes(_PORT_BYTES, "big")
     expected = f"answer to the request for {target}"
-    answer = yield Step(request, 2, expected)
+    answer = yield Step(request, 2, expected, _NO_WAY)
     _check_version(proxy, answer)
     if answer[1]:
-        _no_connection(proxy, target, answer[1])
-    kind = (yield Step(b"", 2, expected))[1]
+        _no_connection(proxy, target, answer[1], by_name=_packed(host) is None)
+    kind = (yield Step(b"", 2, expected, _NO_WAY))[1]
     length = _ADDRESS_BYTES.get(kind)
     if kind == _NAME:
-        length = (yield Step(b"", 1, expected))[0]
+        length = (yield Step(b"", 1, expected, _NO_WAY))[0]
     if length is None:
         raise BrokerConnectionError(f"{proxy} answered with an unknown type of address, {kind}")
-    yield Step(b"", length + _PORT_BYTES, expected)  # the proxy's own address
+    yield Step(b"", length + _PORT_BYTES, expected, _NO_WAY)  # the proxy's own address
 
 
 def _socks_address(host: str) -> bytes:
@@ -135,7 +147,7 @@ def _check_version(proxy: Proxy, answer: bytes) -> None:
         hint = (
             "Does it speak HTTP? Then write http:// in proxy_url"
             if answer[:1] == b"H"
-            else "Is it a SOCKS5 proxy?"
+            else _IS_IT_SOCKS5
         )
         raise BrokerConnectionError(f"{proxy} does not answer in SOCKS5. {hint}")
 
@@ -168,9 +180,9 @@ def _refused_login(proxy: Proxy) -> NoReturn:
     )
 
 
-def _no_connection(proxy: Proxy, target: str, code: int) -> NoReturn:
+def _no_connection(proxy: Proxy, target: str, code: int, *, by_name: bool) -> NoReturn:
     advice = f". Configure the proxy to allow {target}" if code == _RULES else ""
-    if code in (3, 4, 8):
+    if code in (3, 4, 8) and (by_name or not proxy.resolves_names):
         other = "socks5://" if proxy.resolves_names else "socks5h://"
         where = "here" if proxy.resolves_names else "at the proxy"
         advice = f". With {other} in proxy_url, names are resolved {where}"
@@ -194,7 +206,7 @@ def _connect(proxy: Proxy, host: str, port: int) -> Handshake:
         while not head.endswith((b"\n\n", b"\n\r\n")):
             # An empty line ends the head. This many bytes are missing of it at least.
             missing = 1 if head.endswith((b"\n", b"\n\r")) else 2
-            head += yield Step(to_send, missing, expected)
+            head += yield Step(to_send, missing, expected, _NO_WAY if head else _IS_IT_HTTP)
             to_send = b""
             if read + len(head) > _MOST_OF_A_HEAD:
                 raise BrokerConnectionError(
@@ -217,13 +229,13 @@ def _no_http(proxy: Proxy, head: bytes) -> NoReturn:
     hint = (
         "Does it speak SOCKS5? Then write socks5h:// in proxy_url"
         if head.startswith(b"\5")
-        else "Is it an HTTP proxy?"
+        else _IS_IT_HTTP
     )
     raise BrokerConnectionError(f"{proxy} does not answer in HTTP. {hint}")
 
 
 def _no_tunnel(proxy: Proxy, target: str, code: int, reason: bytes, head: bytes) -> NoReturn:
-    if code == _LOGIN_REQUIRED:
+    if code in _LOGIN_REQUIRED:
         schemes = [each.decode().rstrip(",") for each in re.findall(_CHALLENGE, head)]
         if schemes and not any(each.lower() == "basic" for each in schemes):
             raise AuthenticationError(
@@ -239,5 +251,5 @@ def _no_tunnel(proxy: Proxy, target: str, code: int, reason: bytes, head: bytes)
     if code in _REFUSALS:
         advice = f". Configure the proxy to allow CONNECT to {target}: many only allow port 443"
     elif code >= 500:
-        advice = ". The proxy may be unable to reach the broker, or to resolve its name"
+        advice = f". {_NO_WAY}"
     raise BrokerConnectionError(f"{proxy} can't connect to {target}: HTTP {code}{said}{advice}")

@@ -77,20 +77,22 @@ class Tunnel:
             received = b""
             while len(received) < step.receive:
                 check()
-                received += await self._receive(sock, step.receive - len(received))
+                received += await self._receive(sock, step.receive - len(received), step.if_closed)
             try:
                 step = steps.send(received)
             except StopIteration:
                 return
 
-    async def _receive(self, sock: socket.socket, most: int) -> bytes:
+    async def _receive(self, sock: socket.socket, most: int, if_closed: str) -> bytes:
         """At least one byte. Bytes that have arrived are read at once, on any loop."""
         try:
             received = sock.recv(most)
         except (BlockingIOError, InterruptedError):
             received = await asyncio.get_running_loop().sock_recv(sock, most)
         if not received:
-            raise BrokerConnectionError(f"{self} closed the connection: no {self.awaited}")
+            raise BrokerConnectionError(
+                f"{self} closed the connection: no {self.awaited}. {if_closed}"
+            )
         return received
 
     def _failed(self, error: OSError) -> BrokerConnectionError:

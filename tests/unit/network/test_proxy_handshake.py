@@ -30,15 +30,21 @@ def played(url: str, answers: bytes, host: str = "kafka", port: int = 9092) -> t
             return sent, answers
         assert step.receive > 0
         assert step.expected
+        assert step.if_closed
         sent += step.send
         if len(answers) < step.receive:
             raise EOFError(step.expected)
         received, answers = answers[: step.receive], answers[step.receive :]
 
 
-def refused(url: str, answers: bytes, kind: type[Exception] = BrokerConnectionError) -> str:
+def refused(
+    url: str,
+    answers: bytes,
+    kind: type[Exception] = BrokerConnectionError,
+    host: str = "kafka",
+) -> str:
     with pytest.raises(kind) as raised:
-        played(url, answers)
+        played(url, answers, host)
     assert "hunter2" not in str(raised.value)
     assert "proxy gate:1080" in str(raised.value)
     return str(raised.value)
@@ -94,7 +100,7 @@ def test_a_name_that_is_none_is_not_sent(scheme: str, host: str) -> None:
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        (1, "the proxy has failed (SOCKS5 reply 1)"),
+        (1, "failed, or can't resolve the host's name (SOCKS5 reply 1)"),
         (2, "rules do not allow it (SOCKS5 reply 2). Configure the proxy to allow kafka:9092"),
         (3, "network can't be reached"),
         (
@@ -117,6 +123,9 @@ def test_a_refused_connection_by_socks5(code: int, words: str) -> None:
 
 def test_the_other_place_for_names_is_advised() -> None:
     assert "With socks5h:// in proxy_url" in refused("socks5://gate", b"\5\0\5\4")
+    assert "With socks5h:// in proxy_url" in refused("socks5://gate", b"\5\0\5\4", host="::1")
+    unsupported = refused("socks5h://gate", b"\5\0\5\x08", host="::1")
+    assert unsupported.endswith("does not support this type of address (SOCKS5 reply 8)")
 
 
 def test_refused_logins_by_socks5() -> None:
@@ -217,6 +226,9 @@ def test_refused_logins_by_http() -> None:
     assert "check the user name" in refused(login, basic, AuthenticationError)
     assert "check the user name" in refused(login, head % b"", AuthenticationError)
     others = head % b"Proxy-Authenticate: Negotiate\r\nProxy-Authenticate: NTLM\r\n"
+    unauthorized = b"HTTP/1.0 401 Unauthorized\r\nWWW-Authenticate: Basic realm=x\r\n\r\n"
+    assert "asks for a login" in refused(HTTP, unauthorized, AuthenticationError)
+    assert "check the user name" in refused(login, unauthorized, AuthenticationError)
     for url in (HTTP, login):
         message = refused(url, others, AuthenticationError)
         assert "by 'Negotiate, NTLM', but this client only supports Basic" in message

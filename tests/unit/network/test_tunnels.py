@@ -212,12 +212,52 @@ def test_a_silent_proxy_ends_after_the_timeout(run: Callable[[Main], None]) -> N
     assert said.startswith("proxy gate: no answer to CONNECT kafka.test:9092 within 0")
 
 
+def closing_after(*answers: bytes) -> Handler:
+    """A SOCKS5 proxy that answers some messages, and closes the connection at the next one."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for answer in answers:
+            await reader.read(1000)
+            writer.write(answer)
+            await writer.drain()
+        await reader.read(1000)
+
+    return serve
+
+
 def test_a_proxy_that_closes(run: Callable[[Main], None]) -> None:
     for scheme in ("socks5h", "http"):
         said = refusal(run, closing, scheme)
         assert said.startswith("proxy gate")
         assert "no answer to" in said
-    assert "closed the connection: no answer to CONNECT" in refusal(run, closing_in_between, "http")
+    said = refusal(run, closing_in_between, "http")
+    assert "closed the connection: no answer to CONNECT kafka.test:9092. The proxy may" in said
+
+
+@pytest.mark.parametrize(
+    ("scheme", "answers", "ending"),
+    [
+        ("http", (), "no answer to CONNECT kafka.test:9092. Is it an HTTP proxy?"),
+        ("socks5h", (), "no answer to the greeting of SOCKS5. Is it a SOCKS5 proxy?"),
+        (
+            "socks5h",
+            (b"\5\2",),
+            "no answer to the login. It may refuse the login: check the user name and password in "
+            "proxy_url",
+        ),
+        (
+            "socks5h",
+            (b"\5\0",),
+            "no answer to the request for kafka.test:9092. The proxy may be unable to reach the "
+            "broker, or to resolve its name",
+        ),
+    ],
+)
+def test_a_proxy_that_closes_instead_of_answering(
+    run: Callable[[Main], None], scheme: str, answers: tuple[bytes, ...], ending: str
+) -> None:
+    said = refusal(run, closing_after(*answers), scheme)
+    assert said == f"proxy gate closed the connection: {ending}"
 
 
 def test_an_endless_answer_has_a_bound(run: Callable[[Main], None]) -> None:
