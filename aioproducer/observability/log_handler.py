@@ -173,11 +173,14 @@ class KafkaHandler(logging.Handler):
         self._closed = True
         began = SYSTEM.clock()
         self._queue.close()
-        self.flush()
-        left = max(self.flush_timeout - (SYSTEM.clock() - began), 0.0)
-        self._sender.close(left)
-        self._queue.tell_rest()
-        super().close()
+        left = 0.0  # after Ctrl-C
+        try:
+            self.flush()
+            left = max(self.flush_timeout - (SYSTEM.clock() - began), 0.0)
+        finally:
+            self._sender.close(left)
+            self._queue.tell_rest()
+            super().close()
 
     def begin_after_fork(self) -> None:
         """Start again in a forked process: the parent sends the records in its own queue."""

@@ -54,6 +54,8 @@ class LogQueue:
         self._entries: deque[LogEntry] = deque()
         self._outstanding = 0
         self._closed = False
+        self._over = False
+        """True once the rest was dropped."""
         self._told_dropped = 0
         self._told_at: float | None = None
         self._why = ""
@@ -69,10 +71,14 @@ class LogQueue:
             self.lose(1, f"{counted(self._capacity, 'record')} in the queue for the producer")
             if self._drop == "newest":
                 return False
-            self._outstanding -= len(self.take(1))
+            dropped = len(self.take(1))
+            self._outstanding -= dropped  # no call between, here and below
         self._outstanding += 1
         is_first = not self._entries
-        self._entries.append(entry)  # no call between
+        self._entries.append(entry)
+        if self._over:  # the end may have missed it
+            self._drop_rest()
+            return False
         if self._reader_waits:
             self._news.put(None)
         return is_first
@@ -102,6 +108,9 @@ class LogQueue:
         self._outstanding -= 1
         if error is not None:
             self.lose(1, str(error) or type(error).__name__)
+        self._tell_flushing()
+
+    def _tell_flushing(self) -> None:
         if not self._outstanding:
             for each in self._flushing.copy():
                 each.put(None)
@@ -151,9 +160,14 @@ class LogQueue:
 
     def tell_rest(self) -> None:
         """Drop what is left, and report the count that was not reported yet."""
-        if left := len(self.take(sys.maxsize)):
-            self._outstanding -= left
-            self.lose(left, "the handler was closed before they were sent")
+        self._over = True
+        self._drop_rest()
         self._closing = False
         if self.dropped > self._told_dropped:
             self._tell()
+
+    def _drop_rest(self) -> None:
+        if left := len(self.take(sys.maxsize)):
+            self._outstanding -= left
+            self.lose(left, "the handler was closed before they were sent")
+            self._tell_flushing()

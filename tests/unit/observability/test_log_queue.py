@@ -9,7 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from aioproducer.errors import BrokerConnectionError
+from aioproducer.observability import log_queue
 from aioproducer.observability.log_queue import LogEntry, LogQueue
+from tests.support.switches import at_switch
 from tests.support.waiting import PATIENCE, wait_until
 
 
@@ -31,6 +33,48 @@ def entry(number: int = 0) -> LogEntry:
 
 def values(entries: list[LogEntry]) -> list[bytes]:
     return [each.value for each in entries]
+
+
+def test_an_outcome_counts_that_comes_as_an_entry_is_dropped(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = LogQueue("logs", 1, "oldest", clock)
+    queue.put(entry(0))
+    queue.take(1)
+    queue.put(entry(1))
+    take = queue.take
+
+    def settling_take(most: int) -> list[LogEntry]:
+        queue.settled()  # of the entry 0, by another thread
+        return take(most)
+
+    monkeypatch.setattr(queue, "take", settling_take)
+    queue.put(entry(2))
+    monkeypatch.undo()
+    assert values(queue.take(10)) == [b"2"]
+    queue.settled()
+    assert queue.flush(0)
+
+
+def test_an_entry_that_comes_as_the_queue_closes_is_counted(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(100):
+        queue = LogQueue("logs", 10, "newest", clock)
+
+        def close(queue: LogQueue = queue) -> None:
+            queue.close()
+            queue.tell_rest()
+
+        with at_switch(number, log_queue.__file__, close) as places:
+            queue.put(entry())
+        if not places:
+            break
+        assert (queue.dropped, queue.take(1)) == (1, []), places
+        assert queue.flush(0)
+    assert places == []
+    assert number > 2
+    assert capsys.readouterr().err.count("1 log record was not sent") == number
 
 
 def test_the_reader_is_woken_for_the_first_entry_alone(clock: Clock) -> None:
