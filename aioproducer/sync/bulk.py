@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from contextlib import AbstractContextManager, suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from aioproducer import errors
@@ -31,10 +31,9 @@ def send_values(
     The iterable runs in the caller's thread.
     """
 
-    async def begin() -> tuple[BulkResult, AbstractContextManager[None]]:
-        under_way = core.hold_commit()
-        under_way.__enter__()
-        return BulkResult(asyncio.get_running_loop().create_future()), under_way
+    async def begin() -> BulkResult:
+        under_way.enter_context(core.hold_commit())
+        return BulkResult(asyncio.get_running_loop().create_future())
 
     async def finish() -> SendReport:
         await thread.catch_up()
@@ -50,7 +49,12 @@ def send_values(
 
     values = one_by_one(values, "an iterable")
     shared = None if headers is None else shared_headers(headers, topic)
-    result, under_way = thread.ask(begin)
+    under_way = ExitStack()
+    try:
+        result = thread.ask(begin)
+    except BaseException:  # an interrupt may come when it has begun
+        thread.call_soon(under_way.close)
+        raise
     call = TracedCall(core.tracing, topic, shared)
     error: BaseException | None = None
     try:
@@ -74,7 +78,7 @@ def send_values(
         note(error)
         raise
     finally:
-        thread.call_soon(under_way.__exit__, None, None, None)
+        thread.call_soon(under_way.close)
         call.ended(result.report(), error)
 
 

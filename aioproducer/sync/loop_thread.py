@@ -15,7 +15,7 @@ import os
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from threading import Thread, get_ident
+from threading import Thread, current_thread, get_ident
 from typing import Any, Final, Generic, NoReturn, TypeVar
 
 from aioproducer import errors
@@ -67,14 +67,17 @@ class LoopThread:
         self._questions: dict[_Question[Any], None] = {}
         """The calls of :meth:`ask`."""
         self._at_exit: AtExit | None = None
-        self._loops: SimpleQueue[asyncio.AbstractEventLoop] = SimpleQueue()
-        """The loop for the thread."""
+        self._loops: SimpleQueue[asyncio.AbstractEventLoop | None] = SimpleQueue()
+        """The loop for the thread; None: the start has failed."""
         self._begun: SimpleQueue[None] = SimpleQueue()
-        """Something, once calls reach the loop."""
+        """Something, once calls reach the loop or the producer has ended without one."""
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._refusal: errors.ProducerError = errors.IllegalStateError(
+        self._serving: asyncio.Task[None] | None = None
+        """The task of :meth:`_serve`."""
+        self._unused = errors.IllegalStateError(
             f"the producer {core.client_id!r} was not started: use `with Producer(...)`, or start()"
         )
+        self._refusal: errors.ProducerError = self._unused
 
     @property
     def forked(self) -> bool:
@@ -92,7 +95,10 @@ class LoopThread:
         return self._undelivered is not None
 
     def start(self, *, close_at_exit: bool) -> None:
-        """Start the thread. Raises :class:`IllegalStateError` if it was started before."""
+        """Start the thread. Raises :class:`IllegalStateError` if it was started before.
+
+        If anything interrupts the start, the producer ends.
+        """
         self._check(waits=False)
         try:
             thread = self._unstarted.pop()
@@ -100,17 +106,49 @@ class LoopThread:
             raise errors.IllegalStateError(
                 f"the producer {self._core.client_id!r} can be started once; make another"
             ) from None
-        self._process = os.getpid()
-        forks.owned(self)
-        stops_at_forks(self)
-        thread.start()
-        self._loop = asyncio.new_event_loop()
-        self._loops.put(self._loop)
-        if close_at_exit:
-            self._at_exit = AtExit(self._close_at_exit)
-        self._begun.put(None)
-        self.ask(self.catch_up)
-        self.entrance.is_open = not self._is_closed
+        try:
+            self._begin(thread, close_at_exit=close_at_exit)
+            self.ask(self.catch_up)
+        except BaseException as cause:
+            self.abandon(self._interrupted(cause))
+            raise
+        if self._refusal is self._unused:
+            self.entrance.is_open = True  # no call between: close() comes before or afterwards
+
+    def _begin(self, thread: Thread, *, close_at_exit: bool) -> None:
+        """Start ``thread``, and give it a loop. If that fails, the producer has ended."""
+        try:
+            self._process = os.getpid()
+            forks.owned(self)
+            stops_at_forks(self)
+            if close_at_exit:
+                self._at_exit = AtExit(self._close_at_exit)  # first: the end cancels it
+            thread.start()
+            self._loop = asyncio.new_event_loop()
+        except BaseException as cause:
+            self._loops.put(None)
+            self._core.hooks.close_unstarted()
+            self._end(self._interrupted(cause), 0)
+            raise
+        else:
+            self._loops.put(self._loop)
+        finally:
+            self._begun.put(None)
+
+    def _interrupted(self, cause: BaseException) -> errors.ProducerError:
+        return errors.ProducerBrokenError(
+            f"the start of the producer {self._core.client_id!r} was interrupted: {cause!r}"
+        )
+
+    def abandon(self, error: errors.ProducerError) -> None:
+        """Refuse all calls with ``error``, and end soon, delivering nothing more.
+
+        The call does nothing if the producer is closed, or has ended.
+        """
+        if self._refusal is self._unused:
+            self._refusal = error
+            self._shut()
+            self.call_soon(lambda: new_task(self._close(0), "aioproducer-abandoned"))
 
     @property
     def _is_closed(self) -> bool:
@@ -126,8 +164,8 @@ class LoopThread:
         self.entrance.is_open = False
         self._inbox.close()
         if self._unstarted:
+            self._undelivered = 0  # first: another close() finds the end, or what was not started
             self._unstarted.clear()
-            self._undelivered = 0
             self._core.hooks.close_unstarted()
         if not self.ended:
             self._wait_for_start()
@@ -143,8 +181,9 @@ class LoopThread:
 
     def _wait_for_start(self) -> None:
         """Wait while another thread is within :meth:`start`: the loop can't be asked yet."""
-        with suppress(Empty):
-            self._begun.put(self._begun.get(timeout=GRACE))
+        if not self.running:
+            with suppress(Empty):
+                self._begun.put(self._begun.get(timeout=GRACE))
 
     def join(self) -> None:
         """Wait for the thread's end, for a few seconds."""
@@ -216,7 +255,8 @@ class LoopThread:
     def _check(self, *, waits: bool) -> None:
         if self.forked:
             raise self._core.other_process()
-        if waits and get_ident() == self._thread.ident:
+        # The system gives the number of a thread that has ended to another one.
+        if waits and get_ident() == self._thread.ident and current_thread() is self._thread:
             raise errors.IllegalStateError(
                 f"a callback or hook of the producer {self._core.client_id!r} may call send() "
                 "alone: it must not wait"
@@ -224,8 +264,12 @@ class LoopThread:
 
     def disown(self) -> None:
         """Refuse every call: this process is a fork of the process that has the producer."""
-        self.entrance.is_open = False
+        self._shut()
         self.outcomes.disown(self._core.other_process())
+
+    def _shut(self) -> None:
+        """Take no more records; :attr:`_refusal` is the reason."""
+        self.entrance.is_open = False
 
     def _close_at_exit(self) -> None:
         if not self.forked:
@@ -234,7 +278,10 @@ class LoopThread:
     # --- in the producer's own thread ------------------------------------------------------
 
     def _run(self) -> None:
-        with asyncio.Runner(loop_factory=self._loops.get) as runner:
+        loop = self._loops.get()
+        if loop is None:
+            return
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
             try:
                 runner.run(self._serve())
             except BaseException as cause:
@@ -244,6 +291,7 @@ class LoopThread:
 
     async def _serve(self) -> None:
         """Run the producer until it is closed or broken."""
+        self._serving = asyncio.current_task()
         try:
             await self._start_core()
             await self._pump.run()
@@ -270,12 +318,16 @@ class LoopThread:
         finally:
             await self._core.close(0)
             self._pump.wake()
+            if not self._pump.runs and self._serving is not None:
+                self._serving.cancel()  # the start may wait for names or a token, say
 
     def _end(self, error: errors.ProducerError, undelivered: int) -> None:
         """End with ``error``, which all waiting and later calls raise."""
-        closing = self._is_closed
-        self._refusal = error = self._refusal if closing else error
-        self._loop, self.entrance.is_open = None, False
+        if self._refusal is self._unused:
+            self._refusal = error
+        error, closing = self._refusal, self._is_closed
+        self._loop = self._serving = None
+        self._shut()
         self._inbox.close()
         for each in self._pump.rest():
             if isinstance(each, Marker):
@@ -284,7 +336,8 @@ class LoopThread:
             future, topic, *_ = each
             if future.set_running_or_notify_cancel():
                 undelivered += closing
-                future.set_exception(_undelivered(topic) if closing else error)
+                with suppress(BaseException):  # a callback's sys.exit(): the thread ends anyway
+                    future.set_exception(_undelivered(topic) if closing else error)
         if self._at_exit is not None:
             self._at_exit.cancel()
         self._undelivered = undelivered

@@ -23,6 +23,7 @@ from aioproducer.engine.core.send_pipeline import RecordFields
 from aioproducer.engine.core.tracing import Tracing, end_refused
 from aioproducer.engine.metrics import Latencies, MetricsSnapshot
 from aioproducer.engine.records.arrow import is_arrow
+from aioproducer.errors import ProducerError
 from aioproducer.model import (
     ConsumerGroupMetadata,
     Headers,
@@ -309,22 +310,27 @@ class Producer(Generic[K_contra, V_contra]):
     def transaction(self, *, shared: bool = False) -> Iterator[None]:
         """Open a transaction for a ``with`` block: see :meth:`aioproducer.Producer.transaction`."""
 
-        async def enter() -> AbstractAsyncContextManager[None]:
+        block: AbstractAsyncContextManager[None] | None = None
+
+        async def enter() -> None:
+            nonlocal block
             await self._thread.catch_up()
-            block = self._producer.transaction(shared=shared)
-            await block.__aenter__()
-            return block
+            begun = self._producer.transaction(shared=shared)
+            await begun.__aenter__()
+            block = begun
 
         async def leave(error: BaseException | None) -> None:
-            await self._thread.catch_up()
-            await block.__aexit__(type(error) if error else None, error, None)
+            if block is not None:
+                await self._thread.catch_up()
+                await block.__aexit__(type(error) if error else None, error, None)
 
-        block = self._thread.ask(enter)
         try:
+            self._thread.ask(enter)
             yield
         except BaseException as raised:
             error = raised
-            if not self._thread.forked:
+            refused = block is None and isinstance(error, ProducerError)
+            if not (refused or self._thread.forked):  # an interrupt may come when it has begun
                 self._thread.ask(lambda: leave(error))
             raise
         self._thread.ask(lambda: leave(None))

@@ -57,20 +57,21 @@ class _Standstill:
             end.put(None)
 
 
-_THREADS: Final[weakref.WeakSet[Stoppable]] = weakref.WeakSet()
+_THREADS: Final[weakref.WeakKeyDictionary[Stoppable, None]] = weakref.WeakKeyDictionary()
 _present = local()
 """The standstill of a thread that forks."""
 
 
 def stops_at_forks(thread: Stoppable) -> None:
     """Have ``thread`` stand still during forks, as long as the object lives."""
-    _THREADS.add(thread)
+    _THREADS[thread] = None
 
 
 def _before() -> None:
     _present.standstill = standstill = _Standstill()
-    for thread in list(_THREADS):
-        standstill.stop(thread)
+    for reference in _THREADS.keyrefs():  # in one step: other threads start producers
+        if (thread := reference()) is not None:
+            standstill.stop(thread)
     standstill.wait()
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from threading import Thread
 from time import time_ns
 from typing import Any, Final
@@ -109,7 +109,8 @@ class RecordPump(Pump):
     def hurry(self, more: int) -> None:
         """Let no batch linger while at least one caller flushes; ``more``: 1, or -1."""
         self._in_a_hurry += more
-        self._flush()
+        with suppress(ProducerError):  # it has ended, and fails all records
+            self._flush()
 
     def _flush(self) -> None:
         if self._in_a_hurry > 0:
@@ -152,13 +153,13 @@ class RecordPump(Pump):
 
     def _discard(self, error: ProducerError) -> None:
         waiting, self._topics = self._topics, {}
-        for entry in chain(*waiting.values()):
+        for entry in _taken(waiting.values()):
             entry[0].set_exception(error)
 
     def rest(self) -> Iterator[Entry | Marker]:
         """Take everything that remains, at the end."""
         waiting, self._topics = self._topics, {}
-        yield from chain(*waiting.values())
+        yield from _taken(waiting.values())
         yield from super().rest()
 
     def _put(self, chunk: Chunk, most: int) -> None:
@@ -262,17 +263,16 @@ class RecordPump(Pump):
 
     def _release(self, topic: str) -> None:
         """Put the records of a topic that is known now into batches."""
-        for entry in self._topics.pop(topic):
+        for entry in _taken([self._topics.pop(topic)]):
             self._put_one(entry, EVERY_THREAD)
         self._flush()
 
     def _fail_waiting(self, topic: str, waiting: _Waiting, error: ProducerError) -> None:
         if self._topics.get(topic) is waiting:
             del self._topics[topic]
-        for entry in waiting:
+        for entry in _taken([waiting]):
             entry[0].set_exception(error)
             self._core.record_failed(error)
-        waiting.clear()
 
     def _fail_late(self, topic: str, waiting: _Waiting, cause: ProducerError) -> None:
         now, error = time_ns(), DeliveryTimeoutError(f"{topic}: {cause}")
@@ -280,6 +280,13 @@ class RecordPump(Pump):
             entry = waiting.popleft()
             entry[0].set_exception(error)
             self._core.record_failed(error)
+
+
+def _taken(queues: Iterable[_Waiting]) -> Iterator[Entry]:
+    """The records, each of which waits no more: whoever still has the queue finds it empty."""
+    for waiting in queues:
+        while waiting:
+            yield waiting.popleft()
 
 
 def _read(flushed: asyncio.Future[Any]) -> None:

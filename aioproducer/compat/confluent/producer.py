@@ -21,7 +21,7 @@ from aioproducer.compat.confluent.records import DeliveryCallback, Outbox, Recor
 from aioproducer.compat.confluent.transactions import Transactions, group_of, not_configured
 from aioproducer.compat.confluent.waiting import event_came
 from aioproducer.compat.confluent.worker import Worker
-from aioproducer.errors import ProducerError
+from aioproducer.errors import ProducerClosedError, ProducerError
 
 __all__ = ["Producer"]
 
@@ -92,7 +92,7 @@ class Producer(RecordCalls):
 
     def __del__(self) -> None:
         if self._worker is not None:
-            self._worker.abandon()
+            self._worker.abandon(ProducerClosedError("the producer was collected without close()"))
 
     # --- records -------------------------------------------------------------------------------
 
@@ -176,11 +176,16 @@ class Producer(RecordCalls):
             RuntimeError: the producer is closed.
             Exception: what the last callback that failed has raised. All others are called.
         """
-        worker, outbox = self._worker, self._outbox if self._worker else None
-        if worker is None or outbox is None:
+        worker = self._worker
+        if worker is None:
             raise RuntimeError(_CLOSED)
         left = deadline_seconds(timeout)
         self._check_process()
+        return self._flush(worker, left)
+
+    def _flush(self, worker: Worker, left: float | None) -> int:
+        """Flush for ``left`` seconds (None: without limit), whoever closes the producer."""
+        outbox = self._outbox
         deadline = None if left is None else monotonic() + left
         failure = _served(outbox)
         if len(outbox):
@@ -218,12 +223,14 @@ class Producer(RecordCalls):
             return True
         self._check_process()
         try:
-            self.flush()
+            self._flush(worker, None)
         finally:
             self._worker = None
             with suppress(ProducerError):
                 worker.close(0)
-            self._outbox.publish()
+            self._outbox.is_closed = True
+        if (failure := _served(self._outbox)) is not None:  # of records that came meanwhile
+            raise failure
         return True
 
     # --- the cluster ---------------------------------------------------------------------------
@@ -333,9 +340,10 @@ class Producer(RecordCalls):
 
     def _check_process(self) -> None:
         """Raise if this process is a fork of the one that has made the producer."""
-        if self._worker is not None and self._worker.forked:
+        worker = self._worker
+        if worker is not None and worker.forked:
             with translating():
-                self._worker._check(waits=False)
+                worker._check(waits=False)
 
 
 def _served(outbox: Outbox) -> Exception | None:

@@ -43,6 +43,7 @@ cdef class Outbox:
     cdef public long long bytes_served
     cdef public bint is_asleep
     cdef public bint takes_records
+    cdef public bint is_closed
     cdef public object soon
     cdef public list waiting
     cdef list _failed
@@ -56,6 +57,7 @@ cdef _tell(Message message, Outcome outcome, result)
 @cython.locals(message=Message, outbox=Outbox)
 cdef _enter(
     RecordCalls calls,
+    worker,
     str topic,
     value,
     key,

@@ -367,6 +367,8 @@ class Outbox:
         """True if the event loop has taken all records, and looks again only when it is woken."""
         self.takes_records = False
         """False before the start of the event loop, and from its end on."""
+        self.is_closed = False
+        """True once no more events come, so nobody waits for them."""
         self.soon: Callable[[Callable[[], object]], object] | None = None
         """Calls something on the event loop soon; None: it does not run yet."""
         self.waiting: list[SimpleQueue[None]] = []
@@ -431,6 +433,7 @@ class Outbox:
 
 def _enter(
     calls: RecordCalls,
+    worker: Any,
     topic: str,
     value: bytes | None,
     key: bytes | None,
@@ -447,8 +450,6 @@ def _enter(
         outbox.bytes_entered - outbox.bytes_served + size > calls._max_bytes
     ):
         raise BufferError(_FULL)
-    if not outbox.takes_records:
-        calls._refuse(calls._worker)
     sent_ns = time_ns()
     message = Message.__new__(Message)
     hide(message)  # it leads to objects of the application until its callback was called
@@ -460,16 +461,16 @@ def _enter(
     if callback is not None:
         message._topic, message._value, message._key = topic, value, key
         message._partition = partition if chosen is None else chosen
-    outbox.entered += 1  # no call between, here and below
+    if not outbox.takes_records:
+        calls._refuse(worker)
+    outbox.entered += 1  # no call between: the end takes the record, or it is refused
     outbox.bytes_entered += size
     calls._entries += (
         message, topic, value, key, chosen, pairs, stamp, sent_ns, 0, EVERY_THREAD,
     )  # fmt: skip
     if outbox.is_asleep:
         outbox.is_asleep = False
-        calls._worker.wake()
-    if not outbox.takes_records:  # the end may have missed it
-        calls._worker.give_up_rest()
+        worker.wake()
 
 
 class RecordCalls:
@@ -534,7 +535,8 @@ class RecordCalls:
             topic, partition = name(topic), whole(partition)
         pairs = None if headers is None else header_pairs(headers)
         stamp = None if type(timestamp) is int and timestamp == 0 else timestamp_ms(timestamp)
-        if self._worker is None:
+        worker = self._worker  # another thread may close the producer meanwhile
+        if worker is None:
             raise RuntimeError(_CLOSED)
         chosen = None
         if partition != -1 or size > self._max_size or self._transactions is not None:
@@ -543,7 +545,7 @@ class RecordCalls:
             chosen = self._partition_of(topic, key)
         if callback is None:
             callback = self._on_delivery if on_delivery is None else on_delivery
-        _enter(self, topic, value, key, partition, chosen, pairs, stamp, callback, size)
+        _enter(self, worker, topic, value, key, partition, chosen, pairs, stamp, callback, size)
 
     def _partition_of(self, topic: str, key: bytes | None) -> Any:
         """The partition by the key, if the topic is known."""

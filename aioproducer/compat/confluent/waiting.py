@@ -18,12 +18,15 @@ _SLICE: Final = 0.2
 def event_came(outbox: Outbox, deadline: float | None, *, until_empty: bool = False) -> bool:
     """Wait for an event until ``deadline`` of the monotonic clock; False: there is none.
 
-    ``until_empty``: another thread that serves the last record also ends the wait.
+    The end of the producer ends the wait. ``until_empty``: another thread that serves the last
+    record ends it as well.
     """
     told: SimpleQueue[None] = SimpleQueue()
     outbox.waiting.append(told)
     try:
         while not outbox.events and not (until_empty and not len(outbox)):
+            if outbox.is_closed:
+                return False
             left = _SLICE if deadline is None else min(_SLICE, deadline - monotonic())
             if left <= 0:
                 return False

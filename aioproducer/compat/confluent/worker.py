@@ -13,7 +13,7 @@ from aioproducer.compat.confluent.records import Outbox
 from aioproducer.compat.confluent.watch import start
 from aioproducer.engine.client.describe_request import ClusterDescription
 from aioproducer.engine.core.producer_core import ProducerCore
-from aioproducer.errors import ProducerClosedError, ProducerError
+from aioproducer.errors import ProducerError
 from aioproducer.foundation.runtime.tasks import new_task
 from aioproducer.foundation.wording import counted
 from aioproducer.sync.loop_thread import LoopThread
@@ -45,13 +45,7 @@ class Worker(LoopThread):
         super().start(close_at_exit=close_at_exit)
         self._outbox.takes_records = self.entrance.is_open
 
-    def disown(self) -> None:
-        """Refuse every call: this process is a fork of the process that has the producer."""
-        super().disown()
-        self._outbox.takes_records = False
-
     def _end(self, error: ProducerError, undelivered: int) -> None:
-        self._outbox.takes_records = False
         super()._end(error, undelivered)
         if self._lines is not None:
             self._lines.close()
@@ -70,22 +64,9 @@ class Worker(LoopThread):
             self._check(waits=False)
             self.call_soon(lambda: new_task(purge(), "confluent-purge"))
 
-    def give_up_rest(self) -> None:
-        """Fail the records that came too late for the end."""
-        for each in self.pump.rest():
-            if isinstance(each, tuple) and not each[0].done():
-                each[0].set_exception(self._refusal)
-        self._outbox.publish()
-
-    def abandon(self) -> None:
-        """End soon, and deliver nothing more: nobody holds the producer."""
-        if not (self.ended or self.forked):
-            self._refusal = ProducerClosedError("the producer was collected without close()")
-            self.entrance.is_open = self._outbox.takes_records = False
-            self.call_soon(self._end_soon)
-
-    def _end_soon(self) -> None:
-        new_task(self._close(0), "confluent-close")
+    def _shut(self) -> None:
+        super()._shut()
+        self._outbox.takes_records = False
 
     def _close_at_exit(self) -> None:
         if self.forked:

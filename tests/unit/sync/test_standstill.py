@@ -7,12 +7,14 @@ import os
 import signal
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from aioproducer.sync import Producer, standstill
+from tests.support.switches import at_switch
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork()"),
@@ -94,3 +96,28 @@ def test_a_fork_in_the_thread_itself_does_not_wait(producer: Producer) -> None:
 def test_a_closed_producer_stops_nothing(producer: Producer) -> None:
     producer.close(0)
     assert not producer._thread.post(lambda: None)
+
+
+class Thread:
+    """A thread that has nothing to stop."""
+
+    def post(self, _: object) -> bool:
+        return False
+
+
+def test_producers_that_start_during_a_fork() -> None:
+    stopped = Thread()
+    standstill.stops_at_forks(stopped)
+    more: list[Thread] = []
+
+    def start() -> None:
+        more.append(Thread())
+        standstill.stops_at_forks(more[-1])
+
+    for number in range(100):
+        with at_switch(number, str(Path(weakref.__file__).parent), start) as places:
+            standstill._before()
+        standstill._after()
+        if not places:
+            return
+    raise AssertionError("there are more places")
