@@ -3,7 +3,7 @@ cimport cython
 
 cdef class Outcomes:
     cdef public object lost
-    cdef public object lock
+    cdef public Py_ssize_t held
 
 
 cdef class RecordOutcome:

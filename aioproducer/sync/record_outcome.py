@@ -13,12 +13,13 @@ from typing import Any, Final, TypeAlias
 
 from aioproducer.engine.records.acceleration import hide, show
 from aioproducer.errors import ProducerError, anew
-from aioproducer.foundation.runtime.locks import free_lock
 from aioproducer.model import RecordMetadata
 
 logger = logging.getLogger(__name__)
 
-_DONE: Final = (FINISHED, CANCELLED, CANCELLED_AND_NOTIFIED)
+FINISHED_MEANWHILE: Final = "FINISHED_MEANWHILE"
+"""Finished while the standard library looked at several futures, for which this one was pending."""
+_DONE: Final = (FINISHED, FINISHED_MEANWHILE, CANCELLED, CANCELLED_AND_NOTIFIED)
 
 _Listener: TypeAlias = Callable[[Any], object]
 
@@ -26,14 +27,14 @@ _Listener: TypeAlias = Callable[[Any], object]
 class Outcomes:
     """The producer from which futures get their outcomes."""
 
-    __slots__ = ("lock", "lost")
+    __slots__ = ("held", "lost")
 
     def __init__(self) -> None:
         self.lost: ProducerError | None = None
         """The error of pending futures in a forked child: only the parent gets outcomes."""
-        self.lock = free_lock()
-        """The standard library's functions hold it as they look at several futures. The producer
-        never takes it."""
+        self.held = 0
+        """The number of conditions of futures that the standard library's functions hold, as they
+        look at several futures."""
 
     def disown(self, error: ProducerError) -> None:
         """Fail pending futures with ``error`` in a forked child, when they are asked."""
@@ -82,7 +83,8 @@ class RecordOutcome:
         error = self._outcomes.lost
         if error is None or self._state in _DONE:
             return False
-        self._state, self._exception = FINISHED, error
+        self._exception = error
+        self._state = FINISHED_MEANWHILE if self._outcomes.held else FINISHED
         return True
 
     def add_done_callback(self, fn: Callable[[Future[RecordMetadata]], object]) -> None:
@@ -148,13 +150,13 @@ class RecordOutcome:
     def set_result(self, result: RecordMetadata) -> None:
         self._refuse_if_done()
         self._result = result
-        self._state = FINISHED
+        self._state = FINISHED_MEANWHILE if self._outcomes.held else FINISHED  # no call between
         self._tell()
 
     def set_exception(self, exception: BaseException | None) -> None:
         self._refuse_if_done()
         self._exception = exception
-        self._state = FINISHED
+        self._state = FINISHED_MEANWHILE if self._outcomes.held else FINISHED
         show(self)
         self._tell()
 
@@ -167,11 +169,11 @@ class RecordOutcome:
         futures: Sequence[RecordOutcome], results: Iterable[RecordMetadata], *_: object
     ) -> None:
         """Set the results of running futures of one producer, but of those that are done."""
-        told = []
+        told, outcomes = [], futures[0]._outcomes
         for future, result in zip(futures, results, strict=True):
             if future._state == RUNNING:
                 future._result = result
-                future._state = FINISHED
+                future._state = FINISHED_MEANWHILE if outcomes.held else FINISHED
                 if future._listeners:
                     told.append(future)
         _tell_all(iter(told))

@@ -27,7 +27,6 @@ USERS = {
     "schema_registry/blocking.py": "threads of consumers, as they begin or end the loop's thread",
     "spark/producer_pool.py": "Spark's threads, as they begin or end a producer",
     "spark/registered.py": "Spark's threads, as they look a registry up",
-    "sync/record_outcome.py": "concurrent.futures.wait() and as_completed()",
     "testing/mock_cluster/process.py": "a test that sends a command to the mock cluster",
 }
 """The files that use a lock, and those who take it. No event loop of a producer is among them."""

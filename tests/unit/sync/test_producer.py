@@ -456,7 +456,7 @@ def test_the_futures_of_the_parent_fail_in_a_forked_child(producer: Producer) ->
     held, asked = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with producer._thread.outcomes.lock:
+        with other._condition:
             held.set()
             asked.wait(10)
 

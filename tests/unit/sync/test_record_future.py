@@ -12,14 +12,16 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import (
     ALL_COMPLETED,
     FIRST_COMPLETED,
+    FIRST_EXCEPTION,
     CancelledError,
     Future,
     InvalidStateError,
     ThreadPoolExecutor,
+    _base,
     as_completed,
     wait,
 )
-from threading import Thread
+from threading import Barrier, Thread
 from typing import Any
 
 import pytest
@@ -197,6 +199,122 @@ def test_several_are_waited_for_as_they_complete(several: list[RecordFuture]) ->
     thread = later(set_all, several)
     assert offsets(several) == set(range(10))
     thread.join()
+
+
+def finished(state: str) -> RecordFuture:
+    future = RecordFuture(OUTCOMES)
+    if state == "finished":
+        future.set_result(metadata())
+        return future
+    future.cancel()
+    if state == "notified":
+        future.set_running_or_notify_cancel()
+    return future
+
+
+@pytest.mark.parametrize("state", ["finished", "cancelled", "notified"])
+@pytest.mark.parametrize("until", [ALL_COMPLETED, FIRST_EXCEPTION])
+def test_a_wait_for_finished_and_pending_futures_ends_with_the_last(until: str, state: str) -> None:
+    others: list[Future[RecordMetadata]] = [RecordFuture(OUTCOMES), Future()]
+    futures = [finished(state), finished(state), *others]
+    done, pending = wait(futures, 0.01, until)
+    assert (len(done), pending) == (2, set(others))
+    threads = [later(each.set_result, metadata()) for each in others]
+    assert wait(futures, 10, until) == (set(futures), set())
+    for thread in threads:
+        thread.join()
+
+
+@pytest.mark.parametrize("state", ["finished", "cancelled", "notified"])
+def test_finished_and_pending_futures_complete_once(state: str) -> None:
+    others: list[Future[RecordMetadata]] = [RecordFuture(OUTCOMES), Future()]
+    futures = [finished(state), finished(state), *others]
+    threads = [later(each.set_result, metadata()) for each in others]
+    completed = list(as_completed(futures, 10))
+    assert len(completed) == 4
+    assert set(completed) == set(futures)
+    for thread in threads:
+        thread.join()
+
+
+def test_finished_futures_need_no_time_to_complete() -> None:
+    future: Future[RecordMetadata] = finished("finished")
+    assert list(as_completed([future], 0)) == [future]
+
+
+def end(future: RecordFuture, how: str) -> None:
+    if how == "finished":
+        future.set_result(metadata())
+    elif how == "failed":
+        future.set_exception(ValueError())
+    elif how == "finished together":
+        future.set_running_or_notify_cancel()
+        RecordFuture.set_results([future], [metadata()])
+    else:
+        future.cancel()
+        future.set_running_or_notify_cancel()
+
+
+@pytest.mark.parametrize("how", ["finished", "failed", "finished together", "cancelled"])
+@pytest.mark.parametrize("place", ["_create_and_install_waiters", "_AllCompletedWaiter"])
+def test_a_future_that_ends_while_the_standard_library_looks(
+    place: str, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it is done, and whether it has to be told, are two looks."""
+    outcomes = Outcomes()
+    future, pending = RecordFuture(outcomes), RecordFuture(outcomes)
+    original = getattr(_base, place)
+
+    def between(*arguments: Any, **named: Any) -> Any:
+        monkeypatch.undo()
+        end(future, how)
+        return original(*arguments, **named)
+
+    monkeypatch.setattr(_base, place, between)
+    thread = later(pending.set_result, metadata())
+    assert wait([future, pending], 10) == ({future, pending}, set())
+    thread.join()
+    assert future.done()
+    futures: list[Future[RecordMetadata]] = [future, pending]
+    assert set(as_completed(futures, 10)) == {future, pending}
+    state = "returned RecordMetadata" if "finished" in how else how.replace("failed", "raised")
+    assert state in repr(future)
+    assert future.cancelled() or future.exception(0) is None or how == "failed"
+
+
+def test_a_future_that_ends_before_it_is_waited_for_as_completed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    outcomes = Outcomes()
+    future, pending = RecordFuture(outcomes), RecordFuture(outcomes)
+    original = _base._create_and_install_waiters  # type: ignore[attr-defined]
+
+    def between(*arguments: Any) -> Any:
+        end(future, "finished")
+        return original(*arguments)
+
+    monkeypatch.setattr(_base, "_create_and_install_waiters", between)
+    thread = later(pending.set_result, metadata())
+    futures: list[Future[RecordMetadata]] = [future, pending]
+    assert set(as_completed(futures, 10)) == set(futures)
+    thread.join()
+
+
+def test_threads_that_wait_for_futures_of_several_producers() -> None:
+    futures = [RecordFuture(Outcomes()), RecordFuture(Outcomes())]
+    both = Barrier(2)
+
+    def look(first: RecordFuture) -> None:
+        with first._condition:
+            both.wait(10)
+            wait(futures, 0)
+
+    threads = [Thread(target=look, args=(each,), daemon=True) for each in futures]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert not any(thread.is_alive() for thread in threads)
 
 
 def test_a_waiting_thread_never_misses_the_outcome() -> None:
