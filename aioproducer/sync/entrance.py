@@ -1,5 +1,5 @@
 # cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
-"""What every record of a blocking producer costs in the thread that sends it.
+"""The part of a blocking producer's ``send()`` that runs in the caller's thread.
 
 There is no lock: see :mod:`aioproducer.foundation.runtime.locks`.
 """

@@ -37,7 +37,7 @@ GRACE: Final = 5.0  # seconds over its bound after which close() gives the threa
 
 
 class LoopThread:
-    """Runs the event loop of ``core``. Any thread may call :meth:`enter` and :meth:`ask`.
+    """Runs the event loop of ``core``. Any thread may use :attr:`entrance` and call :meth:`ask`.
 
     ``inbox`` and ``pump``: the way of the records, if it is another than the usual one.
     """

@@ -19,3 +19,7 @@ cdef class RecordOutcome:
     cpdef list _listen(self, listener)
     cpdef _tell(self)
     cpdef _wait(self, timeout)
+
+
+@cython.locals(told=list, outcomes=Outcomes, future=RecordOutcome)
+cdef list _settle(futures, results)

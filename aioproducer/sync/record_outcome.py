@@ -169,14 +169,21 @@ class RecordOutcome:
         futures: Sequence[RecordOutcome], results: Iterable[RecordMetadata], *_: object
     ) -> None:
         """Set the results of running futures of one producer, but of those that are done."""
-        told, outcomes = [], futures[0]._outcomes
-        for future, result in zip(futures, results, strict=True):
-            if future._state == RUNNING:
-                future._result = result
-                future._state = FINISHED_MEANWHILE if outcomes.held else FINISHED
-                if future._listeners:
-                    told.append(future)
-        _tell_all(iter(told))
+        _tell_all(iter(_settle(futures, results)))
+
+
+def _settle(
+    futures: Sequence[RecordOutcome], results: Iterable[RecordMetadata]
+) -> list[RecordOutcome]:
+    """Set the results; returns the futures that have listeners."""
+    told, outcomes = [], futures[0]._outcomes
+    for future, result in zip(futures, results, strict=True):
+        if future._state == RUNNING:
+            future._result = result
+            future._state = FINISHED_MEANWHILE if outcomes.held else FINISHED
+            if future._listeners:
+                told.append(future)
+    return told
 
 
 def _tell_all(futures: Iterator[RecordOutcome]) -> None:
