@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 from queue import Empty, SimpleQueue
 from threading import Thread
 from time import monotonic
@@ -131,7 +131,11 @@ class Inbox:
         if self._stalled and (stall := self._stalled.get(thread)) is not None:
             room = self.capacity - self._stalled_total - stall.size - 2 * stall.fresh
             return size <= room or not stall.size + stall.fresh
-        return self._fresh + size <= self.capacity or thread not in self._entries[_THREAD::ENTRY]
+        if self._fresh + size <= self.capacity:
+            return True
+        # No slice: in Python 3.11, finalizers run as a slice allocates its list. If another thread
+        # enters or takes records meanwhile, the slice reads freed memory.
+        return thread not in islice(self._entries, _THREAD, None, ENTRY)
 
     def wait(self, thread: Thread, size: int, timeout: float | None) -> bool:
         """Wait until a record of ``size`` bytes fits; False: it never did. The loop must be awake.
@@ -189,9 +193,8 @@ class Inbox:
         self._fresh = 0
         for stall in self._stalled.values():
             stall.fresh = 0
-        count = len(self._entries)
-        taken = self._entries[:count]
-        del self._entries[:count]
+        taken = list(self._entries)  # no slice: see fits()
+        del self._entries[: len(taken)]
         self._wake()
         return deque(_chunks(taken))
 

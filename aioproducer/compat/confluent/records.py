@@ -401,7 +401,7 @@ class Outbox:
         """Append ``event``, and wake the threads that wait."""
         self.events.append(event)
         if self.waiting:
-            for told in self.waiting.copy():
+            for told in list(self.waiting):
                 told.put(None)
 
     def delivered(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import gc
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from threading import Thread
 from typing import Any
+
+import pytest
 
 from aioproducer.sync.inbox import Chunk, Entry, Inbox, Marker
 
@@ -213,3 +217,57 @@ def test_everything_can_be_taken_at_the_end() -> None:
     assert numbers(inbox.take_rest()) == [("one", [1]), ("two", [2])]
     assert inbox.fits(TWO, 100)
     assert not inbox.stalled(ONE)
+
+
+@contextmanager
+def during_collection(number: int, call: Callable[[], object]) -> Iterator[list[object]]:
+    """Run ``call`` once, in the collection that the allocation ``number`` from here on begins.
+
+    Finalizers run there, and let other threads run. Python 3.11 collects within the allocation of
+    a list, so in the midst of a slice.
+    """
+    called: list[object] = []
+
+    def begins(phase: str, _: object) -> None:
+        if not called:
+            called.append(call())
+
+    thresholds = gc.get_threshold()
+    gc.collect()
+    gc.callbacks.append(begins)
+    fresh: list[object] = [[] for _ in range(100)]  # CPython keeps up to 80 lists for reuse
+    gc.set_threshold(gc.get_count()[0] + number, 10, 10)
+    try:
+        yield called
+    finally:
+        fresh.clear()
+        gc.set_threshold(*thresholds)
+        gc.callbacks.remove(begins)
+
+
+@pytest.mark.parametrize("allocation", range(20))
+def test_records_enter_while_records_are_taken(allocation: int) -> None:
+    inbox = Inbox(1_000_000)
+    for number in range(500):
+        put(inbox, ONE, number)
+
+    def enter() -> None:
+        for number in range(500, 5_000):
+            put(inbox, ONE, number)
+
+    with during_collection(allocation, enter):
+        taken = [*inbox.take(), *inbox.take()]
+    records = [number for _, several in numbers(taken) for number in several]
+    assert records[:500] == list(range(500))
+    assert records == list(range(len(records)))
+
+
+@pytest.mark.parametrize("allocation", range(20))
+def test_records_are_taken_while_a_thread_looks_for_room(allocation: int) -> None:
+    inbox = Inbox(5 * SIZE)
+    for number in range(5):
+        put(inbox, ONE, number)
+    with during_collection(allocation, inbox.take) as taken:
+        room = inbox.fits(TWO, SIZE), inbox.fits(ONE, SIZE)
+    assert room[0]
+    assert room[1] in ({True, False} if taken else {False})
