@@ -188,7 +188,8 @@ class LoopThread:
     def join(self) -> None:
         """Wait for the thread's end, for a few seconds."""
         if self._thread.ident:
-            self._thread.join(GRACE)
+            with suppress(RuntimeError):  # an interrupt came as it began, and it will end at once
+                self._thread.join(GRACE)
 
     def call_soon(self, callback: Callable[..., object], *arguments: Any) -> bool:
         """Call ``callback`` on the event loop; False: it has ended."""

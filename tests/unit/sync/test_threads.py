@@ -118,6 +118,22 @@ def test_a_thread_that_can_not_start(fresh: Producer, monkeypatch: pytest.Monkey
     has_ended(fresh, "RuntimeError")
 
 
+def test_an_interrupt_as_the_thread_begins(
+    fresh: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread gets its number before it counts as started."""
+
+    def interrupted(thread: threading.Thread) -> None:
+        thread._ident = 2**62  # type: ignore[attr-defined]
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            fresh.start()
+    has_ended(fresh, "KeyboardInterrupt")
+
+
 def test_an_event_loop_that_can_not_be_made(
     fresh: Producer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
