@@ -54,8 +54,8 @@ MODULES: Final = (
     "aioproducer.engine.sender.sender",
     "aioproducer.engine.transactions.sequence_numbers",
     "aioproducer.foundation.runtime.running_clock",
-    "aioproducer.sync.entrance",
     "aioproducer.sync.inbox",
+    "aioproducer.sync.inbox_writer",
     "aioproducer.sync.record_outcome",
 )
 

@@ -1,6 +1,6 @@
 """The thread of a blocking producer: its event loop, and the way of records into it.
 
-``send()`` puts a record into the :class:`Inbox`, through the :class:`Entrance`. The :class:`Pump`
+``send()`` puts a record into the :class:`Inbox`, by the :class:`InboxWriter`. The :class:`Pump`
 takes all chunks of the inbox and puts their records into batches, so a burst of records wakes the
 loop once. If a thread's records have to wait for a broker, only that thread stalls.
 
@@ -24,9 +24,9 @@ from aioproducer.foundation.runtime import forks
 from aioproducer.foundation.runtime.exits import AtExit
 from aioproducer.foundation.runtime.tasks import new_task
 from aioproducer.foundation.wording import duration
-from aioproducer.sync.entrance import Entrance
 from aioproducer.sync.inbox import Inbox, Marker
-from aioproducer.sync.pump import Pump
+from aioproducer.sync.inbox_writer import InboxWriter
+from aioproducer.sync.pump import Pump, starts
 from aioproducer.sync.record_future import Outcomes
 from aioproducer.sync.standstill import stops_at_forks
 
@@ -37,7 +37,7 @@ GRACE: Final = 5.0  # seconds over its bound after which close() gives the threa
 
 
 class LoopThread:
-    """Runs the event loop of ``core``. Any thread may use :attr:`entrance` and call :meth:`ask`.
+    """Runs the event loop of ``core``. Any thread may use :attr:`writer` and call :meth:`ask`.
 
     ``inbox`` and ``pump``: the way of the records, if it is another than the usual one.
     """
@@ -55,7 +55,7 @@ class LoopThread:
         self._inbox = Inbox(core.config.buffer_memory // 32) if inbox is None else inbox
         self.outcomes = Outcomes()
         """The owner of all :class:`RecordFuture` objects."""
-        self.entrance = Entrance(
+        self.writer = InboxWriter(
             self._inbox,
             self,
             self.outcomes,
@@ -113,7 +113,7 @@ class LoopThread:
             self.abandon(self._interrupted(cause))
             raise
         if self._refusal is self._unused:
-            self.entrance.is_open = True  # no call between: close() comes before or afterwards
+            self.writer.is_open = True  # no call between: close() comes before or afterwards
 
     def _begin(self, thread: Thread, *, close_at_exit: bool) -> None:
         """Start ``thread``, and give it a loop. If that fails, the producer has ended."""
@@ -161,7 +161,7 @@ class LoopThread:
             self._refusal = errors.ProducerClosedError(
                 f"the producer {self._core.client_id!r} is closed; make a new Producer"
             )
-        self.entrance.is_open = False
+        self.writer.is_open = False
         self._inbox.close()
         if self._unstarted:
             self._undelivered = 0  # first: another close() finds the end, or what was not started
@@ -270,7 +270,7 @@ class LoopThread:
 
     def _shut(self) -> None:
         """Take no more records; :attr:`_refusal` is the reason."""
-        self.entrance.is_open = False
+        self.writer.is_open = False
 
     def _close_at_exit(self) -> None:
         if not self.forked:
@@ -335,7 +335,7 @@ class LoopThread:
                 each.fail(error)
                 continue
             future, topic, *_ = each
-            if future.set_running_or_notify_cancel():
+            if starts(future):
                 undelivered += closing
                 with suppress(BaseException):  # a callback's sys.exit(): the thread ends anyway
                     future.set_exception(_undelivered(topic) if closing else error)

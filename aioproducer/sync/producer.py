@@ -176,7 +176,7 @@ class Producer(Generic[K_contra, V_contra]):
         self.config: ProducerConfig = self._producer.config
         self.client_id: str = self._producer.client_id
         self._thread = LoopThread(self._core)
-        self._send = self._thread.entrance.send
+        self._send = self._thread.writer.send
 
     def __repr__(self) -> str:
         # In the traceback of a wrong option there is none yet.

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from threading import Thread
-from typing import Final
+from typing import Any, Final
 
 from aioproducer import errors
 from aioproducer.engine.core.producer_core import ProducerCore
@@ -16,6 +16,17 @@ from aioproducer.sync.inbox import Chunk, Entry, Inbox, Marker
 
 _RECORDS_PER_TURN: Final = 1_000
 """The number of records after which the event loop may run other tasks."""
+
+
+def starts(future: Any) -> bool:
+    """True if the record of ``future`` is to be sent; its future is running from now on.
+
+    False: it was cancelled, or the application has set an outcome.
+    """
+    try:
+        return bool(future.set_running_or_notify_cancel())
+    except RuntimeError:  # the standard library logs it too
+        return bool(future.running())
 
 
 class Pump:
@@ -126,7 +137,7 @@ class Pump:
     def _put_one(self, entry: Entry, thread: Thread) -> None:
         """Put a record into a batch, or let it wait."""
         future, *fields, sent_ns = entry
-        if future.set_running_or_notify_cancel():
+        if starts(future):
             try:
                 self._core.pipeline.put(
                     tuple(fields), future, over_capacity=True, caller=thread, sent_ns=sent_ns

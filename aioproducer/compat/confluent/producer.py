@@ -226,9 +226,11 @@ class Producer(RecordCalls):
             self._flush(worker, None)
         finally:
             self._worker = None
-            with suppress(ProducerError):
-                worker.close(0)
-            self._outbox.is_closed = True
+            try:
+                with suppress(ProducerError):
+                    worker.close(0)
+            finally:
+                self._outbox.is_closed = True
         if (failure := _served(self._outbox)) is not None:  # of records that came meanwhile
             raise failure
         return True

@@ -43,7 +43,7 @@ class Worker(LoopThread):
         if self._lines is not None:
             self._lines.begin()
         super().start(close_at_exit=close_at_exit)
-        self._outbox.takes_records = self.entrance.is_open
+        self._outbox.takes_records = self.writer.is_open
 
     def _end(self, error: ProducerError, undelivered: int) -> None:
         super()._end(error, undelivered)

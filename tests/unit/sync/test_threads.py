@@ -19,6 +19,7 @@ from aioproducer.errors import (
     ProducerClosedError,
     ProducerError,
 )
+from aioproducer.model import RecordMetadata
 from aioproducer.sync import Producer, loop_thread
 from aioproducer.testing import SyncMockProducer
 from tests.support.switches import Other, at_switch, in_other_thread
@@ -273,3 +274,28 @@ def test_an_interrupt_as_send_many_begins(
     mock.commit_transaction()
     assert [record.value for record in mock.history] == [b"2"]
     assert kept.tb
+
+
+@pytest.mark.parametrize("change", ["result", "error", "running"])
+def test_an_outcome_that_the_application_sets_ends_no_producer(change: str) -> None:
+    with SyncMockProducer() as producer:
+        held, go = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            held.set()
+            go.wait(5)
+
+        assert producer._thread.call_soon(hold)
+        held.wait(5)
+        future = producer.send("orders", b"1")
+        if change == "result":
+            future.set_result(RecordMetadata("orders", 0, 7, 0, 0, 1))
+        elif change == "error":
+            future.set_exception(ValueError("mine"))
+        else:
+            future.set_running_or_notify_cancel()
+        go.set()
+        assert producer.send("orders", b"2").result(5)
+        values = [each.value for each in producer.sent("orders")]
+        assert values == ([b"1", b"2"] if change == "running" else [b"2"])
+        assert change != "running" or future.result(5).topic == "orders"

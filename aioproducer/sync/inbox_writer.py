@@ -17,8 +17,8 @@ from aioproducer.sync.record_future import Outcomes, RecordFuture
 _BOOKKEEPING: Final = 512  # bytes that a record in the inbox takes in addition to its key and value
 
 
-class Door(Protocol):
-    """The event loop's thread, as :class:`Entrance` needs it."""
+class InboxOwner(Protocol):
+    """The event loop's thread, as :class:`InboxWriter` needs it."""
 
     def wake(self) -> None:
         """Let the pump look into the inbox."""
@@ -30,7 +30,7 @@ class Door(Protocol):
         """Raise the reason for which the producer takes no records."""
 
 
-class Entrance:
+class InboxWriter:
     """The way of records into ``inbox``, while it is open. Any thread may use it.
 
     ``wall_clock_ns``: nanoseconds since the epoch. ``max_block``: seconds that :meth:`send` waits
@@ -40,14 +40,14 @@ class Entrance:
     def __init__(
         self,
         inbox: Inbox,
-        door: Door,
+        owner: InboxOwner,
         outcomes: Outcomes,
         wall_clock_ns: Callable[[], int],
         max_block: float,
     ) -> None:
         self.is_open = False
         self._inbox = inbox
-        self._door = door
+        self._owner = owner
         self._outcomes = outcomes
         self._wall_clock_ns = wall_clock_ns
         self._max_block = max_block
@@ -82,18 +82,18 @@ class Entrance:
         thread = current_thread()
         inbox = self._inbox
         if not self.is_open:
-            self._door.refuse()
+            self._owner.refuse()
         while not inbox.put(thread, entry, size):
             self._wake()
-            self._door.wait_for_room(thread, size, timeout)
+            self._owner.wait_for_room(thread, size, timeout)
             if not self.is_open:
-                self._door.refuse()
+                self._owner.refuse()
         if inbox.takes != self._woken:
             self._wake()
         if not self.is_open and entry[0].cancel():  # the end may have missed it
-            self._door.refuse()
+            self._owner.refuse()
 
     def _wake(self) -> None:
         takes = self._inbox.takes
-        self._door.wake()
+        self._owner.wake()
         self._woken = takes  # afterwards: an interrupt may come between

@@ -3,10 +3,10 @@ cimport cython
 from aioproducer.sync.inbox cimport Inbox
 
 
-cdef class Entrance:
+cdef class InboxWriter:
     cdef public bint is_open
     cdef public Inbox _inbox
-    cdef public object _door
+    cdef public object _owner
     cdef public object _outcomes
     cdef public object _wall_clock_ns
     cdef public object _max_block
