@@ -75,12 +75,11 @@ class InboxWriter:
         """
         value, key = entry[2], entry[3]
         size = _BOOKKEEPING
-        if type(value) is bytes or isinstance(value, (bytearray, str, bytes)):
+        if isinstance(value, (bytes, bytearray, str)):
             size += len(value)
-        if key is not None and (type(key) is bytes or isinstance(key, (bytearray, str, bytes))):
+        if isinstance(key, (bytes, bytearray, str)):
             size += len(key)
-        thread = current_thread()
-        inbox = self._inbox
+        thread, inbox = current_thread(), self._inbox
         if not self.is_open:
             self._owner.refuse()
         while not inbox.put(thread, entry, size):

@@ -56,11 +56,13 @@ def in_other_thread(call: Callable[[], object]) -> Other:
 
 
 @contextmanager
-def at_switch(number: int, files: str, call: Callable[[], object]) -> Iterator[list[str]]:
+def at_switch(
+    number: int, files: str, call: Callable[[], object], *, anywhere: bool = False
+) -> Iterator[list[str]]:
     """Run ``call`` at the place ``number`` where this thread may be switched, in ``files``.
 
-    ``files``: the beginning of their paths. Yields a list, which gets the place; it stays empty if
-    there are fewer places.
+    ``files``: the beginning of their paths. ``anywhere``: each bytecode is a place. Yields a list,
+    which gets the place; it stays empty if there are fewer places.
     """
     left, places = number, list[str]()
     last: dict[FrameType, int] = {}
@@ -74,7 +76,7 @@ def at_switch(number: int, files: str, call: Callable[[], object]) -> Iterator[l
         if event == "opcode":
             before = last.get(frame)
             last[frame] = frame.f_code.co_code[frame.f_lasti]
-            if before is None or before in _SWITCHES:
+            if anywhere or before is None or before in _SWITCHES:
                 left -= 1
             if left < 0:
                 places.append(f"{frame.f_code.co_qualname}:{frame.f_lineno}")

@@ -9,9 +9,8 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -20,41 +19,19 @@ from aioproducer import sync
 from aioproducer.errors import ProducerClosedError
 from aioproducer.foundation import compiled
 from aioproducer.testing import SyncMockProducer
+from tests.support.switches import at_switch
 
 ROOM = str(Path(sync.__file__).parent)
 FEWEST = 10 if compiled.in_use() else 50
 """The bytecodes that each call has at least: a compiled part has none."""
 
 
-@contextmanager
-def entered_before(number: int, call: Callable[[], object]) -> Iterator[list[str]]:
+def entered_before(number: int, call: Callable[[], object]) -> AbstractContextManager[list[str]]:
     """Run ``call`` before the bytecode ``number`` that this thread runs in the room.
 
     Yields a list, which gets the place of the bytecode.
     """
-    left = number
-    entered: list[str] = []
-
-    def trace(frame: FrameType, event: str, _: object) -> Any:
-        nonlocal left
-        if entered or not frame.f_code.co_filename.startswith(ROOM):
-            return None
-        frame.f_trace_opcodes = True
-        frame.f_trace_lines = False
-        if event == "opcode":
-            left -= 1
-            if left < 0:
-                entered.append(f"{frame.f_code.co_qualname}:{frame.f_lineno}")
-                call()
-        return trace
-
-    before = sys.gettrace()
-    sys._getframe().f_trace_opcodes = True  # else Python 3.12 leaves out the first calls
-    sys.settrace(trace)
-    try:
-        yield entered
-    finally:
-        sys.settrace(before)
+    return at_switch(number, ROOM, call, anywhere=True)
 
 
 @pytest.fixture
