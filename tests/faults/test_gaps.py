@@ -151,6 +151,27 @@ async def test_an_earlier_batch_in_doubt_keeps_its_number_when_a_later_one_is_re
     assert [future.result().offset for future in (futures[0], *futures[2:])] == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("written", [True, False])
+async def test_what_follows_a_refused_batch_is_asked_for_if_it_may_be_written(
+    kafka: FakeKafka, written: bool
+) -> None:
+    """A broker that has forgotten the producer takes it, whatever is missing."""
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **QUICK) as producer:
+        await producer.send("orders", value(0))
+        all_sent = asyncio.Event()
+        if written:
+            kafka.topics["orders"][0].producers.clear()
+        lost = kafka.Answer(lie=AFTER_APPEND) if written else kafka.Answer(error=AFTER_APPEND)
+        kafka.answers.extend([kafka.Answer(error=INVALID_RECORD, hold=all_sent), lost])
+        futures = [producer.send("orders", value(number)) for number in range(1, 6)]
+        await kafka.until_received(PRODUCE, 4)
+        all_sent.set()
+        await settled(futures)
+        assert isinstance(futures[0].exception(), errors.InvalidRecordError)
+        assert [future.result().offset for future in futures[1:]] == [1, 2, 3, 4]
+    assert kafka.values("orders") == [value(number) for number in (0, 2, 3, 4, 5)]
+
+
 @pytest.mark.parametrize("code", [OUT_OF_ORDER, UNKNOWN_PRODUCER_ID])
 async def test_a_broker_that_lost_its_memory_of_the_producer(kafka: FakeKafka, code: int) -> None:
     async with Producer(bootstrap_servers=kafka.bootstrap_servers, **QUICK) as producer:

@@ -23,6 +23,7 @@ FIRST, _, END = (CHOSEN or "0-100").partition("-")
 KNOWN: Final = range(int(FIRST), int(END or int(FIRST) + 1))
 FOUND_ONCE: Final = (
     900_063,
+    1_015_507,
     1_056_221,
     20_004_237,
     20_009_385,

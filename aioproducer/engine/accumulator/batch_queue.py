@@ -275,14 +275,14 @@ class BatchQueue:
     def block(
         self, topic_partition: TopicPartition, barrier: BatchOrder | None, now: float
     ) -> bool:
-        """Let only batches leave that are numbered before ``barrier``; True if there are none."""
+        """Do :meth:`Partition.block`; True if no batch is left that the barrier lets pass."""
         partition = self._find(topic_partition)
         if partition is None:
             return barrier is not None
         return partition.block(barrier, now)
 
     def renumber(self, topic_partition: TopicPartition, now: float) -> None:
-        """Let the queued batches get numbers of a new epoch. None of them may be in the log."""
+        """Let the queued batches get numbers of a new epoch."""
         partition = self._find(topic_partition)
         if partition is not None:
             partition.renumber(now)

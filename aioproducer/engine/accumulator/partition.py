@@ -123,8 +123,13 @@ class Partition:
         """True if the barrier keeps the first batch from leaving; see :meth:`block`."""
         if self._barrier is None or not self.queue:
             return False
-        first = self.queue[0]
-        return first.state is NO_PRODUCER_STATE or first.order >= self._barrier
+        return not self._may_pass(self.queue[0], self._barrier)
+
+    def _may_pass(self, batch: ProducerBatch, barrier: BatchOrder) -> bool:
+        """True if ``batch`` may leave although the partition has a ``barrier``."""
+        if batch.state is NO_PRODUCER_STATE:
+            return False
+        return batch.order < barrier or batch.uncertain
 
     def later_was_delivered(self, batch: ProducerBatch) -> bool:
         """True if a later batch is in the log, and its broker had not forgotten the producer."""
@@ -301,24 +306,34 @@ class Partition:
         self._line_up_anew(now)
 
     def block(self, barrier: BatchOrder | None, now: float) -> bool:
-        """Let only batches leave that have a sequence number and a place before ``barrier``.
+        """Let only batches leave that have a sequence number, and either a place before ``barrier``
+        or that may be in the log.
 
         None: all may leave. Returns True if no such batch is left.
         """
         self._barrier = barrier
+        if barrier is not None:
+            self._let_pass_first(barrier)
         self._line_up_anew(now)
         if barrier is None or self.in_flight:
             return False
-        # The batches with a number are the first ones, in their order.
+        # The batches that may leave are the first ones, in their order.
         return not self.queue or self.is_blocked
 
+    def _let_pass_first(self, barrier: BatchOrder) -> None:
+        """Queue the batches that ``barrier`` lets pass before the others that were sent."""
+        queue, sent = self.queue, list[ProducerBatch]()
+        while queue and queue[0].order >= 0:
+            sent.append(queue.popleft())
+        sent.sort(key=lambda batch: (not self._may_pass(batch, barrier), batch.order))
+        queue.extendleft(reversed(sent))
+
     def renumber(self, now: float) -> None:
-        """Let the queued batches get numbers of a new epoch. None of them may be in the log."""
+        """Let the queued batches get numbers of a new epoch, after :meth:`block` returned True."""
         for batch in self.queue:
             if batch.order < 0:
                 break
             batch.state = NO_PRODUCER_STATE
-            batch.uncertain = False
         self.forget_acknowledged()
         self._barrier = None
         self._line_up_anew(now)

@@ -181,6 +181,7 @@ class BatchCompleter:
         return Standing(
             may_retry=batch.attempts < self._retries and now < batch.deadline,
             first_in_line=not dropped_soon and batch.partition.is_first_in_line(batch),
+            behind_a_gap=self._gaps.precede(batch),
             uncertain=batch.uncertain,
             later_was_delivered=batch.partition.later_was_delivered(batch),
             later_may_tell=batch.uncertain and batch.partition.later_may_tell(batch),
@@ -212,7 +213,7 @@ class BatchCompleter:
             case Retry(error, numbers_lost):
                 self._retry(batch, error, node, now)
                 if numbers_lost:
-                    self._gaps.missing(batch)
+                    self._gaps.lose_number(batch)
             case SetAside(error):
                 batch.last_error = error
                 self._gaps.set_aside(batch, now)

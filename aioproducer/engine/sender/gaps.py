@@ -4,8 +4,10 @@ A batch that fails for good leaves a gap: brokers take no later number of its pa
 partition is held back, by its *break*:
 
 - The batch is surely not in the log, for a broker refused it or it never left: it is **missing**.
-  Batches with earlier numbers are settled first. Then the partition's epoch grows, and the batches
-  after the gap, none of which can be in the log, get numbers from 0.
+  Batches with earlier numbers are settled first. Later ones that may be in the log, for a broker
+  may have forgotten the producer, are sent again with their numbers: they are delivered, or the
+  broker misses an earlier one. Then the partition's epoch grows, and the others after the gap get
+  numbers from 0.
 - The batch may be in the log, because it was given up on its way: it is **doubtful**. No batch
   gets a number. Batches that have one are sent with it: if one is taken, there was no gap, and the
   numbers go on; if a broker misses an earlier one (OUT_OF_ORDER_SEQUENCE_NUMBER), there is a gap.
@@ -54,7 +56,7 @@ class _Break:
 
     @property
     def barrier(self) -> BatchOrder:
-        """The place before which numbered batches may still leave, and no others."""
+        """The barrier for :meth:`Partition.block`."""
         return EVERYTHING_WITH_A_NUMBER if self.missing is None else self.missing
 
 
@@ -97,6 +99,16 @@ class Gaps:
         """``batch`` is not in the log, and its number will not be either."""
         found, place = self._break_of(batch), batch.order
         found.missing = place if found.missing is None else min(found.missing, place)
+
+    def lose_number(self, batch: ProducerBatch) -> None:
+        """A broker misses an earlier number, so ``batch`` will get a new one."""
+        self.missing(batch)
+        batch.state = NO_PRODUCER_STATE
+
+    def precede(self, batch: ProducerBatch) -> bool:
+        """True if the number of an earlier batch will never be in the log."""
+        found = self.breaks.get(batch.topic_partition)
+        return found is not None and found.missing is not None and found.missing < batch.order
 
     def _doubt(self, batch: ProducerBatch) -> None:
         found, place = self._break_of(batch), batch.order

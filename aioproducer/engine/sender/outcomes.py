@@ -69,6 +69,8 @@ class Standing(NamedTuple):
     """Attempts and time are left."""
     first_in_line: bool = True
     """True if no earlier batch of the partition lacks an outcome, or was just dropped."""
+    behind_a_gap: bool = False
+    """True if an earlier batch is not in the log, and its number will not be either."""
     uncertain: bool = False
     """True if an earlier attempt may have been written: no response has excluded it."""
     later_was_delivered: bool = False
@@ -103,10 +105,11 @@ def decide_error(
 
     A batch's number does not fit if the batch arrived before an earlier one, which is still in
     flight, or if an earlier one will never arrive. In the second case the batch needs a new number.
-    It gets one only if it is certainly not in the log. A batch that may have been written could be
-    written twice. A restarted broker remembers only the last batch of a producer. So a later batch
-    in the log shows that this one is there, too, and one that may be there is asked for first.
-    Without one, the batch fails.
+    It gets one behind a gap, for its broker would know a batch that it wrote there. Without a known
+    gap it gets one only if no earlier attempt may have been written, or it could be written twice.
+    A restarted broker remembers only the last batch of a producer. So a later batch in the log
+    shows that this one is there, too, and one that may be there is asked for first. Without one,
+    the batch fails.
     """
     if standing.may_retry:
         misnumbered = (
@@ -115,6 +118,8 @@ def decide_error(
             and error.disposition is Disposition.MISNUMBERED
         )
         if misnumbered:
+            if standing.behind_a_gap:
+                return Retry(error, numbers_lost=True)
             if not standing.first_in_line:
                 return Retry(error)
             renewable = standing.may_be_numbered_anew

@@ -167,14 +167,36 @@ def test_behind_a_barrier_only_what_is_numbered_before_it_leaves(world: Accumula
     assert world.drain_if_any(1) == []
     assert block(place, 1, world.now)
     assert not block(place, 2, world.now), "the second is before that"
-    second.uncertain = True
     world.batches.renumber(place, world.now)
     assert {second.state, third.state} == {NO_PRODUCER_STATE}
-    assert not second.uncertain
     assert world.drain() == [second]
     assert world.drain_if_any(1) == [], "the first of its epoch is on its way"
     world.deliver(second)
     assert world.drain() == [third]
+
+
+def test_behind_a_barrier_brokers_are_asked_for_what_may_be_in_the_log(
+    world: AccumulatorWorld,
+) -> None:
+    first, second, third = three_on_the_wire(world)
+    for number, batch in enumerate((first, second, third)):
+        batch.state = ProducerState(7, 0, number)
+        world.retry(batch)
+    place, block = first.topic_partition, world.batches.block
+    second.uncertain = third.uncertain = True
+    assert not block(place, 0, world.now)
+    assert world.drain() == [second], "the first is certainly not there"
+    assert world.drain_if_any(1) == [], "no batch follows one that may be in the log"
+    second.state = NO_PRODUCER_STATE  # a broker misses an earlier number
+    world.retry(second)
+    assert not block(place, 0, world.now)
+    assert world.drain() == [third]
+    world.deliver(third)
+    assert block(place, 0, world.now), "nothing is left to ask for"
+    world.batches.renumber(place, world.now)
+    assert world.drain() == [first], "their order is the old one"
+    world.deliver(first)
+    assert world.drain() == [second]
 
 
 def test_a_barrier_that_is_lifted_lets_everything_go_on(world: AccumulatorWorld) -> None:

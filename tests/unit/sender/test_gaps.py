@@ -76,6 +76,15 @@ def test_a_batch_without_numbers_leaves_no_gap() -> None:
     assert not gaps.breaks
 
 
+def test_a_lost_number_makes_a_gap_before_what_follows() -> None:
+    gaps, lost = gaps_of(ready()), numbered(3)
+    assert not gaps.precede(numbered(4))
+    gaps.lose_number(lost)
+    assert lost.state is NO_PRODUCER_STATE
+    assert [gaps.precede(numbered(place)) for place in (2, 3, 4)] == [False, False, True]
+    assert not gaps.precede(numbered(4, TWO))
+
+
 def test_a_partition_that_has_nothing_left_goes_on_at_0_in_the_next_epoch() -> None:
     identity = ready(epoch=3)
     for place in (ONE, TWO):

@@ -160,6 +160,22 @@ def test_a_batch_that_may_be_written_is_in_the_log_if_a_later_one_is(
     assert kind(decide(result(6), WHERE, standing)) == "retry"
 
 
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("uncertain", [True, False])
+def test_behind_a_gap_a_number_that_does_not_fit_is_lost(first: bool, uncertain: bool) -> None:
+    """A batch that was written behind a gap would be known to its broker."""
+    standing = Standing(
+        may_retry=True,
+        first_in_line=first,
+        behind_a_gap=True,
+        uncertain=uncertain,
+        later_may_tell=uncertain,
+    )
+    assert kind(decide(result(45), WHERE, standing)) == "new number"
+    assert kind(decide(result(6), WHERE, standing)) == "retry"
+    assert kind(decide(result(45), WHERE, standing._replace(may_retry=False))) == "fail"
+
+
 @pytest.mark.parametrize("uncertain", [True, False])
 def test_a_batch_without_a_number_can_have_no_wrong_one(uncertain: bool) -> None:
     standing = Standing(
