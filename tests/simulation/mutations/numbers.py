@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from aioproducer.engine.accumulator.partition import Partition
 from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE
 from aioproducer.engine.sender import outcomes
 from aioproducer.engine.sender.batch_sender import BatchSender
@@ -92,7 +93,20 @@ def epoch_bump_forgotten(patch: Patch) -> None:
 def doubt_taken_for_a_gap(patch: Patch) -> None:
     """After a batch that may have been written, later ones get new numbers, written or not."""
 
+    def unasked(may_pass: Any) -> Any:
+        return lambda self, batch, barrier: batch.order < barrier and may_pass(self, batch, barrier)
+
+    def certain(renumber: Any) -> Any:
+        def renumbered(self: Partition, now: float) -> None:
+            for batch in self.queue:
+                batch.uncertain = False
+            renumber(self, now)
+
+        return renumbered
+
     patch(Gaps, "_doubt", lambda _: Gaps.missing)
+    patch(Partition, "_may_pass", unasked)
+    patch(Partition, "renumber", certain)
 
 
 def retry_numbered_anew(patch: Patch) -> None:
@@ -132,7 +146,15 @@ def gap_renumbers_what_may_be_written(patch: Patch) -> None:
 
         return decided
 
+    def certain(lose_number: Any) -> Any:
+        def lost(self: Gaps, batch: Any) -> None:
+            lose_number(self, batch)
+            batch.uncertain = False
+
+        return lost
+
     patch(outcomes, "decide_error", mutant)
+    patch(Gaps, "lose_number", certain)
 
 
 MUTATIONS: tuple[Mutation, ...] = (
