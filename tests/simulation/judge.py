@@ -441,7 +441,11 @@ class Judge:
                 yield f"{sent.name} failed, and on_failed did not get it: {error!r}"
 
     def transactions_are_atomic(self) -> Iterator[str]:
-        """A committed transaction's records are visible, once; of an aborted one, none is."""
+        """A committed transaction's records are visible, once; of an aborted one, none is.
+
+        Brokers that lose the end of a log may lose the marker of an abort, too. Then the marker of
+        the producer's next transaction ends both (Kafka's ``ProducerAppendInfo``).
+        """
         records: dict[int, list[Sent]] = defaultdict(list)
         for sent in self.journal.sent:
             if sent.transaction is not None:
@@ -451,9 +455,10 @@ class Judge:
             visible = [sent for sent in sent_in_it if self._visible(sent)]
             delivered = [s for s in sent_in_it if self.outcomes[s.value][0] == "delivered"]
             name = f"transaction {mine.number} of producer {mine.producer}"
-            if mine.outcome == "aborted" and visible:
+            lost = any(map(self._is_lost_by_brokers, sent_in_it))
+            if mine.outcome == "aborted" and visible and not lost:
                 yield f"{name} was aborted, but {visible[0].name} is visible"
-            if self.deleted or any(map(self._is_lost_by_brokers, sent_in_it)):
+            if self.deleted or lost:
                 continue
             if mine.outcome == "committed":
                 for sent in sent_in_it:
