@@ -10,12 +10,14 @@ import pytest
 from aiokafka.record import MemoryRecords  # type: ignore[import-untyped]
 
 from aioproducer import DeliveryTimeoutError, Producer, RecordMetadata, errors
+from tests.support.fake_kafka import Record
 
 if TYPE_CHECKING:
     from tests.faults.conftest import StartKafka
     from tests.support.fake_kafka import FakeKafka
 
 PRODUCE, INIT_PRODUCER_ID = 0, 22
+NOT_LEADER, TOO_LARGE, NOT_ENOUGH_REPLICAS = 6, 10, 19
 AFTER_APPEND, TOPIC_REFUSED, OUT_OF_ORDER, DUPLICATE = 20, 29, 45, 46
 UNKNOWN_PRODUCER_ID, INVALID_EPOCH, INVALID_RECORD = 59, 47, 87
 PATIENCE = 60.0
@@ -170,6 +172,116 @@ async def test_what_follows_a_refused_batch_is_asked_for_if_it_may_be_written(
         assert isinstance(futures[0].exception(), errors.InvalidRecordError)
         assert [future.result().offset for future in futures[1:]] == [1, 2, 3, 4]
     assert kafka.values("orders") == [value(number) for number in (0, 2, 3, 4, 5)]
+
+
+async def test_what_follows_a_refused_batch_keeps_its_order_at_a_broker_that_forgot(
+    kafka: FakeKafka,
+) -> None:
+    """It would write the batch that is asked for before one that was certainly not written."""
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **QUICK) as producer:
+        await producer.send("orders", value(0))
+        all_sent = asyncio.Event()
+        kafka.topics["orders"][0].producers.clear()
+        kafka.answers.extend(
+            [
+                kafka.Answer(error=INVALID_RECORD, hold=all_sent),
+                kafka.Answer(error=NOT_ENOUGH_REPLICAS),
+                kafka.Answer(cut=True),
+            ]
+        )
+        futures = [producer.send("orders", value(number)) for number in range(1, 5)]
+        await kafka.until_received(PRODUCE, 4)
+        all_sent.set()
+        await settled(futures)
+        assert [future.result().offset for future in futures[1:]] == [1, 2, 3]
+    assert kafka.values("orders") == [value(number) for number in (0, 2, 3, 4)]
+
+
+@pytest.mark.parametrize("last_lost", [True, False])
+async def test_what_a_restarted_broker_wrote_behind_a_gap_is_not_written_twice(
+    kafka: FakeKafka, last_lost: bool
+) -> None:
+    """It had forgotten the producer, wrote two batches, and remembers only the second one."""
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **QUICK) as producer:
+        await producer.send("orders", value(0))
+        all_sent, both_written = asyncio.Event(), asyncio.Event()
+        kafka.topics["orders"][0].producers.clear()
+        lost = kafka.Answer(lie=AFTER_APPEND)
+        kafka.answers.extend(
+            [
+                kafka.Answer(error=INVALID_RECORD, hold=all_sent),
+                lost,
+                lost if last_lost else kafka.Answer(),
+                kafka.Answer(hold=both_written),
+            ]
+        )
+        futures = [producer.send("orders", value(number)) for number in range(1, 5)]
+        await kafka.until_received(PRODUCE, 5)
+        all_sent.set()
+        await kafka.until(lambda: len(kafka.values("orders")) == 3)
+        restart(kafka)
+        both_written.set()
+        await settled(futures)
+        doubtful = futures[1].exception()
+        assert isinstance(doubtful, errors.OutOfOrderSequenceNumberError)
+        assert doubtful.may_have_been_written
+        assert [future.result().offset for future in futures[2:]] == [2, 3]
+        assert (await producer.send("orders", value(5))).offset == 4
+    assert kafka.values("orders") == [value(number) for number in (0, 2, 3, 4, 5)]
+
+
+async def test_what_may_be_written_behind_a_gap_is_split_and_not_written_twice(
+    kafka: FakeKafka,
+) -> None:
+    """A broker does not know the parts of a batch that it wrote as a whole."""
+    options = QUICK | {"batch_size": 200}
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **options) as producer:
+        await producer.send("orders", value(0))
+        all_sent = asyncio.Event()
+        kafka.topics["orders"][0].producers.clear()
+        kafka.answers.extend(
+            [
+                kafka.Answer(error=INVALID_RECORD, hold=all_sent),
+                kafka.Answer(lie=AFTER_APPEND),
+                kafka.Answer(error=TOO_LARGE),
+            ]
+        )
+        refused = producer.send("orders", b"refused" * 20)
+        await kafka.until_received(PRODUCE, 2)
+        futures = [producer.send("orders", b"%d" % number) for number in range(2)]
+        await kafka.until_received(PRODUCE, 3)
+        all_sent.set()
+        await settled([refused, *futures])
+        for future in futures:
+            doubtful = future.exception()
+            assert isinstance(doubtful, errors.OutOfOrderSequenceNumberError)
+            assert doubtful.may_have_been_written
+        assert (await producer.send("orders", b"last")).offset == 3
+    assert kafka.values("orders") == [value(0), b"0", b"1", b"last"]
+
+
+async def test_a_batch_behind_a_gap_tells_nothing_of_one_before_it(kafka: FakeKafka) -> None:
+    """Another producer wrote where the first batch might be."""
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **QUICK) as producer:
+        await producer.send("orders", value(0))
+        all_sent = asyncio.Event()
+        kafka.topics["orders"][0].producers.clear()
+        kafka.topics["orders"][0].log.append(Record(b"of another producer", None, 0, ()))
+        kafka.answers.extend(
+            [
+                kafka.Answer(error=NOT_LEADER, hold=all_sent),
+                kafka.Answer(error=INVALID_RECORD),
+            ]
+        )
+        futures = [producer.send("orders", value(number)) for number in range(1, 4)]
+        await kafka.until_received(PRODUCE, 4)
+        all_sent.set()
+        await settled(futures)
+        doubtful = futures[0].exception()
+        assert isinstance(doubtful, errors.OutOfOrderSequenceNumberError)
+        assert doubtful.may_have_been_written
+        assert futures[2].result().offset == 2
+    assert value(1) not in kafka.values("orders")
 
 
 @pytest.mark.parametrize("code", [OUT_OF_ORDER, UNKNOWN_PRODUCER_ID])

@@ -123,17 +123,15 @@ class Partition:
         """True if the barrier keeps the first batch from leaving; see :meth:`block`."""
         if self._barrier is None or not self.queue:
             return False
-        return not self._may_pass(self.queue[0], self._barrier)
-
-    def _may_pass(self, batch: ProducerBatch, barrier: BatchOrder) -> bool:
-        """True if ``batch`` may leave although the partition has a ``barrier``."""
-        if batch.state is NO_PRODUCER_STATE:
-            return False
-        return batch.order < barrier or batch.uncertain
+        return not _may_pass(self.queue[0], self._barrier)
 
     def later_was_delivered(self, batch: ProducerBatch) -> bool:
         """True if a later batch is in the log, and its broker had not forgotten the producer."""
-        return self._acknowledged > batch.order >= self._forgotten
+        return self.later_is_in_log(batch) and batch.order >= self._forgotten
+
+    def later_is_in_log(self, batch: ProducerBatch) -> bool:
+        """True if a later batch is in the log, whatever its broker knew of the producer."""
+        return bool(self._acknowledged > batch.order)
 
     def later_may_tell(self, batch: ProducerBatch) -> bool:
         """True if a later batch may be in the log, and then ``batch`` is there, too."""
@@ -306,27 +304,52 @@ class Partition:
         self._line_up_anew(now)
 
     def block(self, barrier: BatchOrder | None, now: float) -> bool:
-        """Let only batches leave that have a sequence number, and either a place before ``barrier``
-        or that may be in the log.
+        """Let only batches leave that have a sequence number, and a place before ``barrier`` or not
+        after a batch that may be in the log with its number.
 
         None: all may leave. Returns True if no such batch is left.
         """
-        self._barrier = barrier
         if barrier is not None:
+            barrier = self._after_doubts(barrier)
             self._let_pass_first(barrier)
+        self._barrier = barrier
         self._line_up_anew(now)
         if barrier is None or self.in_flight:
             return False
         # The batches that may leave are the first ones, in their order.
         return not self.queue or self.is_blocked
 
+    def _after_doubts(self, barrier: BatchOrder) -> BatchOrder:
+        """``barrier``, or the place after the last batch that may be in the log with its number.
+
+        A broker that has forgotten the producer takes any number: earlier batches come first.
+        """
+        for batch in self.queue:
+            if batch.order < 0:
+                break
+            if batch.uncertain and batch.state is not NO_PRODUCER_STATE:
+                barrier = max(barrier, batch.order + batch.order_share)
+        return barrier
+
     def _let_pass_first(self, barrier: BatchOrder) -> None:
         """Queue the batches that ``barrier`` lets pass before the others that were sent."""
         queue, sent = self.queue, list[ProducerBatch]()
         while queue and queue[0].order >= 0:
             sent.append(queue.popleft())
-        sent.sort(key=lambda batch: (not self._may_pass(batch, barrier), batch.order))
+        sent.sort(key=lambda batch: (not _may_pass(batch, barrier), batch.order))
         queue.extendleft(reversed(sent))
+
+    def written_behind_a_gap(self, delivered: ProducerBatch) -> Sequence[ProducerBatch]:
+        """Note that a broker has forgotten the producer: it wrote ``delivered`` behind a gap.
+
+        Returns the earlier batches that may be in the log, and have lost their numbers.
+        """
+        self._forgotten = max(self._forgotten, delivered.order)
+        return [
+            each
+            for each in self._earlier(delivered.order)
+            if each.uncertain and each.state is NO_PRODUCER_STATE
+        ]
 
     def renumber(self, now: float) -> None:
         """Let the queued batches get numbers of a new epoch, after :meth:`block` returned True."""
@@ -374,6 +397,11 @@ class Partition:
     def count_futures(self, futures: int) -> None:
         """Add ``futures`` to the count for records in full batches."""
         self.futures += futures
+
+
+def _may_pass(batch: ProducerBatch, barrier: BatchOrder) -> bool:
+    """True if ``batch`` may leave although its partition has a ``barrier``."""
+    return batch.state is not NO_PRODUCER_STATE and batch.order < barrier
 
 
 class Backlog:

@@ -13,6 +13,7 @@ cdef class ProducerBatch:
     cdef public object order
     cdef public object order_share
     cdef public bint is_part
+    cdef public bint split_in_doubt
     cdef public object state
     cdef public object compressed
     cdef public Py_ssize_t futures

@@ -62,6 +62,7 @@ class ProducerBatch:
         "order",
         "order_share",
         "partition",
+        "split_in_doubt",
         "state",
         "topic_partition",
         "uncertain",
@@ -92,6 +93,8 @@ class ProducerBatch:
         """The distance to the next batch's place; a split divides it among the parts."""
         self.is_part = False
         """True for a part of a batch that was too large."""
+        self.split_in_doubt = False
+        """True for a part of a batch that may be in the log: brokers don't know the part by it."""
         self.state: ProducerState = NO_PRODUCER_STATE
         """The sequence number, given when it leaves without one, and kept when it is sent again,
         until :meth:`Partition.renumber`."""
@@ -243,6 +246,7 @@ def _part(batch: ProducerBatch, size: int) -> ProducerBatch:
     part.is_part = True
     part.attempts = batch.attempts
     part.uncertain = batch.uncertain
+    part.split_in_doubt = batch.uncertain
     return part
 
 

@@ -133,7 +133,8 @@ class BatchCompleter:
             outcomes.forget(batch.topic_partition.topic)
         self._batches.complete(batch, now)
         if gaps.breaks:
-            gaps.delivered(batch)
+            for lost in gaps.delivered(batch):
+                self._fail_doubtful(lost, now)
 
     def _take_unusual(self, request: ProduceRequest, completion: Completion, now: float) -> None:
         error, node = completion.error, completion.node
@@ -182,6 +183,7 @@ class BatchCompleter:
             may_retry=batch.attempts < self._retries and now < batch.deadline,
             first_in_line=not dropped_soon and batch.partition.is_first_in_line(batch),
             behind_a_gap=self._gaps.precede(batch),
+            broker_may_not_know=batch.split_in_doubt or batch.partition.later_is_in_log(batch),
             uncertain=batch.uncertain,
             later_was_delivered=batch.partition.later_was_delivered(batch),
             later_may_tell=batch.uncertain and batch.partition.later_may_tell(batch),

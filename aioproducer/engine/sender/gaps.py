@@ -5,9 +5,9 @@ partition is held back, by its *break*:
 
 - The batch is surely not in the log, for a broker refused it or it never left: it is **missing**.
   Batches with earlier numbers are settled first. Later ones that may be in the log, for a broker
-  may have forgotten the producer, are sent again with their numbers: they are delivered, or the
-  broker misses an earlier one. Then the partition's epoch grows, and the others after the gap get
-  numbers from 0.
+  may have forgotten the producer, are sent again with their numbers, and so are those between: they
+  are delivered, or the broker misses an earlier one. Then the partition's epoch grows, and the
+  others after the gap get numbers from 0.
 - The batch may be in the log, because it was given up on its way: it is **doubtful**. No batch
   gets a number. Batches that have one are sent with it: if one is taken, there was no gap, and the
   numbers go on; if a broker misses an earlier one (OUT_OF_ORDER_SEQUENCE_NUMBER), there is a gap.
@@ -124,15 +124,25 @@ class Gaps:
         if self._transactions is None:
             self._doubt(batch)
 
-    def delivered(self, batch: ProducerBatch) -> None:
-        """``batch`` is in the log, and so is every one that was sent before it."""
+    def delivered(self, batch: ProducerBatch) -> Sequence[ProducerBatch]:
+        """``batch`` is in the log, and so is every one that was sent before it.
+
+        Behind a gap, its broker has forgotten the producer. If it has restarted since, it only
+        remembers the last batch. So the batches before that one which may be in the log, and were
+        to get new numbers, could be written twice. They are returned: the caller fails them.
+        """
         topic_partition = batch.topic_partition
         found = self.breaks.get(topic_partition)
-        if found is None or found.doubtful is None or found.doubtful > batch.order:
-            return
-        found.doubtful = None
-        if found.missing is None:
-            del self.breaks[topic_partition]
+        if found is None:
+            return ()
+        if found.doubtful is not None and found.doubtful <= batch.order:
+            found.doubtful = None
+            if found.missing is None:
+                del self.breaks[topic_partition]
+        if self.precede(batch):
+            lost: Sequence[ProducerBatch] = batch.partition.written_behind_a_gap(batch)
+            return lost
+        return ()
 
     # --- batches that were set aside -----------------------------------------------------------
 
@@ -143,14 +153,15 @@ class Gaps:
         they are in the log.
 
         They are, at unknown offsets, for no broker writes a number after a gap. But one that forgot
-        the producer does. It leaves no room for them.
+        the producer does. It leaves no room for them. Behind a known gap, it shows nothing.
         """
         told: list[tuple[ProducerBatch, bool]] = []
+        forgotten = self.precede(delivered)
         room = base_offset - delivered.partition.log_end
         for batch in self.take_aside(delivered.topic_partition):
             room -= batch.count
             # Without an offset it is a duplicate: its broker forgot nothing.
-            told.append((batch, room >= 0 or base_offset < 0))
+            told.append((batch, not forgotten and (room >= 0 or base_offset < 0)))
         return told
 
     def take_aside(self, topic_partition: TopicPartition) -> Sequence[ProducerBatch]:

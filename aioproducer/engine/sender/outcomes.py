@@ -71,6 +71,8 @@ class Standing(NamedTuple):
     """True if no earlier batch of the partition lacks an outcome, or was just dropped."""
     behind_a_gap: bool = False
     """True if an earlier batch is not in the log, and its number will not be either."""
+    broker_may_not_know: bool = False
+    """True if a later batch is in the log, or the batch was split when it may have been written."""
     uncertain: bool = False
     """True if an earlier attempt may have been written: no response has excluded it."""
     later_was_delivered: bool = False
@@ -105,11 +107,12 @@ def decide_error(
 
     A batch's number does not fit if the batch arrived before an earlier one, which is still in
     flight, or if an earlier one will never arrive. In the second case the batch needs a new number.
-    It gets one behind a gap, for its broker would know a batch that it wrote there. Without a known
-    gap it gets one only if no earlier attempt may have been written, or it could be written twice.
-    A restarted broker remembers only the last batch of a producer. So a later batch in the log
-    shows that this one is there, too, and one that may be there is asked for first. Without one,
-    the batch fails.
+    It gets one only if no earlier attempt may have been written, or it could be written twice.
+    Behind a known gap it gets one in doubt, too: a broker would know a batch that it wrote there,
+    unless it was split, or a later one was written, for a restarted broker remembers only the last
+    batch of a producer. Such a batch fails. Without a known gap, a later batch in the log shows
+    that this one is there, too, and one that may be there is asked for first. Without one, the
+    batch fails.
     """
     if standing.may_retry:
         misnumbered = (
@@ -118,12 +121,15 @@ def decide_error(
             and error.disposition is Disposition.MISNUMBERED
         )
         if misnumbered:
+            uncertain = still_uncertain(standing.uncertain, error)
             if standing.behind_a_gap:
-                return Retry(error, numbers_lost=True)
+                if not (uncertain and standing.broker_may_not_know):
+                    return Retry(error, numbers_lost=True)
+                return Fail(error, {})
             if not standing.first_in_line:
                 return Retry(error)
             renewable = standing.may_be_numbered_anew
-            if still_uncertain(standing.uncertain, error):
+            if uncertain:
                 if standing.later_was_delivered:
                     return Deliver(-1, -1)
                 if standing.later_may_tell:

@@ -93,9 +93,6 @@ def epoch_bump_forgotten(patch: Patch) -> None:
 def doubt_taken_for_a_gap(patch: Patch) -> None:
     """After a batch that may have been written, later ones get new numbers, written or not."""
 
-    def unasked(may_pass: Any) -> Any:
-        return lambda self, batch, barrier: batch.order < barrier and may_pass(self, batch, barrier)
-
     def certain(renumber: Any) -> Any:
         def renumbered(self: Partition, now: float) -> None:
             for batch in self.queue:
@@ -105,7 +102,7 @@ def doubt_taken_for_a_gap(patch: Patch) -> None:
         return renumbered
 
     patch(Gaps, "_doubt", lambda _: Gaps.missing)
-    patch(Partition, "_may_pass", unasked)
+    patch(Partition, "_after_doubts", lambda _: lambda _, barrier: barrier)
     patch(Partition, "renumber", certain)
 
 

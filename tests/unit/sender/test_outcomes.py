@@ -176,6 +176,15 @@ def test_behind_a_gap_a_number_that_does_not_fit_is_lost(first: bool, uncertain:
     assert kind(decide(result(45), WHERE, standing._replace(may_retry=False))) == "fail"
 
 
+def test_behind_a_gap_a_batch_in_doubt_that_no_broker_would_know_fails() -> None:
+    """It could be written twice."""
+    standing = Standing(may_retry=True, behind_a_gap=True, uncertain=True, broker_may_not_know=True)
+    assert kind(decide(result(45), WHERE, standing)) == "fail"
+    assert kind(decide(result(6), WHERE, standing)) == "retry"
+    certain = standing._replace(uncertain=False)
+    assert kind(decide(result(45), WHERE, certain)) == "new number"
+
+
 @pytest.mark.parametrize("uncertain", [True, False])
 def test_a_batch_without_a_number_can_have_no_wrong_one(uncertain: bool) -> None:
     standing = Standing(
