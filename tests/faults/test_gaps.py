@@ -174,6 +174,23 @@ async def test_what_follows_a_refused_batch_is_asked_for_if_it_may_be_written(
     assert kafka.values("orders") == [value(number) for number in (0, 2, 3, 4, 5)]
 
 
+async def test_answers_about_what_follows_a_refused_batch_need_no_backoff(
+    kafka: FakeKafka,
+) -> None:
+    options = QUICK | {"retry_backoff_ms": 500, "retry_backoff_max_ms": 60_000}
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **options) as producer:
+        await producer.send("orders", value(0))
+        all_sent = asyncio.Event()
+        lost = kafka.Answer(error=AFTER_APPEND)
+        kafka.answers.extend([kafka.Answer(error=INVALID_RECORD, hold=all_sent), *[lost] * 4])
+        futures = [producer.send("orders", value(number)) for number in range(1, 6)]
+        await kafka.until_received(PRODUCE, 6)
+        all_sent.set()
+        async with asyncio.timeout(2):  # the backoff of the first attempts, and none of 1 s after
+            await settled(futures)
+        assert [future.result().offset for future in futures[1:]] == [1, 2, 3, 4]
+
+
 async def test_what_follows_a_refused_batch_keeps_its_order_at_a_broker_that_forgot(
     kafka: FakeKafka,
 ) -> None:

@@ -213,7 +213,8 @@ class BatchCompleter:
             self._metadata.request_update(batch.topic_partition.topic)
         match outcome:
             case Retry(error, numbers_lost):
-                self._retry(batch, error, node, now)
+                answered = numbers_lost and self._gaps.precede(batch)
+                self._retry(batch, error, node, now, at_once=answered)
                 if numbers_lost:
                     self._gaps.lose_number(batch)
             case SetAside(error):
@@ -264,7 +265,16 @@ class BatchCompleter:
             **batch.topic_partition._asdict(),
         )
 
-    def _retry(self, batch: ProducerBatch, error: ProducerError, node: NodeId, now: float) -> None:
+    def _retry(
+        self,
+        batch: ProducerBatch,
+        error: ProducerError,
+        node: NodeId,
+        now: float,
+        *,
+        at_once: bool = False,
+    ) -> None:
+        """``at_once``: the next attempt has a new number, and need not wait for the broker."""
         batch.last_error = error
         batch.uncertain = still_uncertain(batch.uncertain, error)
         # The coordinator still ends the previous transaction, which takes milliseconds (version 2).
@@ -288,7 +298,7 @@ class BatchCompleter:
         self._reports.retried(batch, node, now)
         moved = batch.partition.leader != node
         delay = self._backoff.soon if soon else self._backoff.delay
-        wait = 0.0 if moved else delay(batch.attempts + 1)
+        wait = 0.0 if moved or at_once else delay(batch.attempts + 1)
         self._batches.retry(batch, now + wait, now)
 
     def fail_late(self, batch: ProducerBatch, error: ProducerError, now: float) -> None:
