@@ -301,6 +301,34 @@ async def test_a_batch_behind_a_gap_tells_nothing_of_one_before_it(kafka: FakeKa
     assert value(1) not in kafka.values("orders")
 
 
+async def test_a_batch_that_failed_in_doubt_leaves_no_room_for_an_earlier_one(
+    kafka: FakeKafka,
+) -> None:
+    """A broker that forgot the producer wrote the second batch, and the third one behind it."""
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **QUICK) as producer:
+        await producer.send("orders", value(0))
+        all_sent = asyncio.Event()
+        kafka.topics["orders"][0].producers.clear()
+        kafka.answers.extend(
+            [
+                kafka.Answer(error=NOT_LEADER, hold=all_sent),
+                kafka.Answer(lie=-1),
+                kafka.Answer(),
+            ]
+        )
+        futures = [producer.send("orders", value(number)) for number in range(1, 4)]
+        await kafka.until_received(PRODUCE, 4)
+        all_sent.set()
+        await settled(futures)
+        for future in futures[:2]:
+            doubtful = future.exception()
+            assert isinstance(doubtful, errors.ProducerError)
+            assert doubtful.may_have_been_written
+        assert futures[2].result().offset == 2
+        assert (await producer.send("orders", value(4))).offset == 3
+    assert kafka.values("orders") == [value(number) for number in (0, 2, 3, 4)]
+
+
 @pytest.mark.parametrize("code", [OUT_OF_ORDER, UNKNOWN_PRODUCER_ID])
 async def test_a_broker_that_lost_its_memory_of_the_producer(kafka: FakeKafka, code: int) -> None:
     async with Producer(bootstrap_servers=kafka.bootstrap_servers, **QUICK) as producer:

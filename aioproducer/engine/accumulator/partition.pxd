@@ -27,6 +27,7 @@ cdef class Partition:
     cdef public object _barrier
     cdef public object _forgotten
     cdef public object _next_place
+    cdef public object _unplaced
     cdef public list aside
     cdef public Backlog backlog
     cdef public double delayed_until

@@ -44,6 +44,7 @@ class Partition:
         "_barrier",
         "_forgotten",
         "_next_place",
+        "_unplaced",
         "aside",
         "backlog",
         "delayed_until",
@@ -97,6 +98,8 @@ class Partition:
         self._forgotten: BatchOrder = -1
         """The last place that a broker wrote although earlier batches were missing; -1: none."""
         self._next_place: BatchOrder = 0
+        self._unplaced = 0
+        """The number of records in settled batches that may be in the log after :attr:`log_end`."""
         self._barrier: BatchOrder | None = None
 
     # --- views -----------------------------------------------------------------------------
@@ -132,6 +135,10 @@ class Partition:
     def later_is_in_log(self, batch: ProducerBatch) -> bool:
         """True if a later batch is in the log, whatever its broker knew of the producer."""
         return bool(self._acknowledged > batch.order)
+
+    def room_before(self, base_offset: int) -> int:
+        """The number of records before ``base_offset`` that no settled batch accounts for."""
+        return base_offset - self.log_end - self._unplaced
 
     def later_may_tell(self, batch: ProducerBatch) -> bool:
         """True if a later batch may be in the log, and then ``batch`` is there, too."""
@@ -271,14 +278,18 @@ class Partition:
         """``batch`` has its outcome."""
         in_flight, queue = self.in_flight, self.queue
         first = bool(in_flight) and in_flight[0] is batch
-        if batch.delivered and batch.order > self._acknowledged:
-            self._acknowledged = batch.order
-            if batch.base_offset >= 0:
+        if batch.order > self._acknowledged:
+            if batch.delivered:
+                self._acknowledged = batch.order
+            if batch.delivered and batch.base_offset >= 0:
                 if not first or (queue and 0 <= queue[0].order < batch.order):
                     missing = sum(each.count for each in self._earlier(batch.order))
-                    if missing > batch.base_offset - self.log_end:
+                    if missing > self.room_before(batch.base_offset):
                         self._forgotten = batch.order
                 self.log_end = batch.base_offset + batch.builder.count
+                self._unplaced = 0
+            else:
+                self._unplaced += batch.builder.count
         if first:
             del in_flight[0]
         elif batch in in_flight:

@@ -157,7 +157,7 @@ class Gaps:
         """
         told: list[tuple[ProducerBatch, bool]] = []
         forgotten = self.precede(delivered)
-        room = base_offset - delivered.partition.log_end
+        room = delivered.partition.room_before(base_offset)
         for batch in self.take_aside(delivered.topic_partition):
             room -= batch.count
             # Without an offset it is a duplicate: its broker forgot nothing.
