@@ -291,6 +291,7 @@ class TransactionCoordinator:
             if partition is not None and (
                 self._unreachable(known.transactional_id, time)
                 or partition.leader not in self._cluster.alive
+                or partition.lacks_replicas(-1)
             ):
                 self._write_marker_later(known, where, time)
                 return

@@ -188,6 +188,23 @@ def test_markers_wait_for_a_leader() -> None:
     assert visible(chat) == [True]
 
 
+def test_markers_wait_for_enough_replicas() -> None:
+    """Else the log would grow by a marker for each attempt, and no follower would reach its end."""
+    chat = held(markers=(0.1, 0.1))
+    producer = chat.init(NAME)
+    write(chat, producer, 2)
+    line = line_of(chat)
+    partition = line.model.partition(chat.topic, 0)
+    partition.config = {**partition.config, "min.insync.replicas": "2"}
+    for follower in chat.followers:
+        line.model.shrink_isr(chat.topic, 0, follower, line.now, 3.0)
+    line.model.coordinators.transactions.end(NAME, *producer, commit=True, version=2, now=line.now)
+    line.wait(2.0)
+    assert (visible(chat), partition.log.end_offset) == ([None], 1)
+    line.wait(3.0)
+    assert (visible(chat), partition.log.end_offset) == ([True], 2)
+
+
 def test_a_new_coordinator_loads_and_goes_on() -> None:
     chat = held(coordinator_load=(1.0, 1.0))
     producer = chat.init(NAME)
