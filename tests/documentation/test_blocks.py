@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import atexit
 import inspect
 import logging
 import os
@@ -89,16 +90,26 @@ def _producers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _handlers(_producers: None) -> Iterator[None]:
-    """The handlers that blocks add to loggers are removed, and close their producers."""
-    loggers = [logging.getLogger(name) for name in ("", "aioproducer", "shop")]
+def _handlers(_producers: None, capsys: pytest.CaptureFixture[str]) -> Iterator[None]:
+    """The handlers that blocks add to loggers are removed, and close their producers.
+
+    The thread of a listener ends before ``capsys``: it writes to what that captures.
+    """
+    loggers = [logging.getLogger(name) for name in ("", "aioproducer", "litestar", "shop")]
     before = [(each, each.handlers[:], each.level) for each in loggers]
     yield
+    added: dict[logging.Handler, None] = {}
     for logger, handlers, level in before:
-        for added in [each for each in logger.handlers if each not in handlers]:
-            logger.removeHandler(added)
-            added.close()
+        for handler in [each for each in logger.handlers if each not in handlers]:
+            logger.removeHandler(handler)
+            added[handler] = None
         logger.setLevel(level)
+    for handler in added:
+        listener = getattr(handler, "listener", None)
+        if listener is not None:
+            atexit.unregister(listener.stop)  # it can be stopped once
+            listener.stop()
+        handler.close()
 
 
 def compiled(page: Path, block: Block) -> Any:
