@@ -52,6 +52,24 @@ async def settled(futures: list[Sent]) -> None:
     await asyncio.wait_for(asyncio.gather(*futures, return_exceptions=True), PATIENCE)
 
 
+async def settled_together(
+    kafka: FakeKafka, producer: Producer, batches: int, *faults: dict[str, Any], received: int
+) -> list[Sent]:
+    """The records 1 to ``batches``, with their outcomes.
+
+    The first of ``faults`` is told when so many of their requests were received.
+    """
+    told = asyncio.Event()
+    first, *others = faults
+    kafka.answers.append(kafka.Answer(**first, hold=told))
+    kafka.answers.extend(kafka.Answer(**each) for each in others)
+    futures = [producer.send("orders", value(number)) for number in range(1, batches + 1)]
+    await kafka.until_received(PRODUCE, 1 + received)
+    told.set()
+    await settled(futures)
+    return futures
+
+
 @pytest.mark.parametrize("code", [INVALID_RECORD, TOPIC_REFUSED, 10, INVALID_EPOCH, 48, -1])
 async def test_what_follows_a_refused_batch_is_delivered_in_a_new_epoch(
     kafka: FakeKafka, code: int
@@ -160,15 +178,12 @@ async def test_what_follows_a_refused_batch_is_asked_for_if_it_may_be_written(
     """A broker that has forgotten the producer takes it, whatever is missing."""
     async with Producer(bootstrap_servers=kafka.bootstrap_servers, **QUICK) as producer:
         await producer.send("orders", value(0))
-        all_sent = asyncio.Event()
         if written:
             kafka.topics["orders"][0].producers.clear()
-        lost = kafka.Answer(lie=AFTER_APPEND) if written else kafka.Answer(error=AFTER_APPEND)
-        kafka.answers.extend([kafka.Answer(error=INVALID_RECORD, hold=all_sent), lost])
-        futures = [producer.send("orders", value(number)) for number in range(1, 6)]
-        await kafka.until_received(PRODUCE, 4)
-        all_sent.set()
-        await settled(futures)
+        lost = {"lie" if written else "error": AFTER_APPEND}
+        futures = await settled_together(
+            kafka, producer, 5, {"error": INVALID_RECORD}, lost, received=3
+        )
         assert isinstance(futures[0].exception(), errors.InvalidRecordError)
         assert [future.result().offset for future in futures[1:]] == [1, 2, 3, 4]
     assert kafka.values("orders") == [value(number) for number in (0, 2, 3, 4, 5)]
@@ -180,14 +195,11 @@ async def test_answers_about_what_follows_a_refused_batch_need_no_backoff(
     options = QUICK | {"retry_backoff_ms": 500, "retry_backoff_max_ms": 60_000}
     async with Producer(bootstrap_servers=kafka.bootstrap_servers, **options) as producer:
         await producer.send("orders", value(0))
-        all_sent = asyncio.Event()
-        lost = kafka.Answer(error=AFTER_APPEND)
-        kafka.answers.extend([kafka.Answer(error=INVALID_RECORD, hold=all_sent), *[lost] * 4])
-        futures = [producer.send("orders", value(number)) for number in range(1, 6)]
-        await kafka.until_received(PRODUCE, 6)
-        all_sent.set()
+        lost = [{"error": AFTER_APPEND}] * 4
         async with asyncio.timeout(2):  # the backoff of the first attempts, and none of 1 s after
-            await settled(futures)
+            futures = await settled_together(
+                kafka, producer, 5, {"error": INVALID_RECORD}, *lost, received=5
+            )
         assert [future.result().offset for future in futures[1:]] == [1, 2, 3, 4]
 
 
@@ -197,19 +209,9 @@ async def test_what_follows_a_refused_batch_keeps_its_order_at_a_broker_that_for
     """It would write the batch that is asked for before one that was certainly not written."""
     async with Producer(bootstrap_servers=kafka.bootstrap_servers, **QUICK) as producer:
         await producer.send("orders", value(0))
-        all_sent = asyncio.Event()
         kafka.topics["orders"][0].producers.clear()
-        kafka.answers.extend(
-            [
-                kafka.Answer(error=INVALID_RECORD, hold=all_sent),
-                kafka.Answer(error=NOT_ENOUGH_REPLICAS),
-                kafka.Answer(cut=True),
-            ]
-        )
-        futures = [producer.send("orders", value(number)) for number in range(1, 5)]
-        await kafka.until_received(PRODUCE, 4)
-        all_sent.set()
-        await settled(futures)
+        faults = {"error": INVALID_RECORD}, {"error": NOT_ENOUGH_REPLICAS}, {"cut": True}
+        futures = await settled_together(kafka, producer, 4, *faults, received=3)
         assert [future.result().offset for future in futures[1:]] == [1, 2, 3]
     assert kafka.values("orders") == [value(number) for number in (0, 2, 3, 4)]
 
@@ -281,19 +283,10 @@ async def test_a_batch_behind_a_gap_tells_nothing_of_one_before_it(kafka: FakeKa
     """Another producer wrote where the first batch might be."""
     async with Producer(bootstrap_servers=kafka.bootstrap_servers, **QUICK) as producer:
         await producer.send("orders", value(0))
-        all_sent = asyncio.Event()
         kafka.topics["orders"][0].producers.clear()
         kafka.topics["orders"][0].log.append(Record(b"of another producer", None, 0, ()))
-        kafka.answers.extend(
-            [
-                kafka.Answer(error=NOT_LEADER, hold=all_sent),
-                kafka.Answer(error=INVALID_RECORD),
-            ]
-        )
-        futures = [producer.send("orders", value(number)) for number in range(1, 4)]
-        await kafka.until_received(PRODUCE, 4)
-        all_sent.set()
-        await settled(futures)
+        faults = {"error": NOT_LEADER}, {"error": INVALID_RECORD}
+        futures = await settled_together(kafka, producer, 3, *faults, received=3)
         doubtful = futures[0].exception()
         assert isinstance(doubtful, errors.OutOfOrderSequenceNumberError)
         assert doubtful.may_have_been_written
@@ -307,19 +300,9 @@ async def test_a_batch_that_failed_in_doubt_leaves_no_room_for_an_earlier_one(
     """A broker that forgot the producer wrote the second batch, and the third one behind it."""
     async with Producer(bootstrap_servers=kafka.bootstrap_servers, **QUICK) as producer:
         await producer.send("orders", value(0))
-        all_sent = asyncio.Event()
         kafka.topics["orders"][0].producers.clear()
-        kafka.answers.extend(
-            [
-                kafka.Answer(error=NOT_LEADER, hold=all_sent),
-                kafka.Answer(lie=-1),
-                kafka.Answer(),
-            ]
-        )
-        futures = [producer.send("orders", value(number)) for number in range(1, 4)]
-        await kafka.until_received(PRODUCE, 4)
-        all_sent.set()
-        await settled(futures)
+        faults = {"error": NOT_LEADER}, {"lie": -1}, dict[str, Any]()
+        futures = await settled_together(kafka, producer, 3, *faults, received=3)
         for future in futures[:2]:
             doubtful = future.exception()
             assert isinstance(doubtful, errors.ProducerError)

@@ -99,7 +99,8 @@ class Partition:
         """The last place that a broker wrote although earlier batches were missing; -1: none."""
         self._next_place: BatchOrder = 0
         self._unplaced = 0
-        """The number of records in settled batches that may be in the log after :attr:`log_end`."""
+        """The number of records in settled batches that have no known place, after the one that
+        ends at :attr:`log_end`."""
         self._barrier: BatchOrder | None = None
 
     # --- views -----------------------------------------------------------------------------
@@ -281,7 +282,7 @@ class Partition:
         if batch.order > self._acknowledged:
             if batch.delivered:
                 self._acknowledged = batch.order
-            if batch.delivered and batch.base_offset >= 0:
+            if batch.base_offset >= 0:
                 if not first or (queue and 0 <= queue[0].order < batch.order):
                     missing = sum(each.count for each in self._earlier(batch.order))
                     if missing > self.room_before(batch.base_offset):

@@ -212,9 +212,8 @@ class BatchCompleter:
         if outcome.error.refresh_metadata:
             self._metadata.request_update(batch.topic_partition.topic)
         match outcome:
-            case Retry(error, numbers_lost):
-                answered = numbers_lost and self._gaps.precede(batch)
-                self._retry(batch, error, node, now, at_once=answered)
+            case Retry(error, numbers_lost, at_once):
+                self._retry(batch, error, node, now, at_once=at_once)
                 if numbers_lost:
                     self._gaps.lose_number(batch)
             case SetAside(error):
@@ -272,9 +271,8 @@ class BatchCompleter:
         node: NodeId,
         now: float,
         *,
-        at_once: bool = False,
+        at_once: bool,
     ) -> None:
-        """``at_once``: the next attempt has a new number, and need not wait for the broker."""
         batch.last_error = error
         batch.uncertain = still_uncertain(batch.uncertain, error)
         # The coordinator still ends the previous transaction, which takes milliseconds (version 2).

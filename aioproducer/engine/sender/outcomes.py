@@ -38,6 +38,8 @@ class Retry(NamedTuple):
     """If ``refresh_metadata``, the leaders are out of date."""
     numbers_lost: bool = False
     """True if the broker refuses the sequence number: the batch needs a new one."""
+    at_once: bool = False
+    """True if there is no backoff, because the broker need not recover."""
 
 
 class SetAside(NamedTuple):
@@ -124,7 +126,7 @@ def decide_error(
             uncertain = still_uncertain(standing.uncertain, error)
             if standing.behind_a_gap:
                 if not (uncertain and standing.broker_may_not_know):
-                    return Retry(error, numbers_lost=True)
+                    return Retry(error, numbers_lost=True, at_once=True)
                 return Fail(error, {})
             if not standing.first_in_line:
                 return Retry(error)
