@@ -62,7 +62,7 @@ def send_values(
             fields: RecordFields = (topic, value, None, partition, call.headers, None)
             if isinstance(value, ProducerRecord):
                 fields = in_context(value.fields(), call.headers)
-            thread.writer.enter((_BulkRecord(result), *fields, core.wall_clock_ns()), None)
+            thread.writer.enter(_BulkRecord(result), *fields, core.wall_clock_ns(), None)
         return thread.ask(finish)
     except KeyboardInterrupt as interrupt:
         error = interrupt

@@ -10,7 +10,7 @@ cdef class Chunk:
 cdef class Inbox:
     cdef public Py_ssize_t capacity
     cdef public Py_ssize_t takes
-    cdef public list _entries
+    cdef public list entries
     cdef public Py_ssize_t _fresh
     cdef public dict _stalled
     cdef public Py_ssize_t _stalled_total
@@ -18,4 +18,6 @@ cdef class Inbox:
     cdef public bint _closed
 
     cpdef bint fits(self, thread, Py_ssize_t size) except -1
-    cpdef bint put(self, thread, tuple entry, Py_ssize_t size) except -1
+    @cython.locals(size=Py_ssize_t)
+    cpdef bint put(self, tuple entry) except -1
+    cpdef list _take_entries(self)

@@ -7,7 +7,7 @@ has to wait for room in the batches, its chunks *stall*, and the chunks of other
 them.
 
 There is no lock: see :mod:`aioproducer.foundation.runtime.locks`. A record enters by one ``+=`` of
-a list. Only the loop's thread removes records.
+a list, and the loop's thread takes the whole list by putting an empty one in its place.
 """
 
 from __future__ import annotations
@@ -20,14 +20,17 @@ from threading import Thread
 from time import monotonic
 from typing import Any, Final, Protocol, TypeAlias
 
+from aioproducer.engine.records.acceleration import hide
 from aioproducer.engine.records.route_cache import ENTRY
 
 Entry: TypeAlias = tuple[Any, Any, Any, Any, Any, Any, Any, Any]
 """A future, the fields of its record, and the wall clock's nanoseconds of its ``send()``."""
+EntryOfThread: TypeAlias = tuple[Any, Any, Any, Any, Any, Any, Any, Any, int, Thread]
+"""An entry, the bytes of its record, and the thread that sent it."""
 
+_FIELDS: Final = 8
 _SIZE: Final = 8
 _THREAD: Final = 9
-"""The places after an entry's fields: the bytes of a record, and the thread that sent it."""
 
 
 class Chunk:
@@ -53,7 +56,7 @@ class Chunk:
     def entry(self, place: int) -> Entry:
         """A future and its record."""
         first = place * ENTRY
-        entry: Entry = tuple(self.entries[first : first + _SIZE])
+        entry: Entry = tuple(self.entries[first : first + _FIELDS])
         return entry
 
 
@@ -114,8 +117,9 @@ class Inbox:
         self.capacity = capacity
         self.takes = 0
         """The number of takes. A record that enters after a take waits for the next one."""
-        self._entries: list[Any] = []
-        """The records in the order of their arrival; a marker is in the place of a thread."""
+        self.entries: list[Any] = []
+        """The records in the order of their arrival; a marker is in the place of a thread. Make an
+        entry first, and add it without a call between: else the loop may have taken the list."""
         self._fresh = 0
         """Bytes of the records. A record that enters during a take may not count."""
         self._stalled: dict[Thread, _Stall] = {}
@@ -134,8 +138,8 @@ class Inbox:
         if self._fresh + size <= self.capacity:
             return True
         # No slice: in Python 3.11, finalizers run as a slice allocates its list. If another thread
-        # enters or takes records meanwhile, the slice reads freed memory.
-        return thread not in islice(self._entries, _THREAD, None, ENTRY)
+        # enters records meanwhile, the slice reads freed memory.
+        return thread not in islice(self.entries, _THREAD, None, ENTRY)
 
     def wait(self, thread: Thread, size: int, timeout: float | None) -> bool:
         """Wait until a record of ``size`` bytes fits; False: it never did. The loop must be awake.
@@ -157,24 +161,23 @@ class Inbox:
             del self._waiting[told]
         return True
 
-    def put(self, thread: Thread, entry: Entry, size: int) -> bool:
-        """Put a record of ``size`` bytes at the end; False: it does not fit."""
+    def put(self, entry: EntryOfThread) -> bool:
+        """Put a record at the end; False: it does not fit."""
+        size, thread = entry[_SIZE], entry[_THREAD]
         if (self._stalled or self._fresh + size > self.capacity) and not self.fits(thread, size):
             return False
         self._fresh += size
         if self._stalled and (stall := self._stalled.get(thread)) is not None:
             stall.fresh += size
-        token, topic, value, key, partition, headers, timestamp_ms, sent_ns = entry
-        self._entries += (
-            token, topic, value, key, partition, headers, timestamp_ms, sent_ns, size, thread,
-        )  # fmt: skip
+        self.entries += entry
         return True
 
     # --- in the event loop's thread ----------------------------------------------------------
 
     def mark(self, marker: Marker) -> None:
         """Put ``marker`` at the end."""
-        self._entries += (*(None,) * _THREAD, marker)
+        entry = (*(None,) * _THREAD, marker)
+        self.entries += entry
 
     def close(self) -> None:
         """Wake all threads that wait, and let none wait any more."""
@@ -193,10 +196,19 @@ class Inbox:
         self._fresh = 0
         for stall in self._stalled.values():
             stall.fresh = 0
-        taken = list(self._entries)  # no slice: see fits()
-        del self._entries[: len(taken)]
+        taken = self._take_entries()
         self._wake()
         return deque(_chunks(taken))
+
+    def _take_entries(self) -> list[Any]:
+        """All entries; the collector does not visit the list.
+
+        Thousands of records in a list would cost it more than they cost all others.
+        """
+        fresh: list[Any] = []
+        hide(fresh)
+        taken, self.entries = self.entries, fresh  # no call between
+        return taken
 
     def stalled(self, thread: Thread) -> Sequence[Chunk | Marker]:
         """The chunks of ``thread`` that have to wait."""

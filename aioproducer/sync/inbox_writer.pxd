@@ -12,9 +12,10 @@ cdef class InboxWriter:
     cdef public object _max_block
     cdef public Py_ssize_t _woken
 
-    @cython.locals(entry=tuple)
     cpdef send(self, topic, value, key, partition, headers, timestamp_ms)
     @cython.locals(size=Py_ssize_t, inbox=Inbox)
-    cpdef enter(self, tuple entry, timeout)
+    cpdef enter(
+        self, future, topic, value, key, partition, headers, timestamp_ms, sent_ns, timeout
+    )
     @cython.locals(takes=Py_ssize_t)
     cpdef _wake(self)

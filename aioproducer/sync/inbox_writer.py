@@ -11,7 +11,7 @@ from threading import Thread, current_thread
 from typing import Any, Final, NoReturn, Protocol
 
 from aioproducer.engine.core.arguments import NO_VALUE, given_record
-from aioproducer.sync.inbox import Entry, Inbox
+from aioproducer.sync.inbox import Inbox
 from aioproducer.sync.record_future import Outcomes, RecordFuture
 
 _BOOKKEEPING: Final = 512  # bytes that a record in the inbox takes in addition to its key and value
@@ -64,32 +64,46 @@ class InboxWriter:
                 topic, value, key, partition, headers, timestamp_ms
             )
         sent_ns = self._wall_clock_ns()
-        entry = (future, topic, value, key, partition, headers, timestamp_ms, sent_ns)
-        self.enter(entry, self._max_block)
+        self.enter(
+            future, topic, value, key, partition, headers, timestamp_ms, sent_ns, self._max_block
+        )
         return future
 
-    def enter(self, entry: Entry, timeout: float | None) -> None:
+    def enter(
+        self,
+        future: Any,
+        topic: Any,
+        value: Any,
+        key: Any,
+        partition: Any,
+        headers: Any,
+        timestamp_ms: Any,
+        sent_ns: int,
+        timeout: float | None,
+    ) -> None:
         """Put a record into the inbox, waiting ``timeout`` seconds for room there; None: for ever.
 
         Raises :class:`BufferExhaustedError`, or the error of a producer that takes no records.
         """
-        value, key = entry[2], entry[3]
         size = _BOOKKEEPING
         if isinstance(value, (bytes, bytearray, str)):
             size += len(value)
         if isinstance(key, (bytes, bytearray, str)):
             size += len(key)
         thread, inbox = current_thread(), self._inbox
+        entry = (
+            future, topic, value, key, partition, headers, timestamp_ms, sent_ns, size, thread,
+        )  # fmt: skip
         if not self.is_open:
             self._owner.refuse()
-        while not inbox.put(thread, entry, size):
+        while not inbox.put(entry):
             self._wake()
             self._owner.wait_for_room(thread, size, timeout)
             if not self.is_open:
                 self._owner.refuse()
         if inbox.takes != self._woken:
             self._wake()
-        if not self.is_open and entry[0].cancel():  # the end may have missed it
+        if not self.is_open and future.cancel():  # the end may have missed it
             self._owner.refuse()
 
     def _wake(self) -> None:

@@ -1,7 +1,7 @@
 """Another thread's call at a place where the interpreter may switch to it.
 
 CPython switches threads, and calls signal handlers, at the start of a function, after a call, and
-at the end of a loop's round.
+at the end of a loop's round. Up to Python 3.11 it runs finalizers as it makes a container, too.
 """
 
 from __future__ import annotations
@@ -21,6 +21,13 @@ _SWITCHES: Final = frozenset(
     for name in ("RESUME", "CALL", "CALL_KW", "CALL_FUNCTION_EX", "JUMP_BACKWARD")
     if name in dis.opmap
 )
+_PLAIN: Final = frozenset(
+    number
+    for name, number in dis.opmap.items()
+    if name.startswith(("LOAD_FAST", "STORE_FAST", "LOAD_CONST"))
+    or name in ("BINARY_OP", "COPY", "POP_TOP", "STORE_ATTR", "SWAP")
+)
+"""They make no container and call nothing, as the room uses them: ``+=`` extends a list."""
 _A_MOMENT: Final = 0.1
 """Seconds for the other thread; it may have to wait for the one that is interrupted."""
 
@@ -57,12 +64,12 @@ def in_other_thread(call: Callable[[], object]) -> Other:
 
 @contextmanager
 def at_switch(
-    number: int, files: str, call: Callable[[], object], *, anywhere: bool = False
+    number: int, files: str, call: Callable[[], object], *, finalizers: bool = False
 ) -> Iterator[list[str]]:
     """Run ``call`` at the place ``number`` where this thread may be switched, in ``files``.
 
-    ``files``: the beginning of their paths. ``anywhere``: each bytecode is a place. Yields a list,
-    which gets the place; it stays empty if there are fewer places.
+    ``files``: the beginning of their paths. ``finalizers``: each bytecode is a place that may make
+    a container. Yields a list, which gets the place; it stays empty if there are fewer places.
     """
     left, places = number, list[str]()
     last: dict[FrameType, int] = {}
@@ -75,8 +82,8 @@ def at_switch(
         frame.f_trace_lines = False
         if event == "opcode":
             before = last.get(frame)
-            last[frame] = frame.f_code.co_code[frame.f_lasti]
-            if anywhere or before is None or before in _SWITCHES:
+            last[frame] = code = frame.f_code.co_code[frame.f_lasti]
+            if before is None or before in _SWITCHES or (finalizers and code not in _PLAIN):
                 left -= 1
             if left < 0:
                 places.append(f"{frame.f_code.co_qualname}:{frame.f_lineno}")

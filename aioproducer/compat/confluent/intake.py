@@ -21,7 +21,6 @@ from aioproducer.compat.confluent.options import Settings
 from aioproducer.compat.confluent.partitions import LATER
 from aioproducer.compat.confluent.records import EVERY_THREAD, Message, Outbox
 from aioproducer.engine.core.producer_core import ProducerCore
-from aioproducer.engine.records.acceleration import hide
 from aioproducer.errors import (
     AuthenticationError,
     BootstrapError,
@@ -49,15 +48,12 @@ class Intake(Inbox):
     def __init__(self, outbox: Outbox) -> None:
         super().__init__(0)
         self._outbox = outbox
-        self.entries = self._entries
-        """Where ``produce()`` adds an entry by one ``+=``. The collector does not visit the list:
-        thousands of records would cost it more than they cost all others."""
-        hide(self.entries)
         self._marked = False
 
     def add(self, entry: Entry) -> None:
         """Put a record at the end; there is always room."""
-        self.entries += (*entry, 0, EVERY_THREAD)
+        whole = (*entry, 0, EVERY_THREAD)
+        self.entries += whole
 
     def mark(self, marker: Marker) -> None:
         """Put ``marker`` at the end."""
@@ -71,14 +67,9 @@ class Intake(Inbox):
             self._marked = False
             return super().take()
         self.takes += 1
-        entries = self.entries
-        if not entries:
+        if not self.entries:
             return deque()
-        count = len(entries)
-        taken = entries[:count]
-        hide(taken)
-        del entries[:count]
-        return deque((Chunk(EVERY_THREAD, taken),))
+        return deque((Chunk(EVERY_THREAD, self._take_entries()),))
 
 
 class _Waiting(deque[Entry]):

@@ -65,7 +65,7 @@ class Producer(RecordCalls):
         worker = Worker(settings, outbox)
         with translating():
             worker.start(close_at_exit=True)
-        self._entries = worker.intake.entries
+        self._intake = worker.intake
         self._topics = worker.core.routes.topics
         self._chooses_keyless = settings.choice(None, 0) is not None
         self._transactions = None

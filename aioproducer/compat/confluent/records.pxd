@@ -1,5 +1,7 @@
 cimport cython
 
+from aioproducer.sync.inbox cimport Inbox
+
 
 cdef class Message:
     cdef public object _callback
@@ -54,7 +56,7 @@ cdef class Outbox:
 cdef _tell(Message message, Outcome outcome, result)
 
 
-@cython.locals(message=Message, outbox=Outbox)
+@cython.locals(message=Message, outbox=Outbox, intake=Inbox)
 cdef _enter(
     RecordCalls calls,
     worker,
@@ -74,7 +76,7 @@ cdef class RecordCalls:
     cdef public bint _by_crc
     cdef public object _choose
     cdef public bint _chooses_keyless
-    cdef public list _entries
+    cdef public Inbox _intake
     cdef public long long _max_bytes
     cdef public Py_ssize_t _max_messages
     cdef public Py_ssize_t _max_size

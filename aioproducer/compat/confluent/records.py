@@ -461,13 +461,15 @@ def _enter(
     if callback is not None:
         message._topic, message._value, message._key = topic, value, key
         message._partition = partition if chosen is None else chosen
+    entry = (
+        message, topic, value, key, chosen, pairs, stamp, sent_ns, 0, EVERY_THREAD,
+    )  # fmt: skip
+    intake = calls._intake
     if not outbox.takes_records:
         calls._refuse(worker)
     outbox.entered += 1  # no call between: the end takes the record, or it is refused
     outbox.bytes_entered += size
-    calls._entries += (
-        message, topic, value, key, chosen, pairs, stamp, sent_ns, 0, EVERY_THREAD,
-    )  # fmt: skip
+    intake.entries += entry
     if outbox.is_asleep:
         outbox.is_asleep = False
         worker.wake()
@@ -482,7 +484,7 @@ class RecordCalls:
     _by_crc: bool
     _choose: Any
     _chooses_keyless: bool
-    _entries: list[Any]
+    _intake: Any
     _max_bytes: int
     _max_messages: int
     _max_size: int

@@ -1,7 +1,7 @@
 """Locks, and the rule for everything that several threads share.
 
-A call can come in the midst of another call of the same thread: a signal handler runs between any
-two bytecodes of the main thread, and the collector runs finalizers at any allocation of any thread.
+A call can come in the midst of another call of the same thread: a signal handler runs after calls
+of the main thread, and the collector runs finalizers as any thread makes a container.
 Both may send, flush and close. The interrupted call goes on only after they return. If it holds a
 lock meanwhile, whoever needs the lock waits for ever: the handler itself, or an event loop that the
 handler waits for. A reentrant lock helps only the handler itself. Therefore:
@@ -9,7 +9,7 @@ handler waits for. A reentrant lock helps only the handler itself. Therefore:
 1. Nothing that a producer's call needs has a lock. Threads share data by operations that the
    interpreter does in one step (``list +=``, ``list.pop``, ``dict.setdefault``, ``deque.append``),
    by ``SimpleQueue``, whose ``put()`` is reentrant, and by ``loop.call_soon_threadsafe()``. A look
-   and a change without a call between them are one step as well.
+   and a change are one step as well, without a call or a new container between them.
 2. A field has one thread that writes it, and a reader may see it a moment late. A waiter says so
    first and looks afterwards; a change comes first, its notification afterwards.
 3. ``threading.Event``, ``Condition``, ``queue.Queue`` and the futures of ``concurrent.futures``

@@ -22,7 +22,7 @@ def entry(number: int = 0) -> Entry:
 
 
 def put(inbox: Inbox, thread: Thread, number: int = 0, size: int = SIZE) -> None:
-    inbox.put(thread, entry(number), size)
+    inbox.put((*entry(number), size, thread))
 
 
 def chunk(thread: Thread, *numbers: int, size: int = SIZE) -> Chunk:
