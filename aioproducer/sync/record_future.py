@@ -43,7 +43,7 @@ class RecordFuture(RecordOutcome, Future[RecordMetadata]):
         if state in (FINISHED, FINISHED_MEANWHILE):
             error = self._exception
             said = "returned" if error is None else "raised"
-            told += f" {said} {type(self._result if error is None else error).__name__}"
+            told += f" {said} {(RecordMetadata if error is None else type(error)).__name__}"
         return f"<{type(self).__name__} at {id(self):#x} state={told}>"
 
     # --- for wait() and as_completed() of concurrent.futures ---------------------------------

@@ -8,8 +8,9 @@ cdef class Outcomes:
 
 cdef class RecordOutcome:
     cdef public Outcomes _outcomes
-    cdef public object _state
-    cdef public object _result
+    cdef public str _state
+    cdef public object _results
+    cdef public Py_ssize_t _place
     cdef public object _exception
     cdef public list _listeners
 
@@ -21,5 +22,5 @@ cdef class RecordOutcome:
     cpdef _wait(self, timeout)
 
 
-@cython.locals(told=list, outcomes=Outcomes, future=RecordOutcome)
+@cython.locals(told=list, outcomes=Outcomes, future=RecordOutcome, place=Py_ssize_t)
 cdef list _settle(futures, results)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from concurrent.futures._base import CANCELLED, CANCELLED_AND_NOTIFIED, FINISHED, PENDING, RUNNING
 from contextlib import suppress
@@ -49,12 +49,14 @@ class RecordOutcome:
     A listener reads the state afterwards, and the producer sets the state before it notifies.
     """
 
-    __slots__ = ("_exception", "_listeners", "_outcomes", "_result", "_state")
+    __slots__ = ("_exception", "_listeners", "_outcomes", "_place", "_results", "_state")
 
     def __init__(self, outcomes: Outcomes) -> None:
         self._outcomes = outcomes
         self._state = PENDING
-        self._result: RecordMetadata | None = None
+        self._results: Sequence[RecordMetadata] = ()
+        """Those of its batch, once it has a result."""
+        self._place = 0
         self._exception: BaseException | None = None
         self._listeners: list[_Listener] | None = None
         """Callables that get the future once it is done."""
@@ -131,8 +133,7 @@ class RecordOutcome:
             raise anew(error)
         if error is not None:
             raise error
-        assert self._result is not None
-        return self._result
+        return self._results[self._place]
 
     def _wait(self, timeout: float | None) -> None:
         told: SimpleQueue[object] = SimpleQueue()
@@ -149,7 +150,7 @@ class RecordOutcome:
 
     def set_result(self, result: RecordMetadata) -> None:
         self._refuse_if_done()
-        self._result = result
+        self._results = (result,)
         self._state = FINISHED_MEANWHILE if self._outcomes.held else FINISHED  # no call between
         self._tell()
 
@@ -166,20 +167,21 @@ class RecordOutcome:
 
     @staticmethod
     def set_results(
-        futures: Sequence[RecordOutcome], results: Iterable[RecordMetadata], *_: object
+        futures: Sequence[RecordOutcome], results: Sequence[RecordMetadata], *_: object
     ) -> None:
         """Set the results of running futures of one producer, but of those that are done."""
         _tell_all(iter(_settle(futures, results)))
 
 
 def _settle(
-    futures: Sequence[RecordOutcome], results: Iterable[RecordMetadata]
+    futures: Sequence[RecordOutcome], results: Sequence[RecordMetadata]
 ) -> list[RecordOutcome]:
     """Set the results; returns the futures that have listeners."""
     told, outcomes = [], futures[0]._outcomes
-    for future, result in zip(futures, results, strict=True):
+    for place, future in enumerate(futures):
         if future._state == RUNNING:
-            future._result = result
+            future._results = results
+            future._place = place
             future._state = FINISHED_MEANWHILE if outcomes.held else FINISHED
             if future._listeners:
                 told.append(future)

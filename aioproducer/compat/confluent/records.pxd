@@ -1,5 +1,6 @@
 cimport cython
 
+from aioproducer.engine.records._speedups.delivery cimport RecordResults as Results
 from aioproducer.sync.inbox cimport Inbox
 
 
@@ -17,7 +18,7 @@ cdef class Message:
     cdef public object _partition
     cdef public long long _sent_ns
     cdef public Py_ssize_t _size
-    cdef public object _state
+    cdef public str _state
     cdef public object _time
     cdef public object _topic
     cdef public object _value
@@ -25,8 +26,8 @@ cdef class Message:
 
 cdef class Outcome:
     cdef Outbox _outbox
-    cdef object _messages
-    cdef object _results
+    cdef list _messages
+    cdef Results _results
     cdef object _error
     cdef Py_ssize_t _next
     cdef public object kind
@@ -52,8 +53,8 @@ cdef class Outbox:
     cdef object _reason
 
 
-@cython.locals(offset=object)
-cdef _tell(Message message, Outcome outcome, result)
+@cython.locals(results=Results)
+cdef _tell(Message message, Outcome outcome, Py_ssize_t place)
 
 
 @cython.locals(message=Message, outbox=Outbox, intake=Inbox)

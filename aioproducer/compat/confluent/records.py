@@ -25,7 +25,7 @@ from aioproducer.compat.confluent.arguments import (
 )
 from aioproducer.compat.confluent.errors import KafkaError, record_error
 from aioproducer.compat.confluent.waiting import event_came
-from aioproducer.engine.records.acceleration import hide, show
+from aioproducer.engine.records.acceleration import RecordResults, hide, show
 from aioproducer.model import Header, RecordMetadata
 
 __all__ = [
@@ -242,7 +242,7 @@ class Message:
         """Do nothing: it can't be cancelled."""
 
     def set_result(self, metadata: RecordMetadata) -> None:
-        self._outbox.delivered([self], [metadata], TIMESTAMP_CREATE_TIME)
+        self._outbox.delivered([self], RecordResults.of(metadata), TIMESTAMP_CREATE_TIME)
 
     def set_exception(self, error: BaseException) -> None:
         """The record has failed."""
@@ -255,7 +255,7 @@ class Message:
     @staticmethod
     def set_results(
         messages: Sequence[Message],
-        results: Sequence[RecordMetadata],
+        results: RecordResults,
         is_log_append_time: bool = False,
         *_: object,
     ) -> None:
@@ -294,7 +294,7 @@ class Outcome:
         self,
         outbox: Outbox,
         messages: Sequence[Message],
-        results: Sequence[RecordMetadata] | None,
+        results: RecordResults | None,
         error: KafkaError | None,
         kind: int,
     ) -> None:
@@ -313,14 +313,13 @@ class Outcome:
         """Call the callbacks. If one raises, the records after it are served by the next call."""
         outbox, messages, count = self._outbox, self._messages, len(self._messages)
         silent = outbox.only_errors and self._error is None
-        results = self._results
         while self._next < count:
             message = messages[self._next]
             self._next += 1
             callback = message._callback
             if callback is not None and not silent:
                 message._callback = None
-                _tell(message, self, None if results is None else results[self._next - 1])
+                _tell(message, self, self._next - 1)
                 try:
                     callback(self._error, message)
                 except BaseException:
@@ -333,17 +332,18 @@ class Outcome:
             outbox.bytes_served += message._size
 
 
-def _tell(message: Message, outcome: Outcome, result: RecordMetadata | None) -> None:
-    """Write the outcome into ``message``; ``result``: None for a record that has failed."""
+def _tell(message: Message, outcome: Outcome, place: int) -> None:
+    """Write the outcome into ``message``, the record ``place`` of those that have it."""
+    results = outcome._results
     message._error = outcome._error
     message._headers = message._epoch = message._count = None
     message._kind = outcome.kind
     message._latency = (outcome.time_ns - message._sent_ns) / _NANO
-    if result is None:
+    if results is None:
         message._offset, message._time = None, message._sent_ns // _MILLION
     else:
-        offset = result[2]
-        message._partition, message._time = result[1], result[3]
+        offset = results.offset(place)
+        message._partition, message._time = results.partition, results.timestamp_ms(place)
         message._offset = offset if offset >= 0 else None
 
 
@@ -404,14 +404,11 @@ class Outbox:
             for told in list(self.waiting):
                 told.put(None)
 
-    def delivered(
-        self, messages: Sequence[Message], results: Sequence[RecordMetadata], kind: int
-    ) -> None:
+    def delivered(self, messages: Sequence[Message], results: RecordResults, kind: int) -> None:
         """Append the outcome of records that are in the log."""
         if self._failed:
             self.publish()
         hide(messages)
-        hide(results)
         self.put(Outcome(self, messages, results, None, kind))
 
     def failed(self, message: Message, error: BaseException) -> None:

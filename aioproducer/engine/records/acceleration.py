@@ -39,7 +39,7 @@ if TYPE_CHECKING or not ACCELERATED:
         partitions_of_keys,
         rows_by_partition,
     )
-    from aioproducer.engine.records.delivery import deliver_records, fail_record
+    from aioproducer.engine.records.delivery import RecordResults, deliver_records, fail_record
     from aioproducer.engine.records.parsed_records import ParsedRecords
     from aioproducer.engine.records.route_cache import OpenBuilders, RouteCache
 else:
@@ -48,6 +48,7 @@ else:
     IntColumn = speedups.IntColumn
     OpenBuilders = speedups.OpenBuilders
     ParsedRecords = speedups.ParsedRecords
+    RecordResults = speedups.RecordResults
     RecordsBuilder = speedups.RecordsBuilder
     RouteCache = speedups.RouteCache
     arrow_buffers = speedups.arrow_buffers
@@ -75,6 +76,7 @@ __all__ = [
     "IntColumn",
     "OpenBuilders",
     "ParsedRecords",
+    "RecordResults",
     "RecordsBuilder",
     "RouteCache",
     "speedups",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, Self, overload
 
 from aioproducer.engine.records.builder import Run
 from aioproducer.engine.records.bulk_tokens import BulkToken
@@ -12,6 +13,87 @@ from aioproducer.model import RecordMetadata
 
 _first_record: Final = itemgetter(0)
 """Of a run: the index of its first record."""
+
+
+class RecordResults(Sequence[RecordMetadata]):
+    """The metadata of records that follow one another in a batch, each made when it is asked for.
+
+    ``base_offset``: the offset of the batch; negative: unknown, as the offset of each record.
+    ``append_time_ms``: the broker's timestamp; -1: the records have their own. ``first``: the
+    index of the first record in the batch.
+    """
+
+    __slots__ = (
+        "_append_time_ms",
+        "_base_offset",
+        "_count",
+        "_first",
+        "_runs",
+        "partition",
+        "topic",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        base_offset: int,
+        runs: list[Run],
+        append_time_ms: int,
+        first: int,
+        count: int,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self._base_offset = base_offset
+        self._runs = runs
+        self._append_time_ms = append_time_ms
+        self._first = first
+        self._count = count
+
+    @classmethod
+    def of(cls, metadata: RecordMetadata) -> Self:
+        """The metadata of one record."""
+        topic, partition, offset, *_ = metadata
+        run = 0, metadata.timestamp_ms, metadata.serialized_key_size, metadata.serialized_value_size
+        return cls(topic, partition, offset, [run], -1, 0, 1)
+
+    def part(self, start: int, stop: int) -> RecordResults:
+        """The metadata of the records ``start`` to ``stop - 1``."""
+        first, count = self._first + start, stop - start
+        base, runs, time = self._base_offset, self._runs, self._append_time_ms
+        return RecordResults(self.topic, self.partition, base, runs, time, first, count)
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> RecordMetadata: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[RecordMetadata]: ...
+    def __getitem__(self, index: int | slice) -> RecordMetadata | list[RecordMetadata]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(self._count))]
+        if index < 0:
+            index += self._count
+        described = self._run(index)[2:]
+        fields = self.topic, self.partition, self.offset(index), self.timestamp_ms(index)
+        return RecordMetadata(*fields, *described)
+
+    def offset(self, index: int) -> int:
+        """The offset of a record; -1: unknown."""
+        if self._base_offset < 0:
+            return self._base_offset
+        return self._base_offset + self._first + index
+
+    def timestamp_ms(self, index: int) -> int:
+        """The timestamp of a record, in milliseconds since the epoch."""
+        return self._run(index)[1] if self._append_time_ms < 0 else self._append_time_ms
+
+    def _run(self, index: int) -> Run:
+        if not 0 <= index < self._count:
+            raise IndexError("there are fewer records")
+        return self._runs[bisect_right(self._runs, self._first + index, key=_first_record) - 1]
 
 
 def fail_record(token: Any, error: BaseException) -> None:
@@ -22,52 +104,35 @@ def fail_record(token: Any, error: BaseException) -> None:
 
 
 def deliver_records(
-    tokens: Sequence[Any],
-    runs: Sequence[Run],
+    tokens: list[Any],
+    runs: list[Run],
     topic: str,
     partition: int,
     base_offset: int,
-    log_append_time_ms: int,
+    append_time_ms: int,
     log_start_offset: int = -1,
 ) -> None:
     """Set the result of each token that is not done; a :class:`BulkToken` is called once.
 
-    Tokens of a class with ``set_results(tokens, results, is_log_append_time, log_start_offset)``
-    get their results in one call for all that follow one another, those that are done as well.
-    ``base_offset`` and ``log_start_offset`` -1: unknown, ``log_append_time_ms`` -1:
-    unused.
+    Tokens of a class with ``set_results(tokens, results, is_append_time, log_start_offset)`` get
+    their :class:`RecordResults` in one call for all that follow one another, those that are done as
+    well. ``base_offset`` and ``log_start_offset`` -1: unknown, ``append_time_ms`` -1: unused.
     """
-    new, cls = tuple.__new__, RecordMetadata
-    step = 0 if base_offset < 0 else 1
-    offset = base_offset
+    results = RecordResults(topic, partition, base_offset, runs, append_time_ms, 0, len(tokens))
     delivered = None
-    together: list[Any] = []
-    results: list[RecordMetadata] = []
-    ends = [*map(_first_record, runs[1:]), len(tokens)]
-    for (first, timestamp_ms, key_size, value_size), end in zip(runs, ends, strict=False):
-        if log_append_time_ms >= 0:
-            timestamp_ms = log_append_time_ms
-        for token in tokens[first:end]:
-            if type(token) is BulkToken:
-                if token is not delivered and not token.done():
-                    token.deliver(topic, partition, offset)
-                delivered = token
-            else:
-                fields = (topic, partition, offset, timestamp_ms, key_size, value_size)
-                if hasattr(type(token), "set_results"):
-                    if together and type(token) is not type(together[0]):
-                        _deliver_together(together, results, log_append_time_ms, log_start_offset)
-                        together, results = [], []
-                    together.append(token)
-                    results.append(new(cls, fields))
-                elif not token.done():
-                    token.set_result(new(cls, fields))
-            offset += step
-    if together:
-        _deliver_together(together, results, log_append_time_ms, log_start_offset)
-
-
-def _deliver_together(
-    tokens: list[Any], results: list[RecordMetadata], log_append_time_ms: int, log_start_offset: int
-) -> None:
-    type(tokens[0]).set_results(tokens, results, log_append_time_ms >= 0, log_start_offset)
+    index, count = 0, len(tokens)
+    while index < count:
+        token, first = tokens[index], index
+        index += 1
+        kind = type(token)
+        if kind is BulkToken:
+            if token is not delivered and not token.done():
+                token.deliver(topic, partition, results.offset(first))
+            delivered = token
+        elif hasattr(kind, "set_results"):
+            while index < count and type(tokens[index]) is kind:
+                index += 1
+            part = results.part(first, index)
+            kind.set_results(tokens[first:index], part, append_time_ms >= 0, log_start_offset)
+        elif not token.done():
+            token.set_result(results[first])

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from aioproducer.engine.records import builder as reference
 from aioproducer.engine.records import delivery
 from aioproducer.engine.records.builder import RecordsBuilder
+from aioproducer.engine.records.delivery import RecordResults
 from aioproducer.model import RecordMetadata
 
 pytestmark = pytest.mark.any_form
@@ -281,8 +282,13 @@ class TokenOfMany(LoggingToken):
     """It gets its result with others."""
 
     @staticmethod
-    def set_results(tokens: list[TokenOfMany], results: list[RecordMetadata], *facts: Any) -> None:
-        tokens[0]._log.append(([each._number for each in tokens], results, facts))
+    def set_results(tokens: list[TokenOfMany], results: RecordResults, *facts: Any) -> None:
+        metadata = [results[place] for place in reversed(range(len(tokens)))]
+        tokens[0]._log.append(([each._number for each in tokens], metadata, facts))
+        tokens[0]._log.append([*map(results.offset, range(len(tokens)))])
+        tokens[0]._log.append([*map(results.timestamp_ms, range(len(tokens)))])
+        assert metadata[::-1] == [*results] == results[:]
+        assert len(results) == len(tokens)
 
 
 class TokenOfOthers(TokenOfMany):

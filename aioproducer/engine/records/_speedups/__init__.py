@@ -22,6 +22,7 @@ HeadersColumn = columns.HeadersColumn
 IntColumn = columns.IntColumn
 OpenBuilders = fast_path.OpenBuilders
 ParsedRecords = parsed_records.ParsedRecords
+RecordResults = delivery.RecordResults
 RecordsBuilder = builder.RecordsBuilder
 RouteCache = fast_path.RouteCache
 arrow_buffers = arrow_columns.arrow_buffers

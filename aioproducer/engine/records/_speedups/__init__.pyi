@@ -12,6 +12,7 @@ from aioproducer.engine.records.columns import HeadersColumn as HeadersColumn
 from aioproducer.engine.records.columns import IntColumn as IntColumn
 from aioproducer.engine.records.columns import partitions_of_keys as partitions_of_keys
 from aioproducer.engine.records.columns import rows_by_partition as rows_by_partition
+from aioproducer.engine.records.delivery import RecordResults as RecordResults
 from aioproducer.engine.records.delivery import deliver_records as deliver_records
 from aioproducer.engine.records.delivery import fail_record as fail_record
 from aioproducer.engine.records.parsed_records import ParsedRecords as ParsedRecords

@@ -1,8 +1,10 @@
 # cython: language_level=3, binding=False, wraparound=False
 """The compiled form of ``delivery``."""
 
+cimport cython
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_SET_ITEM
+from libc.stdint cimport int64_t, uint64_t
 
 from aioproducer.engine.records._speedups.cpython_internals cimport new_tuple, track, untrack
 
@@ -14,6 +16,107 @@ from aioproducer.engine.records.bulk_tokens import BulkToken
 cdef type BULK_TOKEN = BulkToken
 cdef type METADATA = RecordMetadata
 cdef type FUTURE = Future
+
+
+@cython.final
+cdef class RecordResults:
+    """See ``delivery.RecordResults``."""
+
+    def __init__(
+        self,
+        topic,
+        partition,
+        int64_t base_offset,
+        list runs not None,
+        int64_t append_time_ms,
+        Py_ssize_t first,
+        Py_ssize_t count,
+    ):
+        self.topic = topic
+        self.partition = partition
+        self.base_offset = base_offset
+        self.runs = runs
+        self.append_time_ms = append_time_ms
+        self.append_time = append_time_ms
+        self.first = first
+        self.count = count
+
+    @classmethod
+    def of(cls, metadata):
+        """See ``delivery.RecordResults.of``."""
+        topic, partition, offset, *described = metadata
+        return RecordResults(topic, partition, offset, [(0, *described)], -1, 0, 1)
+
+    cpdef RecordResults part(self, Py_ssize_t start, Py_ssize_t stop):
+        return RecordResults(
+            self.topic,
+            self.partition,
+            self.base_offset,
+            self.runs,
+            self.append_time_ms,
+            self.first + start,
+            stop - start,
+        )
+
+    def __len__(self):
+        return self.count
+
+    def __iter__(self):
+        cdef Py_ssize_t index
+        for index in range(self.count):
+            yield self.metadata(index)
+
+    def __getitem__(self, index):
+        cdef Py_ssize_t place
+        if type(index) is slice:
+            return [self[each] for each in range(*index.indices(self.count))]
+        place = index
+        return self.metadata(place + self.count if place < 0 else place)
+
+    cpdef offset(self, Py_ssize_t index):
+        if self.base_offset < 0:
+            return self.base_offset
+        return <uint64_t>self.base_offset + <uint64_t>(self.first + index)
+
+    cpdef timestamp_ms(self, Py_ssize_t index):
+        self.seek(index)
+        return self.time if self.append_time_ms < 0 else self.append_time
+
+    cdef int seek(self, Py_ssize_t index) except -1:
+        """Read the run of a record. No call is between: several threads may ask."""
+        cdef Py_ssize_t at, low, high, middle
+        cdef tuple run
+        if not 0 <= index < self.count:
+            raise IndexError("there are fewer records")
+        at = self.first + index
+        if self.begin <= at < self.end:
+            return 0
+        low, high = 0, len(self.runs)
+        while high - low > 1:
+            middle = (low + high) // 2
+            if <Py_ssize_t>self.runs[middle][0] <= at:
+                low = middle
+            else:
+                high = middle
+        run = self.runs[low]
+        self.begin = run[0]
+        self.end = self.runs[high][0] if high < len(self.runs) else self.first + self.count
+        self.time, self.key_size, self.value_size = run[1], run[2], run[3]
+        return 0
+
+    cdef metadata(self, Py_ssize_t index):
+        self.seek(index)
+        offset = self.offset(index)
+        metadata = new_tuple(METADATA, 6)
+        self.seek(index)  # a finalizer or another thread may have asked meanwhile
+        put(metadata, 0, self.topic)
+        put(metadata, 1, self.partition)
+        put(metadata, 2, offset)
+        put(metadata, 3, self.time if self.append_time_ms < 0 else self.append_time)
+        put(metadata, 4, self.key_size)
+        put(metadata, 5, self.value_size)
+        untrack(metadata)
+        return metadata
 
 
 def fail_record(token, error):
@@ -30,61 +133,41 @@ def deliver_records(
     list runs not None,
     topic,
     partition,
-    base_offset,
-    log_append_time_ms,
+    int64_t base_offset,
+    int64_t append_time_ms,
     log_start_offset=-1,
 ):
     """See ``delivery.deliver_records``."""
-    cdef bint known = base_offset >= 0
-    cdef Py_ssize_t index, first, end, number
-    cdef Py_ssize_t last = len(runs) - 1
-    cdef list together = []
-    cdef list results = []
+    cdef Py_ssize_t first, index = 0
+    cdef Py_ssize_t count = len(tokens)
     cdef bint is_together = False
+    cdef RecordResults results = RecordResults(
+        topic, partition, base_offset, runs, append_time_ms, 0, count
+    )
+    cdef RecordResults part
     kind = delivered = None
-    for number in range(last + 1):
-        first, timestamp_ms, key_size, value_size = runs[number]
-        end = runs[number + 1][0] if number < last else len(tokens)
-        if log_append_time_ms >= 0:
-            timestamp_ms = log_append_time_ms
-        for index in range(first, end):
-            token = tokens[index]
-            if token is delivered:
-                continue
-            offset = base_offset + index if known else base_offset
-            if type(token) is BULK_TOKEN:
-                delivered = token
-                if not token.done():
-                    token.deliver(topic, partition, offset)
-                continue
-            if type(token) is not kind:
-                kind = type(token)
-                is_together = hasattr(kind, "set_results")
-                if is_together and together and type(together[0]) is not kind:
-                    deliver_together(together, results, log_append_time_ms, log_start_offset)
-                    together, results = [], []
-            if not is_together and token.done():
-                continue
-            metadata = new_tuple(METADATA, 6)
-            put(metadata, 0, topic)
-            put(metadata, 1, partition)
-            put(metadata, 2, offset)
-            put(metadata, 3, timestamp_ms)
-            put(metadata, 4, key_size)
-            put(metadata, 5, value_size)
-            untrack(metadata)
-            if is_together:
-                together.append(token)
-                results.append(metadata)
-            else:
-                token.set_result(metadata)
-    if together:
-        deliver_together(together, results, log_append_time_ms, log_start_offset)
-
-
-cdef deliver_together(list tokens, list results, log_append_time_ms, log_start_offset):
-    """See ``delivery._deliver_together``."""
-    type(tokens[0]).set_results(tokens, results, log_append_time_ms >= 0, log_start_offset)
+    while index < count:
+        token, first = tokens[index], index
+        index += 1
+        if token is delivered:
+            continue
+        if type(token) is BULK_TOKEN:
+            delivered = token
+            if not token.done():
+                token.deliver(topic, partition, results.offset(first))
+            continue
+        if type(token) is not kind:
+            kind = type(token)
+            is_together = hasattr(kind, "set_results")
+        if is_together:
+            while index < count and type(tokens[index]) is kind:
+                index += 1
+            part, several = results, tokens
+            if index - first < count:
+                part, several = results.part(first, index), tokens[first:index]
+            kind.set_results(several, part, append_time_ms >= 0, log_start_offset)
+        elif not token.done():
+            token.set_result(results.metadata(first))
 
 
 cdef inline void put(metadata, Py_ssize_t place, field) noexcept:
