@@ -47,6 +47,7 @@ MODULES: Final = (
     "aioproducer.engine.network.frames",
     "aioproducer.engine.network.in_flight",
     "aioproducer.engine.network.timeouts",
+    "aioproducer.engine.records.entry_token",
     "aioproducer.engine.sender.batch_sender",
     "aioproducer.engine.sender.completer",
     "aioproducer.engine.sender.delivery_reports",

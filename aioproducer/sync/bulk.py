@@ -111,8 +111,6 @@ def send_together(
 class _BulkRecord(OneRecord):
     """A substitute for a future in the inbox: the record is counted once it leaves there."""
 
-    _state = ""
-
     def __init__(self, result: BulkResult) -> None:
         super().__init__(result, -1)
         self._added = result

@@ -1,5 +1,7 @@
 cimport cython
 
+cdef Py_ssize_t _SIZE, _THREAD
+
 
 cdef class Chunk:
     cdef public object thread

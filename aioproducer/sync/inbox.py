@@ -117,7 +117,7 @@ class Inbox:
         self.capacity = capacity
         self.takes = 0
         """The number of takes. A record that enters after a take waits for the next one."""
-        self.entries: list[Any] = []
+        self.entries = _unseen_list()
         """The records in the order of their arrival; a marker is in the place of a thread. Make an
         entry first, and add it without a call between: else the loop may have taken the list."""
         self._fresh = 0
@@ -201,12 +201,8 @@ class Inbox:
         return deque(_chunks(taken))
 
     def _take_entries(self) -> list[Any]:
-        """All entries; the collector does not visit the list.
-
-        Thousands of records in a list would cost it more than they cost all others.
-        """
-        fresh: list[Any] = []
-        hide(fresh)
+        """All entries."""
+        fresh = _unseen_list()
         taken, self.entries = self.entries, fresh  # no call between
         return taken
 
@@ -262,6 +258,13 @@ class Inbox:
         self._stalled_total = 0
         rest.extend(self.take())
         return rest
+
+
+def _unseen_list() -> list[Any]:
+    """A list that the collector does not visit: that would cost more than all the records do."""
+    unseen: list[Any] = []
+    hide(unseen)
+    return unseen
 
 
 def _chunks(entries: list[Any]) -> Iterator[Chunk | Marker]:

@@ -1,13 +1,14 @@
 cimport cython
 
 from aioproducer.sync.inbox cimport Inbox
+from aioproducer.sync.record_outcome cimport Outcomes
 
 
 cdef class InboxWriter:
     cdef public bint is_open
     cdef public Inbox _inbox
     cdef public object _owner
-    cdef public object _outcomes
+    cdef public Outcomes _outcomes
     cdef public object _wall_clock_ns
     cdef public object _max_block
     cdef public Py_ssize_t _woken

@@ -7,12 +7,14 @@ There is no lock: see :mod:`aioproducer.foundation.runtime.locks`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import Thread, current_thread
+from threading import Thread
 from typing import Any, Final, NoReturn, Protocol
 
 from aioproducer.engine.core.arguments import NO_VALUE, given_record
 from aioproducer.sync.inbox import Inbox
-from aioproducer.sync.record_future import Outcomes, RecordFuture
+from aioproducer.sync.record_future import RecordFuture
+from aioproducer.sync.record_outcome import Outcomes
+from aioproducer.sync.this_thread import this_thread
 
 _BOOKKEEPING: Final = 512  # bytes that a record in the inbox takes in addition to its key and value
 
@@ -58,7 +60,7 @@ class InboxWriter:
         self, topic: Any, value: Any, key: Any, partition: Any, headers: Any, timestamp_ms: Any
     ) -> RecordFuture:
         """Put a record into the inbox; see :meth:`aioproducer.sync.Producer.send`."""
-        future = RecordFuture(self._outcomes)
+        future: RecordFuture = self._outcomes.future(RecordFuture)
         if value is NO_VALUE or type(topic) is not str:
             topic, value, key, partition, headers, timestamp_ms = given_record(
                 topic, value, key, partition, headers, timestamp_ms
@@ -90,7 +92,7 @@ class InboxWriter:
             size += len(value)
         if isinstance(key, (bytes, bytearray, str)):
             size += len(key)
-        thread, inbox = current_thread(), self._inbox
+        thread, inbox = this_thread(), self._inbox
         entry = (
             future, topic, value, key, partition, headers, timestamp_ms, sent_ns, size, thread,
         )  # fmt: skip

@@ -12,6 +12,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeAlias
 
 from aioproducer.engine.records.acceleration import hide, show
+from aioproducer.engine.records.entry_token import EntryToken
 from aioproducer.errors import ProducerError, anew
 from aioproducer.model import RecordMetadata
 
@@ -36,12 +37,18 @@ class Outcomes:
         """The number of conditions of futures that the standard library's functions hold, as they
         look at several futures."""
 
+    def future(self, kind: type[Any]) -> Any:
+        """A pending future of the class ``kind``; a call of the class would cost more."""
+        future = kind.__new__(kind)  # type: ignore[call-overload]
+        future._begin(self)
+        return future
+
     def disown(self, error: ProducerError) -> None:
         """Fail pending futures with ``error`` in a forked child, when they are asked."""
         self.lost = error
 
 
-class RecordOutcome:
+class RecordOutcome(EntryToken):
     """The state and the outcome of one record: what :class:`RecordFuture` is made of.
 
     There is no lock: see :mod:`aioproducer.foundation.runtime.locks`. A pending future is cancelled
@@ -49,9 +56,12 @@ class RecordOutcome:
     A listener reads the state afterwards, and the producer sets the state before it notifies.
     """
 
-    __slots__ = ("_exception", "_listeners", "_outcomes", "_place", "_results", "_state")
+    __slots__ = ("_exception", "_listeners", "_outcomes", "_place", "_results")
 
     def __init__(self, outcomes: Outcomes) -> None:
+        self._begin(outcomes)
+
+    def _begin(self, outcomes: Outcomes) -> None:
         self._outcomes = outcomes
         self._state = PENDING
         self._results: Sequence[RecordMetadata] = ()

@@ -1,10 +1,11 @@
 cimport cython
 
+from aioproducer.engine.records.entry_token cimport EntryToken
 from aioproducer.engine.records._speedups.delivery cimport RecordResults as Results
 from aioproducer.sync.inbox cimport Inbox
 
 
-cdef class Message:
+cdef class Message(EntryToken):
     cdef public object _callback
     cdef public object _count
     cdef public object _epoch
@@ -18,7 +19,6 @@ cdef class Message:
     cdef public object _partition
     cdef public long long _sent_ns
     cdef public Py_ssize_t _size
-    cdef public str _state
     cdef public object _time
     cdef public object _topic
     cdef public object _value

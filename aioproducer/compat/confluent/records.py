@@ -26,6 +26,7 @@ from aioproducer.compat.confluent.arguments import (
 from aioproducer.compat.confluent.errors import KafkaError, record_error
 from aioproducer.compat.confluent.waiting import event_came
 from aioproducer.engine.records.acceleration import RecordResults, hide, show
+from aioproducer.engine.records.entry_token import EntryToken
 from aioproducer.model import Header, RecordMetadata
 
 __all__ = [
@@ -64,7 +65,7 @@ _CLOSED: Final = "Producer has been closed"
 _FULL: Final = "Local: Queue full"
 
 
-class Message:
+class Message(EntryToken):
     """A record as its delivery report gets it, or one that a test makes.
 
     All arguments are optional. ``timestamp`` is a pair of a ``TIMESTAMP_`` number and milliseconds
@@ -88,7 +89,6 @@ class Message:
         "_partition",
         "_sent_ns",
         "_size",
-        "_state",
         "_time",
         "_topic",
         "_value",
@@ -101,7 +101,6 @@ class Message:
     _partition: int | None
     _sent_ns: int
     _size: int
-    _state: str
 
     def __init__(
         self,

@@ -14,13 +14,14 @@ from typing import Any, Final
 
 from aioproducer.engine.partitioning import STICKY, route
 from aioproducer.engine.records.builder import RecordsBuilder
+from aioproducer.engine.records.entry_token import EntryToken
 
 ENTRY: Final = 10
 """The places of a list that an entry takes: a token, the fields of its record (topic, value, key,
 partition, headers, timestamp in ms or None, time of the ``send()`` in ns), and two more for its
 sender.
 
-The token's ``_state`` is a string, as of the futures of ``concurrent.futures``.
+A record whose token is no :class:`EntryToken` does not take the fast path.
 """
 
 _PENDING: Final = "PENDING"
@@ -92,7 +93,8 @@ class RouteCache:
             entry = entries[place * ENTRY : (place + 1) * ENTRY]
             token, topic, value, key, partition, headers, timestamp_ms, sent_ns, *_ = entry
             if (
-                headers is not None
+                not isinstance(token, EntryToken)
+                or headers is not None
                 or not _is_time(sent_ns)
                 or not (timestamp_ms is None or _is_time(timestamp_ms))
                 or token._state != _PENDING

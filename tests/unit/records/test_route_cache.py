@@ -14,6 +14,7 @@ from aioproducer.engine.partitioning import murmur2_partition
 from aioproducer.engine.records import builder as reference
 from aioproducer.engine.records import route_cache
 from aioproducer.engine.records.builder import RecordsBuilder
+from aioproducer.engine.records.entry_token import EntryToken
 from aioproducer.engine.records.route_cache import RouteCache
 from tests.unit.records.test_speedups_parity import (
     NOW,
@@ -136,11 +137,10 @@ def test_a_key_belongs_to_the_partition_of_its_hash(key: bytes, count: int) -> N
         assert chosen == murmur2_partition(key, count)
 
 
-class StatefulToken:
-    """It has a state, as a future of ``concurrent.futures`` has."""
-
-    def __init__(self, state: str) -> None:
-        self._state = state
+def token_in(state: str) -> EntryToken:
+    token = EntryToken()
+    token._state = state
+    return token
 
 
 states = st.sampled_from(["PENDING"] * 10 + ["CANCELLED"])
@@ -168,7 +168,7 @@ def test_both_append_the_same_entries(
 ) -> None:
     seen = []
     for way, builders in short_ways(partitions, keyless):
-        tokens = [StatefulToken(entry[0]) for entry in sent]
+        tokens = [token_in(entry[0]) for entry in sent]
         flat = [
             field
             for token, entry in zip(tokens, sent, strict=True)
@@ -190,7 +190,7 @@ def test_both_append_the_same_entries(
 
 def test_entries_are_appended() -> None:
     for way, builders in short_ways(["large"], "large"):
-        tokens = [StatefulToken("PENDING") for _ in range(4)]
+        tokens = [token_in("PENDING") for _ in range(4)]
         flat: list[Any] = []
         for token in tokens:
             flat += (token, "t", b"value", None, None, None, None, NOW_NS, None, None)

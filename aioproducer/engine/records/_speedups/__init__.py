@@ -35,3 +35,4 @@ partitions_of_keys = columns.partitions_of_keys
 route = columns.route_of
 rows_by_partition = columns.rows_by_partition
 show = cpython_internals.show
+this_thread = cpython_internals.this_thread

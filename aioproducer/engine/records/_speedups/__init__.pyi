@@ -1,5 +1,7 @@
 """The compiled twins have the types of their references."""
 
+from threading import current_thread
+
 from aioproducer.engine.core.fast_path import PythonFastPath
 from aioproducer.engine.partitioning import route as route
 from aioproducer.engine.records.arrow_columns import arrow_buffers as arrow_buffers
@@ -20,3 +22,4 @@ from aioproducer.engine.records.route_cache import OpenBuilders as OpenBuilders
 from aioproducer.engine.records.route_cache import RouteCache as RouteCache
 
 FastPath = PythonFastPath
+this_thread = current_thread

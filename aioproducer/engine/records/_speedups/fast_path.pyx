@@ -14,6 +14,7 @@ from libc.time cimport time_t
 from aioproducer.engine.records._speedups.builder cimport RecordsBuilder
 from aioproducer.engine.records._speedups.cpython_internals cimport untrack
 from aioproducer.engine.records._speedups.route cimport route
+from aioproducer.engine.records.entry_token cimport EntryToken
 
 cdef extern from "Python.h":
     unsigned long PyThread_get_thread_ident()
@@ -87,6 +88,9 @@ cdef class RouteCache:
         cdef RecordsBuilder builder
         cdef int64_t timestamp, sent
         cdef Py_ssize_t size
+        cdef EntryToken token
+        if not isinstance(entries[at], EntryToken):
+            return 0
         token = entries[at]
         value, key, timestamp_ms = entries[at + 2], entries[at + 3], entries[at + 6]
         sent = time_of(entries[at + 7])

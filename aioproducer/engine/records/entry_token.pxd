@@ -1,0 +1,2 @@
+cdef class EntryToken:
+    cdef public str _state
