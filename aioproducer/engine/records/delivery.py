@@ -11,6 +11,7 @@ from aioproducer.engine.records.builder import Run
 from aioproducer.engine.records.bulk_tokens import BulkToken
 from aioproducer.model import RecordMetadata
 
+_new: Final = tuple.__new__
 _first_record: Final = itemgetter(0)
 """Of a run: the index of its first record."""
 
@@ -58,12 +59,6 @@ class RecordResults(Sequence[RecordMetadata]):
         run = 0, metadata.timestamp_ms, metadata.serialized_key_size, metadata.serialized_value_size
         return cls(topic, partition, offset, [run], -1, 0, 1)
 
-    def part(self, start: int, stop: int) -> RecordResults:
-        """The metadata of the records ``start`` to ``stop - 1``."""
-        first, count = self._first + start, stop - start
-        base, runs, time = self._base_offset, self._runs, self._append_time_ms
-        return RecordResults(self.topic, self.partition, base, runs, time, first, count)
-
     def __len__(self) -> int:
         return self._count
 
@@ -76,9 +71,11 @@ class RecordResults(Sequence[RecordMetadata]):
             return [self[each] for each in range(*index.indices(self._count))]
         if index < 0:
             index += self._count
-        described = self._run(index)[2:]
-        fields = self.topic, self.partition, self.offset(index), self.timestamp_ms(index)
-        return RecordMetadata(*fields, *described)
+        _, timestamp_ms, *sizes = self._run(index)
+        if self._append_time_ms >= 0:
+            timestamp_ms = self._append_time_ms
+        fields = self.topic, self.partition, self.offset(index), timestamp_ms, *sizes
+        return _new(RecordMetadata, fields)
 
     def offset(self, index: int) -> int:
         """The offset of a record; -1: unknown."""
@@ -118,21 +115,28 @@ def deliver_records(
     their :class:`RecordResults` in one call for all that follow one another, those that are done as
     well. ``base_offset`` and ``log_start_offset`` -1: unknown, ``append_time_ms`` -1: unused.
     """
-    results = RecordResults(topic, partition, base_offset, runs, append_time_ms, 0, len(tokens))
+    is_append_time = append_time_ms >= 0
     delivered = None
-    index, count = 0, len(tokens)
+    index, run, count = 0, 0, len(tokens)
     while index < count:
         token, first = tokens[index], index
         index += 1
         kind = type(token)
+        offset = base_offset + first if base_offset >= 0 else base_offset
         if kind is BulkToken:
             if token is not delivered and not token.done():
-                token.deliver(topic, partition, results.offset(first))
+                token.deliver(topic, partition, offset)
             delivered = token
         elif hasattr(kind, "set_results"):
             while index < count and type(tokens[index]) is kind:
                 index += 1
-            part = results.part(first, index)
-            kind.set_results(tokens[first:index], part, append_time_ms >= 0, log_start_offset)
+            results = RecordResults(
+                topic, partition, base_offset, runs, append_time_ms, first, index - first
+            )
+            kind.set_results(tokens[first:index], results, is_append_time, log_start_offset)
         elif not token.done():
-            token.set_result(results[first])
+            while run + 1 < len(runs) and runs[run + 1][0] <= first:
+                run += 1
+            _, timestamp_ms, *sizes = runs[run]
+            time = append_time_ms if is_append_time else timestamp_ms
+            token.set_result(_new(RecordMetadata, (topic, partition, offset, time, *sizes)))

@@ -19,7 +19,6 @@ cdef class RecordResults:
     cdef object key_size
     cdef object value_size
 
-    cpdef RecordResults part(self, Py_ssize_t start, Py_ssize_t stop)
     cpdef offset(self, Py_ssize_t index)
     cpdef timestamp_ms(self, Py_ssize_t index)
     cdef int seek(self, Py_ssize_t index) except -1

@@ -47,17 +47,6 @@ cdef class RecordResults:
         topic, partition, offset, *described = metadata
         return RecordResults(topic, partition, offset, [(0, *described)], -1, 0, 1)
 
-    cpdef RecordResults part(self, Py_ssize_t start, Py_ssize_t stop):
-        return RecordResults(
-            self.topic,
-            self.partition,
-            self.base_offset,
-            self.runs,
-            self.append_time_ms,
-            self.first + start,
-            stop - start,
-        )
-
     def __len__(self):
         return self.count
 
@@ -164,7 +153,10 @@ def deliver_records(
                 index += 1
             part, several = results, tokens
             if index - first < count:
-                part, several = results.part(first, index), tokens[first:index]
+                several = tokens[first:index]
+                part = RecordResults(
+                    topic, partition, base_offset, runs, append_time_ms, first, index - first
+                )
             kind.set_results(several, part, append_time_ms >= 0, log_start_offset)
         elif not token.done():
             token.set_result(results.metadata(first))
