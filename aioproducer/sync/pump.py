@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from aioproducer import errors
 from aioproducer.engine.core.producer_core import ProducerCore
+from aioproducer.engine.records.acceleration import show
 from aioproducer.sync.inbox import Chunk, Entry, Inbox, Marker
 
 _RECORDS_PER_TURN: Final = 1_000
@@ -126,6 +127,7 @@ class Pump:
             if core.fast_path.serves():
                 chunk.passed += core.routes.append_entries(entries, chunk.passed, end)
             if chunk.passed < end:
+                show(entries)  # a record's error leads to this frame, and so to the record
                 chunk.passed += 1
                 self._put_one(chunk.entry(chunk.passed - 1), chunk.thread)
             if core.back_pressure.is_full:

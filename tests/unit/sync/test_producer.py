@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import gc
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -35,6 +37,7 @@ from aioproducer.errors import (
 from aioproducer.model import ProducerRecord, RecordMetadata
 from aioproducer.sync import Producer
 from aioproducer.sync.inbox import Chunk
+from tests.support.waiting import wait_until
 
 NOBODY = "127.0.0.1:1"
 SMALL = 200_000
@@ -101,6 +104,14 @@ def test_what_is_wrong_with_a_record_is_in_its_future(
     record = {"topic": "orders", "value": b"v", **arguments}
     assert isinstance(producer.send(**record).exception(5), error)
     assert producer.close(0) == 0
+
+
+def test_the_collector_finds_a_record_that_no_batch_took(producer: Producer) -> None:
+    value = ThreadPoolExecutor()  # any object that is not bytes
+    alive = weakref.ref(value)
+    assert producer.send("orders", value).exception(5)
+    del value
+    wait_until(lambda: gc.collect() >= 0 and alive() is None)
 
 
 def test_a_value_that_was_left_out_is_an_error_of_the_call(producer: Producer) -> None:
