@@ -19,7 +19,7 @@ _first_record: Final = itemgetter(0)
 class RecordResults(Sequence[RecordMetadata]):
     """The metadata of records that follow one another in a batch, each made when it is asked for.
 
-    ``base_offset``: the offset of the batch; negative: unknown, as the offset of each record.
+    ``base_offset``: the offset of the batch; -1: unknown, as the offset of each record.
     ``append_time_ms``: the broker's timestamp; -1: the records have their own. ``first``: the
     index of the first record in the batch.
     """

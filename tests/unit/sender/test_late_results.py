@@ -82,6 +82,15 @@ async def test_a_large_batch_gets_its_results_in_slices() -> None:
             assert metadata.serialized_value_size == 1 + index % 3
 
 
+async def test_a_broker_that_tells_the_last_offset_of_all() -> None:
+    async with running(**LARGE) as world:
+        futures = sent(world)
+        take(world, await leave(world), 2**63 - 1)
+        for _ in range(MANY // RECORDS_PER_SLICE + 1):
+            await asyncio.sleep(0)
+        assert [each.result().offset - 2**63 for each in futures] == [*range(-1, MANY - 1)]
+
+
 async def test_batches_of_one_response_share_the_slice() -> None:
     async with running(**LARGE) as world:
         most = RECORDS_PER_SLICE * 2 // 3

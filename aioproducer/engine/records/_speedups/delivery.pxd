@@ -1,12 +1,13 @@
 cimport cython
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint64_t
 
 
 @cython.final
 cdef class RecordResults:
     cdef readonly object topic
     cdef readonly object partition
-    cdef int64_t base_offset
+    cdef bint is_placed
+    cdef uint64_t base_offset  # the offsets of a batch may go beyond int64_t
     cdef list runs
     cdef int64_t append_time_ms
     cdef object append_time

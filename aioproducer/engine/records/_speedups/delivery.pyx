@@ -26,7 +26,7 @@ cdef class RecordResults:
         self,
         topic,
         partition,
-        int64_t base_offset,
+        base_offset,
         list runs not None,
         int64_t append_time_ms,
         Py_ssize_t first,
@@ -34,7 +34,8 @@ cdef class RecordResults:
     ):
         self.topic = topic
         self.partition = partition
-        self.base_offset = base_offset
+        self.is_placed = base_offset >= 0
+        self.base_offset = base_offset if self.is_placed else 0
         self.runs = runs
         self.append_time_ms = append_time_ms
         self.append_time = append_time_ms
@@ -63,9 +64,9 @@ cdef class RecordResults:
         return self.metadata(place + self.count if place < 0 else place)
 
     cpdef offset(self, Py_ssize_t index):
-        if self.base_offset < 0:
-            return self.base_offset
-        return <uint64_t>self.base_offset + <uint64_t>(self.first + index)
+        if not self.is_placed:
+            return -1
+        return self.base_offset + <uint64_t>(self.first + index)
 
     cpdef timestamp_ms(self, Py_ssize_t index):
         self.seek(index)
@@ -122,7 +123,7 @@ def deliver_records(
     list runs not None,
     topic,
     partition,
-    int64_t base_offset,
+    base_offset,
     int64_t append_time_ms,
     log_start_offset=-1,
 ):
