@@ -60,9 +60,10 @@ def test_the_life_of_a_topic(run: Run, topic: str) -> None:
     assert (made.returncode, made.stderr) == (0, "")
     assert made.stdout == f"{topic} created: 3 partitions, 2 replicas each\n"
 
-    assert topic in run("topics", "list").stdout.splitlines()
-    assert topic in found(run("topics", "list", "--json"))["topics"]
+    wait_until(lambda: topic in run("topics", "list").stdout.splitlines())
+    wait_until(lambda: topic in found(run("topics", "list", "--json"))["topics"])
 
+    described(run, topic)
     told = run("topics", "describe", topic).stdout.splitlines()
     assert told[0] == f"{topic}: 3 partitions, 2 replicas each"
     assert "  retention.ms=3600000" in told
@@ -79,7 +80,15 @@ def test_the_life_of_a_topic(run: Run, topic: str) -> None:
 
 
 def described(run: Run, topic: str) -> dict[str, Any]:
-    (only,) = found(run("topics", "describe", topic, "--json"))["topics"]
+    """Wait until the broker that is asked knows the topic: another one may have created it."""
+    answers = []
+
+    def is_known() -> bool:
+        answers.append(run("topics", "describe", topic, "--json"))
+        return "UNKNOWN_TOPIC_OR_PARTITION" not in answers[-1].stderr
+
+    wait_until(is_known)
+    (only,) = found(answers[-1])["topics"]
     assert only["name"] == topic
     result: dict[str, Any] = only
     return result

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -123,6 +124,14 @@ async def test_a_user_who_is_deleted_is_cut_off(world: SecuredKafka) -> None:
     options = world.login("SCRAM-SHA-256", name, PASSWORD, listener="SHORT")
     sent: list[asyncio.Future[Any]] = []
     async with Producer(**options, delivery_timeout_ms=4000, request_timeout_ms=2000) as producer:
+
+        async def is_known() -> bool:
+            with suppress(SaslAuthenticationFailedError):
+                await producer.check(30, topics=[topic])
+                return True
+            return False
+
+        await until(is_known, "the brokers know the user")
         await producer.send(topic, b"first")
         await asyncio.to_thread(world.delete_user, name)
         async with asyncio.timeout(60):
