@@ -52,8 +52,8 @@ class Intake(Inbox):
 
     def add(self, entry: Entry) -> None:
         """Put a record at the end; there is always room."""
-        whole = (*entry, 0, EVERY_THREAD)
-        self.entries += whole
+        entry_of_thread = (*entry, 0, EVERY_THREAD)  # first: see Inbox.entries
+        self.entries += entry_of_thread
 
     def mark(self, marker: Marker) -> None:
         """Put ``marker`` at the end."""

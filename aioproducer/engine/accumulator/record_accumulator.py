@@ -319,8 +319,8 @@ class RecordAccumulator:
         topic = self._topics.get(info.name)
         if topic is None:
             topic = self._topics[info.name] = Topic(info.name, self._backlogs)
-            self.routes.topics[info.name] = topic.open_builders
         self._memory_quota.add(topic.resize(info.partitions, fresh))
+        self.routes.topics[info.name] = topic.open_builders  # other threads may read them now
         moved = 0
         for partition, known in zip(topic.partitions, info.partitions, strict=False):
             if partition.leader != known.leader:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
+from aioproducer.engine.accumulator.partition import Partition
+from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.errors import ProducerError
 from aioproducer.model import RecordMetadata
 from tests.support.tokens import Token
@@ -54,6 +57,21 @@ def test_the_fast_path_is_closed_while_records_wait() -> None:
     world.deliver(batch)
     assert world.admit()
     assert world.drain_one().builder.tokens == sent[1:]
+
+
+def test_other_threads_see_no_topic_whose_partitions_are_not_counted(
+    world: AccumulatorWorld,
+) -> None:
+    seen = []
+
+    class Fresh(dict[int, Partition]):
+        def get(self, *_: Any) -> Any:
+            seen.append("new" in world.accumulator.routes.topics)
+
+    leaders = PartitionLeader(0, 1), PartitionLeader(1, 1)
+    world.accumulator.update_topic(TopicInfo("new", None, leaders), world.now, Fresh())
+    assert seen == [False, False]
+    assert len(world.accumulator.routes.topics["new"].partitions) == 2
 
 
 def test_a_cancelled_record_in_a_batch_is_sent_and_counted(world: AccumulatorWorld) -> None:

@@ -2,7 +2,7 @@
 """The only uses of CPython's internals: two ways to keep objects from the garbage collector, and the
 object of the calling thread.
 
-``AIOPRODUCER_PLAIN_OBJECTS=1`` in the environment switches them off. The gain of both together,
+``AIOPRODUCER_PLAIN_OBJECTS=1`` in the environment switches the two ways off. Their gain together,
 measured by ``python -m benchmarks --workloads bulk`` with and without the switch, is in
 ``docs/explanation/architecture.md``.
 
