@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dataclasses
-import gc
 import importlib
 import json
 from collections import deque
@@ -233,8 +232,6 @@ async def run(client: Client, case: Case, bootstrap: str, warm_up: float, second
     made: type[Driver] = globals()[client.driver]
     driver = made(bootstrap, case, client)
     await driver.start()
-    if client.frozen:
-        gc.freeze()
     await driver.send_for(warm_up)
     lateness: dict[str, float] = {}
     async with AsyncExitStack() as watching:

@@ -85,8 +85,6 @@ class Client:
     uvloop: bool = False
     beats: bool = False
     """Whether a task is due every millisecond, which costs CPU time."""
-    frozen: bool = False
-    """Whether the garbage collector leaves out what is there once the client has started."""
 
 
 CLIENTS: Final = {
@@ -94,7 +92,6 @@ CLIENTS: Final = {
     for client in (
         Client("aioproducer", "Ours", uvloop=True),
         Client("aioproducer-beats", "Ours", uvloop=True, beats=True),
-        Client("aioproducer-beats-frozen", "Ours", uvloop=True, beats=True, frozen=True),
         Client("aioproducer-asyncio-beats", "Ours", beats=True),
         Client("confluent", "Confluent", {"acks": "all"}),
         Client("confluent-idempotent", "Confluent", {"enable.idempotence": True}),
