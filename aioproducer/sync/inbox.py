@@ -28,9 +28,9 @@ Entry: TypeAlias = tuple[Any, Any, Any, Any, Any, Any, Any, Any]
 EntryOfThread: TypeAlias = tuple[Any, Any, Any, Any, Any, Any, Any, Any, int, Thread]
 """An entry, the bytes of its record, and the thread that sent it."""
 
-_FIELDS: Final = 8
 _SIZE: Final = 8
 _THREAD: Final = 9
+"""The places after an entry's fields: the bytes of a record, and the thread that sent it."""
 
 
 class Chunk:
@@ -56,7 +56,7 @@ class Chunk:
     def entry(self, place: int) -> Entry:
         """A future and its record."""
         first = place * ENTRY
-        entry: Entry = tuple(self.entries[first : first + _FIELDS])
+        entry: Entry = tuple(self.entries[first : first + _SIZE])
         return entry
 
 

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 
 def hide(each: object) -> None:
-    """Hide ``each`` from the garbage collector."""
+    """Hide ``each`` from the garbage collector.
+
+    The traceback of an error leads to frames. So :func:`show` what their variables refer to, before
+    an error is kept by something that ``each`` leads to.
+    """
 
 
 def show(each: object) -> None:
