@@ -17,6 +17,7 @@ from aioproducer.engine.records.acceleration import (
     batch_size_bound,
     deliver_records,
     fail_record,
+    show,
 )
 from aioproducer.engine.records.batch_header import BATCH_OVERHEAD
 from aioproducer.engine.records.builder import sent_times
@@ -184,6 +185,7 @@ class ProducerBatch:
     def fail(self, error: BaseException) -> None:
         """Fail every future that has no outcome yet."""
         self.done = True
+        show(self.builder.tokens)  # the errors lead back to it
         for token in one_by_one(self.builder.tokens):
             tell_partition(token, self.topic_partition.partition)
             fail_record(token, error)
@@ -191,6 +193,7 @@ class ProducerBatch:
     def fail_records(self, errors: Mapping[int, BaseException], otherwise: BaseException) -> None:
         """Fail each record with its own error, by its index, or with ``otherwise``."""
         self.done = True
+        show(self.builder.tokens)  # the errors lead back to it
         for index, token in enumerate(one_by_one(self.builder.tokens)):
             tell_partition(token, self.topic_partition.partition)
             fail_record(token, errors.get(index, otherwise))

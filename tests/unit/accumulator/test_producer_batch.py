@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import weakref
+
 import pytest
 
-from aioproducer.engine.accumulator import SerializedRecord
+from aioproducer.engine.accumulator import ProducerBatch, SerializedRecord
+from aioproducer.engine.records.acceleration import hide
 from aioproducer.errors import ProducerError
-from aioproducer.model import RecordMetadata
+from aioproducer.model import RecordMetadata, TopicPartition
 from tests.support.tokens import Token
 from tests.unit.accumulator.world import TIMESTAMP_MS, AccumulatorWorld
 
@@ -64,6 +69,29 @@ def test_each_record_may_fail_with_its_own_error(world: AccumulatorWorld) -> Non
     own, others = ProducerError("own"), ProducerError("others")
     world.drain_one().fail_records({1: own, 3: own}, others)
     assert [token.outcome for token in tokens] == [others, own, others, None]
+
+
+@pytest.mark.parametrize("several", [False, True])
+async def test_a_failed_batch_is_collected_although_its_errors_lead_to_it(several: bool) -> None:
+    def fail() -> weakref.ref[object]:
+        future = asyncio.get_running_loop().create_future()
+        hide(future)
+        batch = ProducerBatch(TopicPartition("t", 0), bytearray(99), 99, 0.0, 1.0)
+        batch.builder.append(future, TIMESTAMP_MS, None, b"v")
+        tokens = batch.builder.tokens
+        try:
+            raise ProducerError("lost")
+        except ProducerError as error:
+            if several:
+                batch.fail_records({0: error}, error)
+            else:
+                batch.fail(error)
+        assert tokens == [future]
+        return weakref.ref(future)
+
+    gone = fail()
+    gc.collect()
+    assert gone() is None
 
 
 def test_a_finished_batch_lets_go_of_its_records(world: AccumulatorWorld) -> None:

@@ -1,4 +1,4 @@
-"""The garbage collector sees futures and metadata where its tricks are switched off."""
+"""The garbage collector sees futures, their lists and metadata if its tricks are switched off."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ async def main():
     fast_path = FastPath()
     fast_path.open(asyncio.get_running_loop(), routes, lambda *_: False, float)
     delivered, failed = [fast_path.send("t", b"v", None, None) for _ in range(2)]
-    tracked = [gc.is_tracked(delivered)]
+    tracked = [gc.is_tracked(delivered), gc.is_tracked(builder.tokens)]
     deliver_records(builder.tokens[:1], builder.runs, "t", 0, 0, -1)
     fail_record(failed, OSError("no"))
+    builder.append(OSError(), 1, None, b"v")
+    tracked.append(gc.is_tracked(builder.tokens))
     print(*tracked, gc.is_tracked(delivered.result()), gc.is_tracked(failed), *delivered.result())
 
 asyncio.run(main())
@@ -35,7 +37,9 @@ asyncio.run(main())
 
 
 @pytest.mark.skipif(not ACCELERATED, reason="the compiled part is not in use")
-@pytest.mark.parametrize(("switch", "tracked"), [("", "False False True"), ("1", "True True True")])
+@pytest.mark.parametrize(
+    ("switch", "tracked"), [("", "False False True False True"), ("1", "True True True True True")]
+)
 def test_the_switch_shows_objects_to_the_collector(switch: str, tracked: str) -> None:
     shown = subprocess.run(
         [sys.executable, "-c", _SEND],

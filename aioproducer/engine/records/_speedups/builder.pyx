@@ -20,7 +20,12 @@ from libc.string cimport memcpy
 
 from aioproducer.engine.records._speedups.arrays cimport check_type_code
 from aioproducer.engine.records._speedups.columns cimport BinaryColumn, HeadersColumn, IntColumn
-from aioproducer.engine.records._speedups.cpython_internals cimport new_tuple, untrack
+from aioproducer.engine.records._speedups.cpython_internals cimport (
+    is_tracked,
+    new_tuple,
+    track,
+    untrack,
+)
 from aioproducer.engine.records._speedups.varint cimport varint_size, write_field, write_varint
 
 from aioproducer.engine.records.batch_header import (
@@ -94,6 +99,7 @@ cdef class RecordsBuilder:
         self.position = RECORDS_BEGIN
         self.count = 0
         self.tokens = []
+        untrack(self.tokens)  # until it has a token that the collector sees
         self.later_runs = self.later_marks = None
         self.first_mark = -1
         self.owner = None
@@ -372,6 +378,8 @@ cdef class RecordsBuilder:
         """Count a record whose bytes are written."""
         cdef Py_ssize_t index = self.count
         self.tokens.append(token)
+        if is_tracked(token):
+            track(self.tokens)
         self.position += size
         self.count = index + 1
         if size > self.max_record_size:

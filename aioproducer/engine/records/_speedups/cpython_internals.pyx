@@ -1,12 +1,13 @@
 # cython: language_level=3, binding=False
-"""The only uses of CPython's internals: two ways to keep objects from the garbage collector, and the
-object of the calling thread.
+"""The only uses of CPython's internals: to keep objects from the garbage collector, and the object of
+the calling thread.
 
-``AIOPRODUCER_PLAIN_OBJECTS=1`` in the environment switches the two ways off. Their gain together,
+``AIOPRODUCER_PLAIN_OBJECTS=1`` in the environment shows all objects to it. What hiding them gains,
 measured by ``python -m benchmarks --workloads bulk`` with and without the switch, is in
 ``docs/explanation/architecture.md``.
 
 - *Futures are not tracked.* The collector would visit each of thousands several times.
+- *A batch's list of hidden futures is not tracked.* The collector would visit each of its places.
 - *Metadata is not tracked.* A ``RecordMetadata`` holds str and int alone, so no cycle goes through
   it. CPython notices this for a plain tuple, and not for a subclass.
 """
@@ -19,7 +20,6 @@ cdef extern from "Python.h":
     object PyType_GenericAlloc(type, Py_ssize_t)
     void PyObject_GC_UnTrack(PyObject*)
     void PyObject_GC_Track(PyObject*)
-    bint PyObject_GC_IsTracked(object)
     PyObject* PyThreadState_GetDict()
     PyObject* PyDict_GetItemWithError(PyObject*, object) except? NULL
 
@@ -45,7 +45,7 @@ cdef void untrack(object each) noexcept:
 
 cdef void track(object each) noexcept:
     """Show ``each`` to the garbage collector again, if it was hidden."""
-    if not PyObject_GC_IsTracked(each):
+    if not is_tracked(each):
         PyObject_GC_Track(<PyObject*>each)
 
 
