@@ -526,6 +526,10 @@ class Backlogs:
         """The nodes with batches to send."""
         return [node for node, backlog in self.by_node.items() if backlog.partitions]
 
+    def serve_last(self, node: int) -> None:
+        """Let all other nodes send before ``node`` sends again."""
+        self.by_node[node] = self.by_node.pop(node)
+
     def topics_without_leader(self) -> set[str]:
         """The topics with a batch whose partition has no leader."""
         return {partition.topic_partition.topic for partition in self.leaderless.partitions}

@@ -26,6 +26,7 @@ cdef class BatchSender:
     cdef public Py_ssize_t _came
     cdef public Py_ssize_t _new
     cdef public set _gathering
+    cdef public Py_ssize_t _bytes
 
     @cython.locals(backlog=CBacklog, backlogs=Backlogs, came=Py_ssize_t)
     cpdef step(self, double now)
@@ -35,5 +36,7 @@ cdef class BatchSender:
     @cython.locals(batch=CBatch)
     cpdef _number(self, list batches, double now)
     cpdef _send(self, node, list batches, double now)
-    @cython.locals(batch=CBatch, metrics=CMetrics, records="long long", count="long long")
+    @cython.locals(
+        batch=CBatch, metrics=CMetrics, records="long long", count="long long", size=Py_ssize_t
+    )
     cpdef _request(self, list batches, double now)

@@ -14,7 +14,7 @@ from aioproducer.engine.sender.compressor import COMPRESS_ELSEWHERE_BYTES
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
 from aioproducer.errors import ProducerClosedError, ProducerError, ProtocolError
-from aioproducer.model import RecordMetadata
+from aioproducer.model import NodeId, RecordMetadata
 from tests.support.responses import identity_response, metadata_response, produce_response
 from tests.support.world import BACKOFF, BOOT, BROKERS, DELIVERY
 from tests.unit.sender.world import SenderWorld, identified, running, states
@@ -58,6 +58,22 @@ async def test_one_request_for_each_broker() -> None:
         for each in sent:
             await world.answer(each)
         assert [(await future).partition for future in futures] == [0, 1, 2]
+
+
+async def test_large_requests_leave_one_in_each_turn_and_by_turns_to_the_brokers() -> None:
+    large: dict[str, Any] = {"batch_size": 600_000, "memory": 10_000_000}
+    async with running(known=False, **large) as world:
+        world.metadata.use("orders", world.now)
+        await world.tell_metadata([1, 1, 2])
+        for partition in (0, 1, 2):
+            for _ in range(2):
+                world.send(b"v" * 550_000, partition=partition)
+        nodes: list[NodeId] = []
+        for turn in range(1, 7):
+            await asyncio.sleep(0)
+            nodes += [node for node, _ in world.requests(ProduceRequest)]
+            assert len(nodes) == turn
+        assert nodes == [1, 2, 1, 2, 1, 1]
 
 
 async def test_memory_goes_back_and_callers_that_wait_for_it_go_on() -> None:
