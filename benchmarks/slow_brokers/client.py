@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dataclasses
+import gc
 import importlib
 import json
 from collections import deque
@@ -232,6 +233,8 @@ async def run(client: Client, case: Case, bootstrap: str, warm_up: float, second
     made: type[Driver] = globals()[client.driver]
     driver = made(bootstrap, case, client)
     await driver.start()
+    if client.frozen:
+        gc.freeze()
     await driver.send_for(warm_up)
     lateness: dict[str, float] = {}
     async with AsyncExitStack() as watching:

@@ -85,6 +85,8 @@ class Client:
     uvloop: bool = False
     beats: bool = False
     """Whether a task is due every millisecond, which costs CPU time."""
+    frozen: bool = False
+    """Whether ``gc.freeze()`` is called after the start, as the documentation says."""
 
 
 CLIENTS: Final = {
@@ -92,6 +94,7 @@ CLIENTS: Final = {
     for client in (
         Client("aioproducer", "Ours", uvloop=True),
         Client("aioproducer-beats", "Ours", uvloop=True, beats=True),
+        Client("aioproducer-frozen-beats", "Ours", uvloop=True, beats=True, frozen=True),
         Client("aioproducer-asyncio-beats", "Ours", beats=True),
         Client("confluent", "Confluent", {"acks": "all"}),
         Client("confluent-idempotent", "Confluent", {"enable.idempotence": True}),

@@ -13,7 +13,6 @@ cdef class LateResults:
     cdef public Py_ssize_t _results_waiting
     cdef public Py_ssize_t set_in_turn
 
-    @cython.locals(count=Py_ssize_t)
     cpdef deliver(
         self, ProducerBatch batch, base_offset, log_append_time_ms, log_start_offset=*
     )

@@ -15,7 +15,7 @@ from aioproducer.engine.records.bulk_tokens import BulkToken
 RECORDS_PER_SLICE: Final = 1_000
 """The number of records that get their outcome before the event loop may run other tasks."""
 
-_PART_OF_WAITING: Final = 4
+_PART_OF_WAITING: Final = 16
 """A turn sets at least one part in so many of the results that wait. Records that waited for memory
 are delivered without a ``send()`` in the same turn."""
 
@@ -52,13 +52,12 @@ class LateResults:
         log_start_offset: int = -1,
     ) -> None:
         """The records of ``batch`` are in the log; -1 as in ``records.delivery``."""
-        count = batch.builder.count
-        if not self.waiting and (
-            count <= self._left_in_turn() or _is_one_call(batch.builder.tokens)
-        ):
-            self.set_in_turn += count
-            batch.deliver(base_offset, log_append_time_ms, log_start_offset)
-            return
+        if not self.waiting:
+            if _is_one_call(batch.builder.tokens):
+                self.set_in_turn += batch.builder.count
+                batch.deliver(base_offset, log_append_time_ms, log_start_offset)
+                return
+            self._came = self._came_before = self._routes.came  # nobody counted what was sent
         batch.is_delivered(base_offset)
         rest = _Rest(batch, log_append_time_ms, log_start_offset)
         self._flushes.began(rest)
