@@ -71,13 +71,18 @@ class Sender:
         return sum(node["outgoing-byte-total"] for node in nodes)
 
 
-def part_of_the_bound(partitions: int, size: int, keys: int = 0) -> float:
+def part_of_the_bound(
+    partitions: int, size: int, keys: int = 0, *, warm_up: float = WARM_UP, cold: bool = False
+) -> float:
+    """``cold``: no leader is connected when the warm-up begins, and there is no producer id."""
+
     async def life(world: SimulatedWorld) -> float:
         world.cluster.create_topic("t", partitions, replicas=1)
         async with Producer(bootstrap_servers=world.cluster.bootstrap_servers) as producer:
-            await producer.send("t", b"the first")
+            if not cold:
+                await producer.send("t", b"the first")
             sender = Sender(producer, size, keys)
-            await sender.send_for(world, WARM_UP)
+            await sender.send_for(world, warm_up)
             began, before = world.now, sender.sent_bytes()
             await sender.send_for(world, MEASURED)
             rate = (sender.sent_bytes() - before) / (world.now - began)
@@ -96,3 +101,8 @@ def test_distant_brokers_get_full_requests_all_the_time(partitions: int) -> None
 def test_a_partition_of_small_records_gets_full_requests() -> None:
     """Batches grow over the usual number of records, if requests are too small otherwise."""
     assert part_of_the_bound(1, 200) >= 0.9
+
+
+def test_batches_that_fill_before_the_first_may_leave_are_large() -> None:
+    """Else a caller fills the memory with small ones, which leave for seconds, five at a time."""
+    assert part_of_the_bound(1, 200, warm_up=2.5, cold=True) >= 0.9

@@ -144,7 +144,7 @@ class BatchQueue:
         """``batch`` is full, and has not left: the next one may be larger."""
         if batch.growth is not None:
             backlog, capacity = batch.partition.backlog, len(batch.builder.buffer)
-            short = backlog.is_short(capacity, self.max_request_size)
+            short = backlog.is_short(capacity, self.max_request_size, self.backlogs.held)
             self._sizes.filled(batch.growth, batch.count, short)
 
     def _count_futures(self, batch: ProducerBatch) -> None:

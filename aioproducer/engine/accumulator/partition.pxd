@@ -18,7 +18,7 @@ cdef class Backlog:
     cpdef list take(self, Py_ssize_t most_bytes, double now)
     @cython.locals(partition=Partition, size=Py_ssize_t)
     cpdef _fill(self, list taken, Py_ssize_t room, Py_ssize_t enough, double now)
-    cpdef bint is_short(self, Py_ssize_t size, Py_ssize_t most_bytes) except -1
+    cpdef bint is_short(self, Py_ssize_t size, Py_ssize_t most_bytes, bint held) except -1
 
 
 cdef class Partition:
@@ -58,6 +58,7 @@ cdef class Backlogs:
     cdef public object add_to_transaction
     cdef public dict by_node
     cdef public list delayed
+    cdef public bint held
     cdef public bint in_order
     cdef public Backlog leaderless
     cdef public bint one_at_a_time

@@ -433,13 +433,13 @@ class Backlog:
         self.not_ready_since: float | None = None
         """The time of the first refusal, while the leader takes no batch."""
 
-    def is_short(self, size: int, most_bytes: int) -> bool:
-        """True if the leader takes no batch now, and its next request is half empty.
+    def is_short(self, size: int, most_bytes: int, held: bool) -> bool:
+        """True if no batch can leave for the leader now, and its next request is half empty.
 
         ``size``: bytes of a full batch. ``most_bytes``: those of a request, which has one batch of
-        each partition.
+        each partition. ``held``: see :attr:`Backlogs.held`.
         """
-        if self.not_ready_since is None:
+        if self.not_ready_since is None and not held:
             return False
         return 2 * size * len(self.partitions) <= most_bytes
 
@@ -491,6 +491,7 @@ class Backlogs:
         "add_to_transaction",
         "by_node",
         "delayed",
+        "held",
         "in_order",
         "leaderless",
         "one_at_a_time",
@@ -507,6 +508,8 @@ class Backlogs:
         self.in_order = in_order
         self.add_to_transaction = add_to_transaction
         self.by_node: dict[int, Backlog] = {}
+        self.held = False
+        """True while no batch may leave for any broker: there is no producer id."""
         self.leaderless = Backlog(None)
         """The partitions without a leader: no node gets their batches."""
         self.delayed: list[tuple[float, int, Partition]] = []

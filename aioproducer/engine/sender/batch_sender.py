@@ -89,7 +89,8 @@ class BatchSender:
             for topic in sorted(backlogs.topics_without_leader()):
                 self._metadata.use(topic, now)
                 self._metadata.request_update(topic)
-        if not self._sequence_numbers.usable:
+        backlogs.held = not self._sequence_numbers.usable
+        if backlogs.held:
             return None
         came = self._routes.came
         self._new, self._came = came - self._came, came
