@@ -395,7 +395,7 @@ class ClusterClient:
         late_at: float | None = None
         while True:
             if late_at is not None and now >= late_at:
-                await sockets_read(self._client.received)
+                await sockets_read(self._client.received, self._wakeup.clock.turned)
                 self._client.poll(now)
                 now = self._wakeup.turn()  # the process may have been stopped meanwhile
             self._take_completed(now)

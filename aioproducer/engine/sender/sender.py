@@ -85,7 +85,7 @@ class Sender:
             now = wakeup.turn()
             while not (accumulator.closing and self._finished):
                 if self._late_at is not None and now >= self._late_at:
-                    await sockets_read(self._client.received)
+                    await sockets_read(self._client.received, wakeup.clock.turned)
                     self._judge(now)
                     now = wakeup.turn()  # the process may have been stopped meanwhile
                     wakeup.whole = True

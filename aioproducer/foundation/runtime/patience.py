@@ -16,16 +16,22 @@ _MOST_READINGS: Final = 100
 """A peer that never stops sending delays a judgement by so many readings."""
 
 
-async def sockets_read(received: Callable[[], object]) -> None:
+async def sockets_read(
+    received: Callable[[], object], turned: Callable[[], object] | None = None
+) -> None:
     """Let the loop read what had arrived before this call, or before a stop during it.
 
     One turn reads a part of a long response, so turns follow until ``received``, a count of pieces
-    and of stops, stays the same.
+    and of stops, stays the same. ``turned`` is called in each turn.
     """
+    if turned is not None:
+        turned()
     for _ in range(_MOST_READINGS):
         before = received()
         for _ in range(_TURNS):
             await asyncio.sleep(0)
+            if turned is not None:
+                turned()
         if received() == before:
             return
 

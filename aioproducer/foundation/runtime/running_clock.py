@@ -57,6 +57,12 @@ class RunningClock:
         if soon < self.limit:
             self.limit = soon
 
+    def turned(self) -> None:
+        """The loop turns, and will turn again soon: several turns together are no stop."""
+        self.turn()
+        self.limit = _NEVER
+        self.expect_turn()
+
     def outside(self) -> float:
         """The time for another thread, which sees how long the loop is held."""
         return self._source() - self.lost

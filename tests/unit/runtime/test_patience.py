@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from aioproducer.foundation.runtime.patience import PatientTimeout, sockets_read
+from aioproducer.foundation.runtime.running_clock import RunningClock
 from aioproducer.testing.simulation.loop import SimulatedLoop
 
 
@@ -117,5 +118,27 @@ def test_a_peer_that_never_stops_sending_does_not_keep_it_for_ever() -> None:
 
         await sockets_read(more)
         assert received > 50
+
+    run(main)
+
+
+@pytest.mark.parametrize(("held", "lost"), [(0.2, 0.0), (60.0, 239.0)])
+def test_turns_of_a_busy_loop_count_and_stops_do_not(held: float, lost: float) -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        clock = RunningClock(loop.time)
+        clock.limit = loop.time() + 0.1
+        turns = 0
+
+        def hold() -> None:
+            nonlocal turns
+            loop.pass_time(held)
+            turns += 1
+            if turns < 4:
+                loop.call_soon(hold)
+
+        loop.call_soon(hold)
+        await sockets_read(lambda: 0, clock.turned)
+        assert turns == 4
+        assert clock.lost == pytest.approx(lost, abs=0.01)
 
     run(main)
