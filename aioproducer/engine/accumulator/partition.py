@@ -530,8 +530,11 @@ class Backlogs:
         return [node for node, backlog in self.by_node.items() if backlog.partitions]
 
     def serve_last(self, node: int) -> None:
-        """Let all other nodes send before ``node`` sends again."""
-        self.by_node[node] = self.by_node.pop(node)
+        """Let the nodes after ``node`` send before it, and before the nodes that preceded it."""
+        for each in [*self.by_node]:
+            self.by_node[each] = self.by_node.pop(each)
+            if each == node:
+                return
 
     def topics_without_leader(self) -> set[str]:
         """The topics with a batch whose partition has no leader."""

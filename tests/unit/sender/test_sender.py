@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 from uuid import UUID
@@ -14,7 +15,7 @@ from aioproducer.engine.sender.compressor import COMPRESS_ELSEWHERE_BYTES
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
 from aioproducer.errors import ProducerClosedError, ProducerError, ProtocolError
-from aioproducer.model import NodeId, RecordMetadata
+from aioproducer.model import Node, NodeId, RecordMetadata
 from tests.support.responses import identity_response, metadata_response, produce_response
 from tests.support.world import BACKOFF, BOOT, BROKERS, DELIVERY
 from tests.unit.sender.world import SenderWorld, identified, running, states
@@ -74,6 +75,27 @@ async def test_large_requests_leave_one_in_each_turn_and_by_turns_to_the_brokers
             nodes += [node for node, _ in world.requests(ProduceRequest)]
             assert len(nodes) == turn
         assert nodes == [1, 2, 1, 2, 1, 1]
+
+
+async def test_requests_that_share_a_turn_leave_by_turns_to_the_brokers_as_well() -> None:
+    brokers = {number: Node(number, f"host{number}", 9092) for number in (1, 2, 3)}
+    async with running(known=False, batch_size=400_000, memory=100_000_000) as world:
+        world.network.limit = 1
+        world.metadata.use("orders", world.now)
+        await world.tell_metadata([1, 2, 3], brokers=brokers)
+        for _ in range(20):
+            for partition in (0, 1, 2):
+                world.send(b"v" * 350_000, partition=partition)
+        nodes: Counter[NodeId] = Counter()
+        for _ in range(12):
+            await asyncio.sleep(0)
+            for node, request in world.requests(ProduceRequest):
+                nodes[node] += 1
+                places = [batch.topic_partition for batch, _ in request.batches]
+                result = request.read(produce_response(places))
+                world.network.complete((node, request), result, None)
+                world.sender.take_response(world.now)
+        assert nodes == {1: 8, 2: 8, 3: 8}
 
 
 async def test_memory_goes_back_and_callers_that_wait_for_it_go_on() -> None:
