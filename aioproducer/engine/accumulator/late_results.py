@@ -8,20 +8,21 @@ from typing import Any, Final
 
 from aioproducer.engine.accumulator.flushes import Flushes
 from aioproducer.engine.accumulator.producer_batch import ProducerBatch
-from aioproducer.engine.records.acceleration import RouteCache, deliver_records
+from aioproducer.engine.records.acceleration import deliver_records
 from aioproducer.engine.records.builder import Run
 from aioproducer.engine.records.bulk_tokens import BulkToken
+
+_NEVER: Final = float("inf")
 
 RECORDS_PER_SLICE: Final = 1_000
 """The number of records that get their outcome before the event loop may run other tasks."""
 
-_PART_OF_WAITING: Final = 16
-"""A turn sets at least one part in so many of the results that wait. Records that waited for memory
-are delivered without a ``send()`` in the same turn."""
+_RESULTS_PER_SECOND: Final = 1_000_000
+"""A turn sets as many results as take about a quarter of the time that the last turn took: shorter
+slices in a loop with long turns would only delay the results."""
 
-_RESULTS_PER_SENT: Final = 2
-"""The number of results that are set besides, for each record that was sent in this turn or the
-last one: a caller that holds the event loop for so many records has no use for short slices."""
+_PART_OF_WAITING: Final = 16
+"""A turn sets at least one part in so many of the results that wait, so their number is bounded."""
 
 
 class LateResults:
@@ -31,13 +32,10 @@ class LateResults:
     several turns of the event loop, in the order of the deliveries. A flush waits for them.
     """
 
-    def __init__(self, flushes: Flushes, routes: RouteCache) -> None:
+    def __init__(self, flushes: Flushes) -> None:
         self._flushes = flushes
-        self._routes = routes
-        self._came = 0
-        """The number of records that had come by this turn, see :attr:`RouteCache.came`."""
-        self._came_before = 0
-        """The number of those that had come by the last turn."""
+        self._turned = _NEVER
+        """The time of the last turn, if it left results; else after any time."""
         self.waiting: deque[_Rest] = deque()
         """The delivered batches that have records without results."""
         self._results_waiting = 0
@@ -57,26 +55,22 @@ class LateResults:
                 self.set_in_turn += batch.builder.count
                 batch.deliver(base_offset, log_append_time_ms, log_start_offset)
                 return
-            self._came = self._came_before = self._routes.came  # nobody counted what was sent
         batch.is_delivered(base_offset)
         rest = _Rest(batch, log_append_time_ms, log_start_offset)
         self._flushes.began(rest)
         self._flushes.moved(batch, rest)
         self.waiting.append(rest)
         self._results_waiting += rest.left
-        self._set(self._left_in_turn())
+        self._set(RECORDS_PER_SLICE - self.set_in_turn)
 
-    def turn(self) -> None:
-        """The event loop has run other tasks: set the results of the next records."""
-        self._came_before = self._came
-        self._came = self._routes.came
+    def turn(self, now: float) -> None:
+        """The event loop has run other tasks, until ``now``: set the next results."""
         self.set_in_turn = 0
         if self.waiting:
-            self._set(max(self._left_in_turn(), self._results_waiting // _PART_OF_WAITING))
-
-    def _left_in_turn(self) -> int:
-        sent = self._routes.came - self._came_before
-        return RECORDS_PER_SLICE + _RESULTS_PER_SENT * sent - self.set_in_turn
+            took = max(now - self._turned, 0.0)
+            most = max(RECORDS_PER_SLICE, int(took * _RESULTS_PER_SECOND))
+            self._set(max(most, self._results_waiting // _PART_OF_WAITING))
+        self._turned = now if self.waiting else _NEVER
 
     def _set(self, most: int) -> None:
         waiting = self.waiting

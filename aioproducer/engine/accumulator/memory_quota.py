@@ -8,8 +8,8 @@ The futures of small records take more memory than the records. They are not in 
 is no room for more records once the futures of full batches take half as much memory as the pool,
 and the memory that neither batches nor pending records need. So all of them together take at most
 one and a half times as much as ``buffer_memory``. The futures of delivered records that get their
-results in later turns of the event loop are not counted. Each turn sets at least a part of them
-(see :class:`LateResults`).
+results in later turns of the event loop are not counted. Each turn sets at least a sixteenth of
+them (see :class:`LateResults`).
 """
 
 from __future__ import annotations

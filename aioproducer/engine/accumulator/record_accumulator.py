@@ -90,7 +90,7 @@ class RecordAccumulator:
             settings, self._topics, self._backlogs, self._memory_quota, self._flushes, self._sizes
         )
         """The batches, for the sender."""
-        self.late_results = LateResults(self._flushes, self.routes)
+        self.late_results = LateResults(self._flushes)
         """The results of delivered batches, for the sender."""
         self.pending = PendingQueue(
             settings,

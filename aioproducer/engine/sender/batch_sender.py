@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 _BYTES_PER_STEP: Final = 524_288
-"""No request leaves in a step after so many bytes, before the event loop has run other tasks. To
-write a request of a mebibyte takes a millisecond."""
+"""A step ends after so many bytes, so that the event loop runs other tasks: it takes about a
+millisecond to write a mebibyte."""
 
 
 class BatchSender:
@@ -76,7 +76,7 @@ class BatchSender:
         return not self._compressing and not self._backlogs.nodes()
 
     def step(self, now: float) -> float | None:
-        """Send the ready batches, or the first of many bytes, and the others in the next round.
+        """Send the ready batches; those after many bytes leave in the next round, which is due now.
 
         Returns the time of the next round by the clock.
 

@@ -320,7 +320,7 @@ class BatchCompleter:
         run between two steps, and no batch leaves meanwhile.
         """
         while self._late_results.waiting:
-            self._late_results.turn()
+            self._late_results.turn(now)
             yield 0
         kept = (
             {each for each in self._batches if self._must_be_settled(each)} if unsent_only else ()

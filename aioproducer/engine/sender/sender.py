@@ -89,7 +89,7 @@ class Sender:
                     self._judge(now)
                     now = wakeup.turn()  # the process may have been stopped meanwhile
                     wakeup.whole = True
-                late.turn()
+                late.turn(now)
                 if (
                     wakeup.whole
                     or not self._others_quiet

@@ -13,7 +13,6 @@ import pytest
 from aioproducer.engine.accumulator import ProducerBatch
 from aioproducer.engine.accumulator.flushes import Flushes
 from aioproducer.engine.accumulator.late_results import RECORDS_PER_SLICE, LateResults
-from aioproducer.engine.records.acceleration import RouteCache
 from aioproducer.engine.records.bulk_tokens import BulkToken
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.engine.sender.transaction_codec import TransactionRequest
@@ -132,6 +131,7 @@ async def test_results_keep_up_with_a_caller_that_sends_many_records_in_each_tur
         most = 0
         for turn in range(50):
             futures += sent(world)
+            world.now += 0.002  # at the least
             await asyncio.sleep(0)
             await asyncio.sleep(0)
             for request in world.requests(ProduceRequest):
@@ -140,9 +140,24 @@ async def test_results_keep_up_with_a_caller_that_sends_many_records_in_each_tur
         assert most <= 3 * MANY
 
 
-def test_results_keep_up_with_records_that_have_waited_for_memory() -> None:
-    """Nobody sends in the turns in which they are delivered."""
-    results = LateResults(Flushes(), RouteCache())
+def test_long_turns_set_more_results() -> None:
+    """Other tasks hold the loop for 8 ms in each turn: results need few of them."""
+    results = LateResults(Flushes())
+    tokens = [Token() for _ in range(30_000)]
+    batch = ProducerBatch(TopicPartition("t", 3), bytearray(900_000), 900_000, 0.0, 1.0)
+    for token in tokens:
+        batch.builder.append(token, 1, None, b"v")
+    results.deliver(batch, 0, 5)
+    now, done = 1000.0, []
+    while results.waiting:
+        now += 1 / 128
+        results.turn(now)
+        done.append(sum(token.done() for token in tokens))
+    assert done == [2_812, 10_624, 18_436, 26_248, 30_000]
+
+
+def test_the_number_of_results_that_wait_is_bounded_whatever_the_time() -> None:
+    results = LateResults(Flushes())
     tokens = [Token() for _ in range(40 * MANY)]
     most = 0
     for turn in range(40):
@@ -150,11 +165,11 @@ def test_results_keep_up_with_records_that_have_waited_for_memory() -> None:
         for token in tokens[turn * MANY : (turn + 1) * MANY]:
             batch.builder.append(token, 1, None, b"v")
         results.deliver(batch, turn * MANY, 5)
-        results.turn()
+        results.turn(1.0)
         most = max(most, sum(not token.done() for token in tokens[: (turn + 1) * MANY]))
     assert most <= 16 * MANY
     while results.waiting:
-        results.turn()
+        results.turn(1.0)
     assert [token.metadata.offset for token in tokens if token.metadata] == [*range(40 * MANY)]
 
 
@@ -249,10 +264,10 @@ def test_the_records_of_one_call_are_delivered_once(
     tokens = [Token() for _ in range(before + after)]
     for token in (*tokens[:before], *[call] * MANY, *tokens[before:]):
         batch.builder.append(token, 1, None, b"v")
-    results = LateResults(Flushes(), RouteCache())
+    results = LateResults(Flushes())
     results.deliver(batch, base_offset, 5)
     while results.waiting:
-        results.turn()
+        results.turn(1.0)
     known = base_offset >= 0
     assert outcomes.arrivals == [base_offset + before if known else -1]
     found = [token.metadata.offset for token in tokens if token.metadata]
