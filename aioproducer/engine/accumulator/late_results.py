@@ -50,11 +50,10 @@ class LateResults:
         log_start_offset: int = -1,
     ) -> None:
         """The records of ``batch`` are in the log; -1 as in ``records.delivery``."""
-        if not self.waiting:
-            if _is_one_call(batch.builder.tokens):
-                self.set_in_turn += batch.builder.count
-                batch.deliver(base_offset, log_append_time_ms, log_start_offset)
-                return
+        if not self.waiting and _is_one_call(batch.builder.tokens):
+            self.set_in_turn += batch.builder.count
+            batch.deliver(base_offset, log_append_time_ms, log_start_offset)
+            return
         batch.is_delivered(base_offset)
         rest = _Rest(batch, log_append_time_ms, log_start_offset)
         self._flushes.began(rest)
