@@ -35,7 +35,7 @@ class LateResults:
     def __init__(self, flushes: Flushes) -> None:
         self._flushes = flushes
         self._turned = _NEVER
-        """The time of the last turn, if it left results; else after any time."""
+        """The time of the last turn, if it left results; else later than any time."""
         self.waiting: deque[_Rest] = deque()
         """The delivered batches that have records without results."""
         self._results_waiting = 0

@@ -529,8 +529,8 @@ class Backlogs:
         """The nodes with batches to send."""
         return [node for node, backlog in self.by_node.items() if backlog.partitions]
 
-    def serve_last(self, node: int) -> None:
-        """Let the nodes after ``node`` send before it, and before the nodes that preceded it."""
+    def begin_after(self, node: int) -> None:
+        """Put ``node``, and the nodes before it, behind all others."""
         for each in [*self.by_node]:
             self.by_node[each] = self.by_node.pop(each)
             if each == node:

@@ -184,11 +184,7 @@ class ProducerBatch:
 
     def fail(self, error: BaseException) -> None:
         """Fail every future that has no outcome yet."""
-        self.done = True
-        show(self.builder.tokens)  # the errors lead back to it
-        for token in one_by_one(self.builder.tokens):
-            tell_partition(token, self.topic_partition.partition)
-            fail_record(token, error)
+        self.fail_records({}, error)
 
     def fail_records(self, errors: Mapping[int, BaseException], otherwise: BaseException) -> None:
         """Fail each record with its own error, by its index, or with ``otherwise``."""

@@ -104,7 +104,7 @@ class BatchSender:
             elif node not in self._compressing:
                 due = self._send_to(brokers[node], backlog, now)
                 if self._bytes >= _BYTES_PER_STEP:
-                    backlogs.serve_last(node)
+                    backlogs.begin_after(node)
                     return now
                 if due is not None and (deadline is None or due < deadline):
                     deadline = due
