@@ -149,7 +149,8 @@ class OptionTable(TokenOptions):
 
     request_timeout_ms: int = option(Milliseconds(0, INT_MAX), 30000, Group.DELIVERY, MEDIUM)
     """How long to wait for a broker's response before the connection is closed and the request is
-    retried. Should be greater than the brokers' `replica.lag.time.max.ms`."""
+    retried; up to four times as long while bytes of large requests or responses still pass (on
+    Linux). Should be greater than the brokers' `replica.lag.time.max.ms`."""
 
     retries: int = option(Integer(0, INT_MAX), INT_MAX, Group.DELIVERY, HIGH)
     """The maximum number of retries of a batch after a retriable error. Prefer
@@ -229,11 +230,18 @@ class OptionTable(TokenOptions):
     resolves them here. A login stands before the host, `user:password@`. The port of SOCKS5 is 1080
     unless it is written. Environment variables such as `ALL_PROXY` are not read."""
 
-    send_buffer_bytes: int = option(Bytes(0, INT_MAX, also=-1), 131072, Group.NETWORK, MEDIUM)
-    """The socket's send buffer (SO_SNDBUF); -1 leaves it to the system."""
+    send_buffer_bytes: int = option(
+        Bytes(0, INT_MAX, also=-1), -1, Group.NETWORK, MEDIUM, kafka_default="131072"
+    )
+    """The socket's send buffer (SO_SNDBUF). With -1 the system makes it larger as the connection
+    needs it. A number bounds what is sent in a round trip, so that Kafka's default sends 1 MB/s to
+    a broker that is 250 ms away."""
 
-    receive_buffer_bytes: int = option(Bytes(0, INT_MAX, also=-1), 32768, Group.NETWORK, MEDIUM)
-    """The socket's receive buffer (SO_RCVBUF); -1 leaves it to the system."""
+    receive_buffer_bytes: int = option(
+        Bytes(0, INT_MAX, also=-1), -1, Group.NETWORK, MEDIUM, kafka_default="32768"
+    )
+    """The socket's receive buffer (SO_RCVBUF). With -1 the system makes it larger as the connection
+    needs it. A number bounds what is received in a round trip."""
 
     key_serializer: SerializerOption | JavaSerializer | None = option(
         Serializer("key_serializer"), None, Group.HOOKS, HIGH, kafka_default="required"

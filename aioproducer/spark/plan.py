@@ -31,9 +31,6 @@ _PREFIX: Final = "kafka."
 _BATCH_SIZE: Final = "262144"
 """The default of ``batch.size``, in bytes: a task hands over megabytes at once. With Kafka's own,
 16 KB, a write takes longer; a megabyte is no better where rows have keys."""
-_SEND_BUFFER: Final = "-1"
-"""The default of ``send.buffer.bytes``: the system grows it. With Kafka's own, 128 KB, a request of
-a megabyte leaves in many pieces, which the event loop copies."""
 _OWN: Final = ("delivery.guarantee", "sink.id", "sink.batch.id", "sink.marker.topic")
 _READ: Final = ("topic", "includeheaders", *_OWN)
 _TRANSACTION_TIMEOUT_MS: Final = 300_000
@@ -102,11 +99,7 @@ class SinkPlan:
             UnresolvedError: a variable or a file is not there.
         """
         properties = hidden_properties(
-            {
-                "batch.size": _BATCH_SIZE,
-                "send.buffer.bytes": _SEND_BUFFER,
-                **_with_providers(self.properties),
-            }
+            {"batch.size": _BATCH_SIZE, **_with_providers(self.properties)}
         )
         try:
             return ProducerConfig.from_properties(properties, **overrides)

@@ -13,6 +13,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -21,6 +22,7 @@ from typing import Final
 from benchmarks import launch
 from benchmarks.__main__ import names_of
 from benchmarks.brokers import BROKERS
+from benchmarks.distance import far_away
 from benchmarks.machine import Neighbours, cpu_seconds_of_servers, look_at_machine
 from benchmarks.slow_brokers.client import Costs
 from benchmarks.slow_brokers.picture import Measured, draw
@@ -51,10 +53,14 @@ class Run:
 
 
 def run_all(
-    cases: Sequence[Case], clients: Sequence[Client], options: argparse.Namespace
+    cases: Sequence[Case],
+    clients: Sequence[Client],
+    options: argparse.Namespace,
+    away: Sequence[str] = (),
 ) -> Iterator[tuple[Case, list[Run]]]:
     """The runs of each case, round by round: A B C, B C A.
 
+    ``away`` begins the command of a process that is at a distance, see :func:`far_away`.
     A first round with real brokers is not counted: their JVMs compile what they run.
     """
     warm_up_rounds = 0 if options.brokers == "mock" else 1
@@ -66,19 +72,26 @@ def run_all(
                 for number in range(warm_up_rounds + options.rounds):
                     first = number % len(clients)
                     for client in (*clients[first:], *clients[:first]):
-                        found.append(_run(case, client, target.bootstrap_servers, options))
+                        found.append(_run(case, client, target.bootstrap_servers, options, away))
             _refuse_void(found[:uncounted])
             yield case, found[uncounted:]
 
 
-def _run(case: Case, client: Client, bootstrap: str, options: argparse.Namespace) -> Run:
+def _run(
+    case: Case,
+    client: Client,
+    bootstrap: str,
+    options: argparse.Namespace,
+    away: Sequence[str],
+) -> Run:
     arguments = [client.name, "--bootstrap", bootstrap, "--partitions", str(case.partitions)]
     arguments += ["--value-bytes", str(case.value_bytes), "--rtt-ms", str(case.rtt_ms)]
     arguments += ["--warm-up", str(options.warm_up), "--seconds", str(options.seconds)]
+    arguments += ["--distance-ms", str(case.distance_ms)]
     arguments += ["--keyed"] if case.keyed else []
     neighbours, brokers_cpu = Neighbours(), cpu_seconds_of_servers()
     done = subprocess.run(
-        launch.command("benchmarks.slow_brokers.client", *arguments),
+        [*away, *launch.command("benchmarks.slow_brokers.client", *arguments)],
         cwd=_ROOT,
         stdout=subprocess.PIPE,
         text=True,
@@ -149,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.brokers != "mock" and options.rtt_ms != [0]:
         raise SystemExit("only mock brokers can be told to be slow: --rtt-ms 0")
     cases = [
-        Case(partitions, value_bytes, rtt_ms, options.keyed)
+        Case(partitions, value_bytes, rtt_ms, options.keyed, options.distance_ms)
         for rtt_ms in options.rtt_ms
         for value_bytes in options.value_bytes
         for partitions in options.partitions
@@ -157,13 +170,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(look_at_machine(["aioproducer", "confluent-kafka", "uvloop"]).describe())
     everything: dict[str, list[Run]] = {}
     drawn: dict[str, dict[str, list[Measured]]] = {}
-    for case, runs in run_all(cases, options.clients, options):
-        everything[case.name] = runs
-        drawn[case.meaning] = {
-            client.name: [run.measured for run in runs if run.client == client.name]
-            for client in options.clients
-        }
-        print("\n".join(describe(case, runs)), flush=True)
+    distance = options.distance_ms / 1_000
+    with far_away(distance) if distance else nullcontext(()) as away:
+        for case, runs in run_all(cases, options.clients, options, away):
+            everything[case.name] = runs
+            drawn[case.meaning] = {
+                client.name: [run.measured for run in runs if run.client == client.name]
+                for client in options.clients
+            }
+            print("\n".join(describe(case, runs)), flush=True)
     if options.json:
         content = {
             name: [dataclasses.asdict(run) for run in runs] for name, runs in everything.items()
@@ -185,6 +200,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     for name, default in (("partitions", "1,3,12"), ("value-bytes", "100,1000"), ("rtt-ms", "250")):
         parser.add_argument(f"--{name}", type=_numbers, default=default, help="default %(default)s")
+    parser.add_argument(
+        "--distance-ms",
+        type=int,
+        default=0,
+        metavar="MS",
+        help="round-trip time of the way to the brokers (Linux, root); default %(default)s",
+    )
     parser.add_argument(
         "--keyed", action="store_true", help="with keys, so that no batch is chosen"
     )

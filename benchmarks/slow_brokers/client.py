@@ -271,12 +271,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--partitions", type=int, required=True)
     parser.add_argument("--value-bytes", type=int, required=True)
     parser.add_argument("--rtt-ms", type=int, required=True)
+    parser.add_argument("--distance-ms", type=int, required=True)
     parser.add_argument("--keyed", action="store_true")
     parser.add_argument("--warm-up", type=float, required=True)
     parser.add_argument("--seconds", type=float, required=True)
     options = parser.parse_args(arguments)
     client = CLIENTS[options.client]
-    case = Case(options.partitions, options.value_bytes, options.rtt_ms, options.keyed)
+    case = Case(
+        options.partitions,
+        options.value_bytes,
+        options.rtt_ms,
+        options.keyed,
+        options.distance_ms,
+    )
     loop_factory = importlib.import_module("uvloop").new_event_loop if client.uvloop else None
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         costs = runner.run(run(client, case, options.bootstrap, options.warm_up, options.seconds))

@@ -29,12 +29,15 @@ class Case:
     rtt_ms: int
     """By how much the brokers delay each answer."""
     keyed: bool = False
+    distance_ms: int = 0
+    """The round-trip time of the way to the brokers."""
 
     @property
     def name(self) -> str:
         """In the results."""
         keys = "-keyed" if self.keyed else ""
-        return f"slow-{self.partitions}-{self.value_bytes}-{self.rtt_ms}{keys}"
+        distant = f"-distant-{self.distance_ms}" if self.distance_ms else ""
+        return f"slow-{self.partitions}-{self.value_bytes}-{self.rtt_ms}{distant}{keys}"
 
     @property
     def topic(self) -> str:
@@ -59,19 +62,23 @@ class Case:
         partitions = "1 partition" if self.partitions == 1 else f"{self.partitions} partitions"
         keys = ", keys of 4 bytes" if self.keyed else ""
         late = f", {self.rtt_ms} ms" if self.rtt_ms else ""
-        return f"{self.value_bytes:,} bytes to {partitions} on {BROKERS} brokers{keys}{late}"
+        distant = f", {self.distance_ms} ms away" if self.distance_ms else ""
+        return (
+            f"{self.value_bytes:,} bytes to {partitions} on {BROKERS} brokers{distant}{keys}{late}"
+        )
 
     def bound(self) -> float | None:
         """Records/s of the protocol with all defaults of ours: full requests, always in flight.
 
         None: without a delay, the machine is the limit.
         """
-        if not self.rtt_ms:
+        delay_ms = self.rtt_ms + self.distance_ms
+        if not delay_ms:
             return None
         brokers = min(self.partitions, BROKERS)
         in_flight = min(brokers * IN_FLIGHT * REQUEST_BYTES, BUFFER_MEMORY)
         size = self.value_bytes + RECORD_OVERHEAD + 4 * self.keyed
-        return in_flight / size / (self.rtt_ms / 1_000)
+        return in_flight / size / (delay_ms / 1_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +103,13 @@ CLIENTS: Final = {
         Client("aioproducer-beats", "Ours", uvloop=True, beats=True),
         Client("aioproducer-frozen-beats", "Ours", uvloop=True, beats=True, frozen=True),
         Client("aioproducer-asyncio-beats", "Ours", beats=True),
+        Client(
+            "aioproducer-kafka-buffers",
+            "Ours",
+            {"send_buffer_bytes": 131_072, "receive_buffer_bytes": 32_768},
+            uvloop=True,
+        ),
+        Client("aioproducer-4-mib-buffers", "Ours", {"send_buffer_bytes": 4_194_304}, uvloop=True),
         Client("confluent", "Confluent", {"acks": "all"}),
         Client("confluent-idempotent", "Confluent", {"enable.idempotence": True}),
         Client(

@@ -68,12 +68,7 @@ CONTENDERS: Final = {
         # The mock cluster refuses the Java client's version of ApiVersions in a way of its own.
         Contender("spark", "spark", {}, brokers=("kafka",)),
         Contender("aioproducer", "aioproducer", {}, peer="spark"),
-        Contender(
-            "publish_dataframe",
-            "publish_dataframe",
-            {"batch.size": 262_144, "send.buffer.bytes": -1},
-            peer="spark",
-        ),
+        Contender("publish_dataframe", "publish_dataframe", {"batch.size": 262_144}, peer="spark"),
         Contender("confluent", "confluent", {}, peer="spark"),
         Contender(
             "exactly_once",

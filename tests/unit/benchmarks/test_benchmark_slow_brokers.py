@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from itertools import count
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -136,6 +141,31 @@ def test_a_small_run(capsys: pytest.CaptureFixture[str]) -> None:
     output = capsys.readouterr().out
     assert all(f"\n{name} " in output for name in clients.split(","))
     assert "VOID" not in output
+
+
+@pytest.mark.slow
+@pytest.mark.mock_cluster
+def test_a_small_run_at_a_distance() -> None:
+    """In a process of its own, which leaves this network for good."""
+    if not Path("/dev/net/tun").exists() or os.geteuid() or not shutil.which("nsenter"):
+        pytest.skip("needs Linux, root, /dev/net/tun and nsenter")
+    case = ["--distance-ms", "40", "--partitions", "3", "--value-bytes", "1000", "--rtt-ms", "0"]
+    case += ["--rounds", "1", "--warm-up", "0.5", "--seconds", "0.5"]
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.slow_brokers", *case, "--clients", "aioproducer"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    [row] = [line for line in done.stdout.splitlines() if line.startswith("aioproducer ")]
+    *_, response_ms, _, _, _ = row.split()
+    assert 40 <= float(response_ms) < 1_000
+
+
+def test_a_distance_is_a_part_of_the_bound() -> None:
+    assert Case(3, 1_000, 50, distance_ms=200).bound() == Case(3, 1_000, 250).bound()
+    assert Case(3, 1_000, 0, distance_ms=200).workload().rtt_ms == 0
 
 
 def test_real_brokers_are_not_asked_to_be_slow() -> None:

@@ -49,7 +49,6 @@ KAFKA_4 = [
     ("partitioner.availability.timeout.ms", 0, "LOW"),
     ("partitioner.class", None, "MEDIUM"),
     ("partitioner.ignore.keys", False, "MEDIUM"),
-    ("receive.buffer.bytes", 32768, "MEDIUM"),
     ("reconnect.backoff.max.ms", 1000, "LOW"),
     ("reconnect.backoff.ms", 50, "LOW"),
     ("request.timeout.ms", 30000, "MEDIUM"),
@@ -58,7 +57,6 @@ KAFKA_4 = [
     ("retry.backoff.ms", 100, "LOW"),
     ("sasl.jaas.config", None, "MEDIUM"),
     ("security.protocol", "PLAINTEXT", "MEDIUM"),
-    ("send.buffer.bytes", 131072, "MEDIUM"),
     ("socket.connection.setup.timeout.max.ms", 30000, "MEDIUM"),
     ("socket.connection.setup.timeout.ms", 10000, "MEDIUM"),
     ("transaction.timeout.ms", 60000, "LOW"),
@@ -114,6 +112,8 @@ DIFFERENT: list[tuple[str, object, str]] = [
     ("key.serializer", None, "HIGH"),  # Java: required
     ("value.serializer", None, "HIGH"),
     ("sasl.mechanism", None, "MEDIUM"),  # Java: GSSAPI
+    ("receive.buffer.bytes", -1, "MEDIUM"),  # Java: 32768
+    ("send.buffer.bytes", -1, "MEDIUM"),  # Java: 131072
 ]
 REQUIRED = "bootstrap.servers"
 OF_OUR_OWN = {
@@ -212,6 +212,8 @@ def test_every_option_has_a_meaning_and_a_difference_is_explained() -> None:
         "key.serializer",
         "value.serializer",
         "sasl.mechanism",
+        "receive.buffer.bytes",
+        "send.buffer.bytes",
     }
 
 
