@@ -19,6 +19,7 @@ cdef class Exchange:
     cdef public Py_ssize_t pieces
     cdef public long long correlation_id
     cdef object _node
+    cdef object _rest
     cdef str _client_id
     cdef RunningClock _clock
     cdef ResponseCutter _responses
@@ -33,6 +34,9 @@ cdef class Exchange:
     cpdef Py_ssize_t send(
         self, EncodedPayload payload, request, double now, double timeout, bint answered=*
     ) except -1
+    cdef _write_in_turns(self, pieces)
+    @cython.locals(size=Py_ssize_t)
+    cpdef _write_next(self)
     cpdef resume_writing(self)
     @cython.locals(length=Py_ssize_t, responses=ResponseCutter)
     cpdef buffer_updated(self, Py_ssize_t nbytes)

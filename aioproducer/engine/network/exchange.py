@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, cast
+from collections import deque
+from typing import TYPE_CHECKING, Final, cast
 
 from aioproducer.engine.network.forked_sockets import leave_to_parent
 from aioproducer.engine.network.frames import (
@@ -18,13 +19,18 @@ from aioproducer.engine.network.in_flight import InFlightRequest
 from aioproducer.errors import ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any, NoReturn
 
     from aioproducer.engine.network.frames import EncodedPayload, UsualResponse
     from aioproducer.engine.network.in_flight import InFlightRequests
+    from aioproducer.engine.records.record_batch import Buffer
     from aioproducer.foundation.runtime.running_clock import RunningClock
     from aioproducer.model import NodeId
+
+_AT_ONCE: Final = 262_144
+"""Bytes of large requests that are written before the event loop runs other tasks: the system takes
+about a millisecond for a mebibyte."""
 
 
 class Exchange:
@@ -74,6 +80,8 @@ class Exchange:
         """The number of pieces that have come."""
         self.correlation_id = 0
         """Of the last request."""
+        self._rest: deque[memoryview] = deque()
+        """The parts of large requests that are written in later turns of the event loop."""
         self._node = node
         self._client_id = client_id
         self._clock = clock
@@ -128,11 +136,38 @@ class Exchange:
             )
         )
         if not transport.is_closing():  # else the request ends with the connection, very soon
-            transport.writelines(pieces)
+            if size > _AT_ONCE or self._rest:
+                self._write_in_turns(pieces)
+            else:
+                transport.writelines(pieces)
             if not answered:
                 transport.set_write_buffer_limits(high=0)
                 self.resume_writing()
         return size
+
+    def _write_in_turns(self, pieces: Sequence[Buffer]) -> None:
+        rest, waits = self._rest, bool(self._rest)
+        for piece in pieces:
+            whole = memoryview(piece)
+            rest.extend(whole[at : at + _AT_ONCE] for at in range(0, len(whole), _AT_ONCE))
+        if not waits:
+            self._write_next()
+
+    def _write_next(self) -> None:
+        """Write a part of the large requests, and the next one after other tasks have run."""
+        rest, transport = self._rest, self.transport
+        if transport.is_closing():
+            rest.clear()
+            return
+        size, part = 0, []
+        while rest and size < _AT_ONCE:
+            size += len(rest[0])
+            part.append(rest.popleft())
+        transport.writelines(part)
+        if rest:
+            self.ended.get_loop().call_soon(self._write_next)
+        else:
+            self.resume_writing()
 
     def abort(self) -> None:
         """End the connection at once, if it has not ended.
@@ -148,11 +183,16 @@ class Exchange:
 
     def resume_writing(self) -> None:
         """Called by the transport: its buffer is below its lower limit again."""
-        if not self.transport.get_write_buffer_size():
+        if not self._rest and not self.transport.get_write_buffer_size():
             for request in self.in_flight.take_written():
                 self._on_written(request)
 
     # --- responses -------------------------------------------------------------------------
+
+    @property
+    def is_amid_response(self) -> bool:
+        """True if a response has come in part."""
+        return self._responses.is_large or not self._responses.is_between
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the event loop: the connection is open."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from random import Random
 from typing import Any, cast
@@ -18,7 +18,7 @@ from kio.static.primitive import i16
 
 from aioproducer.engine.network.connection import ConnectionState
 from aioproducer.engine.network.exchange import Exchange
-from aioproducer.engine.network.frames import UsualResponse, request_form
+from aioproducer.engine.network.frames import EncodedPayload, UsualResponse, request_form
 from aioproducer.engine.network.in_flight import InFlightRequest, InFlightRequests
 from aioproducer.engine.network.transport import SocketSettings
 from aioproducer.engine.protocol import Api
@@ -263,6 +263,116 @@ async def test_a_request_without_answer_is_in_flight_until_it_has_left() -> None
         running.cancel()
 
 
+async def test_a_part_of_a_response_is_known_to_have_come() -> None:
+    async def script(peer: Peer) -> None:
+        await peer.handshake()
+
+    async with broker(script) as node:
+        owner = Owner(node)
+        running = owner.run()
+        await owner.ready.wait()
+        exchange = owner.connection.exchange
+        assert exchange is not None
+        for size in (100, 1_000_000):
+            owner.ask("ask")
+            body = exchange.correlation_id.to_bytes(4, "big") + bytes(size)
+            whole = len(body).to_bytes(4, "big") + body
+            assert not exchange.is_amid_response
+            put(exchange, whole[:3])
+            assert exchange.is_amid_response
+            put(exchange, whole[3:50])
+            assert exchange.is_amid_response
+            at = 50
+            while at < len(whole):
+                assert exchange.is_amid_response
+                place = exchange.get_buffer(-1)
+                at += put(exchange, whole[at : at + len(place)])
+            assert not exchange.is_amid_response
+        running.cancel()
+
+
+LARGE = bytes(range(256)) * 4_096
+"""A mebibyte, which is written in several turns of the event loop."""
+
+
+@pytest.mark.parametrize("answered", [True, False])
+async def test_a_large_request_is_written_in_several_turns_and_none_overtakes_it(
+    answered: bool,
+) -> None:
+    heard: list[bytes] = []
+    all_heard = asyncio.Event()
+
+    async def script(peer: Peer) -> None:
+        await peer.handshake()
+        for _ in range(3):
+            heard.append(await peer.request())
+        all_heard.set()
+
+    async with broker(script) as node:
+        owner = Owner(node)
+        running = owner.run()
+        await owner.ready.wait()
+        assert owner.connection.exchange is not None
+        transport = WritesNoted(owner.connection.exchange.transport)
+        owner.connection.exchange.transport = cast("asyncio.Transport", transport)
+        owner.send(EncodedPayload(Api.PRODUCE, 9, (LARGE,)), "large", answered=answered)
+        owner.ask("small", answered=answered)
+        owner.send(EncodedPayload(Api.PRODUCE, 9, (LARGE,)), "large too", answered=answered)
+        assert len(transport.sizes) == 1
+        assert owner.left == []
+        await asyncio.wait_for(all_heard.wait(), LONG)
+        assert max(transport.sizes) <= 2 * 262_144
+        assert len(transport.sizes) >= 8
+        assert [len(each) > len(LARGE) for each in heard] == [True, False, True]
+        assert [each.endswith(LARGE) for each in heard] == [True, False, True]
+        names = ["large", "small", "large too"]
+        async with asyncio.timeout(LONG):
+            while not answered and owner.left != names:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+        assert waiting(owner) == (names if answered else [])
+        running.cancel()
+
+
+async def test_the_rest_of_a_large_request_ends_with_its_connection() -> None:
+    async def script(peer: Peer) -> None:
+        await peer.handshake()
+
+    async with broker(script) as node:
+        owner = Owner(node)
+        running = owner.run()
+        await owner.ready.wait()
+        assert owner.connection.exchange is not None
+        transport = WritesNoted(owner.connection.exchange.transport)
+        owner.connection.exchange.transport = cast("asyncio.Transport", transport)
+        memory = bytearray(LARGE)
+        payload = EncodedPayload(Api.PRODUCE, 9, (memoryview(memory),))
+        owner.send(payload, "large", answered=False)
+        owner.connection.abort(BrokerConnectionError("enough"))
+        await asyncio.wait_for(running, LONG)
+        assert len(transport.sizes) == 1
+        assert owner.left == []
+        del payload
+        for _ in range(3):
+            await asyncio.sleep(0)
+        memory.clear()  # raises BufferError if anything still has a part of it
+
+
+class WritesNoted:
+    """A transport, and the sizes of what it was given to write."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self.sizes: list[int] = []
+
+    def writelines(self, pieces: Iterable[bytes | memoryview]) -> None:
+        pieces = list(pieces)
+        self.sizes.append(sum(map(len, pieces)))
+        self._transport.writelines(pieces)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
 async def test_correlation_ids_start_again_before_they_become_negative() -> None:
     numbers: list[int] = []
 
@@ -300,6 +410,27 @@ async def test_socket_options() -> None:
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         assert 20_000 <= sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) <= 80_000
         assert 30_000 <= sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) <= 120_000
+        running.cancel()
+
+
+async def test_minus_one_leaves_the_sizes_of_buffers_to_the_system() -> None:
+    async def script(peer: Peer) -> None:
+        await peer.handshake()
+
+    def sizes(sock: socket.socket) -> list[int]:
+        return [
+            sock.getsockopt(socket.SOL_SOCKET, name)
+            for name in (socket.SO_SNDBUF, socket.SO_RCVBUF)
+        ]
+
+    async with broker(script) as node:
+        owner = Owner(node, socket=SocketSettings(-1, -1))
+        running = owner.run()
+        await owner.ready.wait()
+        assert owner.connection.exchange is not None
+        ours = sizes(owner.connection.exchange.transport.get_extra_info("socket"))
+        with socket.create_connection((node.host, node.port)) as plain:
+            assert ours == sizes(plain)
         running.cancel()
 
 
