@@ -14,6 +14,7 @@ from aioproducer.config import ProducerConfig, ReaderOptions
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.list_offsets import IsolationLevel
 from aioproducer.engine.network.frames import MAX_RESPONSE_BYTES
+from aioproducer.engine.network.transfer import MOST_TIMEOUTS
 from aioproducer.errors import ProducerError, anew, error_about
 from aioproducer.errors.codes import ErrorCode
 from aioproducer.foundation.logs import RoomLogger
@@ -55,6 +56,8 @@ class FetchSettings(NamedTuple):
     offset_reset: str
     """``none``, ``earliest`` or ``latest``."""
     lookup_timeout: float
+    fetch_timeout: float
+    """More than ``request_timeout_ms``: a large response may still pass, see :class:`Transfer`."""
     metadata_max_age: float
     patience: float
     """Seconds for which a topic may be unknown before its partitions fail."""
@@ -76,6 +79,7 @@ class FetchSettings(NamedTuple):
             options.check_crcs,
             options.auto_offset_reset,
             config.max_block_ms / 1000,
+            MOST_TIMEOUTS * config.request_timeout_ms / 1000,
             config.metadata_max_age_ms / 1000,
             config.max_block_ms / 1000,
             config.client_rack,
@@ -348,7 +352,8 @@ class Fetcher:
             self._settings.rack,
         )
         try:
-            fetched: Fetched = await self._client.request(request, node)
+            timeout = self._settings.fetch_timeout
+            fetched: Fetched = await self._client.request(request, node, timeout)
         except ProducerError as error:
             session.fail()
             self._failed_all(session, error)

@@ -30,7 +30,8 @@ from aioproducer.engine.network.handshake import (
 )
 from aioproducer.engine.network.in_flight import InFlightRequest, InFlightRequests
 from aioproducer.engine.network.lazy_metadata import LazyMetadataResponse
-from aioproducer.engine.network.round_trip import RoundTrip
+from aioproducer.engine.network.tcp_info import RoundTrip
+from aioproducer.engine.network.transfer import Transfer
 from aioproducer.engine.network.transport import SocketSettings, open_transport
 from aioproducer.engine.network.versions import BrokerVersions
 from aioproducer.engine.protocol import Api
@@ -156,6 +157,12 @@ class Connection:
         """The end of the broker's throttling."""
         return 0.0 if self.exchange is None else self.exchange.throttled_until
 
+    def passes_until(self, sent: float, now: float) -> float | None:
+        """When to look again at a late request, see :meth:`Transfer.look`."""
+        exchange = self.exchange
+        assert exchange is not None, "a request was sent"
+        return self._transfer.look(sent, now, receives=exchange.is_amid_response)
+
     # --- sending ---------------------------------------------------------------------------
 
     def barrier(self) -> asyncio.Future[Any] | None:
@@ -229,7 +236,9 @@ class Connection:
             self.node, self._settings.socket, self._setup_timeout, self._exchange
         )
         self.exchange = exchange
-        self.round_trip = RoundTrip(transport.get_extra_info("socket"))
+        connected = transport.get_extra_info("socket")
+        self.round_trip = RoundTrip(connected)
+        self._transfer = Transfer(connected, self._settings.request_timeout)
         if self._abort_reason is not None:
             raise self._abort_reason
         return exchange

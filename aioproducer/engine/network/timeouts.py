@@ -66,6 +66,9 @@ class ConnectionTimeouts:
             return _NEVER
         overdue = connection.in_flight.overdue(now)
         if overdue is not None:
+            look_again = connection.passes_until(overdue.sent, now)
+            if look_again is not None:
+                return look_again
             connection.abort(_timed_out(connection, overdue, now))
             return _NEVER
         deadline = connection.in_flight.next_deadline()

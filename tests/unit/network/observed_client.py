@@ -93,6 +93,8 @@ class FakeConnection:
         self.received = 0
         self.renewal_seconds = 0.25
         self.aborted: list[ProducerError] = []
+        self.look_again: float | None = None
+        """For :meth:`passes_until`."""
         self.transport = FakeTransport()
         self.exchange = Exchange(
             node.id,
@@ -118,6 +120,9 @@ class FakeConnection:
     @property
     def throttled_until(self) -> float:
         return self.exchange.throttled_until
+
+    def passes_until(self, sent: float, now: float) -> float | None:
+        return self.look_again
 
     def abort(self, reason: ProducerError) -> None:
         self.aborted.append(reason)

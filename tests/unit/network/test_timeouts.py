@@ -31,6 +31,18 @@ async def test_a_request_without_answer_in_time_ends_its_connection(world: Obser
         assert part in str(error)
 
 
+async def test_a_late_request_whose_bytes_pass_is_looked_at_again(world: ObservedClient) -> None:
+    connection = await world.connected(ONE)
+    world.send(1, Ask("large"))
+    world.now = connection.look_again = 1030.0
+    connection.look_again += 3.75
+    assert world.client.poll(world.now) == 1033.75
+    assert connection.aborted == []
+    world.now, connection.look_again = 1033.75, None
+    world.client.poll(world.now)
+    assert "did not answer a METADATA v9 request within 33.8 s" in str(connection.aborted[0])
+
+
 async def test_a_connection_that_is_not_used_for_long_is_closed(world: ObservedClient) -> None:
     connection = await world.connected(ONE)
     assert world.client.poll(world.now) == 1001.0, "it might have been slow to open"

@@ -126,7 +126,7 @@ class ScriptedClient:
         await asyncio.sleep(0)
         return self.description()
 
-    async def request(self, request: Any, node: Node) -> Any:
+    async def request(self, request: Any, node: Node, timeout: float | None = None) -> Any:
         if isinstance(request, EpochEndRequest):
             end = self.ends.pop(0)
             if isinstance(end, ProducerError):
@@ -209,6 +209,7 @@ async def fetching(
         check_crcs=True,
         offset_reset=reset,
         lookup_timeout=0.05,
+        fetch_timeout=30.0,
         metadata_max_age=max_age,
         patience=0.05,
         rack="south",

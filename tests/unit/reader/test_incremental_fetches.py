@@ -114,7 +114,7 @@ async def test_an_error_of_the_whole_fetch_is_asked_again_after_a_pause() -> Non
         await next_requests(client, 2)
         request = client.request
 
-        async def refused(asked: object, node: Node) -> Fetched:
+        async def refused(asked: object, node: Node, *_: float) -> Fetched:
             return Fetched(ErrorCode.COORDINATOR_NOT_AVAILABLE, {})
 
         client.request = refused  # type: ignore[method-assign, assignment]
@@ -190,7 +190,7 @@ async def test_silence_of_a_throttled_broker_means_nothing() -> None:
         request = client.request
         throttled = 0
 
-        async def throttle(asked: FetchRequest, node: Node) -> Fetched:
+        async def throttle(asked: FetchRequest, node: Node, *_: float) -> Fetched:
             nonlocal throttled
             found: Fetched = await request(asked, node)
             if throttled == 3 or not asked.partitions:

@@ -1,4 +1,4 @@
-"""The kernel's round-trip time."""
+"""What the kernel tells of a connection."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import asyncio
 import socket
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 import uvloop
 
-from aioproducer.engine.network.round_trip import FRESH_FOR, RoundTrip, round_trip
+from aioproducer.engine.network.tcp_info import FRESH_FOR, RoundTrip, round_trip, traffic
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it")
@@ -25,6 +26,33 @@ def test_a_connection_of_this_machine_has_a_short_one() -> None:
         found = round_trip(client)
         assert found is not None
         assert 0 < found < 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it")
+def test_the_bytes_that_pass_are_those_the_other_side_has_taken() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as client,
+        server.accept()[0] as accepted,
+    ):
+        before = traffic(client)
+        assert before is not None
+        assert not before.is_sending
+        client.sendall(bytes(1_000))
+        assert accepted.recv(1_000, socket.MSG_WAITALL) == bytes(1_000)
+        accepted.sendall(bytes(500))
+        assert client.recv(500, socket.MSG_WAITALL) == bytes(500)
+        found = traffic(client)
+        assert found is not None
+        assert (found.passed - before.passed, found.is_sending) == (1_500, False)
+        assert found.silence < 5
+        client.setblocking(False)
+        with suppress(BlockingIOError):
+            while client.send(bytes(65_536)):  # nobody reads
+                pass
+        stuck = traffic(client)
+        assert stuck is not None
+        assert stuck.is_sending
 
 
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
@@ -44,10 +72,10 @@ def test_a_closed_connection_has_none(
 
 
 def test_no_socket_or_one_of_another_kind_has_none() -> None:
-    assert round_trip(None) is None
-    assert round_trip(object()) is None
+    for none in (None, object()):
+        assert (round_trip(none), traffic(none)) == (None, None)
     with socket.socket(socket.AF_UNIX) as other:
-        assert round_trip(other) is None
+        assert (round_trip(other), traffic(other)) == (None, None)
 
 
 class CountingSocket:

@@ -1,0 +1,113 @@
+"""Requests that are late because their bytes, or those of the response, still pass."""
+
+from __future__ import annotations
+
+import struct
+import sys
+
+import pytest
+
+from aioproducer.engine.network.transfer import Transfer
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it")
+
+TIMEOUT = 8.0
+SENT = 100.0
+LATE = SENT + TIMEOUT
+GIVEN_UP = None
+
+
+class Path:
+    """A socket whose bytes pass as the test says."""
+
+    def __init__(self) -> None:
+        self.acked = self.received = 0
+        self.unacked_segments = self.not_sent = 0
+        self.silent_ms = 0
+        self.transfer = Transfer(self, TIMEOUT)
+
+    def getsockopt(self, level: int, option: int, size: int) -> bytes:
+        info = bytearray(size)
+        struct.pack_into("=I", info, 24, self.unacked_segments)
+        struct.pack_into("=II", info, 52, self.silent_ms, self.silent_ms + 1)
+        struct.pack_into("=QQ", info, 120, self.acked, self.received)
+        struct.pack_into("=I", info, 144, self.not_sent)
+        return bytes(info)
+
+    def look(self, now: float, *, receives: bool = False) -> float | None:
+        return self.transfer.look(SENT, now, receives=receives)
+
+
+@pytest.fixture
+def path() -> Path:
+    return Path()
+
+
+def test_a_request_ends_if_the_broker_has_all_of_it(path: Path) -> None:
+    assert path.look(LATE) is GIVEN_UP
+
+
+def test_a_request_ends_if_nothing_comes_any_more(path: Path) -> None:
+    """Such as from a host that was switched off: no acknowledgement of what it was sent."""
+    path.unacked_segments = 3
+    path.silent_ms = 1_000
+    assert path.look(LATE) is GIVEN_UP
+
+
+def test_a_request_ends_if_no_byte_passes_between_two_looks(path: Path) -> None:
+    """Such as to a broker that stopped reading, whose system still answers."""
+    path.not_sent = 5_000
+    assert path.look(LATE) == LATE + 1
+    assert path.look(LATE + 1) is GIVEN_UP
+
+
+@pytest.mark.parametrize("way", ["out", "back"])
+def test_a_request_has_time_until_no_byte_has_passed_for_the_time_of_a_request(
+    path: Path, way: str
+) -> None:
+    receives = way == "back"
+    path.unacked_segments = int(not receives)
+    now = LATE
+    for _ in range(10):
+        assert path.look(now, receives=receives) == now + 1
+        if receives:
+            path.received += 1
+        else:
+            path.acked += 1
+        now += 1
+    path.unacked_segments = 0
+    assert path.look(now) == now + 1, "bytes have passed before now"
+    for later in range(1, 8):
+        assert path.look(now + later) == now + later + 1
+    assert path.look(now + TIMEOUT) is GIVEN_UP
+
+
+def test_a_request_ends_after_four_times_its_time_whatever_passes(path: Path) -> None:
+    path.not_sent = 1
+    now = LATE
+    while (again := path.look(now)) is not None:
+        path.acked += 1
+        now = again
+    assert now == SENT + 4 * TIMEOUT
+
+
+def test_looks_for_other_connections_do_not_count(path: Path) -> None:
+    path.not_sent = 1
+    assert path.look(LATE) == LATE + 1
+    assert path.look(LATE + 0.5) == LATE + 1
+    path.acked = 1
+    assert path.look(LATE + 1) == LATE + 2
+
+
+def test_what_passed_before_a_request_was_late_does_not_count(path: Path) -> None:
+    path.not_sent = 1
+    assert path.look(LATE) == LATE + 1
+    path.acked = 1
+    assert path.look(LATE + 1) == LATE + 2
+    path.acked = 2  # the response came, and another request is late after some time
+    assert path.look(LATE + 30 - TIMEOUT) == LATE + 31 - TIMEOUT
+    assert path.look(LATE + 31 - TIMEOUT) is GIVEN_UP
+
+
+def test_nobody_knows_what_passes_without_such_a_socket() -> None:
+    assert Transfer(None, TIMEOUT).look(SENT, LATE, receives=True) is GIVEN_UP
