@@ -296,8 +296,8 @@ class OpenSsh(RealProxy):
         ]
 
     def _server_command(self, port: int) -> Sequence[str]:
-        if os.geteuid() == 0 and not Path("/run/sshd").is_dir():
-            _say_what_is_missing("sshd needs the folder /run/sshd")
+        if os.geteuid() == 0:  # as the system does before it starts sshd
+            Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
         for name in ("host_key", "user_key"):
             if not (self.folder / name).exists():
                 command = [_program("ssh-keygen"), "-q", "-t", "ed25519", "-N", "", "-f", name]
