@@ -37,6 +37,7 @@ cdef class Exchange:
     cdef _write_in_turns(self, pieces)
     @cython.locals(size=Py_ssize_t)
     cpdef _write_next(self)
+    cdef _watch_writing(self)
     cpdef resume_writing(self)
     @cython.locals(length=Py_ssize_t, responses=ResponseCutter)
     cpdef buffer_updated(self, Py_ssize_t nbytes)

@@ -141,8 +141,7 @@ class Exchange:
             else:
                 transport.writelines(pieces)
             if not answered:
-                transport.set_write_buffer_limits(high=0)
-                self.resume_writing()
+                self._watch_writing()
         return size
 
     def _write_in_turns(self, pieces: Sequence[Buffer]) -> None:
@@ -167,6 +166,17 @@ class Exchange:
         if rest:
             self.ended.get_loop().call_soon(self._write_next)
         else:
+            self._watch_writing()
+
+    def _watch_writing(self) -> None:
+        """Have :meth:`resume_writing` called once nothing waits to be written.
+
+        After each write: ``writelines`` of Python 3.12.0 to 3.12.8 and 3.13.0 to 3.13.1 does not
+        look at the limits, and a transport that did not pause does not resume.
+        """
+        transport = self.transport
+        if not transport.is_closing():  # else the write has failed, and nothing waits any more
+            transport.set_write_buffer_limits(high=0)
             self.resume_writing()
 
     def abort(self) -> None:

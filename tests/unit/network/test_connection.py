@@ -357,6 +357,84 @@ async def test_the_rest_of_a_large_request_ends_with_its_connection() -> None:
         memory.clear()  # raises BufferError if anything still has a part of it
 
 
+@pytest.mark.parametrize("size", [1_000, 300_000])
+async def test_a_request_without_answer_has_left_when_the_transport_is_empty(size: int) -> None:
+    exchange, left = exchange_with(transport := NarrowTransport(280_000))
+    exchange.send(EncodedPayload(Api.PRODUCE, 9, (bytes(size),)), "one", 0.0, 30.0, answered=False)
+    await asyncio.sleep(0)
+    assert left == (["one"] if size == 1_000 else [])
+    transport.drain()
+    assert left == ["one"]
+
+
+@pytest.mark.parametrize("size", [1_000, 300_000])
+async def test_a_request_whose_last_part_could_not_be_written_has_not_left(size: int) -> None:
+    exchange, left = exchange_with(transport := NarrowTransport(280_000))
+    parts = 1 if size == 1_000 else 2
+    transport.breaks_at = parts
+    exchange.send(EncodedPayload(Api.PRODUCE, 9, (bytes(size),)), "one", 0.0, 30.0, answered=False)
+    await asyncio.sleep(0)
+    assert transport.writes == parts
+    assert left == []
+    assert [each.request for each in exchange.in_flight] == ["one"]
+
+
+def exchange_with(transport: NarrowTransport) -> tuple[Exchange, list[Any]]:
+    """An exchange, and the requests of which it has said that they were written."""
+    left: list[Any] = []
+    exchange = Exchange(
+        1,
+        "c",
+        RunningClock(time.monotonic),
+        InFlightRequests(),
+        0.0,
+        lambda *_: None,
+        lambda *_: None,
+        lambda request: left.append(request.request),
+    )
+    exchange.transport = cast("asyncio.Transport", transport)
+    transport.exchange = exchange
+    return exchange, left
+
+
+class NarrowTransport:
+    """A transport that buffers what is more than ``room``.
+
+    As in Python 3.12.0 to 3.12.8, ``writelines`` does not look at the limits.
+    """
+
+    exchange: Exchange
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self.buffered = 0
+        self.writes = 0
+        self.breaks_at = 0
+        """The number of the write that fails; 0: none does."""
+        self.is_paused = False
+
+    def is_closing(self) -> bool:
+        return 0 < self.breaks_at <= self.writes
+
+    def writelines(self, pieces: Iterable[bytes | memoryview]) -> None:
+        self.writes += 1
+        self.buffered += sum(map(len, pieces))
+        self.room -= (left := min(self.room, self.buffered))
+        self.buffered = 0 if self.is_closing() else self.buffered - left
+
+    def set_write_buffer_limits(self, *, high: int) -> None:
+        self.is_paused = self.buffered > high
+
+    def get_write_buffer_size(self) -> int:
+        return self.buffered
+
+    def drain(self) -> None:
+        self.buffered = 0
+        if self.is_paused:
+            self.is_paused = False
+            self.exchange.resume_writing()
+
+
 class WritesNoted:
     """A transport, and the sizes of what it was given to write."""
 
