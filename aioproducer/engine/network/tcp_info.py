@@ -57,6 +57,8 @@ class Traffic(NamedTuple):
     """Whether written bytes are not acknowledged yet."""
     silence: float
     """Seconds since anything came from the other side."""
+    round_trip: float
+    """Seconds of a round trip; 0: it was not measured yet."""
 
 
 def round_trip(connected: Any) -> float | None:
@@ -75,6 +77,7 @@ def traffic(connected: Any) -> Traffic | None:
         _number(info, _ACKED_AT, 8) + _number(info, _RECEIVED_AT, 8),
         bool(_number(info, _UNACKED_AT) or _number(info, _NOT_SENT_AT)),
         min(_number(info, _LAST_DATA_AT), _number(info, _LAST_ACK_AT)) / 1e3,
+        _number(info, _RTT_AT) / 1e6,
     )
 
 

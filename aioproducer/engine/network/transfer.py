@@ -11,6 +11,8 @@ __all__ = ["MOST_TIMEOUTS", "Transfer"]
 
 _LOOKS: Final = 8
 """The bytes of a late request are looked at so many times in the time of a request."""
+_ROUND_TRIPS: Final = 2
+"""The least time between two looks: a full window of bytes passes once in a round trip."""
 MOST_TIMEOUTS: Final = 4
 """A request ends after so many times ``request_timeout_ms``, whatever passes."""
 
@@ -47,7 +49,7 @@ class Transfer:
         found = traffic(self._connected)
         if found is None or now >= sent + MOST_TIMEOUTS * self._timeout:
             return None
-        pause = self._timeout / _LOOKS
+        pause = max(self._timeout / _LOOKS, _ROUND_TRIPS * found.round_trip)
         before, self._passed = self._passed, found.passed
         goes_on = now < self._look_at + pause
         self._look_at = now + pause

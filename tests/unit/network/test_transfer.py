@@ -23,13 +23,14 @@ class Path:
     def __init__(self) -> None:
         self.acked = self.received = 0
         self.unacked_segments = self.not_sent = 0
-        self.silent_ms = 0
+        self.silent_ms = self.round_trip_ms = 0
         self.transfer = Transfer(self, TIMEOUT)
 
     def getsockopt(self, level: int, option: int, size: int) -> bytes:
         info = bytearray(size)
         struct.pack_into("=I", info, 24, self.unacked_segments)
         struct.pack_into("=II", info, 52, self.silent_ms, self.silent_ms + 1)
+        struct.pack_into("=I", info, 68, 1_000 * self.round_trip_ms)
         struct.pack_into("=QQ", info, 120, self.acked, self.received)
         struct.pack_into("=I", info, 144, self.not_sent)
         return bytes(info)
@@ -89,6 +90,18 @@ def test_a_request_ends_after_four_times_its_time_whatever_passes(path: Path) ->
         path.acked += 1
         now = again
     assert now == SENT + 4 * TIMEOUT
+
+
+def test_looks_are_two_round_trips_apart_at_least(path: Path) -> None:
+    """Bytes pass once in a round trip if the other side has little room for them."""
+    path.round_trip_ms = 1_500
+    path.not_sent = 1
+    path.silent_ms = 1_400
+    assert path.look(LATE) == LATE + 3
+    path.acked = 1
+    assert path.look(LATE + 3) == LATE + 6
+    assert path.look(LATE + 6) == LATE + 9
+    assert path.look(LATE + 3 + TIMEOUT) is GIVEN_UP
 
 
 def test_looks_for_other_connections_do_not_count(path: Path) -> None:
