@@ -90,8 +90,9 @@ class OptionTable(TokenOptions):
 
     acks: AcksOption = option(Acks(AcksOption), "all", Group.ESSENTIALS)
     """The replicas that must have a record before it counts as delivered: `all` in-sync replicas,
-    `1` for only the leader, `0` for none (offsets are then unknown, losses go unnoticed, and
-    records on a new connection can overtake those on the one before)."""
+    `1` for only the leader, `0` for none (offsets are then unknown, losses go unnoticed, such as
+    of what waits in the socket's buffer when a connection breaks, and records on a new connection
+    can overtake those on the one before)."""
 
     compression_type: CompressionType = option(
         Choice(CompressionType), "none", Group.ESSENTIALS, HIGH

@@ -126,7 +126,9 @@ class ConnectionTimeouts:
 
 def _timed_out(connection: Connection, request: InFlightRequest, now: float) -> RequestTimeoutError:
     failed_to = "answer" if request.answered else "read"
+    took, limit = now - request.sent, request.deadline - request.sent
+    passed = f" is {duration(limit)}, and bytes passed for longer" if took > 1.5 * limit else ""
     return RequestTimeoutError(
         f"{connection.node} did not {failed_to} a {request.form.label} request within "
-        f"{duration(now - request.sent)} (request_timeout_ms), so its connection was closed"
+        f"{duration(took)} (request_timeout_ms{passed}), so its connection was closed"
     )
