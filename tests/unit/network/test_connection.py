@@ -312,9 +312,7 @@ async def test_a_large_request_is_written_in_several_turns_and_none_overtakes_it
         owner = Owner(node)
         running = owner.run()
         await owner.ready.wait()
-        assert owner.connection.exchange is not None
-        transport = WritesNoted(owner.connection.exchange.transport)
-        owner.connection.exchange.transport = cast("asyncio.Transport", transport)
+        transport = WritesNoted.of(owner)
         owner.send(EncodedPayload(Api.PRODUCE, 9, (LARGE,)), "large", answered=answered)
         owner.ask("small", answered=answered)
         owner.send(EncodedPayload(Api.PRODUCE, 9, (LARGE,)), "large too", answered=answered)
@@ -341,9 +339,7 @@ async def test_the_rest_of_a_large_request_ends_with_its_connection() -> None:
         owner = Owner(node)
         running = owner.run()
         await owner.ready.wait()
-        assert owner.connection.exchange is not None
-        transport = WritesNoted(owner.connection.exchange.transport)
-        owner.connection.exchange.transport = cast("asyncio.Transport", transport)
+        transport = WritesNoted.of(owner)
         memory = bytearray(LARGE)
         payload = EncodedPayload(Api.PRODUCE, 9, (memoryview(memory),))
         owner.send(payload, "large", answered=False)
@@ -441,6 +437,15 @@ class WritesNoted:
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
         self.sizes: list[int] = []
+
+    @classmethod
+    def of(cls, owner: Owner) -> WritesNoted:
+        """In place of the transport of an open connection."""
+        exchange = owner.connection.exchange
+        assert exchange is not None
+        noted = cls(exchange.transport)
+        exchange.transport = cast("asyncio.Transport", noted)
+        return noted
 
     def writelines(self, pieces: Iterable[bytes | memoryview]) -> None:
         pieces = list(pieces)

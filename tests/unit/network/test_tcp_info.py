@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 import pytest
 import uvloop
@@ -14,13 +14,19 @@ import uvloop
 from aioproducer.engine.network.tcp_info import FRESH_FOR, RoundTrip, round_trip, traffic
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it")
-def test_a_connection_of_this_machine_has_a_short_one() -> None:
+@contextmanager
+def connected_sockets() -> Iterator[tuple[socket.socket, socket.socket]]:
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.create_connection(server.getsockname()) as client,
         server.accept()[0] as accepted,
     ):
+        yield client, accepted
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it")
+def test_a_connection_of_this_machine_has_a_short_one() -> None:
+    with connected_sockets() as (client, accepted):
         client.sendall(b"x")
         assert accepted.recv(1) == b"x"
         found = round_trip(client)
@@ -30,11 +36,7 @@ def test_a_connection_of_this_machine_has_a_short_one() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it")
 def test_the_bytes_that_pass_are_those_the_other_side_has_taken() -> None:
-    with (
-        socket.create_server(("127.0.0.1", 0)) as server,
-        socket.create_connection(server.getsockname()) as client,
-        server.accept()[0] as accepted,
-    ):
+    with connected_sockets() as (client, accepted):
         before = traffic(client)
         assert before is not None
         assert not before.is_sending
