@@ -41,7 +41,6 @@ NEEDLESS = {
         "aioproducer.engine.transactions.group_offsets",
         "aioproducer.engine.transactions.manager",
         "aioproducer.engine.transactions.requests",
-        "aioproducer.engine.protocol.tables.end_txn",
     ),
     "other calls": (
         "aioproducer.engine.bulk",
@@ -101,9 +100,3 @@ def test_the_first_record_does_not_import(kind: str, imported: set[str]) -> None
         if name == needless or name.startswith(f"{needless}.")
     }
     assert found == set()
-
-
-def test_the_first_record_imports_the_tables_of_four_messages(imported: set[str]) -> None:
-    room = "aioproducer.engine.protocol.tables."
-    tables = {name.removeprefix(room) for name in imported if name.startswith(room)}
-    assert tables == {"api_versions", "init_producer_id", "metadata", "produce"}

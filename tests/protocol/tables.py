@@ -19,35 +19,38 @@ from aioproducer.testing.kafka_distribution import KafkaDistribution
 from aioproducer.testing.kafka_release import KafkaRelease
 
 RELEASE: Final = KafkaRelease("4.4.0")
-FOLDER: Final = Path(tables.__file__).parent
+FILE: Final = Path(tables.__file__)
 COMMENT: Final = re.compile(r"^\s*//.*$", re.M)
 WORD: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 DATA: Final = {"ConsumerProtocolAssignment": (0, 3), "ConsumerProtocolSubscription": (0, 3)}
 """Messages inside of others, and their versions."""
 KINDS: Final = "Request", "Response"
 STEP: Final = "    "
-DOCSTRING: Final = '"""Kafka\'s definition; the package explains the columns."""'
+DOCSTRING: Final = '''"""Kafka's definitions of the spoken messages. The package explains them.
+
+Written by ``python -m tests.protocol.tables``.
+"""'''
 
 
 def main() -> int:
     """Write every table."""
-    for path, text in generated().items():
-        path.write_text(text, "utf-8")
+    FILE.write_text(generated(), "utf-8")
     return 0
 
 
-def generated() -> dict[Path, str]:
-    """The files as they should be."""
+def generated() -> str:
+    """The file as it should be."""
     with ZipFile(clients_jar()) as jar:
-        files = {
-            FOLDER / f"{api.name.lower()}.py": _file(
-                [_message(jar, _camel(api.name) + kind, *SUPPORTED[api]) for kind in KINDS]
+        found = {
+            api.name.lower(): "\n".join(
+                _message(jar, _camel(api.name) + kind, *SUPPORTED[api]) for kind in KINDS
             )
             for api in Api
         }
         for name, versions in DATA.items():
-            files[FOLDER / f"{_snake(name)}.py"] = _file([_message(jar, name, *versions)])
-    return files
+            found[_snake(name)] = _message(jar, name, *versions)
+    entries = [f'    "{name}": """\\\n{found[name]}""",\n' for name in sorted(found)]
+    return f"{DOCSTRING}\n\nTABLES = {{\n{''.join(entries)}}}\n"
 
 
 def clients_jar() -> Path:
@@ -55,11 +58,6 @@ def clients_jar() -> Path:
     libraries = KafkaDistribution.resolve(RELEASE).directory / "libs"
     [found] = libraries.glob("kafka-clients-*.jar")
     return found
-
-
-def _file(messages: list[str]) -> str:
-    text = "\n".join(messages)
-    return f'{DOCSTRING}\n\nTABLE = """\\\n{text}"""\n'
 
 
 def _message(jar: ZipFile, name: str, lowest: int, highest: int) -> str:

@@ -11,7 +11,7 @@ from aioproducer.engine.records import arrow_columns, parsed_records
 from aioproducer.engine.records.checksum import crc32c
 from aioproducer.engine.records.decoder import RecordBatch, decode
 from aioproducer.engine.records.encoded_batch import EncodedBatch, batches_in
-from aioproducer.engine.records.varint import encode_varint
+from aioproducer.foundation.varint import encode_varint
 from aioproducer.model import ConsumerRecord, Header, TopicPartition
 
 FORMS: Final[dict[str, Any]] = {

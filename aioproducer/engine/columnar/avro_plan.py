@@ -17,8 +17,8 @@ from aioproducer.engine.columnar.arrow_types import (
 from aioproducer.engine.columnar.avro_schema import AvroType, encoded_default
 from aioproducer.engine.columnar.plan import Node, Write
 from aioproducer.engine.records.arrow_output import imported_pyarrow
-from aioproducer.engine.records.varint import varint
 from aioproducer.errors import ColumnError, ConfigError
+from aioproducer.foundation.varint import varint
 
 _WIDEST_DECIMAL: Final = 76
 """Digits of Arrow's widest decimal."""

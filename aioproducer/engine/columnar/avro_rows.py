@@ -16,7 +16,7 @@ from aioproducer.engine.columnar.layout import Layout
 from aioproducer.engine.columnar.plan import Node, Write
 from aioproducer.engine.columnar.problems import Problem, ValueProblemError
 from aioproducer.engine.columnar.reader import Column, encoded_rows, scaled, utf8
-from aioproducer.engine.records.varint import encode_varint
+from aioproducer.foundation.varint import encode_varint
 
 
 def avro_rows(layout: Layout, rows: int, prefix: bytes) -> Any:

@@ -1,7 +1,7 @@
 """Kafka's messages: a table for each, and one interpreter of the tables. No I/O.
 
 A table (:mod:`aioproducer.engine.protocol.tables`) is Kafka's own definition of a request and its
-response, in columns; ``python -m tests.protocol.tables`` writes it from Kafka's jar::
+response, in columns; ``python -m tests.protocol.tables`` writes them from Kafka's jar::
 
     FetchResponse 4-18 flexible from 12                        name, versions, first flexible one
         throttle_time_ms    int32                   ignorable  in every version

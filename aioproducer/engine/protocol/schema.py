@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from functools import cache
-from importlib import import_module
 from typing import Any, final
 
 from aioproducer.engine.protocol.apis import Api
 from aioproducer.engine.protocol.decoder import Form, Read, Steps, reader, steps_reader
 from aioproducer.engine.protocol.encoder import Write, struct_writer
 from aioproducer.engine.protocol.table import Message, Struct, Versions, read_table
+from aioproducer.engine.protocol.tables import TABLES
 from aioproducer.errors import UnsupportedVersionError
 
 
@@ -133,6 +133,5 @@ def data_schema(name: str) -> Schema:
 
 
 @cache
-def _schemas(table: str) -> tuple[Schema, ...]:
-    text = import_module(f"aioproducer.engine.protocol.tables.{table}").TABLE
-    return tuple(map(Schema, read_table(text)))
+def _schemas(name: str) -> tuple[Schema, ...]:
+    return tuple(map(Schema, read_table(TABLES[name])))

@@ -27,8 +27,8 @@ from aioproducer.engine.records.batch_header import (
     MAGIC,
 )
 from aioproducer.engine.records.checksum import crc32c
-from aioproducer.engine.records.varint import encode_varint, varint
 from aioproducer.errors import SerializationError
+from aioproducer.foundation.varint import encode_varint, varint
 from aioproducer.model import Header
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from aioproducer.engine.records import decoder
 from aioproducer.engine.records.compression import compression
 from aioproducer.engine.records.decoder import decode
 from aioproducer.engine.records.encoded_batch import batches_in
-from aioproducer.engine.records.varint import encode_varint
 from aioproducer.errors import CorruptRecordsError
+from aioproducer.foundation.varint import encode_varint
 from aioproducer.model import ConsumerRecord
 from tests.support.encoded_batches import FORMS, WHERE, batch, record, with_right_checksum
 

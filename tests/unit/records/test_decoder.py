@@ -11,8 +11,8 @@ import pytest
 from aioproducer.engine.records import decoder, parsed_records
 from aioproducer.engine.records.compression import compression
 from aioproducer.engine.records.decoder import RecordBatch, decode
-from aioproducer.engine.records.varint import encode_varint
 from aioproducer.errors import CorruptRecordsError
+from aioproducer.foundation.varint import encode_varint
 from aioproducer.model import TopicPartition
 from tests.support.encoded_batches import (
     FORMS,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioproducer.engine.records.varint import encode_varint, varint
+from aioproducer.foundation.varint import encode_varint, varint
 
 
 # Kafka's ByteUtilsTest.testCorrectnessWriteVarint / testVarlongSerde

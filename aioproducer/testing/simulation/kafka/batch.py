@@ -23,9 +23,9 @@ from aioproducer.engine.records.batch_header import (
 from aioproducer.engine.records.checksum import crc32c
 from aioproducer.engine.records.decoder import decode
 from aioproducer.engine.records.encoded_batch import batches_in
-from aioproducer.engine.records.varint import encode_varint
 from aioproducer.errors import CorruptRecordsError
 from aioproducer.errors.codes import ErrorCode
+from aioproducer.foundation.varint import encode_varint
 from aioproducer.model import TopicPartition
 
 HEADER_BYTES: Final = BEFORE_CHECKSUM.size + CHECKED.size
