@@ -13,11 +13,12 @@ from uuid import UUID
 from aioproducer.engine.client.list_offsets import IsolationLevel
 from aioproducer.engine.network.frames import EncodedPayload, encoded
 from aioproducer.engine.protocol import Api, request_schema
-from aioproducer.errors import ProtocolError, UnsupportedVersionError
+from aioproducer.errors import ProtocolError
 from aioproducer.model import TopicPartition
 
 _FIRST_WITH_SESSIONS: Final = 7
 _FIRST_WITH_TOPIC_IDS: Final = 13
+_LAST_WITH_NAMES: Final = _FIRST_WITH_TOPIC_IDS - 1
 
 
 class FetchPartition(NamedTuple):
@@ -112,11 +113,14 @@ class FetchRequest:
     forgotten: Sequence[FetchPartition] = ()
     rack: str = ""
     """The rack of the client (KIP-392); empty: unknown."""
+    has_ids: bool = True
     api: Api = Api.FETCH
     answered: bool = True
 
     def build(self, version: int) -> EncodedPayload:
-        """The request in ``version``. Raises :class:`UnsupportedVersionError` without topic ids."""
+        """The request in ``version``, or in the highest one with names."""
+        if not self.has_ids:
+            version = min(version, _LAST_WITH_NAMES)
         schema = request_schema(Api.FETCH)
         most = self.limits.partition_max_bytes
         forgotten = self.forgotten if version >= _FIRST_WITH_SESSIONS else ()
@@ -179,16 +183,9 @@ def _by_topic(
     topics: dict[tuple[str, UUID | None], list[FetchPartition]] = {}
     for each in partitions:
         topics.setdefault((each.where.topic, each.topic_id), []).append(each)
+    by_id = version >= _FIRST_WITH_TOPIC_IDS
     for (topic, topic_id), found in topics.items():
-        if version < _FIRST_WITH_TOPIC_IDS:
-            yield {"topic": topic}, found
-        elif topic_id is not None:
-            yield {"topic_id": topic_id}, found
-        else:
-            raise UnsupportedVersionError(
-                f"the broker fetches by topic ids, and the cluster gives topic {topic!r} none: "
-                "upgrade every broker of the cluster"
-            )
+        yield {"topic_id": topic_id} if by_id else {"topic": topic}, found
 
 
 def _partition(said: Any) -> FetchedPartition:

@@ -41,6 +41,8 @@ class Turn(NamedTuple):
     named: tuple[FetchPartition, ...]
     """The partitions that the broker does not know so yet; all of them in a full request."""
     forgotten: tuple[FetchPartition, ...]
+    has_ids: bool = True
+    """False if a topic of the session has no id: all are named."""
 
     @property
     def is_full(self) -> bool:
@@ -64,6 +66,10 @@ class FetchSession:
         self._known: dict[TopicPartition, FetchPartition | None] = {}
         """The last request's values of the partitions that have changed since; None: it had not
         named the partition."""
+        self._without_id = 0
+        """The wanted partitions whose topic has no id."""
+        self._has_ids = True
+        """True if the broker's session has ids. It has the ids of all topics, or of none."""
         self._topics: dict[UUID, str] = {}
         self.topics: Mapping[UUID, str] = MappingProxyType(self._topics)
         """The names of the topics that were named by their ids."""
@@ -81,17 +87,23 @@ class FetchSession:
         if before == partition:
             return
         self._known.setdefault(where, before)
-        self._wanted.pop(where, None)
+        self._drop(where)
         self._wanted[where] = partition
+        self._without_id += partition.topic_id is None
         known = self._known[where]
         if known is not None and known.owner != partition.owner:
             self.renew()
 
     def leave(self, where: TopicPartition) -> None:
         """Fetch a partition no longer."""
-        before = self._wanted.pop(where, None)
+        before = self._drop(where)
         if before is not None:
             self._known.setdefault(where, before)
+
+    def _drop(self, where: TopicPartition) -> FetchPartition | None:
+        dropped = self._wanted.pop(where, None)
+        self._without_id -= dropped is not None and dropped.topic_id is None
+        return dropped
 
     def said(self, where: TopicPartition) -> FetchPartition | None:
         """The broker's knowledge of a partition after the last request; None: nothing."""
@@ -102,10 +114,15 @@ class FetchSession:
         self._is_over = True
 
     def next_turn(self) -> Turn:
-        """The part of the session in the next request."""
-        if self._is_over:
+        """The part of the session in the next request.
+
+        If the first topic without an id came, or the last one went, a new session begins.
+        """
+        has_ids = not self._without_id
+        if self._is_over or has_ids is not self._has_ids:
             self._place = SessionPlace(self._place.id, _FULL)
             self._is_over = False
+        self._has_ids = has_ids
         named, forgotten = self._changes()
         if self._place.epoch == _FULL:
             self._topics.clear()
@@ -114,7 +131,7 @@ class FetchSession:
         for each in named:
             if each.topic_id is not None:
                 self._topics[each.topic_id] = each.where.topic
-        return Turn(self._place, named, forgotten)
+        return Turn(self._place, named, forgotten, has_ids)
 
     def _changes(self) -> tuple[tuple[FetchPartition, ...], tuple[FetchPartition, ...]]:
         named, forgotten = [], []

@@ -350,6 +350,7 @@ class Fetcher:
             turn.place,
             turn.forgotten,
             self._settings.rack,
+            turn.has_ids,
         )
         try:
             timeout = self._settings.fetch_timeout

@@ -13,8 +13,11 @@ from aioproducer.testing.kafka_cluster import KafkaCluster, KafkaUnavailableErro
 from tests.kafka.conftest import PATIENT, keep_logs, say_that_there_is_no_kafka
 
 NEWEST_OF_EACH_LINE = ("2.8.2", "3.9.2", "4.4.0")
-OTHERS = ("2.1.1", "3.3.2", "4.0.2")
-"""The first that this client speaks to, the first that does without ZooKeeper, the first of 4."""
+WITHOUT_TOPIC_IDS = "3.2.3"
+"""Amid an upgrade: it speaks the newest requests of its release, and gives no topic ids."""
+OTHERS = ("2.1.1", WITHOUT_TOPIC_IDS, "3.3.2", "4.0.2")
+"""The first that this client speaks to, one amid an upgrade, the first that does without ZooKeeper,
+the first of 4."""
 TOO_OLD = "2.0.1"
 
 Clusters = dict[str, Future[KafkaCluster]]
@@ -35,7 +38,10 @@ def clusters(request: pytest.FixtureRequest) -> Iterator[Clusters]:
     with ThreadPoolExecutor(len(versions)) as pool, ExitStack() as running:
 
         def start(version: str) -> KafkaCluster:
-            cluster = KafkaCluster(brokers=1, config=PATIENT, version=version)
+            config: dict[str, object] = {**PATIENT}
+            if version == WITHOUT_TOPIC_IDS:
+                config["inter.broker.protocol.version"] = "2.7"
+            cluster = KafkaCluster(brokers=1, config=config, version=version)
             return running.enter_context(cluster)
 
         starting = {version: pool.submit(start, version) for version in sorted(versions)}

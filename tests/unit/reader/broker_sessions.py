@@ -25,6 +25,7 @@ class Session:
 
     epoch: int
     partitions: dict[TopicPartition, FetchPartition]
+    has_ids: bool
     told: dict[TopicPartition, int] = field(default_factory=dict)
     """The high watermark that the client knows of each partition."""
 
@@ -40,6 +41,8 @@ class BrokerSessions:
     def begin(self, request: FetchRequest) -> Sequence[FetchPartition] | ErrorCode:
         """The partitions that a request is about, or why it is about none."""
         place = request.session
+        named = (*request.partitions, *request.forgotten)
+        assert not request.has_ids or all(each.topic_id for each in named)
         if place.epoch <= 0:
             assert not request.forgotten
             self.sessions.pop(place.id, None)
@@ -49,6 +52,8 @@ class BrokerSessions:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         if session.epoch != place.epoch:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        if session.has_ids is not request.has_ids:
+            return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
         for each in request.partitions:
             session.partitions[each.where] = each
         for each in request.forgotten:
@@ -86,7 +91,8 @@ class BrokerSessions:
         if request.session == NO_SESSION or not self.grants:
             return Fetched(0, found)
         number = next(self._ids)
-        self.sessions[number] = Session(1, {each.where: each for each in request.partitions})
+        partitions = {each.where: each for each in request.partitions}
+        self.sessions[number] = Session(1, partitions, request.has_ids)
         self._tell(self.sessions[number], found)
         return Fetched(0, found, number)
 

@@ -32,7 +32,8 @@ FULL = 0
 def partition(
     where: TopicPartition, offset: int = 0, *, topic_id: int = 0, reader: int = 1
 ) -> FetchPartition:
-    found = UUID(int=topic_id) if topic_id else IDS[where.topic]
+    """``topic_id``: 0 for the usual one, -1 for none."""
+    found = UUID(int=topic_id) if topic_id > 0 else None if topic_id else IDS[where.topic]
     return FetchPartition(where, offset, 5, found, reader)
 
 
@@ -159,6 +160,26 @@ def test_a_session_that_the_broker_closes_is_made_anew() -> None:
     assert session.next_turn().place == SessionPlace(0, FULL)
 
 
+def test_a_session_begins_anew_when_the_first_topic_without_an_id_comes_and_the_last_goes() -> None:
+    session = wanting(partition(ONE))
+    assert granted(session).has_ids
+    session.want(partition(OTHER, topic_id=-1))
+    turn = granted(session)
+    assert (turn.place, turn.has_ids, names(turn)) == (SessionPlace(7, FULL), False, [ONE, OTHER])
+    session.want(partition(TWO))
+    turn = granted(session)
+    assert (turn.place, turn.has_ids, names(turn)) == (SessionPlace(7, 1), False, [TWO])
+    session.want(partition(OTHER))  # its id is known now
+    turn = granted(session)
+    assert (turn.place, turn.has_ids) == (SessionPlace(7, FULL), True)
+    assert set(names(turn)) == {ONE, TWO, OTHER}
+    session.want(partition(OTHER, topic_id=-1))
+    granted(session)
+    session.leave(OTHER)
+    turn = session.next_turn()
+    assert (turn.place, turn.has_ids, forgets(turn)) == (SessionPlace(7, FULL), True, [])
+
+
 @pytest.mark.parametrize("other", [{"topic_id": 9}, {"reader": 2}], ids=["topic", "reader"])
 def test_the_same_name_for_something_else_needs_a_new_session(other: dict[str, int]) -> None:
     """A topic was created again, or a partition released and added: its ends have to be told."""
@@ -259,6 +280,7 @@ def test_a_broker_always_fetches_what_is_wanted(steps: list[tuple[object, ...]])
             session.topics,
             turn.place,
             turn.forgotten,
+            has_ids=turn.has_ids,
         )
         for each in meanwhile:
             want(each)
@@ -268,6 +290,7 @@ def test_a_broker_always_fetches_what_is_wanted(steps: list[tuple[object, ...]])
             return
         asked = broker.begin(request)
         if isinstance(asked, ErrorCode):
+            assert asked is not ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
             assert not session.take(turn, Fetched(asked, {}))
             return
         assert {each.where: each for each in asked} == expected

@@ -72,7 +72,7 @@ class ScriptedClient:
         self.metrics = ProducerMetrics(now=self.clock())
         self.leaders: dict[int, tuple[int, int]] = {0: (1, 5), 1: (2, 5)}
         """Broker and epoch by partition."""
-        self.topic_id = UUID(int=1)
+        self.topic_id: UUID | None = UUID(int=1)
         self.topic_error = 0
         self.logs: dict[int, list[bytes]] = {0: [], 1: []}
         self.first = {0: 0, 1: 0}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from uuid import UUID
 
 import pytest
 
@@ -15,7 +16,14 @@ from aioproducer.reader.partition import PartitionState
 from tests.support.waiting import until
 from tests.unit.reader.broker_sessions import Found
 from tests.unit.reader.test_changing_partitions import append
-from tests.unit.reader.test_fetcher import PLACES, ScriptedClient, fetching, values, written
+from tests.unit.reader.test_fetcher import (
+    PLACES,
+    ScriptedClient,
+    elect,
+    fetching,
+    values,
+    written,
+)
 
 FIRST, SECOND = PLACES
 FULL = 0
@@ -37,6 +45,23 @@ async def next_requests(client: ScriptedClient, count: int = 1) -> list[FetchReq
 
 def named(request: FetchRequest) -> list[tuple[int, int]]:
     return [(each.where.partition, each.offset) for each in request.partitions]
+
+
+async def test_topics_without_ids_are_named_until_the_cluster_gives_them_ids() -> None:
+    client = one_broker()
+    client.topic_id = None
+    client.logs[0] = written(b"a")
+    async with fetching(client) as fetcher:
+        assert await values(fetcher, 1) == [(0, 0)]
+        assert not any(request.has_ids for _, request in client.sent)
+        client.topic_id = UUID(int=1)
+        await elect(client, 1, 1, 6)
+        await until(lambda: client.sent[-1][1].has_ids, "the id is known")
+        append(client, 0, b"b")
+        assert await values(fetcher, 1) == [(0, 1)]
+    number = next(at for at, (_, each) in enumerate(client.sent) if each.has_ids)
+    assert client.sent[number][1].session.epoch == FULL
+    assert all(request.has_ids for _, request in client.sent[number:])
 
 
 async def test_requests_about_idle_partitions_name_none(monkeypatch: pytest.MonkeyPatch) -> None:

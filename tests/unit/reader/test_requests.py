@@ -13,7 +13,7 @@ from aioproducer.engine.client.list_offsets import IsolationLevel, ListOffsetsRe
 from aioproducer.engine.network import frames
 from aioproducer.engine.network.request import Request
 from aioproducer.engine.protocol import SUPPORTED, Api
-from aioproducer.errors import ProtocolError, UnsupportedVersionError
+from aioproducer.errors import ProtocolError
 from aioproducer.model import TopicPartition
 from aioproducer.reader.epoch_request import EpochEnd, EpochEndRequest, EpochOfPosition
 from aioproducer.reader.fetch_request import (
@@ -107,10 +107,12 @@ def test_an_empty_response_of_a_throttled_broker_is_withheld() -> None:
     assert (fetched.partitions, fetched.is_withheld) == ({}, True)
 
 
-def test_a_topic_without_an_id_can_t_be_asked_for_by_id() -> None:
-    request = FetchRequest([FetchPartition(ONE, 0, 7)], IsolationLevel.READ_COMMITTED, LIMITS, {})
-    with pytest.raises(UnsupportedVersionError, match="topic 'orders'"):
-        request.build(13)
+@pytest.mark.parametrize("version", versions(Api.FETCH))
+def test_topics_are_named_if_one_has_no_id(version: int) -> None:
+    request = replace(fetch(ONE, OTHER), has_ids=False)
+    payload = request.build(version)
+    assert payload.version == min(version, 12)
+    assert [each.topic for each in theirs(payload).topics] == ["orders", "bills"]
 
 
 @pytest.mark.parametrize("version", versions(Api.FETCH))
