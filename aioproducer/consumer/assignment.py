@@ -140,7 +140,8 @@ class Assignment:
         self._turn = asyncio.Lock()
         """One callback runs at a time."""
         self._told: set[TopicPartition] = set()
-        """Partitions whose revocation was reported to the application; they are released soon."""
+        """Partitions whose revocation is reported to the application; they are released soon, and
+        not reported as lost."""
         self._calls: dict[object, tuple[Callback, float]] = {}
         """The callbacks that run now, and the clock's times at which they began."""
         self._holds: dict[TopicPartition, set[Hold]] = {}
@@ -162,7 +163,7 @@ class Assignment:
         self._owned.update(dict.fromkeys(partitions, token))
         try:
             await self._tell(
-                self._settings.on_assigned, partitions, lambda counts: counts.assigned_calls
+                self._settings.on_assigned, lambda: partitions, lambda counts: counts.assigned_calls
             )
         except ProducerError as error:
             if any(self._owned.get(each) is token for each in partitions):
@@ -298,7 +299,9 @@ class Assignment:
             )
             if self.handlers is not None:
                 self.handlers.drop(partitions)
+            self._lost.update(self._untold(partitions))
         self._release(partitions)
+        await self._tell_of_losses()
 
     async def _finished(self, partitions: Collection[TopicPartition]) -> None:
         while self._progress.works_on(partitions) or (
@@ -312,8 +315,8 @@ class Assignment:
         partitions = self.owned
         if self.handlers is not None:
             self.handlers.cancel(partitions)
+        self._lost.update(self._untold(partitions))
         self._release(partitions)
-        self._lost.update(partitions)
 
     async def settled(self, idle: Callable[[], bool]) -> None:
         """Tell the application what was lost; while ``idle`` says so, wait until it is idle."""
@@ -342,14 +345,19 @@ class Assignment:
     async def _tell(
         self,
         callback: Callback | None,
-        partitions: Collection[TopicPartition],
+        partitions: Callable[[], Collection[TopicPartition]],
         times: Callable[[MemberCounts], Summary],
     ) -> None:
-        if callback is None or not partitions:
+        """Call ``callback`` with ``partitions()``, as they are when its turn comes."""
+        if callback is None:
+            partitions()
             return
         async with self._turn:
+            found = frozenset(partitions())
+            if not found:
+                return
             began = self._client.clock()
-            await self._call(callback, frozenset(partitions))
+            await self._call(callback, found)
             now = self._client.clock()
             times(self._stats.at(now)).add(now - began)
 
@@ -491,19 +499,30 @@ class Assignment:
     async def tell_of_end(self) -> None:
         """Tell the application that it has no partition any more."""
         await self._tell_of_losses()
-        await self._tell_of_revocation([each for each in self.owned if each not in self._told])
+        await self._tell_of_revocation(self.owned)
+
+    def _untold(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
+        """Those of ``partitions`` that are this member's, and whose end is still to be reported."""
+        return frozenset(
+            each for each in partitions if each in self._owned and each not in self._told
+        )
 
     async def _tell_of_losses(self) -> None:
-        lost = frozenset(self._lost)
-        self._lost.clear()
-        await self._tell(self._settings.on_lost, lost, lambda counts: counts.lost_calls)
+        def take() -> frozenset[TopicPartition]:
+            lost = frozenset(self._lost)
+            self._lost.clear()
+            return lost
+
+        await self._tell(self._settings.on_lost, take, lambda counts: counts.lost_calls)
 
     async def _tell_of_revocation(self, partitions: Collection[TopicPartition]) -> None:
-        self._told.update(partitions)
+        def take() -> frozenset[TopicPartition]:
+            revoked = self._untold(partitions)  # others were lost meanwhile
+            self._told.update(revoked)
+            return revoked
+
         try:
-            await self._tell(
-                self._settings.on_revoked, partitions, lambda counts: counts.revoked_calls
-            )
+            await self._tell(self._settings.on_revoked, take, lambda counts: counts.revoked_calls)
         except ProducerError as error:
             if not self._passes(error):
                 raise

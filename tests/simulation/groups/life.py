@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
@@ -109,6 +109,21 @@ class GroupLife:
             "isolation_level": "read_committed" if self.plan.transactional else "read_uncommitted",
         }
 
+    def _callbacks(self, member: MemberPlan, owned: set[TopicPartition]) -> dict[str, Any]:
+        """Each partition begins and ends in turn; ``owned``: those that have begun."""
+
+        def began(partitions: Collection[TopicPartition]) -> None:
+            if owned & {*partitions}:
+                self.broken(f"{member.name} got {min(owned & {*partitions})} twice")
+            owned.update(partitions)
+
+        def ended(partitions: Collection[TopicPartition]) -> None:
+            if {*partitions} - owned:
+                self.broken(f"{member.name} heard of another end of {min({*partitions} - owned)}")
+            owned.difference_update(partitions)
+
+        return {"on_assigned": began, "on_revoked": ended, "on_lost": ended}
+
     def _client_id(self, member: MemberPlan) -> str:
         """Another one for each start: members of a group are sorted by it.
 
@@ -119,7 +134,8 @@ class GroupLife:
 
     @asynccontextmanager
     async def _consumer(self, member: MemberPlan) -> AsyncIterator[Consumer]:
-        consumer = Consumer(TOPIC, **self._options(member))
+        owned: set[TopicPartition] = set()
+        consumer = Consumer(TOPIC, **self._options(member), **self._callbacks(member, owned))
         await consumer.start()
         try:
             yield consumer
@@ -129,6 +145,8 @@ class GroupLife:
                 await vanish(consumer)
             else:
                 await consumer.close()
+                if owned:
+                    self.broken(f"{member.name} never heard of the end of {min(owned)}")
                 if self.world.now - began > LONGEST_CLOSE and not self._froze:
                     self.broken(f"{member.name}: close() took {self.world.now - began:.1f} s")
 

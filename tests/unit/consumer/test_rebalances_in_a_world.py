@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from aioproducer.admin import Admin
 from aioproducer.consumer import Consumer
 from aioproducer.engine.protocol import data_schema
-from aioproducer.model import ConsumerRecord
+from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.testing import SimulatedWorld
 from tests.support.simulated_groups import consumer, each_protocol, fill, live
 from tests.support.simulated_world import model_of
@@ -90,6 +91,64 @@ def test_a_coordinator_that_dies_during_a_join_ends_the_session() -> None:
             holding.cancel()
 
     live(life, 5, brokers=3, seed=1)
+
+
+@each_protocol
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+@pytest.mark.parametrize("way", ["callback", "work", "long work"])
+def test_the_end_of_each_partition_is_told_once(protocol: str, strategy: str, way: str) -> None:
+    """Partitions are lost while the application hears of their revocation, or before it does."""
+    told: list[tuple[str, TopicPartition]] = []
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 40, 4)
+        revoking = asyncio.Event()
+
+        def note(what: str, partitions: Collection[TopicPartition]) -> None:
+            told.extend((what, each) for each in partitions)
+
+        def revoked(partitions: Collection[TopicPartition]) -> None:
+            note("ended", partitions)
+            if way == "callback" and not revoking.is_set():
+                revoking.set()
+                world.freeze(60)
+
+        first = consumer(
+            world,
+            on_assigned=lambda partitions: note("began", partitions),
+            on_revoked=revoked,
+            on_lost=lambda partitions: note("ended", partitions),
+            max_poll_interval_ms=60_000,
+            group_protocol=protocol,
+            partition_assignment_strategy=strategy,
+        )
+
+        async def read() -> None:
+            async for _ in first.lists(100):
+                if not revoking.is_set():
+                    await asyncio.sleep(20)
+                    if way == "work":
+                        revoking.set()
+                        world.freeze(60)
+                    elif way == "long work":
+                        revoking.set()
+                        await asyncio.sleep(70)
+
+        async with first:
+            reading = asyncio.create_task(read())
+            await asyncio.sleep(10)
+            options: dict[str, Any] = {"partition_assignment_strategy": strategy}
+            async with consumer(world, group_protocol=protocol, **options):
+                await asyncio.sleep(150)
+                assert revoking.is_set()
+                for _, where in told:
+                    turns = [what for what, each in told if each == where]
+                    owned = where in first.assignment
+                    assert turns == ["began", "ended"] * (len(turns) // 2) + ["began"] * owned
+            reading.cancel()
+
+    live(life, 4)
+    assert told
 
 
 @each_protocol
