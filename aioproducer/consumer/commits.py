@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import count
+from typing import Final
 from uuid import UUID
 
 from aioproducer.consumer.coordinator import CoordinatorLink
@@ -13,14 +14,25 @@ from aioproducer.consumer.metrics import ConsumerStats
 from aioproducer.consumer.progress import Progress
 from aioproducer.engine.groups.reactions import LOST, Reaction
 from aioproducer.engine.groups.requests import Membership
-from aioproducer.errors import ProducerError, ProducerTimeoutError, error_about
+from aioproducer.errors import (
+    ProducerError,
+    ProducerTimeoutError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+    error_about,
+)
 from aioproducer.errors.codes import ErrorCode
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.wording import duration
 from aioproducer.model import OffsetAndMetadata, TopicPartition
+from aioproducer.reader.partition import PartitionState
 
 logger = RoomLogger(__name__)
+
+_GRACE: Final = 5.0
+"""Seconds that a coordinator has to learn of a partition whose leader already serves it."""
+_UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 class Commits:
@@ -73,12 +85,16 @@ class Commits:
     async def commit_if_possible(
         self, partitions: Iterable[TopicPartition], timeout: float
     ) -> None:
-        """Commit what is acknowledged; an error is a line in the log."""
+        """Commit what is acknowledged; an error is a line in the log.
+
+        Nothing is lost with the offsets of a topic that was deleted.
+        """
         try:
             await self.commit(partitions, timeout)
         except ProducerError as error:
+            is_gone = isinstance(error, (UnknownTopicIdError, UnknownTopicOrPartitionError))
             logger.repeated(
-                logging.WARNING,
+                logging.INFO if is_gone else logging.WARNING,
                 "commit",
                 "Group %r: a commit failed: %s",
                 self._link.group_id,
@@ -144,6 +160,7 @@ class Commits:
         """Commit ``left``, again and again, until each offset is taken or refused for good."""
         refusals: dict[TopicPartition, int] = {}
         owned = self._progress.states(left)
+        grace_ends = self._link.client.clock() + _GRACE
         backoff = self._link.client.backoff()
         for failures in count(1):
             present = self._progress.states(owned)
@@ -162,7 +179,8 @@ class Commits:
                     raise
                 attempts.last = error
             else:
-                attempts.last = self._take(codes, left, refusals, member, owned)
+                has_grace = self._link.client.clock() < grace_ends
+                attempts.last = self._take(codes, left, refusals, member, owned, has_grace)
                 if attempts.last is None:
                     now = self._link.client.clock()
                     self._stats.at(now).commits.add(now - began)
@@ -181,9 +199,14 @@ class Commits:
         left: dict[TopicPartition, OffsetAndMetadata],
         refusals: dict[TopicPartition, int],
         member: Membership,
-        owned: Collection[TopicPartition],
+        owned: Mapping[TopicPartition, PartitionState],
+        has_grace: bool,
     ) -> ProducerError | None:
-        """Take the answer to a commit of ``left``; returns an error that may pass."""
+        """Take the answer to a commit of ``left``; returns an error that may pass.
+
+        ``has_grace``: so does one of a partition that the coordinator does not know, and that was
+        fetched without an error.
+        """
         passes = None
         for where, offset in list(left.items()):
             code = codes[where]
@@ -195,6 +218,8 @@ class Commits:
             if reaction is Reaction.DONE:
                 self._progress.committed(where, offset.offset)
                 del left[where]
+            elif has_grace and code in _UNKNOWN and where in owned and not owned[where].failures:
+                passes = self._error(where, code)
             elif reaction is Reaction.FAIL:
                 if code == ErrorCode.UNKNOWN_TOPIC_ID:
                     self._refresh_leaders()

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
+from aioproducer import Producer
+from aioproducer.admin import Admin
 from aioproducer.consumer import Consumer
+from aioproducer.engine.protocol import Api
+from aioproducer.errors import KafkaError, UnknownTopicIdError, UnknownTopicOrPartitionError
 from aioproducer.errors.codes import ErrorCode
 from aioproducer.model import TopicPartition
 from aioproducer.testing import SimulatedWorld
 from aioproducer.testing.simulation.kafka.groups.consumer_group import ConsumerGroup
-from tests.support.simulated_groups import consumer, fill, live
+from tests.support.simulated_groups import consumer, each_protocol, fill, live
 
 SLOWEST = 1.5
 """Seconds of one way: the messages of two connections overtake each other."""
@@ -81,3 +86,64 @@ def test_a_new_epoch_loses_no_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(12):
         assert not losses(1.0 + seed * 0.15, seed, options), seed
     assert stale
+
+
+@each_protocol
+@pytest.mark.parametrize("error", [UnknownTopicIdError, UnknownTopicOrPartitionError])
+def test_a_coordinator_that_does_not_know_the_topic_yet_loses_no_commit(
+    protocol: str, error: type[KafkaError]
+) -> None:
+    """The leaders serve the partitions, so the coordinator's metadata are late."""
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 300, 2)
+        done: dict[TopicPartition, int] = {}
+        options: dict[str, Any] = {"group_protocol": protocol}
+        first = consumer(world, auto_commit_interval_ms=100_000, **options)
+        async with first:
+            reading = asyncio.create_task(read(first, done))
+            await asyncio.sleep(20)
+            world.cluster.fail_next(Api.OFFSET_COMMIT, error, times=3)
+            async with consumer(world, **options) as second:
+                await asyncio.sleep(20)
+                [where] = second.assignment
+                assert where not in first.assignment
+                committed = world.cluster.committed_offsets("g")
+                assert committed[where].offset == done[where] + 1
+            reading.cancel()
+
+    live(life, 2)
+
+
+@each_protocol
+@pytest.mark.parametrize("moment", [0.0, 1.0, 10.0])
+def test_offsets_of_a_deleted_topic_hold_up_no_revocation(
+    protocol: str, moment: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def life(world: SimulatedWorld) -> None:
+        world.cluster.create_topic("bills", 2)
+        await fill(world, 300, 2)
+        servers = world.cluster.bootstrap_servers
+        async with Producer(bootstrap_servers=servers) as producer:
+            for number in range(2):
+                await producer.send("bills", b"", partition=number)
+        options: dict[str, Any] = {"topics": ("orders", "bills"), "group_protocol": protocol}
+        async with consumer(world, auto_commit_interval_ms=100_000, **options) as first:
+            reading = asyncio.create_task(read(first, {}))
+            await asyncio.sleep(20)
+            async with Admin(bootstrap_servers=servers) as admin:
+                await admin.delete_topics("bills")
+            await asyncio.sleep(moment)
+            arrived = asyncio.Event()
+            async with (
+                consumer(world, on_assigned=lambda _: arrived.set(), **options),
+                asyncio.timeout(10),
+            ):
+                await arrived.wait()
+            reading.cancel()
+
+    live(life, 2)
+    failed = [each for each in caplog.records if "a commit failed" in each.getMessage()]
+    assert {each.levelno for each in failed} <= {logging.INFO}
