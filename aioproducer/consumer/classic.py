@@ -324,7 +324,7 @@ class ClassicMember(Member):
     async def give_up(self, reason: str) -> None:
         """Leave the group, and join it again when the application is done with its records."""
         identity = self.identity
-        self._gave_up = True
+        self.gave_up = True
         self._lose(reason, new=identity.instance_id is None)
         if identity.instance_id is None:
             await self._link.ask(LeaveGroup(identity, reason))

@@ -239,7 +239,7 @@ class ConsumerMember(Member):
     async def give_up(self, reason: str) -> None:
         """Leave the group, and join it again when the application is done with its records."""
         identity = self.identity
-        self._gave_up = True
+        self.gave_up = True
         self._lose(reason, new=True)
         self._due.set()
         await self._link.ask(ConsumerHeartbeat(identity._replace(generation=LEAVING)))

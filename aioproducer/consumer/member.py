@@ -121,8 +121,9 @@ class Member(ABC):
         )
         self.rebalance_began: float | None = None
         """The clock's time at which the rebalance under way began; None: there is none."""
-        self._gave_up = False
-        """True: the application has to be done with its records before the next join."""
+        self.gave_up = False
+        """True from :meth:`give_up` until the application is done with its records, before the next
+        join."""
         self._ends = False
         """True: the consumer closes, and no other join begins."""
         self._running: dict[str, asyncio.Task[None]] = {}
@@ -166,8 +167,8 @@ class Member(ABC):
 
     async def _settle(self) -> None:
         """Get ready for a join: the loss is reported to the application."""
-        await self._partitions.settled(lambda: self._gave_up)
-        self._gave_up = False
+        await self._partitions.settled(lambda: self.gave_up)
+        self.gave_up = False
 
     def _go_on_as(self, identity: Membership, why: str) -> None:
         """The group continues without the member, which joins again as ``identity``."""

@@ -73,7 +73,7 @@ class Observation:
             self._stats.read(now).ever.rebalances.count,
             None if last is None else now - last,
             None if oldest is None else oldest[:2],
-            None if oldest is None else oldest[2],
+            None if oldest is None else now - oldest[2],
             None if None in lags else sum(each or 0 for each in lags),
         )
 
@@ -102,8 +102,8 @@ class Observation:
         elif waiting := [where for where in self._assignment.owned if where not in begun]:
             found.append(f"the offset of {min(waiting)} is not known yet")
         oldest = self._progress.oldest(now)
-        if oldest is not None and oldest[2] > self._longest_work / 2:
-            where, offset, age = oldest
+        if oldest is not None and (age := now - oldest[2]) > self._longest_work / 2:
+            where, offset, _ = oldest
             found.append(
                 f"the record of {where} at offset {offset} has been in processing for {age:.0f} s"
             )

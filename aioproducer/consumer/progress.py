@@ -185,9 +185,9 @@ class Progress:
         yield from self._left
 
     def oldest(self, now: float) -> tuple[TopicPartition, int, float] | None:
-        """The oldest unacknowledged record, and its age in seconds.
+        """The oldest unacknowledged record, and the time at which the application got it.
 
-        A loop's record is as old as the first call that has seen it.
+        For a loop's record that is the time of the first call that has seen it.
         """
         found = [
             (began, progress.state.where, offset)
@@ -202,8 +202,8 @@ class Progress:
             found.append((self._seen[1], record.topic_partition, record.offset))
         if not found:
             return None
-        handed_out, where, offset = min(found)
-        return where, offset, now - handed_out
+        began, where, offset = min(found)
+        return where, offset, began
 
     # --- commits -----------------------------------------------------------------------------
 

@@ -41,23 +41,23 @@ class WorkWatch:
         self._longest = longest
         self._clock = clock
         self._group_id = group_id
-        self._warned: tuple[TopicPartition, int] | None = None
-        self._given_up: tuple[TopicPartition, int] | None = None
+        self._warned: tuple[TopicPartition, int, float] | None = None
+        """The record of the last warning, and when it was handed out: it may come again."""
 
     async def run(self) -> None:
         """Look until the task is cancelled."""
         while True:
             await asyncio.sleep(self._longest / _LOOKS)
-            oldest = self._progress.oldest(self._clock())
-            if oldest is None:
+            now = self._clock()
+            oldest = self._progress.oldest(now)
+            if oldest is None or self._member.gave_up:
                 continue
-            where, offset, age = oldest
-            if self._given_up == (where, offset):
-                continue
+            where, offset, began = oldest
+            age = now - began
             if age >= self._longest:
                 await self._give_up(where, offset)
-            elif age >= self._longest * _WARNING and self._warned != (where, offset):
-                self._warned = where, offset
+            elif age >= self._longest * _WARNING and self._warned != oldest:
+                self._warned = oldest
                 logger.warning(
                     "Group %r: the record of %s at offset %d has been in processing for %s: after "
                     "%s (max_poll_interval_ms) this member leaves the group",
@@ -69,7 +69,6 @@ class WorkWatch:
                 )
 
     async def _give_up(self, where: TopicPartition, offset: int) -> None:
-        self._given_up = where, offset
         reason = (
             f"the record of {where} at offset {offset} has been in processing for longer than "
             f"{duration(self._longest)} (max_poll_interval_ms)"

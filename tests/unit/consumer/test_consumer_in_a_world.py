@@ -221,6 +221,46 @@ def test_a_member_gives_up_once_for_each_record(protocol: str) -> None:
     live(life)
 
 
+@each_protocol
+@pytest.mark.parametrize("way", ["loop", "run"])
+@pytest.mark.parametrize("instance", [None, "one"])
+def test_a_member_gives_up_each_time_that_a_record_hangs(
+    protocol: str, way: str, instance: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The record comes again, to the same member, and hangs again."""
+    hung: list[float] = []
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 5, 1)
+
+        async def handle(record: ConsumerRecord) -> None:
+            if record.offset == 2:
+                hung.append(world.now)
+                await asyncio.sleep(60)
+
+        async def read() -> None:
+            if way == "run":
+                await reader.run(handle)
+            async for record in reader:
+                await handle(record)
+
+        options: dict[str, Any] = {
+            "max_poll_interval_ms": 20_000,
+            "group_protocol": protocol,
+            "group_instance_id": instance,
+        }
+        async with consumer(world, **options) as reader:
+            reading = asyncio.create_task(read())
+            await asyncio.sleep(260)
+            reading.cancel()
+
+    live(life)
+    said = [each for each in caplog.messages if "(max_poll_interval_ms) this member" in each]
+    left = [each for each in caplog.messages if "(max_poll_interval_ms). It joins" in each]
+    assert len(hung) >= 4
+    assert len(hung) - 1 <= len(left) <= len(said) <= len(hung)
+
+
 def test_a_silent_leader_keeps_no_other_partition_from_its_start() -> None:
     async def life(world: SimulatedWorld) -> None:
         await fill(world, 40, 4)
