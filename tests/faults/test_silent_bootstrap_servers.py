@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from aioproducer import Producer
 from aioproducer.admin import Admin
 from aioproducer.testing import SimulatedWorld, simulate
+from aioproducer.testing.fault_proxy import ApiKey, FaultScript, Rule, Throttle, Way
+
+if TYPE_CHECKING:
+    from tests.faults.conftest import StartKafka, StartProxy
 
 SILENT: Final = (2, 3)
 
@@ -38,3 +43,50 @@ def test_a_start_does_not_wait_for_silent_bootstrap_servers(
         return world.now
 
     assert simulate(life, seed=seed, brokers=3, topics={"orders": 6}) < 5.0
+
+
+# --- brokers that send an answer byte by byte ----------------------------------------------------
+
+BYTES_PER_SECOND: Final = 20
+METADATA_THAT_DRIPS: Final = FaultScript(
+    (Rule(Throttle(BYTES_PER_SECOND), ApiKey.METADATA, Way.RESPONSE, count=None),)
+)
+QUESTIONS_THAT_DRIP: Final = FaultScript(
+    (Rule(Throttle(BYTES_PER_SECOND), ApiKey.METADATA, Way.REQUEST, count=None),)
+)
+OPTIONS: Final[dict[str, Any]] = {
+    "request_timeout_ms": 2_000,
+    "max_block_ms": 5_000,
+    "client_id": "an application whose name takes a while to pass",
+}
+STARTS: Final = 12
+
+
+async def sends(servers: str) -> None:
+    async with Producer(bootstrap_servers=servers, delivery_timeout_ms=20_000, **OPTIONS) as it:
+        await it.send("orders", b"one espresso", partition=0)
+
+
+async def describes(servers: str) -> None:
+    async with Admin(bootstrap_servers=servers, **OPTIONS) as admin:
+        await admin.describe_topics("orders")
+
+
+@pytest.mark.parametrize("use", [sends, describes])
+@pytest.mark.parametrize("script", [METADATA_THAT_DRIPS, QUESTIONS_THAT_DRIP])
+async def test_a_start_does_not_wait_for_metadata_that_drips(
+    start_kafka: StartKafka,
+    start_proxy: StartProxy,
+    use: Callable[[str], Awaitable[None]],
+    script: FaultScript,
+) -> None:
+    """Bytes pass all the time, so the request is not lost; but another broker has the answer."""
+    kafka = await start_kafka(3, {"orders": 1})
+    servers = [kafka.servers[1].address]
+    for number in (2, 3):
+        proxy = await start_proxy(kafka.servers[number].port, script)
+        kafka.advertised[number] = proxy.port
+        servers.append(proxy.address)
+    starts = (use(",".join(servers)) for _ in range(STARTS))
+    outcomes = await asyncio.gather(*starts, return_exceptions=True)
+    assert [each for each in outcomes if each is not None] == []

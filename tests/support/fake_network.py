@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from aioproducer.engine.metrics import ProducerMetrics
@@ -99,6 +99,9 @@ class FakeNetwork:
         else:
             self.completed.append(Completion(request, node, None, None, 0.0))
             self.wake()
+
+    def send_to_any(self, node: NodeId, request: Any, peers: Collection[Peer], now: float) -> None:
+        self.send(node, request, now)
 
     def take_completed(self) -> list[Completion]:
         completed, self.completed = self.completed, []

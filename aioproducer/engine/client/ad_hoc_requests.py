@@ -43,6 +43,11 @@ class AdHocRequest:
         """The request's kind."""
         return self.request.api
 
+    @property
+    def is_awaited(self) -> bool:
+        """False if the caller gave up."""
+        return not self.future.done()
+
     def build(self, version: int) -> EncodedPayload:
         """The request in ``version``."""
         return self.request.build(version)
@@ -106,7 +111,10 @@ class AdHocRequests(Requester):
         peers = self._cluster.peers if inquiry.node is None else [inquiry.node]
         node = inquiry.node or self._client.least_loaded(peers, now)
         if node is not None and self._client.ready(node, now):
-            self._client.send(node.id, inquiry, now)
+            if inquiry.node is None:
+                self._client.send_to_any(node.id, inquiry, peers, now)
+            else:
+                self._client.send(node.id, inquiry, now)
             return None
         error: ProducerError | None = self._client.refusal(peers)
         if inquiry.node is not None:

@@ -27,6 +27,7 @@ cdef class NetworkClient:
     cdef public list _completed
     cdef public set _refused
     cdef public Py_ssize_t _refusals
+    cdef public dict _asked_of_any
     cdef public bint _closed
     cdef public bint _throttles
     cdef public object _first_version

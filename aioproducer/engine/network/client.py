@@ -7,7 +7,7 @@ Source: Kafka's ``NetworkClient`` and ``ClusterConnectionStates``.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from random import Random
 from typing import Any, Final
 
@@ -38,8 +38,10 @@ from aioproducer.engine.network.versions import NO_FEATURES
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import (
     BrokerConnectionError,
+    NetworkError,
     ProducerError,
     RebootstrapRequiredError,
+    RequestTimeoutError,
     UnsupportedVersionError,
 )
 from aioproducer.foundation.backoff import ExponentialBackoff
@@ -49,6 +51,34 @@ from aioproducer.model import BootstrapServer, NodeId, Peer
 
 _PRODUCE: Final = Api.PRODUCE
 _FETCH: Final = Api.FETCH
+_NEVER: Final = float("inf")
+_MAY_BE_ASKED_TWICE: Final = frozenset(
+    {Api.METADATA, Api.FIND_COORDINATOR, Api.INIT_PRODUCER_ID, Api.DESCRIBE_CONFIGS}
+)
+"""The requests to any broker that change nothing; an unused producer id is nothing, too."""
+
+
+class _AskedOfAny:
+    """A request that any of ``peers`` can answer. If one is slow, another gets it as well."""
+
+    __slots__ = ("answered", "left", "next_at", "owing", "request")
+
+    def __init__(self, request: Any, peers: Iterable[Peer]) -> None:
+        self.request = request
+        self.left = list(peers)
+        """The brokers that were not asked."""
+        self.owing: dict[NodeId, float] = {}
+        """The brokers that have not answered, and the time at which each of them counts as slow."""
+        self.next_at = _NEVER
+        """The time to ask another one."""
+        self.answered = False
+        """One of them has; the answers of the others are dropped."""
+
+    def ask(self, node: NodeId, slow_at: float) -> None:
+        """``node`` gets the request."""
+        self.left = [peer for peer in self.left if peer.id != node]
+        self.owing[node] = slow_at
+        self.next_at = slow_at if self.left else _NEVER
 
 
 class NetworkClient:
@@ -76,16 +106,13 @@ class NetworkClient:
         self.metrics = metrics
         self.responded: Callable[[float], None] = lambda _: self.wake()
         """Called with the time when a response has completed a request, which
-        :meth:`take_completed` returns; at first it calls ``wake``, until the sender sets its
-        own."""
+        :meth:`take_completed` returns; it calls ``wake`` until the sender sets its own."""
         self.features = NO_FEATURES
-        """The newest features that any open connection reported, as of the last one that
-        opened."""
+        """The newest features of any open connection, as of the last one that opened."""
         self.cluster_id: str | None = None
         """The cluster whose brokers are meant; None: it is not known, or not to be checked."""
         self.misrouted: Callable[[float], None] = lambda _: None
-        """Called with the time when another broker answered than the one that was meant
-        (KIP-1242)."""
+        """Called with the time when another broker answered than was meant (KIP-1242)."""
         self.throttled: Callable[[Peer, float], None] = lambda _, __: None
         """Called with the broker and the seconds of the pause that its response asks for, and with
         0 for the first response that asks for none any more."""
@@ -100,6 +127,8 @@ class NetworkClient:
         """The brokers whose last login failed."""
         self._refusals = 0
         """Refused logins at all brokers, since one let the producer in."""
+        self._asked_of_any: dict[int, _AskedOfAny] = {}
+        """The requests of :meth:`send_to_any` without all of their answers, by ``id()``."""
         self._closed = False
         self._throttles = False
         """The last response that could ask for a pause has asked for one."""
@@ -170,7 +199,8 @@ class NetworkClient:
     def least_loaded(self, nodes: Iterable[Peer], now: float) -> Peer | None:
         """The node for a request that any broker can answer: idle before busy, connected first.
 
-        Brokers that are slow to connect, or could not be connected, come last: they may be silent.
+        Brokers come last that are slow to connect or to answer such a request, or whose last
+        connection failed: they may be silent.
         None: all are in backoff, throttled or full. Ties are broken at random.
         """
         candidates = [
@@ -186,13 +216,17 @@ class NetworkClient:
         state = self._nodes.get(node) or NodeConnectionState()
         connection = state.connection
         if connection is None or self._timeouts.is_left(connection, now):
-            rank = doubtful if state.setup_failures else unconnected
+            rank = doubtful if state.failures else unconnected
             return None if state.not_before > now else rank
         if self.can_send(node, now):
-            return len(connection.in_flight)
+            return doubtful if self._is_slow(node, now) else len(connection.in_flight)
         if connection.state is ConnectionState.CONNECTING:
             return doubtful if self._timeouts.is_slow(connection, now) else connecting
         return None
+
+    def _is_slow(self, node: NodeId, now: float) -> bool:
+        """True if ``node`` owes an answer for so long that another broker is asked as well."""
+        return any(each.owing.get(node, _NEVER) <= now for each in self._asked_of_any.values())
 
     def connections(self) -> list[ConnectionView]:
         """The connection of each broker; any thread may ask."""
@@ -298,6 +332,49 @@ class NetworkClient:
         if self._log.debugs:
             self._log.sent(connection, request, size)
 
+    def send_to_any(
+        self, node: NodeId, request: Request, peers: Collection[Peer], now: float
+    ) -> None:
+        """Send ``request`` to ``node``, the least loaded of ``peers``, all of which can answer it.
+
+        If it does not answer within a second, another one gets the request as well, if it changes
+        nothing. The first answer is the only one that :meth:`take_completed` returns.
+        """
+        if len(peers) > 1 and request.api in _MAY_BE_ASKED_TWICE:
+            asked = self._asked_of_any[id(request)] = _AskedOfAny(request, peers)
+            self._send_copy(asked, node, now)
+        else:
+            self.send(node, request, now)
+
+    def _send_copy(self, asked: _AskedOfAny, node: NodeId, now: float) -> None:
+        asked.ask(node, now + self._timeouts.patience)
+        self._timeouts.look_again(asked.next_at)
+        self.send(node, asked.request, now)
+
+    def _ask_others(self, now: float) -> None:
+        """Send the requests whose brokers are slow to others as well."""
+        for asked in list(self._asked_of_any.values()):
+            if asked.next_at <= now:
+                node = self.least_loaded(asked.left, now)
+                if node is not None and self.ready(node, now):
+                    self._send_copy(asked, node.id, now)
+            next_at = asked.next_at if asked.next_at > now else now + self._timeouts.patience
+            self._timeouts.look_again(next_at)
+
+    def _is_first(self, completion: Completion) -> bool:
+        """True unless another broker has answered the same request, or may still do."""
+        asked = self._asked_of_any.get(id(completion.request))
+        if asked is None:
+            return True
+        asked.owing.pop(completion.node, None)
+        if not asked.owing:
+            del self._asked_of_any[id(completion.request)]
+        lost = isinstance(completion.error, NetworkError | RequestTimeoutError)
+        if asked.answered or (lost and asked.owing):
+            return False
+        asked.answered, asked.next_at = True, _NEVER
+        return True
+
     def _not_sent(
         self,
         node: NodeId,
@@ -319,11 +396,16 @@ class NetworkClient:
     def take_completed(self) -> list[Completion]:
         """The requests that were completed since the last call."""
         completed, self._completed = self._completed, []
+        if self._asked_of_any:
+            return [each for each in completed if self._is_first(each)]
         return completed
 
     def poll(self, now: float) -> float | None:
         """End the connections that are overdue or idle; the moment to look again, if any."""
-        return self._timeouts.poll(self._connections(), now)
+        self._timeouts.poll(self._connections(), now)
+        if self._asked_of_any:
+            self._ask_others(now)
+        return self._timeouts.next()
 
     def next_timeout(self) -> float | None:
         """The moment at which :meth:`poll` is due, if any."""
@@ -385,6 +467,8 @@ class NetworkClient:
         )
         self._first_version = max(connection.versions.to_ask_again, WITH_FEATURES)
         self._timeouts.connection_opened(now)
+        if self._asked_of_any:
+            self._timeouts.look_again(now)  # it may answer what another broker owes
         self.metrics.connection_opened(now)
         if self.settings.connection.authenticates:
             self.metrics.logged_in(now)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from random import Random
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 from aioproducer.auth.mechanism import Mechanism
 from aioproducer.engine.network import frames
@@ -45,6 +45,9 @@ from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.running_clock import RunningClock
 from aioproducer.foundation.wording import duration
 from aioproducer.model import Peer
+
+_AT_ONE_BROKER: Final = (Api.PRODUCE, Api.FETCH)
+"""The requests with records, which only the leader of their partitions takes."""
 
 Answer: TypeAlias = asyncio.Future[tuple[InFlightRequest, bytes]]
 Response: TypeAlias = Any
@@ -157,11 +160,17 @@ class Connection:
         """The end of the broker's throttling."""
         return 0.0 if self.exchange is None else self.exchange.throttled_until
 
-    def passes_until(self, sent: float, now: float) -> float | None:
-        """When to look again at a late request, see :meth:`Transfer.look`."""
+    def passes_until(self, late: InFlightRequest, now: float) -> float | None:
+        """When to look again at a late request, see :meth:`Transfer.look`; None: it ends.
+
+        Only a request that no other broker could answer gets more time, and only while somebody
+        waits for it. A broker that sends its metadata byte by byte must not hold up the others.
+        """
         exchange = self.exchange
         assert exchange is not None, "a request was sent"
-        return self._transfer.look(sent, now, receives=exchange.is_amid_response)
+        if late.form.api not in _AT_ONE_BROKER or not late.request.is_awaited:
+            return self._transfer.look_behind(now)
+        return self._transfer.look(late.sent, now, receives=exchange.is_amid_response)
 
     # --- sending ---------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ cdef class ConnectionTimeouts:
     cdef public RunningClock clock
     cdef public double look_at
     cdef public double shortest
+    cdef public double patience
     cdef public double _lost
 
     cpdef request_sent(self, double now)

@@ -14,7 +14,8 @@ from aioproducer.foundation.wording import duration
 
 _NEVER: Final = float("inf")
 _SLOW: Final = 1.0
-"""Seconds to connect and log in after which a client tries another broker as well."""
+"""Seconds to connect and log in, or to answer a request for any broker, after which a client tries
+another broker as well."""
 
 
 class ConnectionTimeouts:
@@ -28,6 +29,8 @@ class ConnectionTimeouts:
         """No connection is overdue or idle before this moment; often none is at it either."""
         self.shortest = min(request_timeout, max_idle)
         """Seconds after which a request or an idle connection is late at the earliest."""
+        self.patience = min(_SLOW, request_timeout / 2)
+        """Seconds after which another broker is asked as well, if any can answer."""
         self._lost = 0.0
         """The time that the clock had left out at the last look; connections age in it as well."""
 
@@ -38,6 +41,10 @@ class ConnectionTimeouts:
     def connection_opened(self, now: float) -> None:
         """A connection takes requests from ``now`` on."""
         self.look_at = min(self.look_at, now + self.max_idle)
+
+    def look_again(self, moment: float) -> None:
+        """Look at the connections at ``moment`` at the latest."""
+        self.look_at = min(self.look_at, moment)
 
     def request_sent(self, now: float) -> None:
         """A request was sent at ``now``, and :attr:`look_at` is too late for it."""
@@ -66,7 +73,7 @@ class ConnectionTimeouts:
             return _NEVER
         overdue = connection.in_flight.overdue(now)
         if overdue is not None:
-            look_again = connection.passes_until(overdue.sent, now)
+            look_again = connection.passes_until(overdue, now)
             if look_again is not None:
                 return look_again
             connection.abort(_timed_out(connection, overdue, now))

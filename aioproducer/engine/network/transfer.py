@@ -28,7 +28,7 @@ class Transfer:
     passes, no request gets more time.
     """
 
-    __slots__ = ("_connected", "_look_at", "_passed", "_passed_at", "_timeout")
+    __slots__ = ("_connected", "_look_at", "_passed", "_passed_at", "_seen_at", "_timeout")
 
     def __init__(self, connected: Any, timeout: float) -> None:
         self._connected = connected
@@ -38,6 +38,8 @@ class Transfer:
         """The time of the next look, if the request is still late by then."""
         self._passed_at: float | None = None
         """The time at which bytes were seen to pass; None: it was not looked at before."""
+        self._seen_at = -math.inf
+        """The time of the last look that gave a request more time."""
 
     def look(self, sent: float, now: float, *, receives: bool) -> float | None:
         """When to look again at a late request that was ``sent``; None: it ends.
@@ -46,6 +48,20 @@ class Transfer:
         """
         if now < self._look_at:
             return self._look_at
+        look_again = self._look(sent, now, receives=receives)
+        if look_again is not None:
+            self._seen_at = now
+        return look_again
+
+    def look_behind(self, now: float) -> float | None:
+        """When to look again at a late request that gets no more time itself; None: it ends.
+
+        If it was sent after one that got more time, its own time begins when that one has passed.
+        """
+        ends_at = self._seen_at + self._timeout
+        return ends_at if now < ends_at else None
+
+    def _look(self, sent: float, now: float, *, receives: bool) -> float | None:
         found = traffic(self._connected)
         if found is None or now >= sent + MOST_TIMEOUTS * self._timeout:
             return None

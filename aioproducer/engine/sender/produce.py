@@ -130,6 +130,11 @@ class ProduceRequest:
         self.answered = acks != 0
         """False: the broker sends no response."""
 
+    @property
+    def is_awaited(self) -> bool:
+        """False once every batch has failed, after ``delivery_timeout_ms`` or by a purge."""
+        return any(not batch.done for batch, _ in self.batches)
+
     def build(self, version: int) -> EncodedPayload:
         """The request in ``version``, or the highest below it that needs no unknown topic id."""
         if version >= FIRST_VERSION_WITH_TOPIC_IDS and not all(self.topic_ids.values()):

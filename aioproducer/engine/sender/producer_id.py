@@ -64,7 +64,7 @@ class ProducerIdRequester(Requester):
         if not self._client.ready(node, now):
             return None
         numbers.requested()
-        self._client.send(node.id, InitProducerIdRequest(), now)
+        self._client.send_to_any(node.id, InitProducerIdRequest(), peers, now)
         return None
 
     def _doubt_addresses(self) -> None:

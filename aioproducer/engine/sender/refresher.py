@@ -119,7 +119,7 @@ class MetadataRefresher(Requester):
         if not self._client.ready(node, now):
             return None
         asked, detailed = self._metadata.start(now), frozenset(self._metadata.detailed)
-        self._client.send(node.id, MetadataRequest(asked, detailed), now)
+        self._client.send_to_any(node.id, MetadataRequest(asked, detailed), peers, now)
         return None
 
     def _refuse_waiting(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -136,6 +136,7 @@ class TransactionDriver(Requester):
         if channel.not_before > now:
             return channel.not_before
         node: Peer | None = channel.source.node_for(request)
+        peers: Collection[Peer] = ()
         if node is None:
             peers = self._metadata.peers
             node = self._client.least_loaded(peers, now)
@@ -150,7 +151,7 @@ class TransactionDriver(Requester):
             request, self._manager.handle, self._settings.transaction_timeout_ms
         )
         channel.source.sent(request)
-        self._client.send(node.id, channel.in_flight, now)
+        self._client.send_to_any(node.id, channel.in_flight, peers, now)
         return None
 
     def _failed_anew(self, channel: _Channel, request: CoordinatorRequest, node: Peer) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -63,6 +63,12 @@ class Client:
 
     def send(self, node: NodeId, inquiry: AdHocRequest, now: float) -> None:
         self.asked.append((node, inquiry))
+
+    def send_to_any(
+        self, node: NodeId, inquiry: AdHocRequest, peers: Collection[Peer], now: float
+    ) -> None:
+        assert inquiry.node is None
+        self.send(node, inquiry, now)
 
     def refusal(self, nodes: Iterable[Peer]) -> AuthenticationError | None:
         return self.refused

@@ -21,7 +21,7 @@ from aioproducer.engine.network.connection import (
 from aioproducer.engine.network.connection_states import ClientSettings
 from aioproducer.engine.network.exchange import Exchange
 from aioproducer.engine.network.frames import LENGTH_BYTES, EncodedPayload, request_form
-from aioproducer.engine.network.in_flight import InFlightRequests
+from aioproducer.engine.network.in_flight import InFlightRequest, InFlightRequests
 from aioproducer.engine.network.transport import SocketSettings
 from aioproducer.engine.network.versions import BrokerVersions
 from aioproducer.engine.protocol import Api
@@ -121,7 +121,7 @@ class FakeConnection:
     def throttled_until(self) -> float:
         return self.exchange.throttled_until
 
-    def passes_until(self, sent: float, now: float) -> float | None:
+    def passes_until(self, late: InFlightRequest, now: float) -> float | None:
         return self.look_again
 
     def abort(self, reason: ProducerError) -> None:

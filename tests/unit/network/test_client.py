@@ -472,3 +472,101 @@ async def test_requests_are_logged_soon_after_the_application_wants_it(
     caplog.set_level(logging.INFO, "aioproducer")
     world.now += 0.5
     assert logged() == []
+
+
+# --- requests that any broker can answer ---------------------------------------------------------
+
+
+async def test_what_a_slow_broker_owes_is_asked_of_another_as_well(world: ObservedClient) -> None:
+    """The first answer is the answer, whoever gives it; the other one is dropped."""
+    slow, other = await world.connected(ONE), await world.connected(TWO)
+    world.client.send_to_any(1, Ask("metadata"), (ONE, TWO), world.now)
+    world.client.poll(world.now)
+    assert world.client.next_timeout() == world.now + 1.0
+    world.now += 1.0
+    world.client.poll(world.now)
+    assert slow.written == other.written == ["metadata in v9"]
+    world.client.poll(world.now + 1.0)
+    assert len(slow.written) == len(other.written) == 1, "each broker once"
+    answer(other, "of the other one")
+    assert world.outcomes() == [("metadata", "of the other one")]
+    assert slow.aborted == []
+    answer(slow, "too late")
+    assert world.outcomes() == []
+    assert world.client.total_in_flight == 0
+
+
+async def test_a_slow_broker_may_still_be_the_first(world: ObservedClient) -> None:
+    slow, other = await world.connected(ONE), await world.connected(TWO)
+    world.client.send_to_any(1, Ask("metadata"), (ONE, TWO), world.now)
+    world.now += 1.0
+    world.client.poll(world.now)
+    answer(slow, "after all")
+    answer(other, "as well")
+    assert world.outcomes() == [("metadata", "after all")]
+
+
+async def test_a_copy_that_is_lost_is_no_error_while_another_may_be_answered(
+    world: ObservedClient,
+) -> None:
+    slow, other = await world.connected(ONE), await world.connected(TWO)
+    world.client.send_to_any(1, Ask("metadata"), (ONE, TWO), world.now)
+    world.now += 1.0
+    world.client.poll(world.now)
+    await other.breaks()
+    assert world.outcomes() == []
+    reason = BrokerConnectionError("this one as well")
+    await slow.breaks(reason)
+    assert world.outcomes() == [("metadata", reason)]
+
+
+async def test_another_broker_is_connected_for_what_a_slow_one_owes(world: ObservedClient) -> None:
+    await world.connected(ONE)
+    world.client.send_to_any(1, Ask("metadata"), (ONE, TWO), world.now)
+    world.now += 1.0
+    world.client.poll(world.now)
+    await settle()
+    other = world.connections[-1]
+    assert other.node == TWO
+    other.becomes_ready()
+    due = world.client.next_timeout()
+    assert due is not None
+    assert due <= world.now
+    world.client.poll(world.now)
+    assert other.written == ["metadata in v9"]
+
+
+async def test_a_broker_that_owes_an_answer_comes_last(world: ObservedClient) -> None:
+    await world.connected(ONE)
+    await world.connected(TWO)
+    world.client.send_to_any(1, Ask("metadata"), (ONE, TWO, THREE), world.now)
+    assert world.client.least_loaded((ONE, THREE), world.now) == ONE
+    world.now += 1.0
+    world.client.poll(world.now)
+    answer(world.connections[1])
+    world.outcomes()
+    assert world.client.least_loaded((ONE, THREE), world.now) == THREE
+    answer(world.connections[0])
+    world.outcomes()
+    assert world.client.least_loaded((ONE, THREE), world.now) == ONE
+
+
+@pytest.mark.parametrize(("api", "peers"), [(Api.PRODUCE, (ONE, TWO)), (Api.METADATA, (ONE,))])
+async def test_a_request_that_changes_something_or_has_one_broker_is_sent_once(
+    world: ObservedClient, api: Api, peers: tuple[Node, ...]
+) -> None:
+    await world.connected(ONE)
+    other = await world.connected(TWO)
+    world.client.send_to_any(1, Ask("change", api), peers, world.now)
+    world.now += 5.0
+    world.client.poll(world.now)
+    assert other.written == []
+
+
+async def test_a_broker_whose_last_connection_failed_comes_after_untried_ones(
+    world: ObservedClient,
+) -> None:
+    await (await world.connected(ONE)).breaks()
+    world.now += 10.0
+    world.client.random = Random(7)
+    assert {world.client.least_loaded((ONE, TWO), world.now) for _ in range(50)} == {TWO}

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import struct
 import sys
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from aioproducer.engine.network.connection import Connection
 from aioproducer.engine.network.transfer import Transfer
+from aioproducer.engine.protocol import Api
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it")
 
@@ -120,6 +124,33 @@ def test_what_passed_before_a_request_was_late_does_not_count(path: Path) -> Non
     path.acked = 2  # the response came, and another request is late after some time
     assert path.look(LATE + 30 - TIMEOUT) == LATE + 31 - TIMEOUT
     assert path.look(LATE + 31 - TIMEOUT) is GIVEN_UP
+
+
+def test_a_request_behind_one_whose_bytes_passed_has_its_time_from_then(path: Path) -> None:
+    transfer = path.transfer
+    assert transfer.look_behind(LATE) is GIVEN_UP, "none was late"
+    path.not_sent = 1
+    path.look(LATE)
+    assert transfer.look_behind(LATE + 1) == LATE + TIMEOUT
+    assert transfer.look_behind(LATE + TIMEOUT) is GIVEN_UP
+
+
+@pytest.mark.parametrize("api", [*Api])
+@pytest.mark.parametrize("is_awaited", [True, False])
+def test_only_records_that_somebody_waits_for_get_more_time(
+    path: Path, api: Api, is_awaited: bool
+) -> None:
+    """Another broker can answer the other requests, or their caller asks again."""
+    path.not_sent = 1
+    connection: Any = SimpleNamespace(
+        exchange=SimpleNamespace(is_amid_response=False), _transfer=path.transfer
+    )
+    late: Any = SimpleNamespace(
+        form=SimpleNamespace(api=api), request=SimpleNamespace(is_awaited=is_awaited), sent=SENT
+    )
+    with_records = is_awaited and api in (Api.PRODUCE, Api.FETCH)
+    expected = LATE + 1 if with_records else GIVEN_UP
+    assert Connection.passes_until(connection, late, LATE) == expected
 
 
 def test_nobody_knows_what_passes_without_such_a_socket() -> None:
