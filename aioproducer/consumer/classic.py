@@ -15,11 +15,12 @@ from aioproducer.engine.groups.assignors import (
     Assignment,
     GroupMember,
     PartitionCounts,
+    Steps,
     TopicLayout,
-    assign_ranges,
-    assign_round_robin,
-    assign_sticky,
-    cooperative_sticky,
+    cooperative_steps,
+    range_steps,
+    round_robin_steps,
+    sticky_steps,
 )
 from aioproducer.engine.groups.assignors.member import NO_GENERATION
 from aioproducer.engine.groups.reactions import LOST, Reaction
@@ -31,10 +32,15 @@ from aioproducer.engine.groups.requests import (
     Synced,
     SyncGroup,
 )
-from aioproducer.engine.groups.subscription import subscription_bytes
+from aioproducer.engine.groups.subscription import (
+    assignments_bytes,
+    subscription_bytes,
+    subscriptions_of,
+)
 from aioproducer.errors import ProducerError, error_about, kafka_error
 from aioproducer.errors.codes import ErrorCode
 from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.runtime.tasks import in_turns
 from aioproducer.foundation.wording import counted
 from aioproducer.model import TopicPartition
 
@@ -42,11 +48,11 @@ logger = RoomLogger(__name__)
 
 STICKY: Final = "sticky"
 COOPERATIVE: Final = "cooperative-sticky"
-ASSIGNORS: Final[Mapping[str, Callable[[list[GroupMember], TopicLayout], Assignment]]] = {
-    "range": lambda members, topics: assign_ranges(members, topics.counts, topics.racks),
-    "roundrobin": lambda members, topics: assign_round_robin(members, topics.counts),
-    STICKY: lambda members, topics: assign_sticky(members, topics.counts),
-    COOPERATIVE: lambda members, topics: cooperative_sticky(members, topics.counts),
+ASSIGNORS: Final[Mapping[str, Callable[[list[GroupMember], TopicLayout], Steps[Assignment]]]] = {
+    "range": lambda members, topics: range_steps(members, topics.counts, topics.racks),
+    "roundrobin": lambda members, topics: round_robin_steps(members, topics.counts),
+    STICKY: lambda members, topics: sticky_steps(members, topics.counts),
+    COOPERATIVE: lambda members, topics: cooperative_steps(members, topics.counts),
 }
 
 _MISSING_TOPIC_SECONDS: Final = 5.0
@@ -164,7 +170,7 @@ class ClassicMember(Member):
     async def _sync(self, joined: Joined) -> Synced:
         """The coordinator's answer to SyncGroup, which gives the member its partitions."""
         self._divided = None
-        assignment: Assignment = {}
+        assignment: Mapping[str, bytes] = {}
         if joined.leader == joined.member_id and not joined.skip_assignment:
             assignment = await self._divide(joined)
         request = SyncGroup(self.identity, joined.protocol, assignment)
@@ -206,11 +212,11 @@ class ClassicMember(Member):
             return None
         return joined
 
-    async def _divide(self, joined: Joined) -> Assignment:
+    async def _divide(self, joined: Joined) -> Mapping[str, bytes]:
         """The partitions of all members, by this one as their leader."""
-        members = list(joined.members)
+        members = await in_turns(subscriptions_of(joined.members))
         topics = {topic for member in members for topic in member.topics}
-        layout = await self._topics.layout(topics)
+        layout = await self._topics.layout(topics, racks=any(member.rack for member in members))
         assign = ASSIGNORS.get(joined.protocol)
         if assign is None:
             raise error_about(
@@ -218,7 +224,8 @@ class ClassicMember(Member):
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
             )
         self._divided = {topic: layout.counts.get(topic, 0) for topic in topics}
-        return assign(members, layout)
+        assignment = await in_turns(assign(members, layout))
+        return await in_turns(assignments_bytes(assignment))
 
     async def _take(self, partitions: frozenset[TopicPartition]) -> None:
         owned, identity = frozenset(self._partitions.owned), self.identity

@@ -77,8 +77,8 @@ class Topics(Protocol):
     async def counts(self, topics: Iterable[str]) -> Mapping[str, int]:
         """The number of partitions of each topic that exists."""
 
-    async def layout(self, topics: Iterable[str]) -> TopicLayout:
-        """The partitions of each topic that exists, and the racks of their replicas."""
+    async def layout(self, topics: Iterable[str], *, racks: bool) -> TopicLayout:
+        """The partitions of each topic that exists; ``racks``: with those of their replicas."""
 
     async def ids(self, topics: Iterable[str]) -> Mapping[str, UUID]:
         """The id of each topic that exists."""

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from typing import Any, TypeAlias
 from uuid import UUID
 
 from aioproducer.engine.client.arguments import checked_topic
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.describe_request import ClusterDescription
-from aioproducer.engine.groups.assignors import TopicLayout
+from aioproducer.engine.groups.assignors import PartitionRacks, TopicLayout
+from aioproducer.engine.groups.assignors.member import STEP
 from aioproducer.errors import ConfigError, error_about
 from aioproducer.errors.codes import ErrorCode
 from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.runtime.tasks import in_turns
 from aioproducer.model import TopicPartition
 
 logger = RoomLogger(__name__)
@@ -86,23 +88,13 @@ class GroupTopics:
         """The number of partitions of each topic that exists. Raises the error of a topic."""
         return _counts(await self._existing(topics))
 
-    async def layout(self, topics: Iterable[str]) -> TopicLayout:
-        """The partitions of each topic that exists, and the racks of their replicas.
+    async def layout(self, topics: Iterable[str], *, racks: bool) -> TopicLayout:
+        """The partitions of each topic that exists; ``racks``: with those of their replicas.
 
         Raises the error of a topic.
         """
         found = await self._existing(topics)
-        racks = {
-            TopicPartition(name, each.partition): frozenset(
-                broker.rack
-                for number in each.replicas
-                if (broker := found.brokers.get(number)) is not None and broker.rack
-            )
-            for name, topic in found.topics.items()
-            for each in topic.partitions
-            if not topic.error_code
-        }
-        return TopicLayout(_counts(found), racks)
+        return TopicLayout(_counts(found), await in_turns(_racks(found)) if racks else {})
 
     async def _existing(self, topics: Iterable[str]) -> ClusterDescription:
         found = await self._client.describe(tuple(topics))
@@ -132,3 +124,18 @@ def _counts(found: ClusterDescription) -> dict[str, int]:
     return {
         name: len(topic.partitions) for name, topic in found.topics.items() if not topic.error_code
     }
+
+
+def _racks(found: ClusterDescription) -> Generator[None, None, PartitionRacks]:
+    racks: dict[TopicPartition, frozenset[str]] = {}
+    of_brokers = {number: broker.rack for number, broker in found.brokers.items() if broker.rack}
+    for name, topic in found.topics.items():
+        if topic.error_code:
+            continue
+        for each in topic.partitions:
+            racks[TopicPartition(name, each.partition)] = frozenset(
+                of_brokers[number] for number in each.replicas if number in of_brokers
+            )
+            if not len(racks) % STEP:
+                yield
+    return racks

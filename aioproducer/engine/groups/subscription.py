@@ -5,10 +5,11 @@ Source: Kafka's ``ConsumerProtocol``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
 
-from aioproducer.engine.groups.assignors import GroupMember
+from aioproducer.engine.groups.assignors import Assignment, GroupMember, Steps
+from aioproducer.engine.groups.assignors.member import Pace
 from aioproducer.engine.protocol import data_schema
 from aioproducer.engine.transactions.requests.coordinator_request import by_topic
 from aioproducer.errors import ProtocolError
@@ -21,6 +22,15 @@ _NEWEST: Final = 3
 _WRITTEN: Final = 1
 """The version of assignments: it has nothing that a later one would add."""
 _VERSION_BYTES: Final = 2
+_BYTES_OF_PARTITION: Final = 4
+
+
+class Subscribed(NamedTuple):
+    """A member with its subscription, as it has come."""
+
+    member_id: str
+    instance_id: str | None
+    data: bytes
 
 
 def subscription_bytes(
@@ -53,6 +63,26 @@ def subscription_of(member_id: str, instance_id: str | None, data: bytes) -> Gro
         )
     except Exception:
         return GroupMember(member_id, (), instance_id)
+
+
+def subscriptions_of(members: Iterable[Subscribed]) -> Steps[list[GroupMember]]:
+    """The members with their subscriptions (:func:`subscription_of`)."""
+    found, pace = [], Pace()
+    for member in members:
+        found.append(subscription_of(*member))
+        if pace.due(1 + len(member.data) // _BYTES_OF_PARTITION):
+            yield
+    return found
+
+
+def assignments_bytes(assignment: Assignment) -> Steps[Mapping[str, bytes]]:
+    """The partitions of each member (:func:`assignment_bytes`)."""
+    found, pace = {}, Pace()
+    for member_id, partitions in assignment.items():
+        found[member_id] = assignment_bytes(partitions)
+        if pace.due(1 + len(partitions)):
+            yield
+    return found
 
 
 def assignment_bytes(partitions: Iterable[TopicPartition]) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context, copy_context
 from typing import Any, TypeVar
 
@@ -30,6 +30,17 @@ def new_task(
     if loop.get_task_factory() is None:
         return loop.create_task(coroutine, name=name, context=context)
     return asyncio.Task(coroutine, loop=loop, name=name, context=context)
+
+
+async def in_turns(steps: Generator[None, None, _Result]) -> _Result:
+    """The result of ``steps``, each in a turn of the event loop of its own."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: _Result = end.value
+            return result
+        await asyncio.sleep(0)
 
 
 class TaskOwner:

@@ -12,13 +12,21 @@ from aioproducer.engine.groups.assignors import (
     Assignment,
     GroupMember,
     PartitionCounts,
+    PartitionRacks,
+    Steps,
     assign_ranges,
     assign_round_robin,
     assign_sticky,
+    cooperative_steps,
     cooperative_sticky,
+    range_steps,
+    round_robin_steps,
+    sticky_steps,
 )
 from aioproducer.model import TopicPartition
-from tests.support.random_groups import random_group
+from tests.support import reference_assignors as reference
+from tests.support.operations import Name, calls_of_steps
+from tests.support.random_groups import random_group, random_racks
 
 Assignor = Callable[[Sequence[GroupMember], PartitionCounts], Assignment]
 ASSIGNORS: list[Assignor] = [assign_ranges, assign_round_robin, assign_sticky, cooperative_sticky]
@@ -190,3 +198,108 @@ def test_a_partition_changes_hands_with_a_round_between(seed: int) -> None:
         for number in range(counts[topic])
     }
     assert {where for given in found.values() for where in given} == everything
+
+
+# --- the cost -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_assignments_are_those_of_the_plain_assignors(seed: int) -> None:
+    random = Random(f"reference {seed}")
+    group, counts = random_group(random)
+    for _ in range(3):
+        placed, racks = random_racks(random, group, counts)
+        assert assign_ranges(group, counts) == reference.assign_ranges(group, counts)
+        assert assign_ranges(placed, counts, racks) == reference.assign_ranges(
+            placed, counts, racks
+        )
+        assert assign_round_robin(group, counts) == reference.assign_round_robin(group, counts)
+        assert cooperative_sticky(group, counts) == reference.cooperative_sticky(group, counts)
+        found = assign_sticky(group, counts)
+        assert found == reference.assign_sticky(group, counts)
+        group = next_round(group, found)
+        random.shuffle(group)
+        del group[: random.randrange(len(group))]  # the others get what these had
+        left = [
+            each._replace(topics=tuple(random.sample(each.topics, len(each.topics) // 2)))
+            if random.random() < 0.2
+            else each
+            for each in group
+        ]
+        names = {each.member_id for each in group}
+        group = left + [each for each in random_group(random)[0] if each.member_id not in names]
+        counts = {**dict.fromkeys(sorted({t for each in group for t in each.topics}), 7), **counts}
+
+
+Drawn = tuple[list[GroupMember], PartitionCounts, PartitionRacks]
+
+
+def of_many_topics(size: int, name: type[str]) -> Drawn:
+    """Topics with one partition, and members that have come to one that had them."""
+    topics = tuple(name(f"topic-{number}") for number in range(size))
+    group = [GroupMember(f"m{number}", topics) for number in range(3)]
+    owned = tuple(TopicPartition(topic, 0) for topic in topics)
+    group[0] = group[0]._replace(owned=owned, generation=1)
+    return group, dict.fromkeys(topics, 1), {}
+
+
+def of_many_partitions(size: int, name: type[str]) -> Drawn:
+    """One topic, of which a member has all partitions as another one comes."""
+    topic = name("topic")
+    owned = tuple(TopicPartition(topic, number) for number in range(size))
+    group = [GroupMember("m0", (topic,), owned=owned, generation=1), GroupMember("m1", (topic,))]
+    return group, {topic: size}, {}
+
+
+def of_many_members(size: int, name: type[str]) -> Drawn:
+    """Each member wants one topic of two, and the half of them is new."""
+    topics = name("a"), name("b")
+    group = [
+        GroupMember(
+            f"m{number}",
+            (topics[number % 2],),
+            owned=(TopicPartition(topics[number % 2], number // 2),) if number % 4 < 2 else (),
+            generation=1,
+        )
+        for number in range(size)
+    ]
+    return group, dict.fromkeys(topics, size), {}
+
+
+def of_racks(size: int, name: type[str]) -> Drawn:
+    """Members in racks, and two topics with replicas in two of three."""
+    topics, racks = (name("a"), name("b")), (name("x"), name("y"), name("z"))
+    group = [
+        GroupMember(f"m{number}", topics, rack=racks[number % 3]) for number in range(size // 10)
+    ]
+    placed = {
+        TopicPartition(topic, number): frozenset((racks[number % 3], racks[(number + 1) % 3]))
+        for topic in topics
+        for number in range(size)
+    }
+    return group, dict.fromkeys(topics, size), placed
+
+
+GROUPS = [of_many_topics, of_many_partitions, of_many_members, of_racks]
+STEPS: dict[str, Callable[..., Steps[Assignment]]] = {
+    "range": range_steps,
+    "roundrobin": lambda group, counts, racks: round_robin_steps(group, counts),
+    "sticky": lambda group, counts, racks: sticky_steps(group, counts),
+    "cooperative-sticky": lambda group, counts, racks: cooperative_steps(group, counts),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("draw", GROUPS)
+def test_the_cost_grows_as_the_group(name: str, draw: Callable[[int, type[str]], Drawn]) -> None:
+    small, large = (sum(calls_of_steps(STEPS[name](*draw(n, Name)))) for n in (500, 2_000))
+    assert large < 5.5 * small  # 4.8 times, for n log n
+
+
+@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("draw", GROUPS)
+def test_ten_thousand_partitions_are_divided_in_short_steps(
+    name: str, draw: Callable[[int, type[str]], Drawn]
+) -> None:
+    steps = calls_of_steps(STEPS[name](*draw(10_000, str)))
+    assert max(steps) < 60_000  # which take less than ten milliseconds

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from aioproducer.engine.groups.assignors.member import whole
 from aioproducer.engine.groups.requests import (
     FetchedOffsets,
     GroupOffsetFetch,
@@ -18,7 +19,12 @@ from aioproducer.engine.groups.requests import (
     SyncGroup,
 )
 from aioproducer.engine.groups.requests.sync_group import Synced
-from aioproducer.engine.groups.subscription import assignment_bytes, subscription_bytes
+from aioproducer.engine.groups.subscription import (
+    assignment_bytes,
+    assignments_bytes,
+    subscription_bytes,
+    subscriptions_of,
+)
 from aioproducer.engine.protocol import Api, response_schema
 from aioproducer.errors import ProtocolError, UnsupportedVersionError
 from aioproducer.errors.codes import ErrorCode
@@ -82,8 +88,9 @@ def test_joining(version: int) -> None:
     )
     joined = request.read(answer)
     assert joined[:5] == (0, "m", 8, "range", "m")
-    assert [(each.member_id, each.topics) for each in joined.members] == [("m", ("a",))]
-    assert joined.members[0].instance_id == ("s" if version >= 5 else None)
+    [member] = whole(subscriptions_of(joined.members))
+    assert (member.member_id, member.topics) == ("m", ("a",))
+    assert member.instance_id == ("s" if version >= 5 else None)
 
 
 @pytest.mark.parametrize("version", [2, 3, 4])
@@ -94,7 +101,9 @@ def test_a_broker_that_is_too_old_for_static_members(version: int) -> None:
 
 @each_version(Api.SYNC_GROUP)
 def test_syncing(version: int) -> None:
-    request = SyncGroup(member_for(version, 3), "range", {"m": [ONE], "n": [TWO]})
+    request = SyncGroup(
+        member_for(version, 3), "range", whole(assignments_bytes({"m": [ONE], "n": [TWO]}))
+    )
     said = theirs(request.build(version))
     named(said, version, 3)
     assert [(each.member_id, each.assignment) for each in said.assignments] == [

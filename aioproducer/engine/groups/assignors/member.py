@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Generator, Iterable, Mapping
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from aioproducer.model import TopicPartition
 
@@ -17,6 +17,15 @@ PartitionRacks: TypeAlias = Mapping[TopicPartition, frozenset[str]]
 
 Assignment: TypeAlias = dict[str, list[TopicPartition]]
 """The partitions of each member, by its id."""
+
+_T = TypeVar("_T")
+
+Steps: TypeAlias = Generator[None, None, _T]
+"""The steps to a result: with thousands of partitions it takes too long for one turn of the event
+loop."""
+
+STEP: Final = 500
+"""Partitions or subscriptions per step. Each takes some microseconds."""
 
 
 class TopicLayout(NamedTuple):
@@ -60,10 +69,39 @@ def java_order(text: str) -> bytes:
     return text.encode("utf-16-be", "surrogatepass")
 
 
-def partitions_of(topics: Iterable[str], counts: PartitionCounts) -> list[TopicPartition]:
-    """The partitions of ``topics`` in the order of their names and numbers."""
-    return [
-        TopicPartition(topic, number)
-        for topic in sorted(topics, key=java_order)
-        for number in range(counts.get(topic, 0))
-    ]
+class Pace:
+    """The length of steps: :meth:`due` is true when a step has done enough."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        self._left = STEP
+
+    def due(self, units: int = 1) -> bool:
+        """Count ``units`` of work; true at the end of a step."""
+        self._left -= units
+        if self._left > 0:
+            return False
+        self._left = STEP
+        return True
+
+
+def whole(steps: Steps[_T]) -> _T:
+    """The result of ``steps``, at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: _T = end.value
+            return result
+
+
+def subscribers(ordered: Iterable[GroupMember], pace: Pace) -> Steps[dict[str, list[GroupMember]]]:
+    """The members that have subscribed to each topic, in their order."""
+    found: dict[str, list[GroupMember]] = {}
+    for member in ordered:
+        for topic in dict.fromkeys(member.topics):
+            found.setdefault(topic, []).append(member)
+            if pace.due():
+                yield
+    return found

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from aioproducer.engine.groups.assignors import GroupMember
 from aioproducer.engine.groups.requests.member import Membership
-from aioproducer.engine.groups.subscription import PROTOCOL_TYPE, subscription_of
+from aioproducer.engine.groups.subscription import PROTOCOL_TYPE, Subscribed
 from aioproducer.engine.network.frames import EncodedPayload, encoded
 from aioproducer.engine.protocol import Api, request_schema
 from aioproducer.errors import UnsupportedVersionError
@@ -26,8 +25,8 @@ class Joined(NamedTuple):
     """The assignor that all members know."""
     leader: str
     """The id of the member that divides the partitions."""
-    members: tuple[GroupMember, ...]
-    """All members, for the leader."""
+    members: tuple[Subscribed, ...]
+    """All members, for the leader, which reads their subscriptions in steps."""
     skip_assignment: bool = False
     """A static leader that has come back: the assignment stays."""
 
@@ -70,7 +69,7 @@ class JoinGroup:
         return encoded(Api.JOIN_GROUP, version, request)
 
     def read(self, response: Any) -> Joined:
-        """The generation. Subscriptions that can't be understood are those of no topics."""
+        """The generation."""
         return Joined(
             response.error_code,
             response.member_id,
@@ -78,7 +77,7 @@ class JoinGroup:
             response.protocol_name or "",
             response.leader,
             tuple(
-                subscription_of(each.member_id, each.group_instance_id, each.metadata)
+                Subscribed(each.member_id, each.group_instance_id, each.metadata)
                 for each in response.members
             ),
             response.skip_assignment,

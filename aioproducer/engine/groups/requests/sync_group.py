@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from aioproducer.engine.groups.requests.member import Membership
-from aioproducer.engine.groups.subscription import PROTOCOL_TYPE, assigned_in, assignment_bytes
+from aioproducer.engine.groups.subscription import PROTOCOL_TYPE, assigned_in
 from aioproducer.engine.network.frames import EncodedPayload, encoded
 from aioproducer.engine.protocol import Api, request_schema
 from aioproducer.model import TopicPartition
@@ -26,7 +26,7 @@ class SyncGroup:
 
     member: Membership
     protocol: str
-    assignment: Mapping[str, list[TopicPartition]]
+    assignment: Mapping[str, bytes]
     api: Api = Api.SYNC_GROUP
     answered: bool = True
 
@@ -38,10 +38,8 @@ class SyncGroup:
             protocol_type=PROTOCOL_TYPE,
             protocol_name=self.protocol,
             assignments=tuple(
-                schema.SyncGroupRequestAssignment(
-                    member_id=member_id, assignment=assignment_bytes(partitions)
-                )
-                for member_id, partitions in self.assignment.items()
+                schema.SyncGroupRequestAssignment(member_id=member_id, assignment=assigned)
+                for member_id, assigned in self.assignment.items()
             ),
         )
         return encoded(Api.SYNC_GROUP, version, request)

@@ -127,6 +127,6 @@ def group_coordinator(group_id: str) -> Coordinator:
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     """The numbers of ``partitions`` by topic, sorted."""
     topics: dict[str, list[int]] = {}
-    for topic, partition in sorted(partitions):
+    for topic, partition in partitions:
         topics.setdefault(topic, []).append(partition)
-    return topics
+    return {topic: sorted(topics[topic]) for topic in sorted(topics)}
