@@ -121,7 +121,7 @@ class ClientLog:
         self.client_id = client_id
         self._clock = clock
         self._causes: dict[tuple[Kind, Hashable], _Repeats] = {}
-        self._next: float | None = None
+        self.next_line: float | None = None
         """No held-back line is due before this time; None: there is none."""
 
     def admit(
@@ -156,7 +156,7 @@ class ClientLog:
         repeats.records += records
         repeats.last_records, repeats.last_topic = records, topic
         repeats.line = line
-        self._next = repeats.due if self._next is None else min(self._next, repeats.due)
+        self.next_line = repeats.due if self.next_line is None else min(self.next_line, repeats.due)
         return None
 
     def over(self, kind: Kind, cause: Hashable) -> None:
@@ -177,20 +177,20 @@ class ClientLog:
 
     def tell_due(self, *, all_of_them: bool = False) -> float | None:
         """Write the held-back lines that are due. Returns the time of the next one, if any."""
-        if self._next is None:
+        if self.next_line is None:
             return None
         now = self._clock()
-        if now >= self._next or all_of_them:
-            self._next = None
+        if now >= self.next_line or all_of_them:
+            self.next_line = None
             for repeats in list(self._causes.values()):
                 line = repeats.line
                 if line is None:
                     continue
                 if now >= repeats.due or all_of_them:
                     line(*repeats.take(now, repeats.last_topic, with_last=True))
-                elif self._next is None or repeats.due < self._next:
-                    self._next = repeats.due
-        return self._next
+                elif self.next_line is None or repeats.due < self.next_line:
+                    self.next_line = repeats.due
+        return self.next_line
 
 
 _current: Final[ContextVar[ClientLog | None]] = ContextVar("aioproducer-client", default=None)

@@ -49,6 +49,7 @@ from aioproducer.model import (
 )
 from tests.support.chance import NoJitter
 from tests.support.fake_network import FakeNetwork
+from tests.support.watchdog import WatchedWakeup
 
 BOOT = BootstrapServer(BootstrapId("-1"), "boot", 9092)
 BROKERS = {number: Node(number, f"host{number}", 9092) for number in (1, 2)}
@@ -77,7 +78,7 @@ class WorldOptions:
     rebootstrap_after: float | None = None
     random: Callable[[], Random] = NoJitter
     network: Callable[[ProducerMetrics, Callable[[], None]], FakeNetwork] = FakeNetwork
-    wakeup: Callable[[Callable[[], float]], Wakeup] = Wakeup
+    wakeup: Callable[[Callable[[], float]], Wakeup] = WatchedWakeup
     make_future: Callable[[], Any] = loop_future
     expansion: float = 1.0
     partitioner: PartitionFunction | None = None
@@ -109,13 +110,9 @@ class World:
     def clock(self) -> float:
         return self.now
 
-    def wake(self) -> None:
+    def wake(self, now: float | None = None) -> None:
         self.wakes += 1
-        self.wakeup.wake()
-
-    def stir(self, now: float | None = None) -> None:
-        self.wakes += 1
-        self.wakeup.stir(now)
+        self.wakeup.wake(now)
 
     def _changed(self) -> None:
         self.changes += 1
@@ -156,7 +153,6 @@ class World:
             self.settings,
             options.random(),
             self.wake,
-            self.stir,
             options.make_future,
             lambda _topic: options.expansion,
             options.partitioner,
@@ -250,6 +246,7 @@ class World:
             self.accumulator,
             self.pending_failures,
             self.compressor,
+            self.wakeup.wake,
         )
 
     @cached_property
@@ -289,6 +286,7 @@ class World:
                 self.metadata,
                 self.completer,
                 BACKOFF,
+                self.wakeup.wake,
             )
         return TransactionDriver(
             self.transactions,
@@ -299,6 +297,7 @@ class World:
             self.completer,
             DriverSettings(self.backoff, 60_000),
             self._changed,
+            self.wakeup.wake,
         )
 
     @cached_property
@@ -337,12 +336,16 @@ class World:
             self.completer,
             self.expiry,
             self.pending_failures,
-            self.refresher,
-            (self.requester, AdHocRequests(self.client, self.metadata)),
+            (
+                self.refresher,
+                self.requester,
+                AdHocRequests(self.client, self.metadata, self.wakeup.wake),
+            ),
             self.batch_sender,
             self.metrics,
             self.wakeup,
         )
-        self.client.responded = sender.take_response
         self.client.misrouted = lambda _: self.metadata.misrouted()
+        if isinstance(self.wakeup, WatchedWakeup):
+            self.wakeup.sender = sender
         return sender

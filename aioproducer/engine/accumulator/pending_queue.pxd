@@ -19,7 +19,7 @@ cdef class PendingQueue:
     cdef public object _wake
     cdef public object _on_failed
     cdef public dict preparation_errors
-    cdef public list _waits
+    cdef public list waits
     cdef public list refused
 
     cpdef let_wait(self, PendingRecord record, Partition partition, double now)

@@ -50,7 +50,8 @@ class PendingQueue:
         self._on_failed = on_failed
         self.preparation_errors: dict[str, BaseException] = {}
         """By topic, the last error of a serializer that can't be prepared at present."""
-        self._waits: list[float] = []
+        self.waits: list[float] = []
+        """See :meth:`take_waits`."""
         self.refused: list[tuple[str, ProducerError]] = []
         """The topics and errors of records that no batch could take; see :meth:`take_refused`."""
 
@@ -224,12 +225,12 @@ class PendingQueue:
 
     def joined(self, record: PendingRecord, batch: ProducerBatch, now: float) -> None:
         """Remove ``record``, which has joined ``batch``."""
-        self._waits.append(now - record.sent)
+        self.waits.append(now - record.sent)
         self.settle(record, batch)
 
     def take_waits(self) -> list[float]:
         """The seconds that each record waited which joined a batch since the last call."""
-        waits, self._waits = self._waits, []
+        waits, self.waits = self.waits, []
         return waits
 
     def settle(self, record: PendingRecord, batch: ProducerBatch | None = None) -> None:

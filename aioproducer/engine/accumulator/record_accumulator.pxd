@@ -21,7 +21,6 @@ cdef class RecordAccumulator:
     cdef public bint _ignore_keys
     cdef public bint _one_record_each
     cdef public object _wake
-    cdef public object _stir
     cdef public object _partitioner
     cdef public dict _topics
     cdef public BatchSizes _sizes

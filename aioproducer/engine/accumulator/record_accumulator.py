@@ -43,8 +43,8 @@ _NEVER: Final = float("inf")
 class RecordAccumulator:
     """Puts records into batches: at once if there is memory, else when memory comes back.
 
-    ``wake`` requests a round of the sender. ``stir`` requests one for a single batch, which
-    begins at the given time. ``make_future`` makes the futures of callers that wait for memory.
+    ``wake`` requests a round of the sender; it takes the time, or nothing. ``make_future`` makes
+    the futures of callers that wait for memory.
     ``expansion`` returns the ratio of a topic's bytes before compression to its bytes on the wire.
     ``add_to_transaction`` takes the partition of a batch: True if its batches may leave at once.
     ``on_failed`` is called with the error of failed pending records, and with the records.
@@ -54,8 +54,7 @@ class RecordAccumulator:
         self,
         settings: AccumulatorSettings,
         random: Random,
-        wake: Callable[[], None],
-        stir: Callable[[float], None],
+        wake: Callable[..., None],
         make_future: Callable[[], Any],
         expansion: Callable[[str], float] = lambda _topic: 1.0,
         partitioner: PartitionFunction | None = None,
@@ -71,7 +70,6 @@ class RecordAccumulator:
         self._ignore_keys = settings.ignore_keys
         self._one_record_each = settings.batch_size <= 1
         self._wake = wake
-        self._stir = stir
         self._partitioner = partitioner
         self._topics: dict[str, Topic] = {}
         self._sizes = BatchSizes(settings, expansion)
@@ -226,7 +224,7 @@ class RecordAccumulator:
         if buffer is None:
             return None
         batch = self.batches.open(partition, buffer, growth, now, now)
-        self._stir(now)
+        self._wake(now)
         builder = batch.builder
         builder.mark(record.sent_ns)
         builder.append(record.token, record.timestamp_ms, record.key, record.value, record.headers)
@@ -409,8 +407,9 @@ class RecordAccumulator:
 
     @property
     def somebody_waits(self) -> bool:
-        """True if a record waits, or a caller does, or may soon."""
-        return bool(self._records.quota.used or self.waiters.is_full or self.waiters.lines)
+        """True if a record waits or has just waited, or a caller waits, or may soon."""
+        pending, waiters = self.pending, self.waiters
+        return bool(self._records.quota.used or pending.waits or waiters.is_full or waiters.lines)
 
     def flush(self, future: FlushFuture) -> None:
         """Resolve ``future`` once every present record has its outcome; no batch lingers."""

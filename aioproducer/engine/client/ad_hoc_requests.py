@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from aioproducer.engine.client.requester import Requester
+from aioproducer.engine.client.requester import NEVER, Requester
 from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.network.frames import EncodedPayload
 from aioproducer.engine.network.in_flight import Completion
@@ -75,7 +75,8 @@ class AdHocRequests(Requester):
 
     requests = (AdHocRequest,)
 
-    def __init__(self, client: NetworkClient, cluster: Peers) -> None:
+    def __init__(self, client: NetworkClient, cluster: Peers, wake: Callable[[], None]) -> None:
+        super().__init__(wake)
         self._client = client
         self._cluster = cluster
         self._waiting: list[AdHocRequest] = []
@@ -84,24 +85,18 @@ class AdHocRequests(Requester):
         """Send a request to ``node``, or any, as soon as it is ready."""
         failure = None if node is None else self._client.failures().get(node.id)
         self._waiting.append(AdHocRequest(request, future, node, failure))
+        self.due_now()
 
-    @property
-    def quiet(self) -> bool:
-        """True if no request waits for a connection."""
-        return not self._waiting
-
-    def step(self, now: float) -> float | None:
-        """Send the requests that can be sent. Returns the time of the next round by the clock."""
-        if not self._waiting:
-            return None
-        deadline: float | None = None
+    def step(self, now: float) -> None:
+        """Send the requests that can be sent."""
+        self.due = NEVER
         for inquiry in list(self._waiting):
             later = None if inquiry.future.done() else self._try(inquiry, now)
             if later is None:
                 self._waiting.remove(inquiry)
-            elif deadline is None or later < deadline:
-                deadline = later
-        return None if deadline == float("inf") else deadline
+            else:
+                self.due = min(self.due, later)
+        self.waits = bool(self._waiting)
 
     def _try(self, inquiry: AdHocRequest, now: float) -> float | None:
         """Send the request if possible. Returns the time of the next attempt.
@@ -122,7 +117,7 @@ class AdHocRequests(Requester):
         if error is not None and error is not inquiry.failure:
             inquiry.resolve(error)
             return None
-        return self._client.next_chance(peers, now) or float("inf")
+        return self._client.next_chance(peers, now) or NEVER
 
     def completed(self, completion: Completion, now: float) -> None:
         """Take the response to a request, or the error instead."""

@@ -111,7 +111,7 @@ class ClusterClient:
         self._client.responded = self._take_response
         self._peers = KnownPeers(())
         self._client.misrouted = lambda _: self._rebootstrap()
-        self._requests = AdHocRequests(self._client, self._peers)
+        self._requests = AdHocRequests(self._client, self._peers, self._wakeup.wake)
         self._requester_of: dict[type, Requester] = {}
         self._requesters: list[Requester] = []
         self._add(self._requests)
@@ -242,7 +242,6 @@ class ClusterClient:
         response: asyncio.Future[Any] = self._loop.create_future()
         self._awaited[response] = None
         self._requests.ask(request, response, node)
-        self._wakeup.wake()
         seconds = self.config.request_timeout_ms / 1000 if timeout is None else timeout
         try:
             async with PatientTimeout(seconds):
@@ -399,17 +398,21 @@ class ClusterClient:
                 self._client.poll(now)
                 now = self._wakeup.turn()  # the process may have been stopped meanwhile
             self._take_completed(now)
-            due = [requester.step(now) for requester in self._requesters]
+            for requester in self._requesters:
+                requester.step(now)
             if self.finishes and all(requester.idle for requester in self._requesters):
                 self._finished.set()
             late_at = self._client.next_timeout()
-            moments = (*due, late_at, logs.tell_due())
+            dues = (requester.due for requester in self._requesters)
+            moments = (*dues, late_at, logs.tell_due())
             first = min((moment for moment in moments if moment is not None), default=None)
             now = await self._wakeup.wait(first, late_at if self._awaited else None)
 
     def _take_completed(self, now: float) -> None:
         for completion in self._client.take_completed():
-            self._requester_of[type(completion.request)].completed(completion, now)
+            requester = self._requester_of[type(completion.request)]
+            requester.due = 0.0
+            requester.completed(completion, now)
 
     def _take_response(self, now: float) -> None:
         """Take a response in the callback that brought it."""
@@ -419,5 +422,5 @@ class ClusterClient:
         except BaseException as error:
             self._wakeup.fail(error)
         else:
-            if not all(requester.quiet for requester in self._requesters):
+            if any(each.waits or each.due <= now for each in self._requesters):
                 self._wakeup.wake()

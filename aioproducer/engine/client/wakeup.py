@@ -20,9 +20,6 @@ _NEVER: Final = float("inf")
 class Wakeup:
     """One coroutine sleeps in :meth:`wait`; any code may wake it, also before it sleeps.
 
-    :meth:`wake` asks a producer's sender for a whole round, and :meth:`stir` for a usual one (see
-    :class:`Sender`).
-
     A timer outlives its sleep, because most sleeps end before their deadline, and the next deadline
     is nearly the same. It is only set again if it would fire too late, or has fired too early.
 
@@ -34,8 +31,6 @@ class Wakeup:
         self.clock.expect_turn()
         self._now = self.clock()
         """The time of the last turn."""
-        self.whole = True
-        """True if somebody called :meth:`wake` since the sleeper set it to False."""
         self._awake = False
         self._error: BaseException | None = None
         self._sleeper: asyncio.Future[None] | None = None
@@ -43,16 +38,8 @@ class Wakeup:
         self._timer: asyncio.TimerHandle | None = None
         self._rings_at = 0.0
 
-    def wake(self) -> None:
-        """End the sleep, or the next one at once: anything may have changed."""
-        self.whole = True
-        self.stir()
-
-    def stir(self, now: float | None = None) -> None:
-        """End the sleep, or the next one at once: a batch has begun, or the time has come.
-
-        ``now``: the time; None: to be read.
-        """
+    def wake(self, now: float | None = None) -> None:
+        """End the sleep, or the next one at once. ``now``: the time; None: to be read."""
         self._awake = True
         if self._sleeper is not None and not self._sleeper.done():
             self._sleeper.set_result(None)
@@ -117,7 +104,7 @@ class Wakeup:
         if self._deadline > self._rings_at:
             self._set_timer(loop, self._deadline)
         else:
-            self.stir()
+            self.wake()
 
     def close(self) -> None:
         """Cancel the timer: no coroutine will sleep here any more."""

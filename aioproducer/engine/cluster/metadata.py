@@ -60,6 +60,8 @@ class Metadata:
         """The id of the cluster, once it is known."""
         self.foreign: ProducerError | None = None
         """The error if another cluster gave the last answer; None: it was this one."""
+        self.on_request: Callable[[], None] = lambda: None
+        """Called when an update is requested that was not requested before."""
         self.errors: dict[str, KafkaError] = {}
         """The errors that the last answers gave for topics instead of their partitions."""
         self._cluster = Cluster({})
@@ -118,6 +120,7 @@ class Metadata:
         """``topic`` is being written to; a new one is asked for as soon as possible."""
         if topic not in self._last_used:
             self._partial.request(topic, new=True)
+            self.on_request()
         self._last_used[topic] = now
 
     @property
@@ -147,7 +150,7 @@ class Metadata:
         """Request ``topic`` for a caller that needs it, unless a response is awaited."""
         self.use(topic, now)
         if topic not in self._open:
-            self._partial.request(topic)
+            self.request_update(topic)
 
     def wait_for(self, topic: str, future: TopicFuture[TopicInfo], now: float) -> None:
         """Ask for ``topic``, and give ``future`` its state or its error."""
@@ -205,14 +208,13 @@ class Metadata:
         the address of another one by :meth:`misrouted`. :meth:`update` asks again for a topic that
         the answer lacked.
         """
-        if topic is None:
+        if topic is not None:
+            if topic not in self._partial:
+                self._partial.request(topic)
+                self.on_request()
+        elif not self._wanted:
             self._wanted = True
-        else:
-            self._partial.request(topic)
-
-    def has_requests(self) -> bool:
-        """True if a full or a partial update was requested, and none of it is under way."""
-        return self._wanted or bool(self._partial.new or self._partial.again)
+            self.on_request()
 
     def next_refresh(self) -> float | None:
         """The time of the next request; None while one is under way or nobody needs one."""
@@ -351,4 +353,4 @@ class Metadata:
         """Ask the bootstrap servers where a broker is, and continue with the others meanwhile."""
         if self.may_rebootstrap:
             self._ask_bootstrap = True
-            self._wanted = True
+            self.request_update()

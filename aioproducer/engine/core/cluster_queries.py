@@ -26,7 +26,6 @@ class ClusterQueries:
         self._metrics = parts.metrics
         self._refresher = parts.refresher
         self._ad_hoc = parts.ad_hoc
-        self._wake = parts.wakeup.wake
         self._clock = clock
 
     @property
@@ -47,7 +46,6 @@ class ClusterQueries:
         """
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._ad_hoc.ask(request, answer, node)
-        self._wake()
         result = await answer
         if isinstance(result, ProducerError):
             raise anew(result)
@@ -99,7 +97,6 @@ class ClusterQueries:
         began = self._clock()
         answer: asyncio.Future[_T | ProducerError] = asyncio.get_running_loop().create_future()
         wait(topic, answer, began)
-        self._wake()
         try:
             async with PatientTimeout(timeout):
                 found = await answer

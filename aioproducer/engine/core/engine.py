@@ -164,7 +164,6 @@ class Engine:
         """Request the metadata of ``topic`` if records wait for it."""
         if self._pending.is_awaited(topic):
             self._metadata.seek(topic, self.clock())
-            self._wakeup.wake()
 
     def start_task(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
         """Run ``coroutine`` until the producer is closed."""

@@ -113,7 +113,7 @@ class Parts:
         """The calls of a transactional producer; None: there is no ``transactional_id``."""
         self._pending_failures = PendingFailures(self.accumulator, self.metrics)
         self.refresher = self._make_refresher()
-        self.ad_hoc = AdHocRequests(self.client, self.metadata)
+        self.ad_hoc = AdHocRequests(self.client, self.metadata, self.wakeup.wake)
         self.telemetry = self._make_telemetry(config, environment, snapshot)
         self.produce_settings = ProduceSettings(config.acks_value, config.request_timeout_ms)
         self.sender = self._make_sender(config)
@@ -126,6 +126,7 @@ class Parts:
             self.accumulator,
             self._pending_failures,
             self._compressor,
+            self.wakeup.wake,
             self._login_refused,
         )
 
@@ -177,7 +178,6 @@ class Parts:
             settings,
             self._random,
             self.wakeup.wake,
-            self.wakeup.stir,
             asyncio.get_running_loop().create_future,
             self._compressor.expansion,
             _partition_function(partitioner, self._random),
@@ -239,14 +239,14 @@ class Parts:
             self.metrics,
             self._manager,
         )
-        sender = Sender(
+        return Sender(
             self.accumulator,
             self.client,
             completer,
             expiry,
             self._pending_failures,
-            self.refresher,
             (
+                self.refresher,
                 self._make_requester(config, completer),
                 self.ad_hoc,
                 *(() if self.telemetry is None else (self.telemetry,)),
@@ -255,8 +255,6 @@ class Parts:
             self.metrics,
             self.wakeup,
         )
-        self.client.responded = sender.take_response
-        return sender
 
     def _make_batch_sender(self) -> BatchSender:
         return BatchSender(
@@ -320,6 +318,7 @@ class Parts:
                 self.metadata,
                 completer,
                 config.retry_backoff_ms / 1000,
+                self.wakeup.wake,
             )
         from aioproducer.engine.sender.transaction_driver import DriverSettings, TransactionDriver
 
@@ -333,6 +332,7 @@ class Parts:
             completer,
             DriverSettings(self.backoff(), config.transaction_timeout_ms),
             self.transactions.changed,
+            self.wakeup.wake,
         )
 
     def _make_manager(

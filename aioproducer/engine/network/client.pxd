@@ -24,7 +24,7 @@ cdef class NetworkClient:
     cdef public Py_ssize_t connections_opened
     cdef public Py_ssize_t total_in_flight
     cdef public dict _nodes
-    cdef public list _completed
+    cdef public list completed
     cdef public set _refused
     cdef public Py_ssize_t _refusals
     cdef public dict _asked_of_any

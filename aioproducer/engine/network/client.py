@@ -84,7 +84,8 @@ class _AskedOfAny:
 class NetworkClient:
     """Opens connections where they are needed, sends requests, and collects their responses.
 
-    No method waits: ``wake`` wakes the sender, or another owner, which takes the completions.
+    No method waits: ``wake`` is called when a connection opens or ends, or a request fails, and
+    wakes the sender, or another owner, which takes the completions.
     ``connect_to`` makes a connection; it takes the arguments of :class:`Connection`.
     """
 
@@ -122,7 +123,8 @@ class NetworkClient:
         self.total_in_flight = 0
         """The number of requests of :meth:`send` that wait for a response; any thread may ask."""
         self._nodes: dict[NodeId, NodeConnectionState] = {}
-        self._completed: list[Completion] = []
+        self.completed: list[Completion] = []
+        """See :meth:`take_completed`."""
         self._refused: set[NodeId] = set()
         """The brokers whose last login failed."""
         self._refusals = 0
@@ -395,7 +397,7 @@ class NetworkClient:
 
     def take_completed(self) -> list[Completion]:
         """The requests that were completed since the last call."""
-        completed, self._completed = self._completed, []
+        completed, self.completed = self.completed, []
         if self._asked_of_any:
             return [each for each in completed if self._is_first(each)]
         return completed
@@ -509,7 +511,7 @@ class NetworkClient:
         if self._log.debugs:
             self._log.answered(connection, request)
         self.total_in_flight -= 1
-        self._completed.append(request)
+        self.completed.append(request)
         responded = self.responded  # a local name is cheaper to call
         responded(now)
 
@@ -566,7 +568,7 @@ class NetworkClient:
         self.wake()
 
     def _complete(self, completion: Completion) -> None:
-        self._completed.append(completion)
+        self.completed.append(completion)
         self.wake()
 
 

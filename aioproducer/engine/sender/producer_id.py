@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from aioproducer.engine.accumulator import RecordAccumulator
-from aioproducer.engine.client.requester import Requester
+from aioproducer.engine.client.requester import NEVER, Requester
 from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.network.in_flight import Completion
@@ -29,7 +31,10 @@ class ProducerIdRequester(Requester):
         metadata: Metadata,
         completer: BatchCompleter,
         retry_backoff: float,
+        wake: Callable[[], None],
     ) -> None:
+        super().__init__(wake)
+        sequence_numbers.on_need = self.due_now
         self._sequence_numbers = sequence_numbers
         self._accumulator = accumulator
         self._client = client
@@ -44,28 +49,25 @@ class ProducerIdRequester(Requester):
         """True if there is no request to send: a producer that ends needs no id."""
         return True
 
-    @property
-    def quiet(self) -> bool:
-        """True unless an id is needed, by the next batch at the latest."""
-        return self._sequence_numbers.state is not ProducerIdState.NEEDED
-
-    def step(self, now: float) -> float | None:
-        """Send a request if one is needed. Returns the time of the next round by the clock."""
+    def step(self, now: float) -> None:
+        """Send a request if one is needed: the next batch needs it, at the latest."""
         numbers = self._sequence_numbers
-        if numbers.state is not ProducerIdState.NEEDED or not self._accumulator.batches:
-            return None
+        self.due = NEVER
+        self.waits = numbers.state is ProducerIdState.NEEDED
+        if not self.waits or not self._accumulator.batches:
+            return
         if self._not_before > now:
-            return self._not_before
+            self.due = self._not_before
+            return
         peers = self._metadata.peers
         node = self._client.least_loaded(peers, now)
         self._doubt_addresses()
         if node is None:
-            return self._client.next_chance(peers, now)
-        if not self._client.ready(node, now):
-            return None
-        numbers.requested()
-        self._client.send_to_any(node.id, InitProducerIdRequest(), peers, now)
-        return None
+            self.due = self._client.next_chance(peers, now) or NEVER
+        elif self._client.ready(node, now):
+            numbers.requested()
+            self.waits = False
+            self._client.send_to_any(node.id, InitProducerIdRequest(), peers, now)
 
     def _doubt_addresses(self) -> None:
         """Request metadata if a broker can't be reached: its address may be out of date."""

@@ -9,7 +9,7 @@ from typing import Final
 
 from aioproducer.engine.accumulator import RecordAccumulator
 from aioproducer.engine.client.peers import why_no_answer
-from aioproducer.engine.client.requester import Requester
+from aioproducer.engine.client.requester import NEVER, Requester
 from aioproducer.engine.cluster.metadata import Asked, Metadata
 from aioproducer.engine.cluster.metadata_response import MetadataNews
 from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo
@@ -64,8 +64,11 @@ class MetadataRefresher(Requester):
         accumulator: RecordAccumulator,
         pending_failures: PendingFailures,
         compressor: Compressor,
+        wake: Callable[[], None],
         on_refusal: Callable[[ProducerError], None] = lambda error: None,
     ) -> None:
+        super().__init__(wake)
+        metadata.on_request = self.due_now
         self._on_refusal = on_refusal
         self._metadata = metadata
         self._client = client
@@ -77,30 +80,25 @@ class MetadataRefresher(Requester):
         """The last request's error, if a broker has sent it; else None."""
         self._taking: Generator[None, None, None] | None = None
         """The rest of the work with a response."""
-        self._scheduled = True
-        """False from a response until a step returns the time of the next request."""
         self._now = 0.0
 
-    @property
-    def quiet(self) -> bool:
-        """True if no response is being read, no update is requested, the next one scheduled."""
-        return self._taking is None and self._scheduled and not self._metadata.has_requests()
-
-    def step(self, now: float) -> float | None:
-        """Continue with a response, or send a request if one is due.
-
-        Returns the time of the next round by the clock: ``now`` while a response has parts left.
-        """
+    def step(self, now: float) -> None:
+        """Continue with a response, or send a request if one is due."""
         self._now = now
-        self._scheduled = True
-        if self._client.has_refused_logins:
+        self.waits = self._client.has_refused_logins
+        if self.waits:
             self._refuse_waiting()
         if self._taking is not None:
             self._take_in()
-            return now
+            self.due = now  # parts of the response may be left
+            return
         due = self._metadata.next_refresh()
-        if due is None or due > now:
-            return due
+        self.due = NEVER if due is None else due
+        if self.due <= now:
+            self._refresh(now)
+
+    def _refresh(self, now: float) -> None:
+        self.due = NEVER
         if self._metadata.is_full_refresh_due(now):
             self._forget_idle_topics(now)
         peers = self._metadata.peers
@@ -113,14 +111,15 @@ class MetadataRefresher(Requester):
                 "No known broker responds: starting again from bootstrap_servers",
             )
             self._metadata.rebootstrap(now)
-            return now
+            self.due = now
+            return
         if node is None:
-            return self._client.next_chance(peers, now)
-        if not self._client.ready(node, now):
-            return None
+            self.due = self._client.next_chance(peers, now) or NEVER
+        if node is None or not self._client.ready(node, now):
+            self.waits = True
+            return
         asked, detailed = self._metadata.start(now), frozenset(self._metadata.detailed)
         self._client.send_to_any(node.id, MetadataRequest(asked, detailed), peers, now)
-        return None
 
     def _refuse_waiting(self) -> None:
         """Fail the records and callers that wait for metadata if every broker refuses the login."""
@@ -150,7 +149,6 @@ class MetadataRefresher(Requester):
         """Take the response to a request, or the error instead."""
         request: MetadataRequest = completion.request
         self._now = now
-        self._scheduled = False
         if completion.error is not None:
             self._failed(completion.error)
         else:

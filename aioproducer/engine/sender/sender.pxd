@@ -20,20 +20,23 @@ cdef class Sender:
     cdef public CCompleter _completer
     cdef public object _expiry
     cdef public object _pending_failures
-    cdef public object _refresher
-    cdef public object _requesters
+    cdef public tuple _parts
     cdef public CBatchSender _batch_sender
     cdef public object _metrics
     cdef public CWakeup _wakeup
-    cdef public dict _requester_of
+    cdef public dict _part_of
     cdef public bint _is_busy
-    cdef public object _whole_at
-    cdef public bint _others_quiet
+    cdef public double _memory_due
+    cdef public object _batches_due
     cdef public object _late_at
+    cdef public object _log
 
-    cpdef _usual_round(self, double now)
-    cpdef _next_round(self, batches_due)
-    @cython.locals(completion=CCompletion, only_batches=bint)
-    cpdef bint _take_completed(self, double now) except -1
-    @cython.locals(only_batches=bint)
+    @cython.locals(accumulator=CAccumulator, closing=bint)
+    cpdef _round(self, double now)
+    @cython.locals(due=double)
+    cpdef _next_round(self, double now)
+    @cython.locals(accumulator=CAccumulator)
+    cpdef bint _is_due(self, double now) except -1
+    @cython.locals(completion=CCompletion)
+    cpdef _take_completed(self, double now)
     cpdef take_response(self, double now)

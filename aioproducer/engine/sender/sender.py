@@ -7,10 +7,9 @@ Source: Kafka's ``Sender``. Its thread is a task here; its poll is a sleep until
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 from aioproducer.engine.accumulator import RecordAccumulator
-from aioproducer.engine.client.requester import Requester
+from aioproducer.engine.client.requester import NEVER, Requester
 from aioproducer.engine.client.wakeup import Wakeup
 from aioproducer.engine.metrics import ProducerMetrics
 from aioproducer.engine.network.client import NetworkClient
@@ -19,25 +18,21 @@ from aioproducer.engine.sender.completer import BatchCompleter
 from aioproducer.engine.sender.expiry import Expiry
 from aioproducer.engine.sender.pending_failures import PendingFailures
 from aioproducer.engine.sender.produce import ProduceRequest
-from aioproducer.engine.sender.refresher import MetadataRefresher
 from aioproducer.errors import ProducerError
 from aioproducer.foundation import logs
 from aioproducer.foundation.runtime.patience import sockets_read
-
-_NEVER: Final = float("inf")
 
 
 class Sender:
     """Runs until the producer is closing, and every record has its outcome.
 
-    In a *usual* round batches leave, and nothing else. In a *whole* round all parts look for work:
-    ``requesters`` send their requests in this order, then ``batch_sender``. A usual round follows
-    :meth:`Wakeup.stir`: a record has begun a batch, a response has only settled batches, or records
-    wait for their results. A whole round follows :meth:`Wakeup.wake`, any wake-up while a requester
-    is not quiet, and the time of a part's next work. A batch of pending records
-    (:meth:`PendingQueue._fill`) or of a caller (:meth:`Engine.send_encoded`) calls
-    :meth:`~Wakeup.wake`, too, and so does anything that is late. A record that joins an open batch
-    wakes nobody.
+    A round does what is due, and nothing else: ``parts`` send their own requests in this order,
+    each when it says so (:class:`Requester`), then memory is given out, and then batches leave.
+    While the producer is closing, every part has its step in every round.
+
+    A round follows :meth:`Wakeup.wake`, and the first time at which something is due. It follows a
+    response if there is something to do (:meth:`_is_due`). A record that joins an open batch asks
+    for none.
     """
 
     def __init__(
@@ -47,8 +42,7 @@ class Sender:
         completer: BatchCompleter,
         expiry: Expiry,
         pending_failures: PendingFailures,
-        refresher: MetadataRefresher,
-        requesters: Sequence[Requester],
+        parts: Sequence[Requester],
         batch_sender: BatchSender,
         metrics: ProducerMetrics,
         wakeup: Wakeup,
@@ -62,25 +56,27 @@ class Sender:
         self._completer = completer
         self._expiry = expiry
         self._pending_failures = pending_failures
-        self._refresher = refresher
-        self._requesters = requesters
+        self._parts = tuple(parts)
         self._batch_sender = batch_sender
         self._metrics = metrics
         self._wakeup = wakeup
-        parts: Sequence[Requester] = (refresher, *requesters)
-        self._requester_of = {kind: each for each in parts for kind in each.requests}
+        self._part_of = {kind: each for each in parts for kind in each.requests}
         self._is_busy = False
         """True if records or responses were waited for at the end of the last round."""
-        self._whole_at: float | None = None
-        """The time of the next whole round by the clock."""
-        self._others_quiet = False
-        """True if no requester had a step left after the last whole round."""
+        self._memory_due = NEVER
+        """The time at which callers that wait for memory are looked at again."""
+        self._batches_due: float | None = None
+        """The time at which batches may leave, if there are any."""
         self._late_at: float | None = None
         """No batch, pending record or connection is late before this time."""
+        self._log: logs.ClientLog | None = None
+        client.wake = self.connections_changed
+        client.responded = self.take_response
 
     async def run(self) -> None:
         """Send until the accumulator is closing and empty."""
-        accumulator, wakeup, late = self._accumulator, self._wakeup, self._late_results
+        accumulator, wakeup = self._accumulator, self._wakeup
+        self._log = logs.current()
         try:
             now = wakeup.turn()
             while not (accumulator.closing and self._finished):
@@ -88,18 +84,8 @@ class Sender:
                     await sockets_read(self._client.received, wakeup.clock.turned)
                     self._judge(now)
                     now = wakeup.turn()  # the process may have been stopped meanwhile
-                    wakeup.whole = True
-                late.turn(now)
-                if (
-                    wakeup.whole
-                    or not self._others_quiet
-                    or (self._whole_at is not None and self._whole_at <= now)
-                ):
-                    deadline = self._whole_round(now)
-                else:
-                    deadline = self._usual_round(now)
-                if late.waiting:
-                    wakeup.stir()
+                self._round(now)
+                deadline = self._next_round(now)
                 if not (accumulator.closing and self._finished):
                     now = await wakeup.wait(deadline, self._late_at if self._is_busy else None)
         finally:
@@ -112,99 +98,101 @@ class Sender:
         self._expiry.expire(now)
         self._client.poll(now)
 
-    def _usual_round(self, now: float) -> float | None:
-        """Let batches leave. Returns the time of the next round by the clock."""
-        due = self._batch_sender.step(now)
-        if not self._refresher.quiet:
-            self._wakeup.wake()  # a batch has no leader, or its topic is new
-        return self._next_round(due)
+    def _round(self, now: float) -> None:
+        """Do what is due. The order matters: outcomes, requests, memory, batches."""
+        accumulator, closing = self._accumulator, self._accumulator.closing
+        self._late_results.turn(now)
+        if self._client.completed:
+            self._take_completed(now)
+        if self._completer.has_gaps:
+            self._completer.close_gaps(now)
+        for part in self._parts:
+            if closing or part.waits or part.due <= now:
+                part.step(now)
+        self._memory_due = self._serve_memory(now) if accumulator.somebody_waits else NEVER
+        self._batches_due = self._batch_sender.step(now)
+        if self._pending.refused:
+            self._pending_failures.count_refused(now)
 
-    def _whole_round(self, now: float) -> float | None:
-        """Do one whole round of work. Returns the time of the next round by the clock."""
-        self._wakeup.whole = False
-        self._take_completed(now)
-        self._expiry.tell_waiting(now)
-        self._completer.close_gaps(now)
-        due = self._refresher.step(now)
-        others = [
-            self._serve_memory(now),
-            *[each.step(now) for each in self._requesters],
-        ]
-        batches_due = self._batch_sender.step(now)
-        if not self._refresher.quiet:
-            due = self._refresher.step(now)  # now leaders may lack
-        self._pending_failures.count_refused(now)
-        self._others_quiet = all(each.quiet for each in self._requesters)
-        moments = [moment for moment in (due, *others, logs.tell_due()) if moment is not None]
-        self._whole_at = min(moments, default=None)
-        return self._next_round(batches_due)
-
-    def _next_round(self, batches_due: float | None) -> float | None:
+    def _next_round(self, now: float) -> float | None:
+        """The time of the next round, if nothing happens before."""
         expiry = self._accumulator.next_deadline()
         late_at = self._client.next_timeout()
         if late_at is None or (expiry is not None and expiry < late_at):
             late_at = expiry
         self._late_at = late_at
         self._is_busy = expiry is not None or self._client.total_in_flight > 0
-        due, whole_at = batches_due, self._whole_at
-        if due is None or (whole_at is not None and whole_at < due):
-            due = whole_at
-        return late_at if due is None or (late_at is not None and late_at < due) else due
+        if self._late_results.waiting:
+            return now
+        due = self._memory_due
+        for part in self._parts:
+            if part.due < due:
+                due = part.due
+        if self._log is not None and self._log.next_line is not None:
+            due = min(due, self._log.tell_due() or NEVER)
+        for moment in (late_at, self._batches_due):
+            if moment is not None and moment < due:
+                due = moment
+        return None if due == NEVER else due
 
-    def _take_completed(self, now: float) -> bool:
-        """Take the completed requests; True if all of them were requests with batches."""
-        only_batches = True
+    def _is_due(self, now: float) -> bool:
+        """True if a round would do something: it asks for all that :meth:`_round` looks at."""
+        accumulator = self._accumulator
+        if accumulator.closing or accumulator.somebody_waits or self._completer.has_gaps:
+            return True
+        if self._late_results.waiting or self._client.completed or self._pending.refused:
+            return True
+        for part in self._parts:
+            if part.waits or part.due <= now:
+                return True
+        return self._batches.next_expiry < NEVER and not self._batch_sender.quiet
+
+    def connections_changed(self) -> None:
+        """A connection has opened or ended, or its requests have failed: every part is due."""
+        for part in self._parts:
+            part.due = 0.0
+        self._wakeup.wake()
+
+    def _take_completed(self, now: float) -> None:
         for completion in self._client.take_completed():
             request = completion.request
             if type(request) is ProduceRequest:
                 self._completer.take(request, completion, now)
             else:
-                self._requester_of[type(request)].completed(completion, now)
-                only_batches = False
+                part = self._part_of[type(request)]
+                part.due = 0.0
+                part.completed(completion, now)
         if self._pending.refused:  # before the callers look at the metrics
             self._pending_failures.count_refused(now)
-        return only_batches
 
     def take_response(self, now: float) -> None:
         """Take a response in the callback that brought it: its records need not wait for a round.
 
-        Otherwise each awaited record would take another iteration of the event loop. A round
-        follows if it has something to do: a whole one, if settled batches leave more to do than to
-        let others leave.
+        Otherwise each awaited record would take another iteration of the event loop.
         """
         try:
-            only_batches = self._take_completed(now)
+            self._take_completed(now)
         except BaseException as error:
             self._wakeup.fail(error)
         else:
-            if (
-                not only_batches
-                or not self._others_quiet
-                or self._accumulator.closing
-                or self._accumulator.somebody_waits
-                or self._completer.has_gaps
-                or not self._refresher.quiet
-            ):
+            if self._is_due(now):
                 self._wakeup.wake()
-            elif self._late_results.waiting or (
-                self._batches.next_expiry < _NEVER and not self._batch_sender.quiet
-            ):
-                self._wakeup.stir()
 
-    def _serve_memory(self, now: float) -> float | None:
+    def _serve_memory(self, now: float) -> float:
         """Give returned memory to pending records, then to callers of ``drain()``."""
+        self._expiry.tell_waiting(now)
         for waited in self._pending.admit(now):
             self._metrics.buffer_waited(waited, now)
         for waited in self._pending.take_waits():
             self._metrics.record_waited(waited, now)
-        return self._waiters.serve(now)
+        return self._waiters.serve(now) or NEVER
 
     @property
     def _finished(self) -> bool:
         """True if a producer that is closing has nothing left to do."""
         if not self._accumulator.is_empty:
             return False
-        return all(each.idle for each in self._requesters)
+        return all(each.idle for each in self._parts)
 
     def give_up(self, error: ProducerError) -> int:
         """Fail every record that has no outcome. Returns their number. The memory is not reused."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from aioproducer.engine.accumulator import RecordAccumulator
-from aioproducer.engine.client.requester import Requester
+from aioproducer.engine.client.requester import NEVER, Requester
 from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.network.in_flight import Completion
@@ -59,6 +59,8 @@ class TransactionDriver(Requester):
     """
 
     requests = (TransactionRequest,)
+    waits = True
+    """Callers and the outcomes of batches change the states that decide about requests."""
 
     def __init__(
         self,
@@ -70,7 +72,9 @@ class TransactionDriver(Requester):
         completer: BatchCompleter,
         settings: DriverSettings,
         on_change: Callable[[], None],
+        wake: Callable[[], None],
     ) -> None:
+        super().__init__(wake)
         self._manager = manager
         self._offsets = offsets
         self._accumulator = accumulator
@@ -96,8 +100,8 @@ class TransactionDriver(Requester):
         failed = self._manager.state is TransactionState.ABORTABLE_ERROR
         return failed and self._accumulator.closing and not self._manager.joined
 
-    def step(self, now: float) -> float | None:
-        """Send the next requests, discard records of aborts. Returns the time of the next round."""
+    def step(self, now: float) -> None:
+        """Send the next requests, discard records of aborts."""
         manager = self._manager
         manager.offered_version = self._client.features.transaction_version
         if self._must_abort:
@@ -106,22 +110,21 @@ class TransactionDriver(Requester):
         if discard_error is not None:
             self._completer.abort(discard_error, now, unsent_only=True)
         self._report_changes()
-        deadlines = (self._step_transaction(now), self._step_offsets(now))
-        return min((each for each in deadlines if each is not None), default=None)
+        self.due = min(self._step_transaction(now), self._step_offsets(now))
 
-    def _step_transaction(self, now: float) -> float | None:
+    def _step_transaction(self, now: float) -> float:
         if self._transaction_channel.in_flight is not None:
-            return None
+            return NEVER
         settled = self._accumulator.is_empty
         self._manager.complete_unknown(settled=settled)
         self._report_changes()
         request = self._manager.next_request(settled=settled)
-        return None if request is None else self._send(self._transaction_channel, request, now)
+        return NEVER if request is None else self._send(self._transaction_channel, request, now)
 
-    def _step_offsets(self, now: float) -> float | None:
+    def _step_offsets(self, now: float) -> float:
         request = self._offsets.next_request()
         if self._offsets_channel.in_flight is not None or request is None:
-            return None
+            return NEVER
         return self._send(self._offsets_channel, request, now)
 
     def _report_changes(self) -> None:
@@ -131,7 +134,7 @@ class TransactionDriver(Requester):
 
     # --- requests --------------------------------------------------------------------------
 
-    def _send(self, channel: _Channel, request: CoordinatorRequest, now: float) -> float | None:
+    def _send(self, channel: _Channel, request: CoordinatorRequest, now: float) -> float:
         """Send ``request`` if possible. Returns the time of the next attempt."""
         if channel.not_before > now:
             return channel.not_before
@@ -141,18 +144,18 @@ class TransactionDriver(Requester):
             peers = self._metadata.peers
             node = self._client.least_loaded(peers, now)
             if node is None:
-                return self._client.next_chance(peers, now)
+                return self._client.next_chance(peers, now) or NEVER
         if not self._client.ready(node, now):
             if self._failed_anew(channel, request, node):
                 channel.not_before = now + self._settings.backoff.delay(1)
                 return channel.not_before
-            return self._client.not_before(node.id, now)
+            return self._client.not_before(node.id, now) or NEVER
         channel.in_flight = TransactionRequest(
             request, self._manager.handle, self._settings.transaction_timeout_ms
         )
         channel.source.sent(request)
         self._client.send_to_any(node.id, channel.in_flight, peers, now)
-        return None
+        return NEVER
 
     def _failed_anew(self, channel: _Channel, request: CoordinatorRequest, node: Peer) -> bool:
         """Report a failed connection to the source. Returns True if the failure is new."""

@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from math import inf
 from typing import TYPE_CHECKING, Final
 
 from aioproducer.engine.client.ad_hoc_requests import Peers
-from aioproducer.engine.client.requester import Requester
+from aioproducer.engine.client.requester import NEVER, Requester
 from aioproducer.engine.client.wakeup import Wakeup
 from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.network.in_flight import Completion
@@ -70,6 +69,7 @@ class TelemetryRequester(Requester):
         owner: TaskOwner,
         wakeup: Wakeup,
     ) -> None:
+        super().__init__(wakeup.wake)
         self._states = states
         self._groups = groups
         self._new_maker = new_maker
@@ -77,14 +77,12 @@ class TelemetryRequester(Requester):
         self._cluster = cluster
         self._has_finished = has_finished
         self._owner = owner
-        self._wakeup = wakeup
+        self._clock = wakeup.clock
         self._maker: PayloadMaker | None = None
         self._node: NodeId | None = None
         """The broker of the last request, which is kept while it is connected (KIP-714)."""
         self._connections_seen = 0
         """The connections that were opened when a broker was looked for in vain."""
-        self._settled = False
-        """True: a step now would do nothing, and its deadline is known."""
         self._preparation: asyncio.Task[None] | None = None
         self._made: MadePayload | None = None
         """The payload of the next push, or of the push in flight."""
@@ -101,44 +99,38 @@ class TelemetryRequester(Requester):
         """True if the last push has ended."""
         return self._states.state is TelemetryState.TERMINATED
 
-    @property
-    def quiet(self) -> bool:
-        """True if no request is due until a record comes, or somebody wakes the sender."""
-        return self._settled
-
-    def step(self, now: float) -> float | None:
-        """Send the request that is due. Returns the time of the next round by the clock."""
-        self._settled = True
+    def step(self, now: float) -> None:
+        """Send the request that is due."""
+        self.waits = False
         states = self._states
         if self._has_finished():
             self._close(now)
         if self._waiters:
             self._serve_waiters(now)
         if states.due <= now:
-            due = self._request(now)
-        elif states.due == inf:
-            due = self._look_for_connection(now)
+            self.due = self._request(now)
         else:
-            due = states.due
-        if self._end is None or self.idle:
-            return due
-        return self._end if due is None else min(due, self._end)
+            if states.due == NEVER:
+                self._look_for_connection(now)
+            self.due = states.due
+        if self._end is not None and not self.idle:
+            self.due = min(self.due, self._end)
 
-    def _look_for_connection(self, now: float) -> float | None:
+    def _look_for_connection(self, now: float) -> None:
         """Begin when the first broker that supports telemetry is connected."""
         opened = self._client.connections_opened
         if opened == self._connections_seen:
-            return None
+            return
         if self._states.state is TelemetryState.SUBSCRIPTION_NEEDED and self._supporting():
             self._states.connected(now)
-            return self._states.due
-        self._connections_seen = opened
-        return None
+        else:
+            self._connections_seen = opened
 
     def _supporting(self) -> list[NodeId]:
         return self._client.supporting(Api.GET_TELEMETRY_SUBSCRIPTIONS, self._cluster.peers)
 
-    def _request(self, now: float) -> float | None:
+    def _request(self, now: float) -> float:
+        """Send the request that is due, if possible. Returns the time of the next attempt."""
         nodes = self._supporting()
         if self._node not in nodes:
             self._node = min(nodes, key=self._client.in_flight, default=None)
@@ -146,8 +138,8 @@ class TelemetryRequester(Requester):
         if node is None:
             return self._without_connection(now)
         if not self._client.can_send(node, now):
-            self._settled = False
-            return self._client.not_before(node, now)
+            self.waits = True
+            return self._client.not_before(node, now) or NEVER
         states = self._states
         if states.state is TelemetryState.SUBSCRIPTION_NEEDED:
             states.asked()
@@ -157,14 +149,14 @@ class TelemetryRequester(Requester):
             self._push(node, self._made, now)
         elif self._preparation is None:
             self._preparation = self._owner.start(self._prepare(), "aioproducer-telemetry")
-        return None
+        return NEVER
 
-    def _without_connection(self, now: float) -> float | None:
+    def _without_connection(self, now: float) -> float:
         if self._end is not None:
             self._states.end()
-            return None
+            return NEVER
         if not self._waiters:
-            return None
+            return NEVER
         peers = self._cluster.peers
         node = self._client.least_loaded(peers, now)
         if node is not None:
@@ -172,7 +164,7 @@ class TelemetryRequester(Requester):
         refusal = self._client.refusal(peers)
         if refusal is not None:
             self._tell(refusal)
-        return self._client.next_chance(peers, now)
+        return self._client.next_chance(peers, now) or NEVER
 
     # --- pushes ----------------------------------------------------------------------------
 
@@ -193,14 +185,13 @@ class TelemetryRequester(Requester):
                 self._info(
                     "No metrics are pushed: the brokers allow only %d bytes", states.max_bytes
                 )
-                states.skipped(self._wakeup.clock())
+                states.skipped(self._clock())
             elif made.payload.left_out:
                 left_out = " and ".join(made.payload.left_out)
                 what = "Metrics are pushed without %s: the brokers allow only %d bytes"
                 self._info(what, left_out, states.max_bytes)
         self._preparation = None
-        self._settled = False
-        self._wakeup.wake()
+        self.due_now()
 
     def _push(self, node: NodeId, made: MadePayload, now: float) -> None:
         states = self._states
@@ -227,7 +218,6 @@ class TelemetryRequester(Requester):
 
     def completed(self, completion: Completion, now: float) -> None:
         """Take the response to a request, or the error instead."""
-        self._settled = False
         if completion.error is not None:
             error = completion.error
             logger.debug("A telemetry request was lost: %s", error, error=error)
@@ -295,8 +285,7 @@ class TelemetryRequester(Requester):
             raise anew(self._states.refusal)
         waiter: asyncio.Future[UUID | ProducerError] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
-        self._settled = False
-        self._wakeup.wake()
+        self.due_now()
         try:
             async with PatientTimeout(timeout):
                 result = await waiter

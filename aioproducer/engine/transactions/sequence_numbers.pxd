@@ -11,6 +11,7 @@ cdef class SequenceNumbers:
     cdef public object state
     cdef public bint usable
     cdef public bint transactional
+    cdef public object on_need
     cdef public long long _producer_id
     cdef public int _epoch
     cdef public dict _numbers

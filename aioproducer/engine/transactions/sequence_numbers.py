@@ -15,6 +15,7 @@ Source: Kafka's ``TransactionManager`` and ``TxnPartitionMap``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import Final
 
@@ -58,6 +59,8 @@ class SequenceNumbers:
         """True if batches may leave."""
         self.transactional = transactional
         """True: the identity comes from a coordinator, and all partitions have one epoch."""
+        self.on_need: Callable[[], None] = lambda: None
+        """Called when the state becomes :attr:`ProducerIdState.NEEDED`."""
         self._producer_id = -1
         self._epoch = -1
         self._numbers: dict[TopicPartition, _Numbers] = {}
@@ -65,6 +68,8 @@ class SequenceNumbers:
     def _enter(self, state: ProducerIdState) -> None:
         self.state = state
         self.usable = state is ProducerIdState.READY
+        if state is ProducerIdState.NEEDED:
+            self.on_need()
 
     def requested(self) -> None:
         """An InitProducerId request is on its way."""

@@ -175,5 +175,5 @@ class InMemoryNetwork(NetworkClient):
         times = (now - sent, now - sent) if produce else (None, None)
         if request.answered:
             self.metrics.response_received(node, 0, None, now, *times)
-        self._completed.append(Completion(request, node, result, error, now - sent))
+        self.completed.append(Completion(request, node, result, error, now - sent))
         self.responded(now)

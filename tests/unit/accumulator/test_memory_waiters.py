@@ -46,7 +46,7 @@ class DrainingWorld(World):
         partitions = tuple(PartitionLeader(*each) for each in enumerate(leaders))
         self.accumulator.update_topic(TopicInfo("orders", None, partitions), self.now)
 
-    def wake(self) -> None:
+    def wake(self, now: float | None = None) -> None:
         """There is no sender to wake."""
         self.wakes += 1
 

@@ -54,12 +54,9 @@ class AccumulatorWorld(World):
         self.memory_quota = self.accumulator._memory_quota
         self.backlogs = self.batches.backlogs
 
-    def wake(self) -> None:
+    def wake(self, now: float | None = None) -> None:
         """There is no sender to wake."""
         self.wakes += 1
-
-    def stir(self, now: float | None = None) -> None:
-        self.wake()
 
     def learn(self, *leaders: int | None, topic: str = "t") -> None:
         partitions = tuple(PartitionLeader(number, node) for number, node in enumerate(leaders))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from aioproducer.engine.client.ad_hoc_requests import AdHocRequest, AdHocRequests
+from aioproducer.engine.client.requester import NEVER
 from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.network.in_flight import Completion
@@ -95,16 +96,21 @@ class Ask:
 
 def world() -> tuple[Client, AdHocRequests, Answer]:
     client = Client()
-    ad_hoc = AdHocRequests(cast(NetworkClient, client), cast(Metadata, Cluster()))
+    ad_hoc = AdHocRequests(cast(NetworkClient, client), cast(Metadata, Cluster()), lambda: None)
     return client, ad_hoc, Answer()
+
+
+def due_after_a_step(ad_hoc: AdHocRequests, now: float) -> float:
+    ad_hoc.step(now)
+    return ad_hoc.due
 
 
 def test_any_broker_is_asked_as_soon_as_one_is_ready() -> None:
     client, ad_hoc, answer = world()
     ad_hoc.ask(Ask(), answer, None)
-    assert ad_hoc.step(100.0) == LATER
+    assert due_after_a_step(ad_hoc, 100.0) == LATER
     client.usable.add(2)
-    assert ad_hoc.step(101.0) is None
+    assert due_after_a_step(ad_hoc, 101.0) == NEVER
     ((node, inquiry),) = client.asked
     assert node == 2
     assert inquiry.api is Api.METADATA
@@ -112,7 +118,7 @@ def test_any_broker_is_asked_as_soon_as_one_is_ready() -> None:
     assert inquiry.read("it") == "read it"
     ad_hoc.completed(Completion(inquiry, node, "said", None, 0.1), 0.0)
     assert answer.value == "said"
-    assert ad_hoc.step(102.0) is None
+    assert due_after_a_step(ad_hoc, 102.0) == NEVER
 
 
 def test_a_broker_that_fails_for_the_first_time_is_an_answer() -> None:
@@ -166,7 +172,7 @@ def test_who_gave_up_is_not_asked_for_and_not_told() -> None:
     ad_hoc.ask(Ask(), answer, None)
     answer.gave_up = True
     client.usable.add(1)
-    assert ad_hoc.step(100.0) is None
+    assert due_after_a_step(ad_hoc, 100.0) == NEVER
     assert client.asked == []
 
 
@@ -176,14 +182,14 @@ def test_all_are_told_of_the_end() -> None:
     closed = ProducerClosedError("closed")
     ad_hoc.close(closed)
     assert answer.value is closed
-    assert ad_hoc.step(100.0) is None
+    assert due_after_a_step(ad_hoc, 100.0) == NEVER
 
 
 def test_without_a_moment_to_wait_for_it_waits_to_be_woken() -> None:
     client, ad_hoc, answer = world()
     client.later = None
     ad_hoc.ask(Ask(), answer, None)
-    assert ad_hoc.step(100.0) is None
+    assert due_after_a_step(ad_hoc, 100.0) == NEVER
     client.usable.add(1)
     ad_hoc.step(101.0)
     assert len(client.asked) == 1

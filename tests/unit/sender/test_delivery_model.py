@@ -194,10 +194,7 @@ class Rounds(Wakeup):
         await Pause()
         return self.clock()
 
-    def wake(self) -> None:
-        self.whole = True
-
-    def stir(self, now: float | None = None) -> None:
+    def wake(self, now: float | None = None) -> None:
         pass
 
     def fail(self, error: BaseException) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import pytest
 
 from aioproducer import BufferExhaustedError, Producer, ProducerBrokenError, RecordMetadata
+from aioproducer.engine.accumulator import RECORDS_PER_SLICE
 from aioproducer.engine.client.environment import Environment
 from aioproducer.engine.client.wakeup import Wakeup
 from aioproducer.engine.protocol import Api
@@ -19,10 +20,11 @@ from aioproducer.engine.sender.requests import MetadataRequest
 from aioproducer.errors import BrokerConnectionError
 from aioproducer.errors.codes import ErrorCode
 from tests.support.fake_network import FakeNetwork
-from tests.support.inside import accumulator_of, in_environment
+from tests.support.inside import accumulator_of, engine_of, in_environment
 from tests.support.kio_messages import response_module
 from tests.support.responses import NOTHING, metadata_answer
 from tests.support.settling import settle
+from tests.support.watchdog import WatchedWakeup
 from tests.support.world import BROKERS
 
 START, LINGER, MAX_AGE, MAX_BLOCK, DELIVERY = 1000.0, 2.0, 300.0, 60.0, 5000.0
@@ -35,6 +37,7 @@ class WatchedProducer:
         self.now = START
         self.sleeps: list[float | None] = []
         self.network: FakeNetwork
+        self.wakeup: WatchedWakeup
         self.producer: Producer
 
         def connect(*given: Any) -> FakeNetwork:
@@ -44,13 +47,17 @@ class WatchedProducer:
 
         sleeps = self.sleeps
 
-        class Watched(Wakeup):
+        class Watched(WatchedWakeup):
             async def wait(self, deadline: float | None, late_at: float | None = None) -> float:
                 sleeps.append(deadline)
                 return await super().wait(deadline)  # no time is left out
 
+        def watched(clock: Callable[[], float]) -> Wakeup:
+            self.wakeup = Watched(clock)
+            return self.wakeup
+
         self.environment = Environment(
-            clock=lambda: self.now, network=cast(Any, connect), wakeup=Watched
+            clock=lambda: self.now, network=cast(Any, connect), wakeup=watched
         )
 
     async def turn(self, later: float = 0.0) -> None:
@@ -132,6 +139,7 @@ async def running(
     }
     world.producer = in_environment(world.environment)(**config)
     await world.producer.start()
+    world.wakeup.sender = engine_of(world.producer).parts.sender
     if known:
         first = world.send()
         await world.tell_metadata(leaders)
@@ -141,6 +149,21 @@ async def running(
         world.now = START
     yield world
     await world.producer.close(0)
+
+
+async def test_close_returns_once_the_last_slice_of_results_is_set() -> None:
+    """Nobody else asks for a round then: telemetry has to see that the producer has finished."""
+    async with running(known=False, linger_ms=0, batch_size=1_000_000) as world:
+        futures = [world.send() for _ in range(3 * RECORDS_PER_SLICE)]
+        await world.tell_metadata()
+        (sent,) = world.network.take_sent(ProduceRequest)
+        closing = asyncio.ensure_future(world.producer.close())
+        await world.settle()
+        world.network.complete(sent, [(0, -1, 0)])
+        world.network.responded(world.now)
+        await world.settle()
+        assert all(future.done() for future in futures)
+        assert closing.done(), "nothing is left to wait for"
 
 
 async def test_metadata_that_is_due_is_asked_for_before_any_batch_leaves() -> None:
