@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import IntFlag, auto
 from inspect import isawaitable
 from itertools import count
 from typing import Final, Protocol, TypeAlias
@@ -46,11 +46,13 @@ Callback: TypeAlias = Callable[[Collection[TopicPartition]], Awaitable[None] | N
 
 _CALL: Final[ContextVar[object]] = ContextVar("aioproducer_callback", default=None)
 """The call of a callback, in it and in the tasks that it starts."""
+_AT_ONCE: Final = 500
+"""Partitions that begin or end in one turn of the event loop. Each takes some microseconds."""
 _QUICK_LOOKUP_SECONDS: Final = 5.0
 """Seconds after which the offsets of partitions are looked up one by one."""
 
 
-class Hold(Enum):
+class Hold(IntFlag):
     """Why nothing of a partition is handed out."""
 
     REVOKED = auto()
@@ -144,7 +146,7 @@ class Assignment:
         not reported as lost."""
         self._calls: dict[object, tuple[Callback, float]] = {}
         """The callbacks that run now, and the clock's times at which they began."""
-        self._holds: dict[TopicPartition, set[Hold]] = {}
+        self._holds: dict[TopicPartition, int] = {}
         """Why nothing of a partition is handed out."""
         self._beginning: set[asyncio.Task[None]] = set()
         self._lost: set[TopicPartition] = set()
@@ -154,6 +156,10 @@ class Assignment:
     def owned(self) -> tuple[TopicPartition, ...]:
         """The partitions that the group has given to this member."""
         return tuple(self._owned)
+
+    def owns(self, where: TopicPartition) -> bool:
+        """True if the group has given a partition to this member."""
+        return where in self._owned
 
     # --- given -------------------------------------------------------------------------------
 
@@ -213,7 +219,7 @@ class Assignment:
         if reaction is not Reaction.DONE:  # the member's next heartbeat says what else is to do
             return
         reset: list[TopicPartition] = []
-        for where, committed in found.offsets.items():
+        for number, (where, committed) in enumerate(found.offsets.items(), start=1):
             start = committed
             if where in self._anew:
                 start = committed = None
@@ -225,6 +231,8 @@ class Assignment:
                 reset.append(where)
             else:
                 self._add(where, start, None if committed is None else committed.offset, token)
+            if not number % _AT_ONCE:
+                await asyncio.sleep(0)
         if reset:
             await self._reset(reset, token)
 
@@ -256,8 +264,10 @@ class Assignment:
             self._settings.isolation,
             self._settings.longest_call if timeout is None else timeout,
         )
-        for where, offset in found.items():
+        for number, (where, offset) in enumerate(found.items(), start=1):
             self._add(where, OffsetAndMetadata(offset), None, token)
+            if not number % _AT_ONCE:
+                await asyncio.sleep(0)
 
     def _add(
         self, where: TopicPartition, start: OffsetAndMetadata, committed: int | None, token: object
@@ -270,7 +280,7 @@ class Assignment:
         self._anew.discard(where)
         self._progress.add(state, committed)
         self._source.fetcher.add([state])
-        if self._holds.get(where):
+        if where in self._holds:
             self._source.fetcher.pause(where)
 
     # --- taken -------------------------------------------------------------------------------
@@ -300,15 +310,23 @@ class Assignment:
             if self.handlers is not None:
                 self.handlers.drop(partitions)
             self._lost.update(self._untold(partitions))
-        self._release(partitions)
+        listed = [*partitions]
+        for at in range(0, len(listed), _AT_ONCE):
+            if at:
+                await asyncio.sleep(0)
+            self._release(listed[at : at + _AT_ONCE])
         await self._tell_of_losses()
 
     async def _finished(self, partitions: Collection[TopicPartition]) -> None:
-        while self._progress.works_on(partitions) or (
-            self.handlers is not None and self.handlers.works_on(partitions)
-        ):
+        left = [*partitions]
+        while left := [each for each in left if self._is_in_work(each)]:
             self.acknowledged.clear()
             await self.acknowledged.wait()
+
+    def _is_in_work(self, where: TopicPartition) -> bool:
+        return self._progress.works_on((where,)) or (
+            self.handlers is not None and self.handlers.works_on((where,))
+        )
 
     def lost(self) -> None:
         """Read nothing any longer, and commit nothing: other members may do so already."""
@@ -391,22 +409,30 @@ class Assignment:
 
     def hold(self, partitions: Iterable[TopicPartition], reason: Hold) -> None:
         """Hand out nothing of ``partitions`` until they are let go."""
+        holds, begun, bit = self._holds, self._progress.partitions, reason.value
+        paused = []
         for where in partitions:
-            reasons = self._holds.setdefault(where, set())
-            if not reasons and where in self._progress.partitions:
-                self._source.cursor.put_back(where)
-                self._source.fetcher.pause(where)
-            reasons.add(reason)
+            before = holds.get(where, 0)
+            holds[where] = before | bit
+            if not before and where in begun:
+                paused.append(where)
+        if (open_one := self._source.cursor.where) is not None and open_one in paused:
+            self._source.cursor.put_back(open_one)
+        self._source.fetcher.pause(*paused)
 
     def let_go(self, partitions: Iterable[TopicPartition], reason: Hold) -> None:
         """One reason no longer applies."""
+        holds, begun, bit = self._holds, self._progress.partitions, reason.value
+        resumed = []
         for where in partitions:
-            reasons = self._holds.get(where, set())
-            if reason not in reasons:
-                continue
-            reasons.discard(reason)
-            if not reasons and where in self._progress.partitions:
-                self._source.fetcher.resume(where)
+            before = holds.get(where, 0)
+            if before == bit:
+                del holds[where]
+                if where in begun:
+                    resumed.append(where)
+            elif before & bit:
+                holds[where] = before - bit
+        self._source.fetcher.resume(*resumed)
 
     def silence(self) -> None:
         """Hand out nothing: the coordinator may have given the partitions away."""
@@ -427,7 +453,8 @@ class Assignment:
     @property
     def paused(self) -> frozenset[TopicPartition]:
         """The partitions that the application has paused."""
-        return frozenset(where for where, reasons in self._holds.items() if Hold.PAUSED in reasons)
+        bit = Hold.PAUSED.value
+        return frozenset(where for where, reasons in self._holds.items() if reasons & bit)
 
     # --- moved -------------------------------------------------------------------------------
 

@@ -473,7 +473,7 @@ class Consumer:
         [where] = self._owned([partition])
         wanted = {where: checked_position("position", position)}
         found = await find_offsets(self._client, wanted, self._isolation, self._timeout)
-        if where in self._assignment.owned:
+        if self._assignment.owns(where):
             self._assignment.seek(where, found[where])
 
     def pause(self, *partitions: TopicPartition) -> None:
@@ -495,7 +495,7 @@ class Consumer:
         self._enter()
         found = checked_places(partitions)
         for where in found:
-            if where not in self._assignment.owned:
+            if not self._assignment.owns(where):
                 raise ConfigError(f"{where} is not assigned to this Consumer now")
         return found
 

@@ -50,8 +50,15 @@ class _Task(NamedTuple):
     size: int
 
 
-_Lane: TypeAlias = deque[_Task]
-"""Records that are handled one after another; the first one may be in work."""
+class _Lane(deque[_Task]):
+    """Records that are handled one after another, without the one in work."""
+
+    __slots__ = ("is_ready",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_ready = True
+        """False while a task works on its first record."""
 
 
 class Workers:
@@ -79,9 +86,11 @@ class Workers:
         self._concurrency = concurrency
         self._order = order
         self._room = room
-        self._lanes: dict[Hashable, _Lane] = {}
+        self._lanes: dict[TopicPartition, dict[Hashable, _Lane]] = {}
+        """The lanes of each partition."""
         self._ready: deque[tuple[Hashable, _Lane]] = deque()
-        """The lanes that nobody works on, in the order of their turns."""
+        """The lanes that nobody works on, in the order of their turns. Some are empty, as their
+        records were dropped: they are no partition's any more."""
         self._working: dict[asyncio.Task[None], TopicPartition | None] = {}
         """The tasks that call the handler, and the partition of the record that each works on."""
         self._waiting_bytes = 0
@@ -139,25 +148,26 @@ class Workers:
     def _line_up(self, batch: RecordBatch) -> None:
         where = batch.topic_partition
         progress = self._progress.partitions[where]
+        lanes = self._lanes.setdefault(where, {})
         for record in batch:
             size = len(record.key or b"") + len(record.value or b"") + _RECORD_OBJECTS
             progress.take(record.offset)
             self._waiting_bytes += size
-            key = self._lane_of(where, record)
-            lane = self._lanes.get(key)
+            key = self._lane_of(record)
+            lane = lanes.get(key)
             if lane is None:
-                lane = self._lanes[key] = deque()
+                lane = lanes[key] = _Lane()
                 self._ready.append((key, lane))
             lane.append(_Task(progress, record, size))
         if len(progress.unacknowledged) > _LONGEST_LINE:
             self._assignment.hold((where,), Hold.FULL)
 
-    def _lane_of(self, where: TopicPartition, record: ConsumerRecord) -> Hashable:
+    def _lane_of(self, record: ConsumerRecord) -> Hashable:
         if self._order == "partition":
-            return where
+            return None
         if self._order == "key" and record.key is not None:
-            return where, record.key
-        return where, record.offset
+            return record.key
+        return record.offset
 
     # --- handlers ----------------------------------------------------------------------------
 
@@ -185,16 +195,20 @@ class Workers:
                 await self._session.answer()
                 continue  # the group may have gone on without the member
             key, lane = self._ready.popleft()
+            if not lane:
+                continue
             task = lane.popleft()
-            self._working[me] = task.progress.state.where
+            lane.is_ready = False
+            self._working[me] = where = task.progress.state.where
             try:
                 await self._handle_one(task)
             finally:
                 self._working[me] = None
+                lane.is_ready = True
                 if lane:
                     self._ready.append((key, lane))
                 else:
-                    del self._lanes[key]
+                    self._forget(where, key)
 
     async def _handle_one(self, task: _Task) -> None:
         progress, record, size = task
@@ -231,11 +245,13 @@ class Workers:
 
     def works_on(self, partitions: Collection[TopicPartition]) -> bool:
         """True while records of ``partitions`` wait for their turn."""
-        return any(
-            task.progress.state.where in partitions
-            for lane in self._lanes.values()
-            for task in lane
-        )
+        return any(lane for where in partitions for lane in self._lanes.get(where, {}).values())
+
+    def _forget(self, where: TopicPartition, key: Hashable) -> None:
+        lanes = self._lanes[where]
+        del lanes[key]
+        if not lanes:
+            del self._lanes[where]
 
     def drop(self, partitions: Collection[TopicPartition]) -> None:
         """Begin with no further record of ``partitions``."""
@@ -245,24 +261,24 @@ class Workers:
         self, partitions: Collection[TopicPartition], is_one: Callable[[_Task], bool]
     ) -> None:
         self._assignment.let_go(partitions, Hold.FULL)
-        for lane in self._lanes.values():
-            tasks = [*lane]
-            lane.clear()
-            for task in tasks:
-                if task.progress.state.where in partitions and is_one(task):
-                    self._waiting_bytes -= task.size
-                else:
-                    lane.append(task)
-        idle = [key for key, lane in self._ready if not lane]
-        self._ready = deque(each for each in self._ready if each[1])
-        for key in idle:
-            del self._lanes[key]
+        for where in partitions:
+            for key, lane in [*self._lanes.get(where, {}).items()]:
+                tasks = [*lane]
+                lane.clear()
+                for task in tasks:
+                    if is_one(task):
+                        self._waiting_bytes -= task.size
+                    else:
+                        lane.append(task)
+                if lane.is_ready and not lane:
+                    self._forget(where, key)
         self._moved.set()
         self._session.wake()
 
     def cancel(self, partitions: Collection[TopicPartition]) -> None:
         """Cancel the handlers that work on ``partitions``, which are lost."""
         self.drop(partitions)
+        partitions = frozenset(partitions)
         for task, where in self._working.items():
             if where in partitions:
                 task.cancel()

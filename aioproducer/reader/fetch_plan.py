@@ -7,16 +7,21 @@ nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
+from math import inf
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from aioproducer.model import Node, TopicPartition
 from aioproducer.reader.fetch_request import FetchPartition
 from aioproducer.reader.fetch_session import FetchSession
 from aioproducer.reader.leaders import Leader, Leaders
-from aioproducer.reader.partition import PartitionState
+from aioproducer.reader.partition import Account, PartitionState
 from aioproducer.reader.read_ahead import ReadAhead
 from aioproducer.reader.read_replicas import ReadReplicas
+
+_LOOKS_AT_ONCE: Final = 1_000
+"""Partitions that are looked at in one turn of the event loop. Each takes some microseconds."""
 
 
 class Doubt(NamedTuple):
@@ -38,11 +43,17 @@ class FetchPlan:
         self._replicas = ReadReplicas(lease)
         self._nodes: dict[int, Node] = {}
         self._sessions: dict[int, FetchSession] = {}
+        self._accounts: dict[int, Account] = {}
+        """The bytes that were read ahead, by the broker of their partition."""
         self._sources: dict[TopicPartition, int] = {}
         self.sources: Mapping[TopicPartition, int] = MappingProxyType(self._sources)
         """The broker of each partition that can be fetched now."""
         self._waiting: dict[TopicPartition, float] = {}
         """The end of the backoff of partitions."""
+        self._first_end = inf
+        """The first of these ends, or an earlier time."""
+        self.is_behind = False
+        """True if there are more changes than one update looks at."""
         self._doubts: dict[TopicPartition, Doubt] = {}
         self._held: set[TopicPartition] = set()
         self.lacks_leaders = False
@@ -79,18 +90,20 @@ class FetchPlan:
         self._read_ahead.changes.update(dict.fromkeys(self._read_ahead.partitions))
 
     def update(self, now: float) -> None:
-        """Look at what has changed."""
+        """Look at what has changed, or at a part of it (:attr:`is_behind`)."""
         changes = self._read_ahead.changes
-        for where, until in self._waiting.items():
-            if until <= now:
-                changes[where] = None
+        if self._first_end <= now:
+            changes.update((where, None) for where, end in self._waiting.items() if end <= now)
+            self._first_end = min((end for end in self._waiting.values() if end > now), default=inf)
         changes.update(dict.fromkeys(self._replicas.expire(now)))
         if changes:
-            self.lacks_leaders = False
-            looked_at = list(changes)
-            changes.clear()
+            self.lacks_leaders = self.lacks_leaders and self.is_behind
+            looked_at = [*islice(changes, _LOOKS_AT_ONCE)]
+            for where in looked_at:
+                del changes[where]
             for where in looked_at:
                 self._look_at(where, now)
+        self.is_behind = bool(changes)
 
     def _look_at(self, where: TopicPartition, now: float) -> None:
         self._waiting.pop(where, None)
@@ -107,6 +120,7 @@ class FetchPlan:
         elif state.not_before > now:
             self._leave(where)
             self._waiting[where] = state.not_before
+            self._first_end = min(self._first_end, state.not_before)
         elif state.moved_to(leader.epoch):
             self._leave(where)
             self._doubts[where] = Doubt(state, leader)
@@ -129,6 +143,8 @@ class FetchPlan:
         source = self._sources.pop(where, None)
         if source is not None:
             self._sessions[source].leave(where)
+            if (state := self._read_ahead.partitions.get(where)) is not None:
+                state.count_in(None)
 
     def _fetch_from(self, node: Node, state: PartitionState) -> None:
         where = state.where
@@ -136,6 +152,7 @@ class FetchPlan:
             self._leave(where)
             self._sources[where] = node.id
         self._nodes[node.id] = node
+        state.count_in(self._accounts.setdefault(node.id, Account()))
         session = self._sessions.setdefault(node.id, FetchSession())
         session.want(
             FetchPartition(
@@ -149,6 +166,11 @@ class FetchPlan:
         )
 
     # --- what to do now --------------------------------------------------------------------
+
+    def buffered(self, broker: int) -> int:
+        """The bytes that were read ahead of the partitions that are fetched from a broker."""
+        account = self._accounts.get(broker)
+        return 0 if account is None else account.buffered
 
     @property
     def sessions(self) -> Iterator[tuple[Node, FetchSession]]:
@@ -173,5 +195,5 @@ class FetchPlan:
     @property
     def next_look(self) -> float | None:
         """The time at which a partition changes by itself."""
-        moments = (min(self._waiting.values(), default=None), self._replicas.next_end)
+        moments = (self._first_end if self._waiting else None, self._replicas.next_end)
         return min((moment for moment in moments if moment is not None), default=None)

@@ -6,6 +6,7 @@ Source: Kafka's ``Fetcher``, with a task in place of the calls of ``poll()``.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
@@ -139,6 +140,8 @@ class Fetcher:
         """True: no further request is sent."""
         self._waits_since: float | None = None
         """The time from which on the application waits; None: it does not."""
+        self._of_topics = Counter(state.where.topic for state in self.partitions.values())
+        """The number of partitions of each topic."""
         self.fetches = 0
         """The number of answers."""
         self.fetched_bytes = 0
@@ -215,22 +218,25 @@ class Fetcher:
         """Read more partitions from now on."""
         for state in states:
             self.read_ahead.add(state)
+            self._of_topics[state.where.topic] += 1
             self._leaders.add(state.where.topic)
         self._wake.set()
 
     def release(self, where: TopicPartition) -> None:
         """Read a partition no longer. Its read-ahead is dropped."""
         self.read_ahead.release(where)
-        if all(each.topic != where.topic for each in self.partitions):
+        self._of_topics[where.topic] -= 1
+        if not self._of_topics[where.topic]:
+            del self._of_topics[where.topic]
             self._leaders.leave(where.topic)
 
-    def pause(self, where: TopicPartition) -> None:
-        """Fetch and hand out nothing of a partition until :meth:`resume`."""
-        self.read_ahead.pause(where)
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Fetch and hand out nothing of partitions until :meth:`resume`."""
+        self.read_ahead.pause(*partitions)
 
-    def resume(self, where: TopicPartition) -> None:
-        """Resume a paused partition."""
-        self.read_ahead.resume(where)
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Resume paused partitions."""
+        self.read_ahead.resume(*partitions)
 
     # --- rounds ------------------------------------------------------------------------------
 
@@ -239,6 +245,9 @@ class Fetcher:
         while not (self._client.has_ended or self._ends):
             self._wake.clear()
             due = self._round(self._client.clock())
+            if self._plan.is_behind:
+                await asyncio.sleep(0)
+                continue
             try:
                 async with asyncio.timeout(None if due is None else due - self._client.clock()):
                     await self._wake.wait()
@@ -249,6 +258,8 @@ class Fetcher:
         """Send the requests that are due. Returns the time of the next round by the clock."""
         plan = self._plan
         plan.update(now)
+        if plan.is_behind:
+            return now
         if plan.lacks_leaders:
             self._refresh.request()
         doubts = plan.doubts
@@ -257,10 +268,9 @@ class Fetcher:
                 self._start(leader.id, partial(self._validate, leader, doubted))
         sessions = list(plan.sessions)
         self.read_ahead.share(len({node.id for node, _ in sessions} | {each.id for each in doubts}))
-        buffered = self.read_ahead.buffered_by(plan.sources)
         for node, session in sessions:
             if node.id not in self._busy:
-                room = self.read_ahead.room_beside(buffered.get(node.id, 0))
+                room = self.read_ahead.room_beside(plan.buffered(node.id))
                 if room > 0:
                     self._start(node.id, partial(self._fetch, node, session, room))
         moments = (plan.next_look, self._refresh.step(now))

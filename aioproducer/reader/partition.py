@@ -34,6 +34,15 @@ class Item(NamedTuple):
         return 0 if self.batch is None else self.batch.size + BATCH_OBJECTS
 
 
+class Account:
+    """The bytes of memory of batches that were read ahead of several partitions."""
+
+    __slots__ = ("buffered",)
+
+    def __init__(self) -> None:
+        self.buffered = 0
+
+
 class PartitionState:
     """A partition that is read. Times are the clock's seconds.
 
@@ -46,6 +55,9 @@ class PartitionState:
         """Distinguishes it from others of the same partition."""
         self.changes: dict[TopicPartition, None] = {}
         """Gets the partition whenever it may have to be fetched in another way."""
+        self.unread: dict[TopicPartition, PartitionState] = {}
+        """Gets the partition whenever it may no longer be read up to its end."""
+        self._account: Account | None = None
         self.position = position
         """The offset of the next record for the application."""
         self.end = end
@@ -127,6 +139,20 @@ class PartitionState:
         """True if the next item is an error."""
         return bool(self._items) and self._items[0].error is not None
 
+    def count_in(self, account: Account | None) -> None:
+        """Count the bytes that are read ahead in ``account`` from now on."""
+        if account is not self._account:
+            if self._account is not None:
+                self._account.buffered -= self.buffered
+            if account is not None:
+                account.buffered += self.buffered
+            self._account = account
+
+    def _buffer(self, size: int) -> None:
+        self.buffered += size
+        if self._account is not None:
+            self._account.buffered += size
+
     def moved_to(self, leader_epoch: int) -> bool:
         """Note the leader's epoch; True if the log has to be validated first (KIP-320)."""
         if leader_epoch == self.leader_epoch or self.read_epoch == NO_EPOCH:
@@ -196,7 +222,7 @@ class PartitionState:
             return
         item = Item(batch.next_offset, batch)
         self._items.append(item)
-        self.buffered += item.memory
+        self._buffer(item.memory)
 
     def _skip(self, next_offset: int) -> None:
         """Nothing before ``next_offset`` is for the application; one item says so."""
@@ -215,7 +241,7 @@ class PartitionState:
         """The next item. After an error, fetching restarts at the position."""
         item = self._items.popleft()
         if item.batch is not None:
-            self.buffered -= item.memory
+            self._buffer(-item.memory)
             self._taken = item.next_offset
             self.position_epoch = item.batch.partition_leader_epoch
         elif item.error is not None:
@@ -225,7 +251,7 @@ class PartitionState:
     def put_back(self, item: Item) -> None:
         """Hand out ``item`` again, of which the application has the part before the position."""
         self._items.appendleft(item)
-        self.buffered += item.memory
+        self._buffer(item.memory)
         self._taken = self.position
 
     def advance(self, position: int) -> None:
@@ -237,7 +263,7 @@ class PartitionState:
     def restart(self, offset: int) -> None:
         """Drop what was read ahead, and fetch from ``offset`` on."""
         self._items.clear()
-        self.buffered = 0
+        self._buffer(-self.buffered)
         self.fetch_offset = offset
         self._taken = min(self._taken, offset)
         self.restarts += 1
@@ -262,11 +288,12 @@ class PartitionState:
         self.restart(offset)
         for item in kept:
             self._items.append(item)
-            self.buffered += item.memory
+            self._buffer(item.memory)
 
     def seek(self, offset: int, *, in_log: bool = True) -> None:
         """Read from ``offset`` on, whatever was read before; see :attr:`in_log`."""
         self.position = offset
+        self.unread[self.where] = self
         self.in_log = in_log
         self.seeks += 1
         self.read_epoch = self.position_epoch = NO_EPOCH

@@ -38,7 +38,10 @@ class ReadAhead:
         self._freed = freed
         self._ready: dict[TopicPartition, PartitionState] = {}
         """The partitions with items, in the order of their turns."""
-        self._paused: dict[TopicPartition, PartitionState] = {}
+        self._kept: dict[TopicPartition, PartitionState] = {}
+        """The paused partitions of which something is kept."""
+        self._unread: dict[TopicPartition, PartitionState] = {}
+        """The partitions that were not seen to be read up to their end."""
         self._taken = 0
         """Bytes that were taken since ``freed`` was called last."""
         self.changes: dict[TopicPartition, None] = {}
@@ -52,50 +55,46 @@ class ReadAhead:
     def add(self, state: PartitionState) -> None:
         """Hand out the batches of one more partition."""
         self._partitions[state.where] = state
-        if state.paused:
-            self._paused[state.where] = state
-        state.changes = self.changes
+        self._unread[state.where] = state
+        state.changes, state.unread = self.changes, self._unread
         self.changes[state.where] = None
 
     def release(self, where: TopicPartition) -> None:
         """Drop a partition, and what was read ahead of it."""
         state = self._partitions.pop(where)
         self._ready.pop(where, None)
-        self._paused.pop(where, None)
+        self._kept.pop(where, None)
+        self._unread.pop(where, None)
+        state.unread = {}
         state.restart(state.position)  # a response that is on its way is ignored
+        state.count_in(None)
         self._freed()
 
-    def pause(self, where: TopicPartition) -> None:
-        """Hand out nothing of a partition; it keeps its part of half of the room at most."""
-        state = self._partitions[where]
-        state.paused = True
-        self._paused[where] = state
-        self._ready.pop(where, None)
-        self.announce(state)
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Hand out nothing of partitions; each keeps its part of half of the room at most."""
+        for where in partitions:
+            state = self._partitions[where]
+            state.paused = True
+            self._ready.pop(where, None)
+            if state.has_items:
+                self.announce(state)
         self._freed()
 
-    def resume(self, where: TopicPartition) -> None:
-        """Resume a paused partition."""
-        state = self._partitions[where]
-        state.paused = False
-        self._paused.pop(where, None)
-        self.announce(state)
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Resume paused partitions."""
+        for where in partitions:
+            state = self._partitions[where]
+            state.paused = False
+            self._kept.pop(where, None)
+            self.announce(state)
         self._freed()
 
     # --- the room ----------------------------------------------------------------------------
 
     def share(self, sources: int) -> None:
         """Give each of so many brokers an equal part of the room that paused partitions leave."""
-        held = sum(state.buffered for state in self._paused.values())
-        self._share = max((self._limit - held) // max(sources, 1), 1)
-
-    def buffered_by(self, sources: Mapping[TopicPartition, int]) -> dict[int, int]:
-        """The bytes that were read ahead, by the source of their partition."""
-        found: dict[int, int] = {}
-        for where, state in self._ready.items():
-            if (source := sources.get(where)) is not None:
-                found[source] = found.get(source, 0) + state.buffered
-        return found
+        kept = sum(state.buffered for state in self._kept.values())
+        self._share = max((self._limit - kept) // max(sources, 1), 1)
 
     def room_beside(self, buffered: int) -> int:
         """The bytes that may be fetched from a broker with ``buffered`` ones; 0 while half is not
@@ -105,7 +104,12 @@ class ReadAhead:
     @property
     def is_done(self) -> bool:
         """True if every partition is read up to its end; False if there is none."""
-        return bool(self._partitions) and all(state.is_done for state in self.partitions.values())
+        while self._unread:
+            where, state = next(iter(self._unread.items()))
+            if not state.is_done:
+                return False
+            del self._unread[where]
+        return bool(self._partitions)
 
     def announce(self, state: PartitionState) -> None:
         """``state`` may have got something to take, or have come to its end."""
@@ -113,6 +117,8 @@ class ReadAhead:
             return
         if state.paused:
             state.keep(self._limit // 2 // len(self._partitions))
+            if state.buffered:
+                self._kept[state.where] = state
             return
         if state.has_items:
             self._ready.setdefault(state.where, state)
