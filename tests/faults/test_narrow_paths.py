@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -15,9 +16,11 @@ import pytest
 from aioproducer import Producer
 from aioproducer.errors import RequestTimeoutError
 from tests.support.fake_kafka import FakeKafka
+from tests.support.fake_kafka.logins import LOGIN, FakeLogins
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what passes")
 
+PRODUCE = 0
 VALUE = bytes(range(250)) * 4
 BYTES_PER_SECOND = 400_000
 PIECE = 10_000
@@ -76,8 +79,10 @@ class NarrowPath:
 
 
 @asynccontextmanager
-async def narrow_kafka(**options: Any) -> AsyncIterator[tuple[FakeKafka, NarrowPath, Producer]]:
-    kafka = FakeKafka(1, {"orders": 1})
+async def narrow_kafka(
+    logins: FakeLogins | None = None, **options: Any
+) -> AsyncIterator[tuple[FakeKafka, NarrowPath, Producer]]:
+    kafka = FakeKafka(1, {"orders": 1}, logins=logins)
     await kafka.start()
     path = NarrowPath(kafka.servers[1].port)
     async with path.open():
@@ -106,7 +111,11 @@ async def test_requests_that_pass_slowly_are_sent_once() -> None:
 
 
 async def test_a_request_that_is_stuck_on_its_way_is_late() -> None:
-    options = {"request_timeout_ms": 1_000, "delivery_timeout_ms": 30_000, "retries": 0}
+    options: dict[str, Any] = {
+        "request_timeout_ms": 1_000,
+        "delivery_timeout_ms": 30_000,
+        "retries": 0,
+    }
     async with narrow_kafka(batch_size=400_000, **options) as (_, path, producer):
         path.stuck_after = 360_000
         loop = asyncio.get_running_loop()
@@ -116,3 +125,22 @@ async def test_a_request_that_is_stuck_on_its_way_is_late() -> None:
         assert all(isinstance(each, RequestTimeoutError) for each in results), results[0]
         assert loop.time() - began < 4  # 0.9 s until it is stuck, and a second more
         path.stuck_after = float("inf")
+
+
+@pytest.mark.parametrize("acks", ["all", "0"])
+async def test_a_renewed_login_has_its_time_once_the_requests_before_it_have_passed(
+    acks: str,
+) -> None:
+    """It waits behind a megabyte, which takes longer than a request may."""
+    logins = FakeLogins(lifetimes=deque([0]), lifetime_ms=1_000)
+    options: dict[str, Any] = {"request_timeout_ms": 1_000, "batch_size": 200_000, "acks": acks}
+    if acks == "0":
+        options["enable_idempotence"] = False
+    async with narrow_kafka(logins, **options, **LOGIN) as (kafka, _, producer):
+        futures = [producer.send("orders", b"%d" % number + VALUE) for number in range(1_500)]
+        await asyncio.wait_for(asyncio.gather(*futures), 30)
+        await producer.flush()
+        await kafka.until(lambda: len(kafka.topics["orders"][0].log) == 1_500)
+        [connection] = {each.connection for each in kafka.requests(PRODUCE)}
+        assert logins.of(connection) > 1
+        assert producer.metrics()["producer-metrics"]["record-retry-total"] == 0

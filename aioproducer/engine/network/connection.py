@@ -46,6 +46,9 @@ from aioproducer.foundation.runtime.running_clock import RunningClock
 from aioproducer.foundation.wording import duration
 from aioproducer.model import Peer
 
+_NEVER: Final = float("inf")
+_LOOKS: Final = 8
+"""Looks at the requests before a renewal in the time of a request."""
 _AT_ONE_BROKER: Final = (Api.PRODUCE, Api.FETCH)
 """The requests with records, which only the leader of their partitions takes."""
 
@@ -286,8 +289,10 @@ class Connection:
         await exchange.ended
 
     @asynccontextmanager
-    async def _bounded(self, what: str) -> AsyncIterator[None]:
-        bound = PatientTimeout(self._settings.request_timeout)
+    async def _bounded(
+        self, what: str, more: Callable[[], float] = lambda: 0.0
+    ) -> AsyncIterator[None]:
+        bound = PatientTimeout(self._settings.request_timeout, more=more)
         try:
             async with bound:
                 yield
@@ -315,14 +320,19 @@ class Connection:
             handshake.receive(request.form.version, body)
         self.versions = handshake.versions
 
-    async def _log_in(self, exchange: Exchange) -> float | None:
-        """Log in, where that is configured; the seconds until the next login, if there is one."""
+    async def _log_in(
+        self, exchange: Exchange, more: Callable[[], float] = lambda: 0.0
+    ) -> float | None:
+        """Log in, where that is configured; the seconds until the next login, if there is one.
+
+        ``more``: the seconds that the login gets after ``request_timeout_ms``.
+        """
         if self._settings.mechanism is None:
             return None
         from aioproducer.engine.network.login import log_in, renewed_after
 
         mechanism = self._mechanism = await self._settings.mechanism.current()
-        async with self._bounded(f"complete the {mechanism.name} login"):
+        async with self._bounded(f"complete the {mechanism.name} login", more):
             session = await log_in(mechanism, self.node.host, self.versions, self._send_and_receive)
         renewal = float("inf") if session is None else renewed_after(session, self._random)
         exchange.login_due = self._clock() + self._clock.lost + renewal
@@ -331,8 +341,25 @@ class Connection:
     async def _renew(self, exchange: Exchange) -> float | None:
         """Log in again on the connection, after what is in flight (KIP-368)."""
         exchange.is_ready = False
-        began = self._clock()
-        renewal = await self._log_in(exchange)
+        began, used = self._clock(), exchange.last_used
+
+        def more() -> float:
+            """The seconds that are added because of the requests before the login; 0: none.
+
+            Its time begins once they have passed. If they do not, :mod:`timeouts` ends the
+            connection.
+            """
+            nonlocal used
+            now, timeout = self._clock(), self._settings.request_timeout
+            if self.in_flight and self.in_flight[0].request is not None:
+                return timeout / _LOOKS
+            if used != exchange.last_used:  # a response has come meanwhile
+                used = exchange.last_used
+                return timeout
+            look_again = self._transfer.look(began, now, receives=False)  # behind acks=0
+            return 0.0 if look_again is None else look_again - now
+
+        renewal = await self._log_in(exchange, more)
         self.renewal_seconds = self._clock() - began
         exchange.is_ready = True
         self._events.renewed(self)
@@ -362,7 +389,7 @@ class Connection:
         answer: Answer = asyncio.get_running_loop().create_future()
         self._answers.append(answer)
         used = exchange.last_used
-        exchange.send(payload, None, self._clock(), self._settings.request_timeout)
+        exchange.send(payload, None, self._clock(), _NEVER)  # its own waiter has a bound
         exchange.last_used = used  # it is no use that keeps a connection open
         return answer
 

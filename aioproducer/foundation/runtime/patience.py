@@ -40,11 +40,19 @@ class PatientTimeout:
     """:func:`asyncio.timeout` that lets the loop read what has arrived before it expires.
 
     ``stops_count``: False leaves out the time in which the process was stopped or the loop held.
+    ``more``: called when the time is over, and returns the seconds that are added; 0: none.
     """
 
-    def __init__(self, seconds: float | None, *, stops_count: bool = False) -> None:
+    def __init__(
+        self,
+        seconds: float | None,
+        *,
+        stops_count: bool = False,
+        more: Callable[[], float] = lambda: 0.0,
+    ) -> None:
         self._seconds = seconds
         self._stops_count = stops_count
+        self._more = more
         self._timeout = asyncio.timeout(None)
         self._timer: asyncio.Handle | None = None
 
@@ -84,5 +92,7 @@ class PatientTimeout:
     def _expire_after(self, turns: int) -> None:
         if turns:
             self._timer = self._loop.call_soon(self._expire_after, turns - 1)
+        elif (more := self._more()) > 0:
+            self._sleep(more)
         else:
             self._timeout.reschedule(self._loop.time())

@@ -142,3 +142,18 @@ def test_turns_of_a_busy_loop_count_and_stops_do_not(held: float, lost: float) -
         assert clock.lost == pytest.approx(lost, abs=0.01)
 
     run(main)
+
+
+def test_a_bound_may_get_more_time_when_it_is_over() -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        added = [3.0, 0.5, 0.0]
+        bound = PatientTimeout(1.0, more=lambda: added.pop(0))
+        began = loop.time()
+        with pytest.raises(TimeoutError):
+            async with bound:
+                await asyncio.sleep(60.0)
+        assert bound.expired()
+        assert added == []
+        assert loop.time() - began == pytest.approx(4.5, abs=0.1)
+
+    run(main)
