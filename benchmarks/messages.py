@@ -23,7 +23,7 @@ from kio.serial import entity_reader, entity_writer
 
 from aioproducer.engine.network.lazy_metadata import LazyMetadataResponse
 from aioproducer.engine.protocol import Api, Schema, request_schema, response_schema
-from aioproducer.engine.sender.refresher import STEPS_AT_ONCE
+from aioproducer.foundation.tuning import METADATA_STEPS_PER_TURN
 from benchmarks.machine import look_at_machine
 
 _LEAST_SECONDS: Final = 0.005
@@ -178,10 +178,10 @@ def in_steps() -> tuple[float, float]:
     total = longest = 0.0
     while True:
         began = thread_time()
-        done = len([*islice(steps, STEPS_AT_ONCE)])
+        done = len([*islice(steps, METADATA_STEPS_PER_TURN)])
         spent = (thread_time() - began) * 1000
         total, longest = total + spent, max(longest, spent)
-        if done < STEPS_AT_ONCE:
+        if done < METADATA_STEPS_PER_TURN:
             return total, longest
 
 

@@ -19,8 +19,6 @@ from aioproducer.config.java_serializers import JavaSerializer
 from aioproducer.config.names import ProducerOptions, UntypedOptions
 from aioproducer.config.options import (
     ADAPTIVE_LINGER_MS,
-    LARGEST_BATCH,
-    SMALLEST_BATCH,
     AcksOption,
     CompressionType,
     DnsLookup,
@@ -37,8 +35,6 @@ __all__ = [
     "ProducerOptions",
     "UntypedOptions",
     "ADAPTIVE_LINGER_MS",
-    "LARGEST_BATCH",
-    "SMALLEST_BATCH",
     "AcksOption",
     "CompressionType",
     "DnsLookup",

@@ -42,8 +42,6 @@ from aioproducer.config.security_options import TokenOptions
 
 __all__ = [
     "ADAPTIVE_LINGER_MS",
-    "LARGEST_BATCH",
-    "SMALLEST_BATCH",
     "OPTIONS",
     "AcksOption",
     "CompressionType",
@@ -58,12 +56,6 @@ _LONGEST_STRING: Final = 32_767
 
 ADAPTIVE_LINGER_MS: Final = 5
 """The longest that a batch waits while ``linger_ms`` is None, in milliseconds."""
-
-SMALLEST_BATCH: Final = 16_000
-LARGEST_BATCH: Final = 64 * SMALLEST_BATCH
-"""The bounds of a batch while ``batch_size`` is None, in bytes. ``max_request_size`` and
-``buffer_memory`` may lower them. Compression may enlarge data that is random, and the largest batch
-then still fits into a broker's default ``message.max.bytes``, 1,048,588."""
 
 AcksOption = Literal["all", "1", "0"]
 CompressionType = Literal["none", "gzip", "snappy", "lz4", "zstd"]

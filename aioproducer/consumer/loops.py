@@ -4,17 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Self
+from typing import Self
 
 from aioproducer.consumer.progress import Progress
 from aioproducer.consumer.session import Session
 from aioproducer.engine.records.decoder import RecordBatch
 from aioproducer.errors import IllegalStateError
+from aioproducer.foundation import tuning
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.reader.record_source import RecordSource
-
-_LONGEST_TURN: Final = 0.01
-"""Seconds for which records are handed out one by one before other tasks have a turn."""
 
 
 class _Loop:
@@ -85,7 +83,7 @@ class Records(_Loop):
         progress, cursor = self._progress, self._cursor
         await self._begin_step("record", progress.record is self._last)
         self._last = None
-        self._until = min(self._time() + _LONGEST_TURN, self._session.ends)
+        self._until = min(self._time() + tuning.LONGEST_LOOP_TURN, self._session.ends)
         while True:
             for record in cursor.records:
                 cursor.last = progress.record = self._last = record

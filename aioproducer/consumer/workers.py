@@ -13,6 +13,7 @@ from aioproducer.consumer.progress import PartitionProgress, Progress
 from aioproducer.consumer.session import Session
 from aioproducer.engine.records.decoder import RecordBatch
 from aioproducer.errors import ConfigError, IllegalStateError
+from aioproducer.foundation import tuning
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.runtime.tasks import is_being_cancelled, new_task
 from aioproducer.model import ConsumerRecord, TopicPartition
@@ -26,13 +27,8 @@ Order: TypeAlias = Literal["partition", "key", "none"]
 """The records that are handled one after another: those of a partition, of a key, or none."""
 
 ORDERS: Final = ("partition", "key", "none")
-_LONGEST_LINE: Final = 256
-"""Unacknowledged records of a partition from which on no further batch of it is taken."""
 _RECORD_OBJECTS: Final = 400
 """Bytes of the objects around the key and the value of a record, about."""
-_LONGEST_TURN: Final = 0.1
-"""Seconds for which handlers that never wait are called before other tasks have a turn. Those that
-wait gather at such a pause, and start again together, so there must not be many."""
 
 
 def no_coroutine_function(handle: object) -> ConfigError:
@@ -159,7 +155,7 @@ class Workers:
                 lane = lanes[key] = _Lane()
                 self._ready.append((key, lane))
             lane.append(_Task(progress, record, size))
-        if len(progress.unacknowledged) > _LONGEST_LINE:
+        if len(progress.unacknowledged) > tuning.WORKERS_LINE:
             self._assignment.hold((where,), Hold.FULL)
 
     def _lane_of(self, record: ConsumerRecord) -> Hashable:
@@ -189,7 +185,10 @@ class Workers:
         assert me is not None
         while self._ready and not self._is_over:
             now = self._session.real_clock()
-            if now >= self._session.ends or now - self._source.turn_began > _LONGEST_TURN:
+            if (
+                now >= self._session.ends
+                or now - self._source.turn_began > tuning.LONGEST_WORKERS_TURN
+            ):
                 async with self._pause:  # meanwhile none of the others begins with a record
                     await self._source.pause()
                 await self._session.answer()
@@ -233,7 +232,7 @@ class Workers:
             self._waiting_bytes -= size
             self._moved.set()
         self._progress.acknowledge(progress, record.offset)
-        if len(progress.unacknowledged) <= _LONGEST_LINE // 2:
+        if len(progress.unacknowledged) <= tuning.WORKERS_LINE // 2:
             self._assignment.let_go((progress.state.where,), Hold.FULL)
 
     # --- partitions that go ------------------------------------------------------------------

@@ -11,9 +11,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from inspect import isawaitable
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from aioproducer.config import ProducerConfig
+from aioproducer.foundation import tuning
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import is_being_cancelled
@@ -21,9 +22,6 @@ from aioproducer.foundation.wording import counted
 from aioproducer.model import FailedRecord
 
 logger = RoomLogger(__name__)
-
-_RECORDS_PER_TURN: Final = 50
-"""The number of calls after which the event loop may run other tasks."""
 
 
 class FailedRecordHandler(Protocol):
@@ -66,7 +64,7 @@ class FailureFunction:
                 if is_being_cancelled():
                     raise
                 tell_not_handled(self._function, error, record.topic, 1)
-            if not number % _RECORDS_PER_TURN:
+            if not number % tuning.FAILURES_PER_TURN:
                 await asyncio.sleep(0)
 
     async def close(self) -> None:

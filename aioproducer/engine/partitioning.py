@@ -18,10 +18,10 @@ from typing import Final, Protocol, TypeAlias, TypeVar, runtime_checkable
 from zlib import crc32
 
 from aioproducer.engine.murmur import murmur2, murmur3
+from aioproducer.foundation import tuning
 
 _POSITIVE: Final = 0x7FFFFFFF
 
-_STICKY_BYTES: Final = 16_000
 _RECORD_BYTES: Final = 20
 """About the bytes of a record in addition to its value."""
 
@@ -162,7 +162,10 @@ class _StickyPartitions:
     def partition(self, topic: str, value: bytes | None, partitions: Partitions) -> int:
         chosen, left = self._current.get(topic, (0, 0))
         if left <= 0 or chosen not in partitions.available:
-            chosen, left = self._choice.partition(topic, None, value, partitions), _STICKY_BYTES
+            chosen, left = (
+                self._choice.partition(topic, None, value, partitions),
+                tuning.STICKY_BYTES,
+            )
         self._current[topic] = chosen, left - _RECORD_BYTES - len(value or b"")
         return chosen
 

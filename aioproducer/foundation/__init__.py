@@ -9,6 +9,7 @@
     interpreter  the interpreters that the package runs on
     compiled     the choice between compiled modules and their Python source
     logs         log lines with a client's id and fields; repeats are counted
+    tuning       the numbers that only tune, which simulated lives draw anew
     varint       unsigned variable-length integers
     wording      durations and counts in texts for people
 """

@@ -5,10 +5,9 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
+from aioproducer.foundation import tuning
+
 _BASE: Final = 2
-_JITTER: Final = 0.2
-_SOON: Final = 0.005
-_SOON_GROWTH: Final = 1.5
 
 
 class ExponentialBackoff:
@@ -25,7 +24,7 @@ class ExponentialBackoff:
             return 0.0
         exponent = min(failures - 1, 63)
         term = min(self._initial * float(_BASE**exponent), self._maximum)
-        jittered = term * (1 + _JITTER * (2 * self._random.random() - 1))
+        jittered = term * (1 + tuning.BACKOFF_JITTER * (2 * self._random.random() - 1))
         return min(jittered, self._maximum)
 
     def soon(self, failures: int) -> float:
@@ -33,4 +32,7 @@ class ExponentialBackoff:
 
         So an answer that is ready after some time is asked for within half of that time more.
         """
-        return min(self.delay(failures), _SOON * _SOON_GROWTH ** min(failures - 1, 63))
+        return min(
+            self.delay(failures),
+            tuning.SOON_BACKOFF * tuning.SOON_BACKOFF_GROWTH ** min(failures - 1, 63),
+        )

@@ -18,6 +18,7 @@ from aioproducer.engine.network.frames import MAX_RESPONSE_BYTES
 from aioproducer.engine.network.transfer import MOST_TIMEOUTS
 from aioproducer.errors import ProducerError, anew, error_about
 from aioproducer.errors.codes import ErrorCode
+from aioproducer.foundation import tuning
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.runtime.tasks import new_task
 from aioproducer.model import Node, TopicPartition
@@ -42,8 +43,6 @@ _LARGEST_RESPONSE: Final = MAX_RESPONSE_BYTES // 2
 """Bytes of records: a connection ends at a response of more than ``MAX_RESPONSE_BYTES``."""
 _LONGEST_FAREWELL: Final = 1.0
 """Seconds in which brokers can answer when the fetcher ends."""
-_LONGEST_TURN: Final = 0.002
-"""Seconds for which a response is taken before other tasks have a turn."""
 
 
 class FetchSettings(NamedTuple):
@@ -394,7 +393,7 @@ class Fetcher:
             if state is None or said is None:
                 continue
             for _ in self._taking(state, said, found):
-                if self._client.clock() - turn_began > _LONGEST_TURN:
+                if self._client.clock() - turn_began > tuning.LONGEST_READ_TURN:
                     await asyncio.sleep(0)
                     turn_began = self._client.clock()
 

@@ -36,8 +36,6 @@ from aioproducer.reader.start import find_beyond, find_offsets, find_partitions
 _NUMBERS: Final = count(1)
 _MOST_ARROW_BYTES: Final = 64 * 1024 * 1024
 """Uncompressed bytes from which on a batch of Arrow takes no more."""
-_LONGEST_TURN: Final = 0.002
-"""Seconds for which batches that are there are handed out before other tasks have a turn."""
 
 
 class _Arguments(ProducerOptions, ReaderKeywords):

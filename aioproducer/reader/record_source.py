@@ -8,6 +8,7 @@ from typing import Any, Final
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.records.decoder import RecordBatch, decode, records_to_arrow
 from aioproducer.errors import CorruptRecordsError, IllegalStateError, MissingExtraError
+from aioproducer.foundation import tuning
 from aioproducer.model import TopicPartition
 from aioproducer.reader.cursor import Cursor
 from aioproducer.reader.fetcher import Fetcher
@@ -16,8 +17,6 @@ from aioproducer.reader.partition import Item, PartitionState
 
 _MOST_ARROW_BYTES: Final = 64 * 1024 * 1024
 """Uncompressed bytes from which on a batch of Arrow takes no more."""
-_LONGEST_TURN: Final = 0.002
-"""Seconds for which batches that are there are handed out before other tasks have a turn."""
 _HELD: Final = 0.01
 """Seconds after which they have several: a heartbeat needs some for its timer, its request, its
 answer and the tasks between them."""
@@ -140,7 +139,7 @@ class RecordSource:
     async def pause(self) -> None:
         """Let other tasks run if they had no turn for long."""
         held = self._client.real_clock() - self.turn_began  # the other one waits for a turn
-        if held > _LONGEST_TURN:
+        if held > tuning.LONGEST_READ_TURN:
             try:
                 for _ in range(_TURNS if held > _HELD else 1):
                     await asyncio.sleep(0)

@@ -8,15 +8,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from threading import Thread
-from typing import Any, Final
+from typing import Any
 
 from aioproducer import errors
 from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.engine.records.acceleration import show
+from aioproducer.foundation import tuning
 from aioproducer.sync.inbox import Chunk, Entry, Inbox, Marker
-
-_RECORDS_PER_TURN: Final = 1_000
-"""The number of records after which the event loop may run other tasks."""
 
 
 def starts(future: Any) -> bool:
@@ -72,7 +70,7 @@ class Pump:
         stopped = self._stopped
         if stopped is None or stopped.done():
             return
-        left = _RECORDS_PER_TURN
+        left = tuning.INBOX_RECORDS_PER_TURN
         try:
             self._core.check_usable()
             while left > 0:

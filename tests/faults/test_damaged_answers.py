@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aioproducer.engine.telemetry import states
+from aioproducer.foundation import tuning
 from aioproducer.testing.fault_proxy import FaultProxy
 from tests.faults.damaged_network import TOPICS, DamagedNetwork
 from tests.support.fake_kafka.logins import LOGIN, FakeLogins
@@ -33,8 +33,8 @@ def _quiet(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Telemetry is asked for at once, and again soon after damage."""
-    monkeypatch.setattr(states, "FIRST_PAUSE", 0.0)
-    monkeypatch.setattr(states, "_FIRST_RETRY", 0.01)
+    monkeypatch.setattr(tuning, "TELEMETRY_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(tuning, "TELEMETRY_FIRST_RETRY", 0.01)
 
 
 async def run(start_kafka: StartKafka, kind: str, seed: int, seconds: float) -> DamagedNetwork:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from aioproducer import Producer, ProducerBrokenError, ProducerClosedError
-from aioproducer.engine.accumulator import RECORDS_PER_SLICE
-from aioproducer.engine.sender import completer, expiry
 from aioproducer.engine.sender.refresher import MetadataRefresher
 from aioproducer.errors import BufferExhaustedError, DeliveryTimeoutError, MetadataTimeoutError
+from aioproducer.foundation import tuning
+from aioproducer.foundation.tuning import RECORDS_PER_SLICE
 
 if TYPE_CHECKING:
     from tests.support.fake_kafka import FakeKafka
@@ -60,8 +60,7 @@ async def watched(futures: list[asyncio.Future[Any]]) -> AsyncIterator[Heartbeat
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     if "slow" not in request.keywords:
-        for module in (completer, expiry):
-            monkeypatch.setattr(module, "RECORDS_PER_SLICE", SLICE)
+        monkeypatch.setattr(tuning, "RECORDS_PER_SLICE", SLICE)
 
 
 OPTIONS: Any = {"batch_size": BATCH * 50 + 100, "linger_ms": 0}

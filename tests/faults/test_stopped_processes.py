@@ -18,7 +18,7 @@ from aioproducer import FailedRecord, Producer, ProducerConfig, RecordMetadata
 from aioproducer.auth.tokens import TokenSource
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.describe_request import DescribeRequest
-from aioproducer.engine.sender.compressor import COMPRESS_ELSEWHERE_BYTES
+from aioproducer.foundation.tuning import COMPRESS_ELSEWHERE_BYTES
 from aioproducer.testing.simulation.kafka import ClusterOptions
 from aioproducer.testing.simulation.world import SimulatedWorld
 from tests.support.simulated_world import loop_of, model_of, network_of, run_in

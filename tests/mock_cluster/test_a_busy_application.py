@@ -10,8 +10,8 @@ from contextlib import suppress
 import pytest
 
 from aioproducer import Producer, sync
-from aioproducer.engine.sender.compressor import COMPRESS_ELSEWHERE_BYTES
 from aioproducer.foundation.runtime.threads import BESIDE_THE_LOOP
+from aioproducer.foundation.tuning import COMPRESS_ELSEWHERE_BYTES
 from aioproducer.testing.mock_cluster import MockCluster
 
 PATIENCE = 60.0

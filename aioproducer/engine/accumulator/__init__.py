@@ -15,7 +15,6 @@ only if the producer ends (:meth:`MemoryWaiters.close`).
 """
 
 from aioproducer.engine.accumulator.batch_queue import BatchQueue
-from aioproducer.engine.accumulator.late_results import RECORDS_PER_SLICE
 from aioproducer.engine.accumulator.memory_quota import LeaderView
 from aioproducer.engine.accumulator.memory_waiters import MemoryWaiters
 from aioproducer.engine.accumulator.partition import Backlog
@@ -33,7 +32,6 @@ from aioproducer.engine.accumulator.settings import AccumulatorSettings
 from aioproducer.engine.accumulator.topic_outcomes import FailingTopic, TopicOutcomes
 
 __all__ = [
-    "RECORDS_PER_SLICE",
     "AccumulatorSettings",
     "Backlog",
     "BatchQueue",

@@ -3,14 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-_MOSTLY_EMPTY: Final = 4
-"""A batch that fills less than one part in so many makes the next one smaller."""
-
-_ENOUGH_RECORDS: Final = 1_500
-"""A batch with as many records only grows if requests are too small: the first record of a batch
-waits for the last one."""
+from aioproducer.foundation import tuning
 
 
 class BatchGrowth:
@@ -35,10 +28,10 @@ class BatchGrowth:
 
         ``short``: requests are too small, see :meth:`Backlog.is_short`.
         """
-        if self.doublings < most and (short or records < _ENOUGH_RECORDS):
+        if self.doublings < most and (short or records < tuning.GROWS_BELOW_RECORDS):
             self.doublings += 1
 
     def left(self, size: int, capacity: int) -> None:
         """A batch with room for ``capacity`` bytes left with ``size`` bytes."""
-        if self.doublings and size * _MOSTLY_EMPTY < capacity:
+        if self.doublings and size * tuning.MOSTLY_EMPTY_PART < capacity:
             self.doublings -= 1

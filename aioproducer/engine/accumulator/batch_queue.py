@@ -20,12 +20,10 @@ from aioproducer.engine.accumulator.settings import AccumulatorSettings, BatchSi
 from aioproducer.engine.accumulator.topic import Topic
 from aioproducer.engine.records.acceleration import RecordsBuilder
 from aioproducer.engine.records.bulk_tokens import BulkToken
+from aioproducer.foundation import tuning
 from aioproducer.model import BatchOrder, TopicPartition
 
 _NEVER: Final = float("inf")
-
-_LONGEST_GATHERING: Final = 0.001
-"""Seconds that batches for an idle node wait for the records of a busy event loop, at most."""
 
 
 class BatchQueue:
@@ -188,7 +186,7 @@ class BatchQueue:
         """
         return (
             self._settings.linger is None
-            and now - backlog.oldest < _LONGEST_GATHERING
+            and now - backlog.oldest < tuning.LONGEST_GATHERING
             and not self._is_urgent(backlog, now)
         )
 

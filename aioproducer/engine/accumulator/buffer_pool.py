@@ -8,13 +8,12 @@ memory becomes a pending record, and the sender's rounds give returned memory to
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Final, TypeAlias
+from typing import TypeAlias
+
+from aioproducer.foundation import tuning
 
 NodeKey: TypeAlias = Hashable
 """A node's id, or a value that stands for records without a node."""
-
-_GUARANTEED_PART: Final = 2
-"""One part in so many is guaranteed; the rest is taken first come, first served."""
 
 
 class NodeQuota:
@@ -45,7 +44,7 @@ class NodeQuota:
         """Units that each member is guaranteed."""
         self.used_by: dict[NodeKey, int] = {}
         """Units that a node uses, for each node that uses any."""
-        self.free_for_all = total - total // _GUARANTEED_PART if guarantees else total
+        self.free_for_all = total - total // tuning.GUARANTEED_PART if guarantees else total
         """The number of units that any node may take, as long as no more are used."""
         self._members: set[NodeKey] = set()
         self._committed = 0
@@ -115,10 +114,6 @@ class NodeQuota:
         return units <= self.room(node) or node not in self.used_by
 
 
-_FEWEST_BATCHES: Final = 8
-"""A pool of fewer batches guarantees no parts: each would be too small for a batch."""
-
-
 class BufferPool:
     """Hands out buffers, ``total`` bytes at once.
 
@@ -129,7 +124,9 @@ class BufferPool:
     def __init__(self, total: int, poolable_size: int, doublings: int = 0) -> None:
         self.total = total
         self.poolable_size = poolable_size
-        self.quota = NodeQuota(total, guarantees=total >= _FEWEST_BATCHES * poolable_size)
+        self.quota = NodeQuota(
+            total, guarantees=total >= tuning.GUARANTEES_FROM_BATCHES * poolable_size
+        )
         """Bytes by the node that leads the batch's partition."""
         self._unpooled = total
         self._kept: dict[int, list[bytearray]] = {

@@ -11,18 +11,9 @@ from aioproducer.engine.accumulator.producer_batch import ProducerBatch
 from aioproducer.engine.records.acceleration import deliver_records
 from aioproducer.engine.records.builder import Run
 from aioproducer.engine.records.bulk_tokens import BulkToken
+from aioproducer.foundation import tuning
 
 _NEVER: Final = float("inf")
-
-RECORDS_PER_SLICE: Final = 1_000
-"""The number of records that get their outcome before the event loop may run other tasks."""
-
-_RESULTS_PER_SECOND: Final = 1_000_000
-"""A turn sets as many results as take about a quarter of the time that the last turn took: shorter
-slices in a loop with long turns would only delay the results."""
-
-_PART_OF_WAITING: Final = 16
-"""A turn sets at least one part in so many of the results that wait, so their number is bounded."""
 
 
 class LateResults:
@@ -60,15 +51,15 @@ class LateResults:
         self._flushes.moved(batch, rest)
         self.waiting.append(rest)
         self._results_waiting += rest.left
-        self._set(RECORDS_PER_SLICE - self.set_in_turn)
+        self._set(tuning.RECORDS_PER_SLICE - self.set_in_turn)
 
     def turn(self, now: float) -> None:
         """The event loop has run other tasks, until ``now``: set the next results."""
         self.set_in_turn = 0
         if self.waiting:
             took = max(now - self._turned, 0.0)
-            most = max(RECORDS_PER_SLICE, int(took * _RESULTS_PER_SECOND))
-            self._set(max(most, self._results_waiting // _PART_OF_WAITING))
+            most = max(tuning.RECORDS_PER_SLICE, int(took * tuning.RESULTS_PER_SECOND))
+            self._set(max(most, self._results_waiting // tuning.RESULTS_WAITING_PART))
         self._turned = now if self.waiting else _NEVER
 
     def _set(self, most: int) -> None:

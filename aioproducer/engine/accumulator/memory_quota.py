@@ -23,22 +23,10 @@ from typing import Final, NamedTuple
 from aioproducer.engine.accumulator.buffer_pool import BufferPool, NodeKey, NodeQuota
 from aioproducer.engine.accumulator.partition import Partition
 from aioproducer.engine.accumulator.pending_records import PendingRecords
-
-STUCK_AFTER: Final = 1.0
-"""Seconds without a delivery after which callers of other nodes do not wait for a node."""
+from aioproducer.foundation import tuning
 
 FUTURE_BYTES: Final = 150
 """The approximate bytes of a future, with its places in lists."""
-
-_FEW_PARTITIONS: Final = 16
-"""The number of partitions up to which batches are not made smaller."""
-
-_BATCHES_BESIDE: Final = 6
-"""The memory of a node has room for a grown batch of each of its partitions, and so many more: five
-in flight, and one that waits."""
-
-_REMEMBERED: Final = 10.0
-"""Seconds after which the count of partitions without memory begins to be forgotten."""
 
 
 class Pressure(IntEnum):
@@ -176,13 +164,13 @@ class MemoryQuota:
         return self._silent_since.get(node, float("inf"))
 
     def is_stuck(self, node: NodeKey, now: float) -> bool:
-        """True if ``node`` has had records and delivered none for :data:`STUCK_AFTER`.
+        """True if ``node`` has had records and delivered none for ``STUCK_AFTER``.
 
         A node that leads all partitions is never stuck, because all callers need it.
         """
         if len(self._led) == 1 and node in self._led:
             return False
-        return now - self.silent_since(node) >= STUCK_AFTER
+        return now - self.silent_since(node) >= tuning.STUCK_AFTER
 
     def allocate(
         self, partition: Partition, size: int, now: float, *, granted: bool = False
@@ -203,7 +191,7 @@ class MemoryQuota:
         buffer = self._pool.try_allocate(size, node)
         if buffer is not None:
             self._holders += not partition.held
-            if self._holders > self._most_holders or now - self._recounted > _REMEMBERED:
+            if self._holders > self._most_holders or now - self._recounted > tuning.REMEMBERED:
                 self._count_holders(now)
             partition.hold(size)
         return buffer
@@ -243,13 +231,13 @@ class MemoryQuota:
                 quota.room(node) + used_by.get(node, 0), quota.total // max(len(used_by), 1)
             )
             partitions = -(-self._most_holders // max(len(self._led), 1))
-            parts = max(partitions, 1) + _BATCHES_BESIDE
+            parts = max(partitions, 1) + tuning.BATCHES_BESIDE
             most = max(memory // parts, self._batch_size)
             while size > most:
                 size = max(size // 2, self._batch_size)
         if size > self._largest:
             size = self._largest
-        if self._most_holders <= _FEW_PARTITIONS:
+        if self._most_holders <= tuning.FEW_PARTITIONS:
             return size
         return min(size, self._pool.total // (2 * self._most_holders))
 
@@ -262,7 +250,7 @@ class MemoryQuota:
     def _count_holders(self, now: float) -> None:
         if self._holders > self._most_holders:
             self._most_holders, self._recounted = self._holders, now
-        elif now - self._recounted > _REMEMBERED:
+        elif now - self._recounted > tuning.REMEMBERED:
             self._most_holders = max(self._holders, self._most_holders // 2)
             self._recounted = now
 

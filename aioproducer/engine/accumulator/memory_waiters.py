@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from aioproducer.engine.accumulator.buffer_pool import BufferPool, NodeKey
-from aioproducer.engine.accumulator.memory_quota import STUCK_AFTER, MemoryQuota, Pressure
+from aioproducer.engine.accumulator.memory_quota import MemoryQuota, Pressure
 from aioproducer.engine.accumulator.partition import Partition
 from aioproducer.engine.records.acceleration import RouteCache
 from aioproducer.errors import ProducerError, anew
+from aioproducer.foundation import tuning
 
 
 class _Caller(NamedTuple):
@@ -124,7 +125,7 @@ class MemoryWaiters:
         """A future for when ``caller`` may send more; None: now.
 
         A caller waits for the nodes where its own records had to wait since its last call, and for
-        the node of the record sent last. For a stuck node (no delivery for :data:`STUCK_AFTER`) a
+        the node of the record sent last. For a stuck node (no delivery for ``STUCK_AFTER``) a
         caller waits only on behalf of its own records, and only while the node's pressure is
         :attr:`Pressure.CRITICAL`. A ``patient`` caller does so at lower pressure as well.
         """
@@ -182,7 +183,9 @@ class MemoryWaiters:
             return None
         for node, line in list(self.lines.items()):
             self._serve(node, line, now)
-        moments = [self._memory_quota.silent_since(node) + STUCK_AFTER for node in self.lines]
+        moments = [
+            self._memory_quota.silent_since(node) + tuning.STUCK_AFTER for node in self.lines
+        ]
         return min((moment for moment in moments if moment > now), default=None)
 
     def _serve(self, node: NodeKey, line: _Line, now: float) -> None:

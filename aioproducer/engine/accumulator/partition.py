@@ -22,12 +22,10 @@ from aioproducer.engine.accumulator.batch_growth import BatchGrowth
 from aioproducer.engine.accumulator.pending_records import PendingRecord
 from aioproducer.engine.accumulator.producer_batch import ProducerBatch
 from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE
+from aioproducer.foundation import tuning
 from aioproducer.model import BatchOrder, TopicPartition
 
 _NEVER: Final = float("inf")
-
-_FULL_ENOUGH: Final = 4
-"""A request that is full but for one part in so many is not searched for smaller batches."""
 
 
 class Partition:
@@ -459,7 +457,7 @@ class Backlog:
             more = partition.queue[0].builder.position
             if taken and size + more > most_bytes:
                 self.is_due = True
-                self._fill(taken, most_bytes - size, most_bytes // _FULL_ENOUGH, now)
+                self._fill(taken, most_bytes - size, most_bytes // tuning.REQUEST_LEFT_PART, now)
                 break
             size += more
             taken.append(partition.take(now))

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from types import MappingProxyType
-from typing import Final
 
 from aioproducer.engine.accumulator.batch_growth import BatchGrowth
 from aioproducer.engine.accumulator.partition import Backlogs, Partition
@@ -17,6 +16,7 @@ from aioproducer.engine.partitioning import PartitionFunction, Partitions, next_
 from aioproducer.engine.records.acceleration import OpenBuilders
 from aioproducer.engine.records.batch_header import BATCH_OVERHEAD
 from aioproducer.errors import InvalidPartitionError
+from aioproducer.foundation import tuning
 from aioproducer.model import TopicPartition
 
 
@@ -176,10 +176,6 @@ class Topic:
         return self.seen_by_partitioner
 
 
-_SAMPLE: Final = 32
-"""The most partitions that a choice looks at, so that its cost does not grow with a topic."""
-
-
 class StickyChoice:
     """Chooses the sticky partition, and the moment of the next choice.
 
@@ -216,8 +212,10 @@ class StickyChoice:
             topic.stick_to(partitions[0], share)
             return partitions[0]
         led: list[Partition] = []
-        if len(partitions) > _SAMPLE:
-            led = self._near(self._available(self._random.sample(partitions, _SAMPLE), now))
+        if len(partitions) > tuning.PARTITIONS_SAMPLED:
+            led = self._near(
+                self._available(self._random.sample(partitions, tuning.PARTITIONS_SAMPLED), now)
+            )
         if not led:
             available = self._available(partitions, now) or _led(partitions)
             led = self._near(available) or available

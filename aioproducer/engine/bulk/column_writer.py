@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from array import array
 
-from aioproducer.engine.bulk.value_writer import ROWS_PER_TURN, ValueWriter
+from aioproducer.engine.bulk.value_writer import ValueWriter
 from aioproducer.engine.partitioning import STICKY, UNKNOWN
 from aioproducer.engine.records.acceleration import rows_by_partition
 from aioproducer.engine.records.bulk_tokens import BulkToken
 from aioproducer.engine.records.columns import Columns
 from aioproducer.errors import SerializationError
+from aioproducer.foundation import tuning
 from aioproducer.serialization import SharedHeaders
 
 
@@ -31,7 +32,7 @@ class ColumnWriter(ValueWriter):
         rows = _Rows(topic, columns, self._outcomes.add(len(columns.values)), partition, headers)
         start = 0
         while start < len(columns.values) and not self._stopped:
-            stop = min(start + ROWS_PER_TURN, len(columns.values))
+            stop = min(start + tuning.BULK_ROWS_PER_TURN, len(columns.values))
             start += await self._send_rows(rows, start, stop)
 
     async def _send_rows(self, rows: _Rows, start: int, stop: int) -> int:
@@ -76,7 +77,7 @@ class ColumnWriter(ValueWriter):
                 self._worked_on_one(before)
             if core.back_pressure.is_full:
                 await core.drain()
-            if self._work >= ROWS_PER_TURN:
+            if self._work >= tuning.BULK_ROWS_PER_TURN:
                 self._work = 0
                 await asyncio.sleep(0)
 

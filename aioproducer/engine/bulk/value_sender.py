@@ -5,18 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterable, Coroutine, Iterable
 from itertools import islice
-from typing import Any, Final
+from typing import Any
 
 from aioproducer.engine.bulk.column_writer import ColumnWriter
 from aioproducer.engine.bulk.send_report import BulkResult, SendReport, carry, note
-from aioproducer.engine.bulk.value_writer import RECORDS_PER_TURN, ROWS_PER_TURN
 from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.engine.records.columns import Columns
+from aioproducer.foundation import tuning
 from aioproducer.serialization import SharedHeaders
-
-_AHEAD_AT_LEAST: Final = 8
-"""The least number of values taken ahead from an iterator. If one call put more than half of this
-number into a batch, twice the records of that call are taken, up to ``RECORDS_PER_TURN``."""
 
 
 class ValueSender(ColumnWriter):
@@ -90,7 +86,7 @@ class ValueSender(ColumnWriter):
             put(index, topic, value, partition, headers)
             if core.back_pressure.is_full:
                 await core.drain()
-            elif not index % RECORDS_PER_TURN:
+            elif not index % tuning.BULK_RECORDS_PER_TURN:
                 await asyncio.sleep(0)
 
     async def _send_chunks(
@@ -102,12 +98,12 @@ class ValueSender(ColumnWriter):
     ) -> None:
         if isinstance(values, list | tuple):
             at = 0
-            while chunk := list(values[at : at + ROWS_PER_TURN]):
+            while chunk := list(values[at : at + tuning.BULK_ROWS_PER_TURN]):
                 await self.write(topic, chunk, partition, headers)
                 at += len(chunk)
             return
         iterator = iter(values)
-        ahead = _AHEAD_AT_LEAST
+        ahead = tuning.BULK_AHEAD
         error: Exception | None = None
         while error is None:
             chunk = []
@@ -118,6 +114,6 @@ class ValueSender(ColumnWriter):
             if not chunk:
                 break
             fitting = await self.write(topic, chunk, partition, headers)
-            ahead = min(max(_AHEAD_AT_LEAST, 2 * fitting), RECORDS_PER_TURN)
+            ahead = min(max(tuning.BULK_AHEAD, 2 * fitting), tuning.BULK_RECORDS_PER_TURN)
         if error is not None:
             raise error

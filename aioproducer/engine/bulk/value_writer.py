@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from aioproducer.engine.bulk.send_report import OneRecord, RecordOutcomes
 from aioproducer.engine.core.producer_core import ProducerCore
@@ -12,14 +12,9 @@ from aioproducer.engine.core.send_pipeline import RecordFields
 from aioproducer.engine.core.tracing import in_context
 from aioproducer.engine.records.bulk_tokens import BulkOutcomes, BulkToken
 from aioproducer.errors import ProducerError
+from aioproducer.foundation import tuning
 from aioproducer.model import ProducerRecord
 from aioproducer.serialization import SharedHeaders
-
-RECORDS_PER_TURN: Final = 500
-"""The number of records sent one by one before the event loop may run other tasks."""
-ROWS_PER_TURN: Final = 2_000
-"""The number of values, sent many in one call, before the event loop may run other tasks. A value
-that opens a batch counts as ``RECORDS_PER_TURN``, for the bytes of the batch before."""
 
 
 class Outcomes(BulkOutcomes, RecordOutcomes, Protocol):
@@ -44,6 +39,8 @@ class ValueWriter:
         """The number of records that were sent or refused."""
         self._work = 0
         """The work since other tasks could run last, in values."""
+        self._work_of_one = max(tuning.BULK_ROWS_PER_TURN // tuning.BULK_RECORDS_PER_TURN, 1)
+        """The work for a record that is sent alone."""
         self._stopped = False
 
     @property
@@ -80,7 +77,7 @@ class ValueWriter:
                 at += 1
             if core.back_pressure.is_full:
                 await core.drain()
-            if self._work >= ROWS_PER_TURN:
+            if self._work >= tuning.BULK_ROWS_PER_TURN:
                 self._work = 0
                 await asyncio.sleep(0)
         return most
@@ -99,16 +96,16 @@ class ValueWriter:
             if self._stopped:
                 return
             self._put_fields(index, (topic, value, key, partition, headers, None))
-            self._work += ROWS_PER_TURN // RECORDS_PER_TURN
+            self._work += self._work_of_one
             if core.back_pressure.is_full:
                 await core.drain()
-            if self._work >= ROWS_PER_TURN:
+            if self._work >= tuning.BULK_ROWS_PER_TURN:
                 self._work = 0
                 await asyncio.sleep(0)
 
     def _worked_on_one(self, before: int) -> None:
         """Count the work for a record that was sent alone, after ``before`` in one call."""
-        self._work += RECORDS_PER_TURN if before else ROWS_PER_TURN // RECORDS_PER_TURN
+        self._work += tuning.BULK_RECORDS_PER_TURN if before else self._work_of_one
 
     def _append_values(
         self,

@@ -9,7 +9,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from aioproducer.foundation.runtime.running_clock import LEAST_BEAT, PART_OF_BEAT, RunningClock
+from aioproducer.foundation import tuning
+from aioproducer.foundation.runtime.running_clock import PART_OF_BEAT, RunningClock
 
 _LEAST_DELAY: Final = 1e-6
 """Seconds. The clock's times are rounded: a shorter delay might not move them."""
@@ -59,8 +60,8 @@ class Wakeup:
         self.clock.limit = _NEVER
         if late_at is not None:
             pause = (late_at - self._now) * PART_OF_BEAT
-            if pause < LEAST_BEAT:
-                pause = LEAST_BEAT
+            if pause < tuning.LEAST_BEAT:
+                pause = tuning.LEAST_BEAT
             self.clock.limit = self._now + 2 * pause
             if deadline is None or deadline > self._now + pause:
                 deadline = self._now + pause

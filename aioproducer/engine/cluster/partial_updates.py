@@ -9,12 +9,9 @@ import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final
 
+from aioproducer.foundation import tuning
 from aioproducer.foundation.backoff import ExponentialBackoff
-
-_MOST_AT_ONCE: Final = 500
-"""The most topics of one request: larger ones take long to write and to answer."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -81,12 +78,12 @@ class PartialUpdates:
 
     def take(self, now: float, floor: float) -> frozenset[str]:
         """The topics to ask for now, new ones first; they are in flight then."""
-        taken = [*islice(self.new, _MOST_AT_ONCE)]
+        taken = [*islice(self.new, tuning.TOPICS_PER_REQUEST)]
         self._in_flight = {}
         for topic in taken:
             del self.new[topic]
             self._in_flight[topic] = _TopicUpdate()
-        while len(self._in_flight) < _MOST_AT_ONCE:
+        while len(self._in_flight) < tuning.TOPICS_PER_REQUEST:
             first = self._first()
             if first is None or max(first, floor) > now:
                 break

@@ -11,15 +11,13 @@ from typing import Final
 from aioproducer.engine.failures import FailedRecordHandler, hurry_up, tell_not_handled
 from aioproducer.engine.sender.failed_records import FailedRecordQueue
 from aioproducer.errors import ProducerError
+from aioproducer.foundation import tuning
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.runtime.tasks import TaskOwner, is_being_cancelled
 from aioproducer.foundation.wording import counted
 
 logger = RoomLogger(__name__)
 
-_MOST_RECORDS: Final = 500
-_MOST_BYTES: Final = 1_000_000
-"""The bounds of the records in one call of a handler."""
 _LEAST_TO_FINISH: Final = 0.1
 """Seconds that the handler gets at the producer's end, whatever the timeout of ``close()`` is."""
 _SHARE_OF_CLOSE: Final = 0.25
@@ -74,7 +72,9 @@ class FailureWorker:
 
     async def _run(self) -> None:
         try:
-            while records := self.queue.take(_MOST_RECORDS, _MOST_BYTES):
+            while records := self.queue.take(
+                tuning.FAILURES_PER_CALL, tuning.FAILURE_BYTES_PER_CALL
+            ):
                 self._call = object()
                 _CALL.set(self._call)
                 try:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from aioproducer.config import ADAPTIVE_LINGER_MS, LARGEST_BATCH, SMALLEST_BATCH, ProducerConfig
+from aioproducer.config import ADAPTIVE_LINGER_MS, ProducerConfig
 from aioproducer.engine.accumulator import (
     AccumulatorSettings,
     PendingRecord,
@@ -39,6 +39,7 @@ from aioproducer.engine.telemetry.requester import TelemetryRequester
 from aioproducer.engine.telemetry.states import TelemetryStates
 from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
 from aioproducer.errors import ProducerError
+from aioproducer.foundation import tuning
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.runtime.tasks import TaskOwner
 from aioproducer.foundation.runtime.threads import BESIDE_THE_LOOP, DaemonThreads
@@ -376,8 +377,8 @@ def _batch_sizes(config: ProducerConfig, memory: int) -> tuple[int, int]:
     """The size of a batch, and the number of times that it may double."""
     if config.batch_size is not None:
         return max(config.batch_size, 1), 0
-    largest = min(LARGEST_BATCH, config.max_request_size, memory)
-    smallest = min(SMALLEST_BATCH, largest)
+    largest = min(tuning.LARGEST_BATCH, config.max_request_size, memory)
+    smallest = min(tuning.SMALLEST_BATCH, largest)
     return smallest, (largest // smallest).bit_length() - 1
 
 

@@ -15,6 +15,7 @@ from aioproducer.engine.accumulator import SerializedRecord, Unserialized
 from aioproducer.engine.core.engine import Engine
 from aioproducer.engine.core.estimated_size import estimated_size
 from aioproducer.errors import NotPreparedError, ProducerError, SerializationError
+from aioproducer.foundation import tuning
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import is_being_cancelled
@@ -24,10 +25,6 @@ from aioproducer.serialization.serializer import may_succeed_later
 
 logger = RoomLogger(__name__)
 
-_RECORDS_PER_TURN: Final = 100
-"""The number of records serialized before the event loop may run other tasks."""
-_MOST_TOPICS: Final = 10_000
-"""The number of topics that are known as prepared; beyond it all are prepared again."""
 _LEAST_SIZE: Final = 512
 """The least number of bytes that an unserialized record takes."""
 
@@ -102,7 +99,7 @@ class SerializerPreparation:
                 elif not may_succeed_later(error):
                     await self._fail(topic, error)
                 self._failures[topic] = failures + 1
-                if len(self._failures) > _MOST_TOPICS:
+                if len(self._failures) > tuning.TOPICS_PREPARED:
                     self._failures.clear()
         finally:
             self._running.discard(topic)
@@ -131,7 +128,7 @@ class SerializerPreparation:
                 error=error,
             )
             return error
-        if len(self._prepared) >= _MOST_TOPICS:
+        if len(self._prepared) >= tuning.TOPICS_PREPARED:
             self._prepared.clear()
             self.ready.clear()
         self._prepared.add(topic)
@@ -151,7 +148,7 @@ class SerializerPreparation:
     async def _serialize(self, topic: str) -> None:
         """Serialize the records that wait, up to one whose serializer is not prepared."""
         while (head := self._pending.first_unserialized(topic)) is not None:
-            self._accumulator.serialize_pending(topic, _RECORDS_PER_TURN, self._clock())
+            self._accumulator.serialize_pending(topic, tuning.PREPARED_PER_TURN, self._clock())
             self._engine.seek_awaited(topic)
             if self._pending.first_unserialized(topic) is head:
                 return
@@ -169,5 +166,5 @@ class SerializerPreparation:
         assert isinstance(error, ProducerError)
         for count, record in enumerate(self._pending.unserialized(topic), 1):
             self._pending.refuse(record, error)
-            if not count % _RECORDS_PER_TURN:
+            if not count % tuning.PREPARED_PER_TURN:
                 await asyncio.sleep(0)

@@ -26,12 +26,11 @@ from aioproducer.engine.network.connection_states import (
     is_final,
 )
 from aioproducer.engine.network.connection_view import ConnectionView
-from aioproducer.engine.network.frames import read_response
+from aioproducer.engine.network.frames import read_response, throttle_seconds
 from aioproducer.engine.network.handshake import UNCHECKED, WITH_FEATURES, BrokerIdentity
 from aioproducer.engine.network.in_flight import Completion, InFlightRequest
 from aioproducer.engine.network.lazy_metadata import LazyMetadataResponse
 from aioproducer.engine.network.request import Request
-from aioproducer.engine.network.throttling import throttle_seconds
 from aioproducer.engine.network.timeouts import ConnectionTimeouts
 from aioproducer.engine.network.transport import prepare_tls
 from aioproducer.engine.network.versions import NO_FEATURES

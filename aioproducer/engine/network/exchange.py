@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, cast
 
 from aioproducer.engine.network.forked_sockets import leave_to_parent
 from aioproducer.engine.network.frames import (
@@ -17,6 +17,7 @@ from aioproducer.engine.network.frames import (
 )
 from aioproducer.engine.network.in_flight import InFlightRequest
 from aioproducer.errors import ProtocolError
+from aioproducer.foundation import tuning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,10 +28,6 @@ if TYPE_CHECKING:
     from aioproducer.engine.records.record_batch import Buffer
     from aioproducer.foundation.runtime.running_clock import RunningClock
     from aioproducer.model import NodeId
-
-_AT_ONCE: Final = 262_144
-"""Bytes of large requests that are written before the event loop runs other tasks: the system takes
-about a millisecond for a mebibyte."""
 
 
 class Exchange:
@@ -136,7 +133,7 @@ class Exchange:
             )
         )
         if not transport.is_closing():  # else the request ends with the connection, very soon
-            if size > _AT_ONCE or self._rest:
+            if size > tuning.BYTES_PER_WRITE or self._rest:
                 self._write_in_turns(pieces)
             else:
                 transport.writelines(pieces)
@@ -145,10 +142,10 @@ class Exchange:
         return size
 
     def _write_in_turns(self, pieces: Sequence[Buffer]) -> None:
-        rest, waits = self._rest, bool(self._rest)
+        rest, waits, most = self._rest, bool(self._rest), tuning.BYTES_PER_WRITE
         for piece in pieces:
             whole = memoryview(piece)
-            rest.extend(whole[at : at + _AT_ONCE] for at in range(0, len(whole), _AT_ONCE))
+            rest.extend(whole[at : at + most] for at in range(0, len(whole), most))
         if not waits:
             self._write_next()
 
@@ -159,7 +156,7 @@ class Exchange:
             rest.clear()
             return
         size, part = 0, []
-        while rest and size < _AT_ONCE:
+        while rest and size < tuning.BYTES_PER_WRITE:
             size += len(rest[0])
             part.append(rest.popleft())
         transport.writelines(part)

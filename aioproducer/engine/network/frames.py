@@ -17,6 +17,7 @@ from aioproducer.engine.protocol.decoder import skip_tags
 from aioproducer.engine.protocol.encoder import text
 from aioproducer.engine.records.record_batch import Buffer
 from aioproducer.errors import ProtocolError
+from aioproducer.foundation import tuning
 
 LENGTH_BYTES: Final = 4
 leading_number: Final = struct.Struct(">i").unpack_from
@@ -28,6 +29,15 @@ _MOST_SUBSCRIPTION_BYTES: Final = 1024 * 1024
 """The longest response with a telemetry subscription. A longer one would list more metrics than any
 client has, and the event loop would wait for its decoder."""
 
+MAX_THROTTLE: Final = 11.0
+"""Seconds; the longest pause that the client keeps.
+
+A broker measures a quota over ``quota.window.num`` windows of ``quota.window.size.seconds``, 11 of
+1 s by default. After that time it has forgotten the excess, so a longer pause serves nobody; and a
+damaged response could ask for 24 days. If a broker really reads nothing for longer, the next
+request waits, and ``request_timeout_ms`` bounds that.
+"""
+
 _CORRELATION_ID_BYTES: Final = 4
 _START: Final = struct.Struct(">i4si")
 """The length of a request, its API key and version, its correlation id."""
@@ -35,16 +45,7 @@ _TLS_ALERT: Final = 0x15
 _TLS_HANDSHAKE: Final = 0x16
 
 
-_SMALL: Final = 4096
-"""Bytes of a piece that is joined with the one before."""
-_READ_AT_ONCE: Final = 16 * 1024
-"""Bytes that are read at once, unless more of a large response has to come. Each connection has as
-much memory for it."""
-_LARGEST_PLACE: Final = 1024 * 1024
-"""Bytes of memory that are taken at once for a response that has not come yet."""
 _NO_PART: Final = memoryview(b"")
-_COPIED_BELOW: Final = 16 * 1024
-"""Bytes up to which a part is cheaper to copy than to hand to the socket as a piece of its own."""
 
 
 UsualResponse: TypeAlias = tuple[Any, float]
@@ -111,7 +112,7 @@ def encode_request(
     """The frame of a request in a few pieces, and its bytes; large parts are not copied."""
     size = form.size + sum(map(len, parts))
     pieces = (_START.pack(size, form.head, correlation_id), form.tail, *parts)
-    joined = [b"".join(pieces)] if size < _COPIED_BELOW else _joined(pieces)
+    joined = [b"".join(pieces)] if size < tuning.PARTS_COPIED_BELOW else _joined(pieces)
     return joined, LENGTH_BYTES + size
 
 
@@ -120,7 +121,7 @@ def _joined(parts: Iterable[Buffer]) -> Sequence[Buffer]:
     pieces: list[Buffer] = []
     small: list[Buffer] = []
     for part in parts:
-        if len(part) < _COPIED_BELOW:
+        if len(part) < tuning.PARTS_COPIED_BELOW:
             small.append(part)
             continue
         pieces += (b"".join(small), part)
@@ -138,7 +139,7 @@ class ResponseCutter:
     """
 
     def __init__(self) -> None:
-        self._shared = memoryview(bytearray(_READ_AT_ONCE))
+        self._shared = memoryview(bytearray(tuning.BYTES_PER_READ))
         self.place = self._shared
         """The memory for what comes next."""
         self.is_large = False
@@ -186,7 +187,7 @@ class ResponseCutter:
         return whole
 
     def _take_place(self, rest: int) -> None:
-        size = min(rest, _LARGEST_PLACE)
+        size = min(rest, tuning.RESPONSE_PLACE)
         if self.is_large:
             memory = bytearray(size)
         else:
@@ -232,14 +233,18 @@ class ResponseCutter:
         self._data = b""
         self._start = 0
         rest = wanted - self._held_size
-        if self._held and rest > _READ_AT_ONCE:
+        if self._held and rest > tuning.BYTES_PER_READ:
             self._take_place(rest)
         return None
 
     def _hold(self, data: bytes) -> None:
         """Keep a piece. Small ones are joined, or each byte of a slow peer would be an object."""
         self._held_size += len(data)
-        if self._held and len(data) < _SMALL and len(self._held[-1]) < _SMALL:
+        if (
+            self._held
+            and len(data) < tuning.PIECES_JOINED_BELOW
+            and len(self._held[-1]) < tuning.PIECES_JOINED_BELOW
+        ):
             self._held[-1] += data
         else:
             self._held.append(data)
@@ -322,3 +327,15 @@ def read_response(response: Any, read: Callable[[Any], _T]) -> _T:
         raise ProtocolError(
             f"a {type(response).__name__} has impossible values: {error}"
         ) from error
+
+
+def throttle_seconds(response: Any) -> float | None:
+    """The pause that a response asks for by the broker's quota (KIP-219), within bounds.
+
+    None: its version has no such field. ``NetworkClient._on_response`` gives the pause to the
+    connection, and ``Exchange.takes`` refuses requests until it is over.
+    """
+    milliseconds: int | None = getattr(response, "throttle_time_ms", None)
+    if not milliseconds:
+        return None if milliseconds is None else 0.0
+    return min(max(milliseconds / 1000, 0.0), MAX_THROTTLE)

@@ -7,7 +7,9 @@ import socket
 import sys
 from typing import Any, Final, NamedTuple
 
-__all__ = ["FRESH_FOR", "RoundTrip", "Traffic", "round_trip", "traffic"]
+from aioproducer.foundation import tuning
+
+__all__ = ["RoundTrip", "Traffic", "round_trip", "traffic"]
 
 _SIZE: Final = 148
 _UNACKED_AT: Final = 24
@@ -23,12 +25,9 @@ _RECEIVED_AT: Final = 128
 _NOT_SENT_AT: Final = 144
 """Bytes that were written and not sent."""
 
-FRESH_FOR: Final = 0.1
-"""Seconds. The system's time is an average that moves slowly, and asking takes a system call."""
-
 
 class RoundTrip:
-    """The round-trip time of one connection, asked of the system every :data:`FRESH_FOR` seconds.
+    """The round-trip time of one connection, which the system is asked for at intervals.
 
     ``connected``: the socket, as asyncio or uvloop gives it.
     """
@@ -44,7 +43,7 @@ class RoundTrip:
 
     def ask(self, now: float) -> None:
         """Ask the system, at ``now``."""
-        self.stale_at = now + FRESH_FOR
+        self.stale_at = now + tuning.ROUND_TRIP_FRESH_FOR
         self.seconds = round_trip(self._connected)
 
 

@@ -9,13 +9,11 @@ from typing import Final
 from aioproducer.engine.network.connection import Connection, ConnectionState
 from aioproducer.engine.network.in_flight import InFlightRequest
 from aioproducer.errors import BrokerConnectionError, RequestTimeoutError
+from aioproducer.foundation import tuning
 from aioproducer.foundation.runtime.running_clock import RunningClock
 from aioproducer.foundation.wording import duration
 
 _NEVER: Final = float("inf")
-_SLOW: Final = 1.0
-"""Seconds to connect and log in, or to answer a request for any broker, after which a client tries
-another broker as well."""
 
 
 class ConnectionTimeouts:
@@ -29,14 +27,14 @@ class ConnectionTimeouts:
         """No connection is overdue or idle before this moment; often none is at it either."""
         self.shortest = min(request_timeout, max_idle)
         """Seconds after which a request or an idle connection is late at the earliest."""
-        self.patience = min(_SLOW, request_timeout / 2)
+        self.patience = min(tuning.SLOW_BROKER, request_timeout / 2)
         """Seconds after which another broker is asked as well, if any can answer."""
         self._lost = 0.0
         """The time that the clock had left out at the last look; connections age in it as well."""
 
     def connection_tried(self, now: float) -> None:
         """An attempt to connect began at ``now``."""
-        self.look_at = min(self.look_at, now + _SLOW)
+        self.look_at = min(self.look_at, now + tuning.SLOW_BROKER)
 
     def connection_opened(self, now: float) -> None:
         """A connection takes requests from ``now`` on."""
@@ -106,7 +104,9 @@ class ConnectionTimeouts:
         return now >= self._slow_at(connection)
 
     def _slow_at(self, connection: Connection) -> float:
-        return connection.last_used - self.clock.lost + _SLOW  # it was not used since it began
+        return (
+            connection.last_used - self.clock.lost + tuning.SLOW_BROKER
+        )  # it was not used since it began
 
     def is_left(self, connection: Connection, now: float) -> bool:
         """True if ``connection`` waits for nothing, and is idle for too long to be used.

@@ -6,13 +6,10 @@ import math
 from typing import Any, Final
 
 from aioproducer.engine.network.tcp_info import traffic
+from aioproducer.foundation import tuning
 
 __all__ = ["MOST_TIMEOUTS", "Transfer"]
 
-_LOOKS: Final = 8
-"""The bytes of a late request are looked at so many times in the time of a request."""
-_ROUND_TRIPS: Final = 2
-"""The least time between two looks: a full window of bytes passes once in a round trip."""
 MOST_TIMEOUTS: Final = 4
 """A request ends after so many times ``request_timeout_ms``, whatever passes."""
 
@@ -65,7 +62,9 @@ class Transfer:
         found = traffic(self._connected)
         if found is None or now >= sent + MOST_TIMEOUTS * self._timeout:
             return None
-        pause = max(self._timeout / _LOOKS, _ROUND_TRIPS * found.round_trip)
+        pause = max(
+            self._timeout / tuning.TRANSFER_LOOKS, tuning.TRANSFER_ROUND_TRIPS * found.round_trip
+        )
         before, self._passed = self._passed, found.passed
         goes_on = now < self._look_at + pause
         self._look_at = now + pause

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 from aioproducer.engine.network.forked_sockets import replace_socket
 from aioproducer.engine.network.resolve import Address, interleaved, resolve
 from aioproducer.errors import AuthenticationError, BrokerConnectionError, WrongLoopError
+from aioproducer.foundation import tuning
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import new_task
 from aioproducer.foundation.runtime.threads import ThreadForEach
@@ -34,8 +35,6 @@ _Way: TypeAlias = "Address | Tunnel"
 _Attempt: TypeAlias = asyncio.Task[tuple[_Way, _Opened[_Stream] | str]]
 
 _CONTEXTS: Final = ThreadForEach("aioproducer-tls")
-_HEAD_START: Final = 0.25
-"""Seconds between the attempts (RFC 8305, section 5)."""
 TLS_SHUTDOWN_TIMEOUT: Final = 1.0
 """Seconds for the end of TLS; a broker that does not answer is cut off."""
 _NO_TIMEOUT: Final = 24 * 3600.0
@@ -90,7 +89,7 @@ async def open_transport(
                 attempts.add(
                     new_task(_try(peer.host, left.popleft(), settings, timeout, make_protocol))
                 )
-            head_start = _HEAD_START if left else None
+            head_start = tuning.ADDRESS_HEAD_START if left else None
             ended, _ = await asyncio.wait(attempts, timeout=head_start, return_when=FIRST_COMPLETED)
             for attempt in ended:
                 attempts.discard(attempt)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from aioproducer.engine.records.lz4_frames import FrameError, blocks_in
+from aioproducer.foundation import tuning
 from aioproducer.foundation.codecs import codec_library
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 Unpacked: TypeAlias = bytes | bytearray | memoryview
 
-_FIRST_STEP: Final = 64 * 1024
 _USUAL_RATIO: Final = 4
 """The first step is that many times the compressed size, if that is more: usually one will do."""
 
@@ -54,7 +54,7 @@ class _Output:
     def __init__(self, compressed_size: int, limit: int) -> None:
         self._pieces: list[bytes] = []
         self._limit = self._left = limit
-        self._step = max(_FIRST_STEP, _USUAL_RATIO * compressed_size)
+        self._step = max(tuning.DECOMPRESSION_STEP, _USUAL_RATIO * compressed_size)
 
     @property
     def step(self) -> int:
@@ -84,8 +84,6 @@ def _invalid(name: str, reason: object) -> DecompressionError:
 
 _ENDS_EARLY: Final = "it ends too early"
 _GZIP_MAGIC: Final = b"\x1f\x8b"
-_GZIP_SLICE: Final = 256 * 1024
-"""The end of a member copies the rest of its slice."""
 _GZIP_MOST_MEMBERS: Final = 1_000
 
 
@@ -96,7 +94,7 @@ def _gunzip(data: memoryview, limit: int) -> bytes:
     for _ in range(_GZIP_MOST_MEMBERS):
         member = zlib.decompressobj(wbits=31)
         while not member.eof:
-            part = data[position : position + _GZIP_SLICE]
+            part = data[position : position + tuning.GZIP_SLICE]
             try:
                 piece = member.decompress(part, output.step)
             except zlib.error as error:

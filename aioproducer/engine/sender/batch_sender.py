@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from aioproducer.engine.accumulator import Backlog, ProducerBatch, RecordAccumulator
@@ -17,15 +17,11 @@ from aioproducer.engine.sender.compressor import Compressor
 from aioproducer.engine.sender.produce import BatchBytes, ProduceRequest, ProduceSettings
 from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
 from aioproducer.errors import ProducerError
+from aioproducer.foundation import tuning
 from aioproducer.model import Node
 
 if TYPE_CHECKING:
     from aioproducer.engine.transactions.manager import TransactionManager
-
-
-_BYTES_PER_STEP: Final = 524_288
-"""A step ends after so many bytes, so that the event loop runs other tasks: it takes about a
-millisecond to write a mebibyte."""
 
 
 class BatchSender:
@@ -103,7 +99,7 @@ class BatchSender:
                 self._metadata.request_update()
             elif node not in self._compressing:
                 due = self._send_to(brokers[node], backlog, now)
-                if self._bytes >= _BYTES_PER_STEP:
+                if self._bytes >= tuning.BYTES_PER_STEP:
                     backlogs.begin_after(node)
                     return now
                 if due is not None and (deadline is None or due < deadline):
@@ -124,7 +120,7 @@ class BatchSender:
         - the request has room for it, else it leaves with the next one (:meth:`Backlog.take`).
         """
         client, node_id = self._client, node.id
-        while backlog.partitions and self._bytes < _BYTES_PER_STEP:
+        while backlog.partitions and self._bytes < tuning.BYTES_PER_STEP:
             in_flight = client.in_flight(node_id)
             due = self._batches.leaves_at(backlog, in_flight, now)
             if due > now:

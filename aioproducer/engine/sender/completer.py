@@ -19,7 +19,6 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from aioproducer.engine.accumulator import (
-    RECORDS_PER_SLICE,
     PendingRecord,
     ProducerBatch,
     RecordAccumulator,
@@ -55,6 +54,7 @@ from aioproducer.errors import (
     ProtocolError,
     TransactionAbortedError,
 )
+from aioproducer.foundation import tuning
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.wording import counted
@@ -122,7 +122,7 @@ class BatchCompleter:
             self._settle_aside(batch, base_offset, now)
         self._reports.delivered(batch, now)
         late, count = self._late_results, batch.builder.count
-        if late.waiting or late.set_in_turn + count > RECORDS_PER_SLICE:
+        if late.waiting or late.set_in_turn + count > tuning.RECORDS_PER_SLICE:
             late.deliver(batch, base_offset, log_append_time_ms, log_start_offset)
         else:
             late.set_in_turn += count
@@ -328,7 +328,7 @@ class BatchCompleter:
         while batches := _up_to_a_slice(each for each in self._batches if each not in kept):
             yield sum(self._give_up(batch, error, now) for batch in batches)
         errors: dict[str | TopicPartition, ProducerError] = {}
-        while records := list(islice(self._pending, RECORDS_PER_SLICE)):
+        while records := list(islice(self._pending, tuning.RECORDS_PER_SLICE)):
             yield self._give_up_pending(records, error, errors, now)
 
     def purge(
@@ -438,7 +438,7 @@ def _up_to_a_slice(batches: Iterable[ProducerBatch]) -> list[ProducerBatch]:
     for batch in batches:
         taken.append(batch)
         records += batch.count
-        if records >= RECORDS_PER_SLICE:
+        if records >= tuning.RECORDS_PER_SLICE:
             break
     return taken
 

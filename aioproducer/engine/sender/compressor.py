@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
 
 from aioproducer.engine.accumulator import ProducerBatch
 from aioproducer.engine.records.compression import Compression
 from aioproducer.engine.records.compression_ratio import CompressionRatios
 from aioproducer.engine.records.record_batch import Buffer
+from aioproducer.foundation import tuning
 from aioproducer.foundation.runtime.tasks import TaskOwner
-
-COMPRESS_ELSEWHERE_BYTES: Final = 64 * 1024
-"""Bytes: a request with more to compress is compressed in a thread, not on the event loop."""
 
 
 class Compressor:
@@ -39,7 +36,7 @@ class Compressor:
     def is_much(self, batches: Sequence[ProducerBatch]) -> bool:
         """True if the compression of ``batches`` would hold the event loop for too long."""
         size = sum(batch.size for batch in batches if batch.compressed is None)
-        return size > COMPRESS_ELSEWHERE_BYTES
+        return size > tuning.COMPRESS_ELSEWHERE_BYTES
 
     def compress(self, batches: Sequence[ProducerBatch]) -> None:
         """Compress ``batches`` here and now."""

@@ -6,7 +6,6 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from aioproducer.engine.accumulator import (
-    RECORDS_PER_SLICE,
     PendingRecord,
     ProducerBatch,
     RecordAccumulator,
@@ -25,6 +24,7 @@ from aioproducer.errors import (
     PreparationTimeoutError,
     ProducerError,
 )
+from aioproducer.foundation import tuning
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.wording import counted, duration
 
@@ -80,7 +80,7 @@ class Expiry:
 
     def expire(self, now: float) -> None:
         """Fail what is late: ``RECORDS_PER_SLICE`` records in batches, and as many pending ones."""
-        for batch in self._batches.expired(now, RECORDS_PER_SLICE):
+        for batch in self._batches.expired(now, tuning.RECORDS_PER_SLICE):
             if not batch.done:  # else it has failed with the one before it
                 self._completer.fail_late(batch, self._why_late(batch), now)
         self._expire_pending(now)
@@ -119,7 +119,7 @@ class Expiry:
     def _expire_pending(self, now: float) -> None:
         late: dict[str, tuple[int, ProducerError]] = {}
         vain: Counter[str] = Counter()
-        for record in self._pending.expired(now, RECORDS_PER_SLICE):
+        for record in self._pending.expired(now, tuning.RECORDS_PER_SLICE):
             if record.settled:  # it went into a batch as the record before it failed
                 continue
             error = self._why_pending(record, now)
@@ -140,7 +140,7 @@ class Expiry:
     def _serialize_next(self, topic: str, now: float) -> bool:
         """Serialize the records after a failed one; False: the next one is not prepared either."""
         head = self._pending.first_unserialized(topic)
-        self._accumulator.serialize_pending(topic, RECORDS_PER_SLICE, now)
+        self._accumulator.serialize_pending(topic, tuning.RECORDS_PER_SLICE, now)
         return head is None or self._pending.first_unserialized(topic) is not head
 
     def tell_waiting(self, now: float) -> None:

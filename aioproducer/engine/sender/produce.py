@@ -23,6 +23,7 @@ from aioproducer.engine.protocol import Api, request_schema
 from aioproducer.engine.protocol.encoder import length, text
 from aioproducer.engine.records.record_batch import Buffer
 from aioproducer.errors import ProtocolError
+from aioproducer.foundation import tuning
 from aioproducer.model import Node, TopicPartition, TransactionHandle
 
 _PRODUCE: Final = Api.PRODUCE
@@ -31,8 +32,6 @@ FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 _LAST_VERSION_WITHOUT_ADDING: Final = 11
 """A later version takes its partitions into the transaction (KIP-890)."""
 _PARTS_OF_PARTITION: Final = 4
-_MOST_PLACES: Final = 4_096
-""":attr:`_Template.places` has at most so many entries."""
 
 _NO_OFFSET: Final = -1
 
@@ -234,7 +233,7 @@ class _Template:
         place = (
             one + self.topic_head(topic, topic_id) + one + _partition_head(self.version, partition)
         )
-        if len(self.places) >= _MOST_PLACES:
+        if len(self.places) >= tuning.PLACES_REMEMBERED:
             self.places.clear()
         known = self.places[topic_partition] = topic_id, self.head + place, self.tags + place
         return known

@@ -32,18 +32,12 @@ from aioproducer.errors import (
     explain,
     kafka_error,
 )
+from aioproducer.foundation import tuning
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.wording import duration
 from aioproducer.model import Node, NodeId, TopicPartition
 
 logger = RoomLogger(__name__)
-
-STEPS_AT_ONCE: Final = 100
-"""The number of partitions or topics of a response that are processed before other tasks may run.
-Each takes some microseconds."""
-
-_FEW_PARTITIONS: Final = 10
-"""The number of partitions up to which a topic is one step."""
 
 _SHOWN: Final = 10
 """The most brokers in a line."""
@@ -157,8 +151,8 @@ class MetadataRefresher(Requester):
 
     def _take_in(self) -> None:
         """Do some of the work with a response."""
-        taking = self._taking
-        if taking is not None and len([*islice(taking, STEPS_AT_ONCE)]) < STEPS_AT_ONCE:
+        taking, most = self._taking, tuning.METADATA_STEPS_PER_TURN
+        if taking is not None and len([*islice(taking, most)]) < most:
             self._taking = None
 
     def _take(
@@ -244,7 +238,7 @@ class MetadataRefresher(Requester):
     def _follow(self, info: TopicInfo) -> Generator[None, None, None]:
         """Give the accumulator a topic's newest state, after steps that prepare it."""
         fresh = {}
-        if len(info.partitions) > _FEW_PARTITIONS:
+        if len(info.partitions) > tuning.METADATA_STEP_PARTITIONS:
             fresh = yield from self._accumulator.prepare(info)
             newest = self._metadata.snapshot.topics.get(info.name)
             if newest is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from math import isfinite
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from aioproducer.engine.telemetry.metric_names import (
     MetricGroup,
@@ -26,11 +26,9 @@ from aioproducer.engine.telemetry.otlp import (
     sum_,
     sum_point,
 )
+from aioproducer.foundation import tuning
 
-__all__ = ["POINTS_AT_ONCE", "Collected", "Collector"]
-
-POINTS_AT_ONCE: Final = 200
-"""The data points that are encoded before other tasks may run. Each takes a few microseconds."""
+__all__ = ["Collected", "Collector"]
 
 _Members: TypeAlias = Mapping[str, Mapping[str, float]]
 """The values of a group of metrics, by topic or node."""
@@ -88,7 +86,7 @@ class Collector:
             heads: dict[str, PointHeads] = {}
             for number, member in enumerate(members, start=1):
                 heads[member] = point_heads({} if attributes is None else attributes(member))
-                if not number % POINTS_AT_ONCE:
+                if not number % tuning.TELEMETRY_POINTS_PER_TURN:
                     yield
             metrics = []
             for name in sorted(name for each, name in selection if each == key):
@@ -117,7 +115,7 @@ class Collector:
                 else:
                     start_ns, growth = self._growth(metric, member, value, counts)
                     points.append(sum_point(heads[member], start_ns, now_ns, growth))
-            if not number % POINTS_AT_ONCE:
+            if not number % tuning.TELEMETRY_POINTS_PER_TURN:
                 yield
         return b"".join(points)
 

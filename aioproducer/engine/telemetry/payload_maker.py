@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from aioproducer.engine.telemetry.collector import Collected, Collector
 from aioproducer.engine.telemetry.metric_names import MetricGroups
 from aioproducer.engine.telemetry.otlp import Temporality
 from aioproducer.engine.telemetry.payload import Payload, first_available, fitting
 from aioproducer.engine.telemetry.subscription import Subscription
+from aioproducer.foundation import tuning
 
 __all__ = ["MadePayload", "MetricsSource", "PayloadMaker"]
-
-_COMPRESS_ELSEWHERE_BYTES: Final = 64 * 1024
-"""Bytes: more are compressed in a thread, not on the event loop."""
 
 
 class MetricsSource(NamedTuple):
@@ -89,7 +87,7 @@ class PayloadMaker:
             max_bytes,
         )
         size = sum(map(len, collected.groups.values()))
-        small = self._codec_is_loaded and size <= _COMPRESS_ELSEWHERE_BYTES
+        small = self._codec_is_loaded and size <= tuning.COMPRESS_ELSEWHERE_BYTES
         payload = compress() if small else await self._elsewhere(compress)
         self._codec_is_loaded = True
         return None if payload is None else MadePayload(payload, collected)

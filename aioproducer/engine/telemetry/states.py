@@ -18,12 +18,12 @@ from aioproducer.engine.telemetry.subscription import (
     SubscriptionResponse,
 )
 from aioproducer.errors import IllegalStateError, KafkaError, ProducerError, error_about
+from aioproducer.foundation import tuning
 
 if TYPE_CHECKING:
     from uuid import UUID
 
 __all__ = [
-    "FIRST_PAUSE",
     "PUSH_REACTIONS",
     "TERMINATION_SECONDS",
     "TRANSITIONS",
@@ -32,15 +32,9 @@ __all__ = [
     "TelemetryStates",
 ]
 
-FIRST_PAUSE: Final = 1.0
-"""Seconds from the first connection to the first request: the first records have the connection to
-themselves, and a client that lives shortly never asks."""
-
 TERMINATION_SECONDS: Final = 1.0
 """The longest that the last push holds up ``close()``, as in librdkafka."""
 
-_FIRST_RETRY: Final = 1.0
-"""Seconds before a lost request for the subscription is repeated; doubles with each loss."""
 _JITTER: Final = (0.5, 1.5)
 """The bounds of the factor by which the first push of a subscription is early or late."""
 
@@ -152,7 +146,7 @@ class TelemetryStates:
     def connected(self, now: float) -> None:
         """A broker is connected that supports telemetry: the first request follows soon."""
         if self.state is State.SUBSCRIPTION_NEEDED and self.due == inf:
-            self.due = now + FIRST_PAUSE
+            self.due = now + tuning.TELEMETRY_FIRST_PAUSE
 
     def hurry(self, now: float) -> None:
         """A caller waits for the id: the first request does not wait."""
@@ -246,7 +240,7 @@ class TelemetryStates:
         """The connection has ended before the response."""
         match self.state:
             case State.SUBSCRIPTION_IN_PROGRESS:
-                pause = min(_FIRST_RETRY * 2**self._losses, DEFAULT_INTERVAL)
+                pause = min(tuning.TELEMETRY_FIRST_RETRY * 2**self._losses, DEFAULT_INTERVAL)
                 self._losses = min(self._losses + 1, 16)
                 self._move(State.SUBSCRIPTION_NEEDED, now + pause * self._random.uniform(*_JITTER))
             case State.PUSH_IN_PROGRESS if self._closing:

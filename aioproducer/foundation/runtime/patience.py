@@ -7,7 +7,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final
 
-from aioproducer.foundation.runtime.running_clock import LEAST_BEAT, PART_OF_BEAT
+from aioproducer.foundation import tuning
+from aioproducer.foundation.runtime.running_clock import PART_OF_BEAT
 
 _TURNS: Final = 4
 """Turns of the event loop in which the sockets are polled after the first one. The callback of a
@@ -78,7 +79,9 @@ class PatientTimeout:
         return self._timeout.expired()
 
     def _sleep(self, left: float) -> None:
-        delay = left if self._stops_count else min(left, max(left * PART_OF_BEAT, LEAST_BEAT))
+        delay = (
+            left if self._stops_count else min(left, max(left * PART_OF_BEAT, tuning.LEAST_BEAT))
+        )
         self._timer = self._loop.call_later(delay, self._look, left, delay, self._loop.time())
 
     def _look(self, left: float, delay: float, began: float) -> None:

@@ -11,8 +11,6 @@ _SOON: Final = 0.25
 PART_OF_BEAT: Final = 1 / 8
 """A client that waits looks at the clock after this part of the time until something is late. At
 most twice as much is added, so a stop by itself never makes anything late."""
-LEAST_BEAT: Final = 0.05
-"""Seconds between two such looks at least."""
 _NEVER: Final = float("inf")
 
 

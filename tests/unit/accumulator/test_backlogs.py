@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from aioproducer.engine.accumulator.memory_quota import STUCK_AFTER
 from aioproducer.engine.records.batch_header import BATCH_OVERHEAD
 from aioproducer.errors import BufferExhaustedError
+from aioproducer.foundation.tuning import STUCK_AFTER
 from tests.support.tokens import FlushToken
 from tests.unit.accumulator.world import BATCH, BLOCK, FULL, LINGER, START, AccumulatorWorld, places
 

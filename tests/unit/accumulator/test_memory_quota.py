@@ -7,12 +7,12 @@ import pytest
 from aioproducer.engine.accumulator.buffer_pool import BufferPool
 from aioproducer.engine.accumulator.memory_quota import (
     FUTURE_BYTES,
-    STUCK_AFTER,
     MemoryQuota,
     Pressure,
 )
 from aioproducer.engine.accumulator.partition import Backlogs, Partition
 from aioproducer.engine.accumulator.pending_records import PendingRecords
+from aioproducer.foundation.tuning import STUCK_AFTER
 from aioproducer.model import TopicPartition
 
 BATCH = 100

@@ -9,11 +9,12 @@ from random import Random
 import pytest
 
 from aioproducer.engine.accumulator import SerializedRecord
-from aioproducer.engine.accumulator.memory_quota import STUCK_AFTER, Pressure
+from aioproducer.engine.accumulator.memory_quota import Pressure
 from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.engine.core.back_pressure import drain
 from aioproducer.engine.interceptors import Interceptors
 from aioproducer.errors import BufferExhaustedError, ProducerClosedError
+from aioproducer.foundation.tuning import STUCK_AFTER
 from aioproducer.model import ProducerRecord, RecordMetadata
 from tests.support.world import World
 

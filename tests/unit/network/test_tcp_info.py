@@ -11,7 +11,8 @@ from contextlib import contextmanager, suppress
 import pytest
 import uvloop
 
-from aioproducer.engine.network.tcp_info import FRESH_FOR, RoundTrip, round_trip, traffic
+from aioproducer.engine.network.tcp_info import RoundTrip, round_trip, traffic
+from aioproducer.foundation.tuning import ROUND_TRIP_FRESH_FOR
 
 
 @contextmanager
@@ -96,7 +97,7 @@ def test_the_system_is_not_asked_for_each_response() -> None:
     connected = CountingSocket()
     round_trips = RoundTrip(connected)
     for tenth in range(16):
-        now = 100 + tenth * FRESH_FOR / 10
+        now = 100 + tenth * ROUND_TRIP_FRESH_FOR / 10
         if now >= round_trips.stale_at:
             round_trips.ask(now)
         assert round_trips.seconds == (1.0 if tenth < 10 else 2.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer.engine.network.throttling import MAX_THROTTLE
+from aioproducer.engine.network.frames import MAX_THROTTLE
 from tests.unit.network.observed_client import ONE, TWO, ObservedClient, asks_for_a_pause
 
 

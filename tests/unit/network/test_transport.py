@@ -20,6 +20,7 @@ from aioproducer.engine.network import transport
 from aioproducer.engine.network.resolve import interleaved
 from aioproducer.engine.network.transport import SocketSettings, open_transport
 from aioproducer.errors import AuthenticationError, BrokerConnectionError
+from aioproducer.foundation import tuning
 from aioproducer.model import BootstrapId, BootstrapServer, Node
 from tests.support.settling import settle
 from tests.support.waiting import until
@@ -126,7 +127,7 @@ def silent() -> Iterator[tuple[str, int]]:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "_HEAD_START", SHORT)
+    monkeypatch.setattr(tuning, "ADDRESS_HEAD_START", SHORT)
 
 
 async def shake_hands(peer: Peer) -> None:
@@ -235,7 +236,7 @@ async def test_a_handshake_that_stalls_holds_up_no_other(handshakes: Handshakes)
 async def test_a_refused_address_makes_room_for_the_next_at_once(
     handshakes: Handshakes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transport, "_HEAD_START", 3600.0)
+    monkeypatch.setattr(tuning, "ADDRESS_HEAD_START", 3600.0)
     for number in (1, 2):
         handshakes.end(f"10.0.0.{number}", ConnectionRefusedError(errno.ECONNREFUSED, "refused"))
     handshakes.end("10.0.0.3")

@@ -12,12 +12,13 @@ import pytest
 
 from aioproducer.engine.accumulator import ProducerBatch
 from aioproducer.engine.accumulator.flushes import Flushes
-from aioproducer.engine.accumulator.late_results import RECORDS_PER_SLICE, LateResults
+from aioproducer.engine.accumulator.late_results import LateResults
 from aioproducer.engine.records.bulk_tokens import BulkToken
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.engine.sender.transaction_codec import TransactionRequest
 from aioproducer.engine.transactions.requests import EndTxn
 from aioproducer.errors import ProducerClosedError
+from aioproducer.foundation.tuning import RECORDS_PER_SLICE
 from aioproducer.model import NodeId, RecordMetadata, TopicPartition
 from tests.support.responses import produce_response
 from tests.support.tokens import Token

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from aioproducer.engine.accumulator import ProducerBatch
 from aioproducer.engine.cluster.snapshot import PartitionLeader
-from aioproducer.engine.network.throttling import throttle_seconds
+from aioproducer.engine.network.frames import throttle_seconds
 from aioproducer.engine.protocol import SUPPORTED, Api
-from aioproducer.engine.sender import produce
 from aioproducer.engine.sender.produce import PartitionResult, ProduceRequest
 from aioproducer.errors import ProtocolError
 from aioproducer.errors.codes import ErrorCode
+from aioproducer.foundation import tuning
 from aioproducer.model import Node, TopicPartition
 from tests.support.kio_messages import (
     decode,
@@ -122,7 +122,7 @@ def test_a_topic_that_was_made_anew_goes_by_its_new_id() -> None:
 
 @pytest.mark.parametrize("version", [HIGHEST, 9, LOWEST])
 def test_more_partitions_than_are_remembered(monkeypatch: pytest.MonkeyPatch, version: int) -> None:
-    monkeypatch.setattr(produce, "_MOST_PLACES", 3)
+    monkeypatch.setattr(tuning, "PLACES_REMEMBERED", 3)
     for number in [*range(5), *range(5)]:
         (topic,) = theirs(request(("orders", number)).build(version)).topic_data
         (partition,) = topic.partition_data

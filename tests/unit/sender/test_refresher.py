@@ -12,7 +12,6 @@ from aioproducer.engine.accumulator.partition import Partition
 from aioproducer.engine.cluster.snapshot import TopicInfo
 from aioproducer.engine.network.in_flight import Completion
 from aioproducer.engine.sender.produce import ProduceRequest
-from aioproducer.engine.sender.refresher import STEPS_AT_ONCE
 from aioproducer.engine.sender.requests import MetadataRequest
 from aioproducer.errors import (
     AuthenticationError,
@@ -24,6 +23,7 @@ from aioproducer.errors import (
     RebootstrapRequiredError,
     UnsupportedVersionError,
 )
+from aioproducer.foundation.tuning import METADATA_STEPS_PER_TURN
 from tests.support.responses import metadata_response, unread
 from tests.support.world import BACKOFF, BOOT, BROKERS
 from tests.unit.sender.world import MAX_BLOCK, running
@@ -137,7 +137,7 @@ async def test_a_long_answer_is_taken_in_some_steps_at_a_time() -> None:
     async with running() as world:
         future = world.send(topic="wide")
         await world.turn()
-        partitions = 20 * STEPS_AT_ONCE
+        partitions = 20 * METADATA_STEPS_PER_TURN
         answer = metadata_response("wide", [1] * partitions, 0, BROKERS, 5)
         node, request = world.one(MetadataRequest)
         world.network.completed.append(Completion(request, node, request.read(answer), None, 0.1))
@@ -189,7 +189,7 @@ async def test_no_step_of_an_answer_takes_more_than_one_turn_of_its_own(
         while refresher.due == world.now:
             refresher.step(world.now)
             most, made = max(most, made), 0
-        assert 0 < most <= STEPS_AT_ONCE
+        assert 0 < most <= METADATA_STEPS_PER_TURN
         assert len(world.accumulator._topics["wide"].partitions) == 1000
 
 

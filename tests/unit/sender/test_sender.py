@@ -11,10 +11,10 @@ from uuid import UUID
 import pytest
 
 from aioproducer.engine.records.compression import compression
-from aioproducer.engine.sender.compressor import COMPRESS_ELSEWHERE_BYTES
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
 from aioproducer.errors import ProducerClosedError, ProducerError, ProtocolError
+from aioproducer.foundation.tuning import COMPRESS_ELSEWHERE_BYTES
 from aioproducer.model import Node, NodeId, RecordMetadata
 from tests.support.responses import identity_response, metadata_response, produce_response
 from tests.support.world import BACKOFF, BOOT, BROKERS, DELIVERY

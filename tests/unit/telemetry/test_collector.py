@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from aioproducer.engine.metrics.names import TOPIC_METRICS
-from aioproducer.engine.telemetry.collector import POINTS_AT_ONCE, Collected, Collector
+from aioproducer.engine.telemetry.collector import Collected, Collector
 from aioproducer.engine.telemetry.metric_names import producer_groups, selected
 from aioproducer.engine.telemetry.otlp import Temporality, metrics_data
+from aioproducer.foundation.tuning import TELEMETRY_POINTS_PER_TURN
 from tests.unit.telemetry.snapshots import START_NS, Point, collect, points, snapshot
 
 SENT = "org.apache.kafka.producer.record.send.total"
@@ -145,7 +146,7 @@ def test_the_deltas_that_were_taken_add_up_to_the_count(rounds: list[tuple[int, 
 
 
 def test_many_topics_are_encoded_in_small_steps() -> None:
-    topics = {f"topic-{number}": 1.0 for number in range(5 * POINTS_AT_ONCE)}
+    topics = {f"topic-{number}": 1.0 for number in range(5 * TELEMETRY_POINTS_PER_TURN)}
     steps = Collector(START_NS, producer_groups()).collect(
         snapshot(1, topics), selected([""], producer_groups()), Temporality.DELTA, 2_000
     )

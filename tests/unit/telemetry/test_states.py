@@ -13,7 +13,6 @@ from hypothesis import strategies as some
 
 from aioproducer.engine.telemetry.metric_names import producer_groups, selected
 from aioproducer.engine.telemetry.states import (
-    FIRST_PAUSE,
     PUSH_REACTIONS,
     TRANSITIONS,
     Reaction,
@@ -27,6 +26,7 @@ from aioproducer.engine.telemetry.subscription import (
 )
 from aioproducer.errors import IllegalStateError, KafkaError
 from aioproducer.errors.codes import ErrorCode
+from aioproducer.foundation.tuning import TELEMETRY_FIRST_PAUSE
 from tests.support.chance import NoJitter
 
 State = TelemetryState
@@ -82,9 +82,9 @@ def test_nothing_is_due_without_a_connection() -> None:
 def test_the_first_request_leaves_the_first_records_alone() -> None:
     states = TelemetryStates(NoJitter())
     states.connected(NOW)
-    assert at(states) == (State.SUBSCRIPTION_NEEDED, NOW + FIRST_PAUSE)
+    assert at(states) == (State.SUBSCRIPTION_NEEDED, NOW + TELEMETRY_FIRST_PAUSE)
     states.connected(NOW + 0.5)
-    assert states.due == NOW + FIRST_PAUSE
+    assert states.due == NOW + TELEMETRY_FIRST_PAUSE
 
 
 def test_a_caller_that_waits_for_the_id_shortens_the_pause() -> None:
