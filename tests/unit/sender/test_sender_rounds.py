@@ -11,7 +11,6 @@ from typing import Any, cast
 import pytest
 
 from aioproducer import BufferExhaustedError, Producer, ProducerBrokenError, RecordMetadata
-from aioproducer.engine.accumulator import RECORDS_PER_SLICE
 from aioproducer.engine.client.environment import Environment
 from aioproducer.engine.client.wakeup import Wakeup
 from aioproducer.engine.protocol import Api
@@ -19,6 +18,7 @@ from aioproducer.engine.sender.produce import PartitionResult, ProduceRequest, P
 from aioproducer.engine.sender.requests import MetadataRequest
 from aioproducer.errors import BrokerConnectionError
 from aioproducer.errors.codes import ErrorCode
+from aioproducer.foundation.tuning import RECORDS_PER_SLICE
 from tests.support.fake_network import FakeNetwork
 from tests.support.inside import accumulator_of, engine_of, in_environment
 from tests.support.kio_messages import response_module
