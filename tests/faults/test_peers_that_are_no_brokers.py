@@ -439,3 +439,47 @@ async def test_the_client_says_who_it_is(kafka: FakeKafka) -> None:
     request = kafka.requests(API_VERSIONS)[0].body
     assert request.client_software_name == "aioproducer"
     assert request.client_software_version[:1].isdigit()
+
+
+# --- a proxy that knows no newer versions of ApiVersions ------------------------------------------
+
+
+@pytest.mark.parametrize(("highest", "refused"), [(4, []), (3, [4]), (2, [4, 3]), (0, [4, 3])])
+async def test_a_proxy_that_hangs_up_at_a_newer_version_is_asked_with_an_older_one(
+    start_kafka: StartKafka, caplog: pytest.LogCaptureFixture, highest: int, refused: list[int]
+) -> None:
+    """Once: the next connections begin with the version that it knows."""
+    caplog.set_level(logging.INFO)
+    kafka = await start_kafka(1, {"orders": 1})
+    kafka.hangs_up_above = highest
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **HASTY) as producer:
+        await producer.send("orders", b"one espresso")
+        await kafka.servers[1].cut()
+        await producer.send("orders", b"and one more")
+    assert kafka.values("orders") == [b"one espresso", b"and one more"]
+    assert kafka.hung_up == refused
+    assert "sent its API versions" not in caplog.text, "it is no failure"
+
+
+async def test_an_address_that_refused_every_version_is_asked_with_all_of_them_in_turn(
+    start_kafka: StartKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    kafka = await start_kafka(1, {"orders": 1})
+    kafka.hangs_up_above = -1
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **HASTY) as producer:
+        sent = producer.send("orders", b"one espresso")
+        await kafka.until(lambda: len(kafka.hung_up) >= 9)
+        assert kafka.hung_up[:9] == [4, 3, 0] * 3
+        said = "API versions. If the port speaks TLS, set security_protocol to 'SSL' or 'SASL_SSL'"
+        assert said in caplog.text
+        assert "a proxy that knows none of the ApiVersions versions 4, 3 and 0" in caplog.text
+        kafka.hangs_up_above = 3
+        await sent
+
+
+async def test_check_passes_through_such_a_proxy_at_once(start_kafka: StartKafka) -> None:
+    kafka = await start_kafka(2, {"orders": 2})
+    kafka.hangs_up_above = 0
+    async with Producer(bootstrap_servers=kafka.servers[1].address, **HASTY) as producer:
+        await producer.check(topics=["orders"])
+    assert kafka.hung_up == [4, 3, 4, 3]

@@ -27,7 +27,13 @@ from aioproducer.engine.network.connection_states import (
 )
 from aioproducer.engine.network.connection_view import ConnectionView
 from aioproducer.engine.network.frames import read_response, throttle_seconds
-from aioproducer.engine.network.handshake import UNCHECKED, WITH_FEATURES, BrokerIdentity
+from aioproducer.engine.network.handshake import (
+    CHECKED,
+    UNCHECKED,
+    WITH_FEATURES,
+    BrokerIdentity,
+    HangUps,
+)
 from aioproducer.engine.network.in_flight import Completion, InFlightRequest
 from aioproducer.engine.network.lazy_metadata import LazyMetadataResponse
 from aioproducer.engine.network.request import Request
@@ -135,6 +141,7 @@ class NetworkClient:
         """The last response that could ask for a pause has asked for one."""
         self._first_version = UNCHECKED
         """Of ApiVersions requests, as the last broker speaks them."""
+        self._hang_ups = HangUps()
         self._max_in_flight = settings.max_in_flight
         self._max_idle = settings.max_idle
         self._request_timeout = settings.request_timeout
@@ -280,6 +287,7 @@ class NetworkClient:
         backoff = ExponentialBackoff(
             self.settings.setup_timeout, self.settings.setup_timeout_max, self.random
         )
+        highest = self._hang_ups.highest((node.host, node.port), now)
         connection = self.connect_to(
             node,
             self.settings.connection,
@@ -287,8 +295,8 @@ class NetworkClient:
             setup_timeout=backoff.delay(state.setup_failures + 1),
             clock=self.clock,
             random=self.random,
-            identity=self._identity(node),
-            first_version=self._first_version,
+            identity=self._identity(node) if highest >= CHECKED else None,
+            first_version=min(self._first_version, highest),
         )
         state.tries(connection, now)
         self._timeouts.connection_tried(now)
@@ -461,6 +469,7 @@ class NetworkClient:
         state.opened(now)
         self._refused.discard(connection.node.id)
         self._refusals = 0
+        self._hang_ups.answered((connection.node.host, connection.node.port))
         self.connections_opened += 1
         self.features = max(
             (each.versions.features for each in self._connections() if each.was_ready),
@@ -546,13 +555,19 @@ class NetworkClient:
         node, was_ready, refused = connection.node, connection.was_ready, is_final(reason)
         self._refusals += refused
         unused = self._timeouts.unused_for(connection, now)
+        before, hung_up_at = state.last_error, connection.hung_up_at
         state.ended(reason, self.settings, now, self.random, refusals=self._refusals, unused=unused)
+        if hung_up_at is not None:
+            if self._hang_ups.hung_up((node.host, node.port), hung_up_at, now):
+                state.not_before = now
+            if hung_up_at:  # no failure yet: the next connection asks with a lower version
+                state.last_error = before
         if was_ready:
             self.metrics.connection_closed(now)
         if refused:
             self._refused.add(node.id)
             self.metrics.login_refused(now, renewal=was_ready)
-        if not self._closed:
+        if not (self._closed or hung_up_at):
             self._log.ended(connection, reason)
         # Another broker may take what was in flight; this one's refusal says nothing about it.
         elsewhere = refused or isinstance(reason, RebootstrapRequiredError)

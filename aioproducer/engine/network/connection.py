@@ -18,7 +18,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 
 from aioproducer.auth.mechanism import Mechanism
 from aioproducer.engine.network import frames
-from aioproducer.engine.network.connection_end import explain_end
+from aioproducer.engine.network.connection_end import explain_end, is_hang_up
 from aioproducer.engine.network.exchange import Exchange
 from aioproducer.engine.network.frames import EncodedPayload
 from aioproducer.engine.network.handshake import (
@@ -134,6 +134,12 @@ class Connection:
         self.was_ready = False
         self.renewal_seconds = 0.0
         """The duration of the last renewal of the login, in seconds."""
+        self.hung_up_at: int | None = None
+        """The version of the ApiVersions request at which the peer hung up; None: it did not."""
+        self._asked: int | None = None
+        """The version of such a request during the set-up, until its response has come."""
+        self._spoken = 0
+        """The version of the last response to one."""
         self._settings = settings
         self._events = events
         self._identity = identity
@@ -188,7 +194,7 @@ class Connection:
         if self._settings.socket.tls is None or not ready or not exchange or not exchange.is_open:
             return None
         if exchange.is_ready:
-            self._ask_versions(self.versions.to_ask_again)
+            self._ask_versions(self._spoken)
         if not self._answers:  # else a step of the login serves as the barrier
             return None
         last = self._answers[-1]
@@ -216,6 +222,8 @@ class Connection:
                     raise
                 await self._reopen(refusal)
         except (ProducerError, OSError, EOFError) as error:
+            if self._abort_reason is None and is_hang_up(error):
+                self.hung_up_at = self._asked
             return self._abort_reason or self._explain(error)
         finally:
             self.state = ConnectionState.CLOSED
@@ -316,7 +324,9 @@ class Connection:
     async def _negotiate_versions(self, first: int) -> None:
         handshake = ApiVersionsHandshake(first)
         while (version := handshake.next_version) is not None:
+            self._asked = version
             request, body = await self._answer_to(self._ask_versions(version))
+            self._asked, self._spoken = None, version
             handshake.receive(request.form.version, body)
         self.versions = handshake.versions
 

@@ -8,7 +8,8 @@ another one says so (KIP-1242).
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+import math
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from aioproducer.engine.network import frames
 from aioproducer.engine.network.frames import EncodedPayload
@@ -33,6 +34,12 @@ WITH_FEATURES: Final = 3
 UNCHECKED: Final = CHECKED - 1
 """The version for a broker that may be older than Kafka 4.4, which saves it a round trip."""
 
+
+_Address: TypeAlias = tuple[str, int]
+_LOWER: Final = (4, 3, 0)
+"""The versions to try after a newer one at which the peer hung up."""
+_REMEMBERED: Final = 600.0
+"""Seconds; then a peer is asked with the newest version again, for it may be a newer one."""
 
 _ANOTHER: Final = (
     "another broker now has its address, and gets nothing from this client. If the cluster was "
@@ -85,6 +92,43 @@ class ApiVersionsHandshake:
             return 0
         highest = versions.highest(Api.API_VERSIONS)
         return max(0, min(highest, asked - 1)) if highest is not None else 0
+
+
+class HangUps:
+    """The addresses at which a peer has hung up when it was asked for its versions.
+
+    Older proxies end the connection instead of an answer that names the versions they know. The
+    next connection to the address begins with a lower version. Without version 5 the broker does
+    not check that it is the one that the client looks for. Times are the clock's seconds.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[_Address, tuple[int, float, bool]] = {}
+        """The version to try, the time to forget it, and True if a peer refused all of them."""
+
+    def highest(self, address: _Address, now: float) -> int:
+        """The highest version to ask the peer at ``address`` with."""
+        version, until, _ = self._seen.get(address, (CHECKED, math.inf, False))
+        if now < until:
+            return version
+        del self._seen[address]
+        return CHECKED
+
+    def hung_up(self, address: _Address, version: int, now: float) -> bool:
+        """The peer hung up at ``version``. Returns True if the next one is due at once.
+
+        If it hung up at every version, the next attempts try them in turn, one for each backoff.
+        """
+        *_, refused_all = self._seen.get(address, (0, 0.0, False))
+        lower = next((each for each in _LOWER if each < version), CHECKED)
+        self._seen[address] = lower, now + _REMEMBERED, refused_all or lower == CHECKED
+        return not refused_all and lower != CHECKED
+
+    def answered(self, address: _Address) -> None:
+        """The peer has answered: it refuses some versions at most."""
+        if address in self._seen:
+            version, until, _ = self._seen[address]
+            self._seen[address] = version, until, False
 
 
 def api_versions_request(

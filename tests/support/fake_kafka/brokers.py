@@ -99,8 +99,12 @@ class FakeKafka:
         """Whether NOT_LEADER_OR_FOLLOWER comes with the new leader (KIP-951)."""
         self.mute: set[int] = set()
         """The API keys that are not answered."""
+        self.hangs_up_above: int | None = None
+        """The newest version of ApiVersions that the proxy before the brokers knows; None: all."""
         self.late: set[asyncio.Task[Any]] = set()
         """The requests that wait for :attr:`ProduceAnswer.late`."""
+        self.hung_up: list[int] = []
+        """The versions of ApiVersions at which it hung up."""
         self.received: list[Received] = []
         self.most_in_flight = 0
         """The most produce requests that one connection had unanswered."""
@@ -181,6 +185,11 @@ class FakeKafka:
                     data = await reader.readexactly(size)
                     api, version = (int.from_bytes(data[at : at + 2], "big") for at in (0, 2))
                     if login is not None and not login.takes(api, data):
+                        return
+                    highest = self.hangs_up_above
+                    if api == API_VERSIONS and highest is not None and version > highest:
+                        self.hung_up.append(version)
+                        await self._tell()
                         return
                     newer = api == API_VERSIONS and version > self.versions[api][1]
                     if newer:  # the answer has the layout of version 0 (KIP-511)

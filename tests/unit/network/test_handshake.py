@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from aioproducer.engine.network.handshake import ApiVersionsHandshake
+from aioproducer.engine.network.handshake import CHECKED, ApiVersionsHandshake, HangUps
 from aioproducer.engine.network.versions import NO_FEATURES, Features
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import ProtocolError
@@ -187,3 +187,40 @@ def test_a_broker_that_does_not_tell_speaks_the_first_version(version: int) -> N
     receive(handshake, answer(version, [(0, 3, 13)]))
     assert handshake.versions.features == NO_FEATURES
     assert handshake.versions.features.transaction_version == 1
+
+
+# --- peers that hang up --------------------------------------------------------------------------
+
+HERE, THERE = ("here", 9092), ("there", 9092)
+
+
+def test_the_versions_after_a_hang_up() -> None:
+    hang_ups = HangUps()
+    asked = CHECKED
+    order = []
+    while hang_ups.hung_up(HERE, asked, 100.0):
+        order.append(asked)
+        asked = hang_ups.highest(HERE, 100.0)
+    assert [*order, asked] == [5, 4, 3, 0]
+    assert hang_ups.highest(HERE, 100.0) == CHECKED, "from the beginning"
+    assert not hang_ups.hung_up(HERE, 5, 101.0), "but not at once"
+    assert hang_ups.highest(HERE, 101.0) == 4
+    assert hang_ups.highest(THERE, 101.0) == CHECKED, "each address by itself"
+
+
+def test_a_version_is_remembered_for_some_minutes() -> None:
+    """Then the peer may be a newer one."""
+    hang_ups = HangUps()
+    hang_ups.hung_up(HERE, 4, 100.0)
+    hang_ups.answered(HERE)
+    assert hang_ups.highest(HERE, 699.0) == 3
+    hang_ups.answered(HERE)
+    assert hang_ups.highest(HERE, 700.0) == CHECKED
+    assert hang_ups.hung_up(HERE, 4, 700.0)
+
+
+def test_a_peer_that_has_answered_is_asked_with_a_lower_version_at_once() -> None:
+    hang_ups = HangUps()
+    hang_ups.hung_up(HERE, 0, 100.0)
+    hang_ups.answered(HERE)
+    assert hang_ups.hung_up(HERE, 4, 101.0)
