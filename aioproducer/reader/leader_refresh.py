@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.errors import KafkaError, ProducerError, TopicRecreatedError
+from aioproducer.foundation.runtime.tasks import in_turns
 from aioproducer.reader.leaders import Leaders
 from aioproducer.reader.read_ahead import ReadAhead
 
@@ -70,7 +71,7 @@ class LeaderRefresh:
         errors: dict[str, ProducerError] = {}
         try:
             description = await self._client.describe(self._leaders.topics)
-            errors = self._leaders.take(description, self._client.clock())
+            errors = await in_turns(self._leaders.taking(description, self._client.clock()))
             self._begin_anew(errors)
         except ProducerError as error:
             failure = error

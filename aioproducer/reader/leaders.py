@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Generator, Iterable
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -13,6 +13,9 @@ from aioproducer.model import Node, TopicPartition
 
 _LONGEST_LAG: Final = 15.0
 """Seconds that a broker may tell a former topic: Kafka fences one that lags by nine seconds."""
+
+_STEP: Final = 1_000
+"""Partitions that are taken in one step, at least."""
 
 _FORMER_IDS: Final = 8
 """The former ids that are kept of a topic."""
@@ -62,7 +65,20 @@ class Leaders:
 
     def take(self, description: ClusterDescription, now: float) -> dict[str, ProducerError]:
         """Take what a broker says; returns the errors of topics."""
+        taking = self.taking(description, now)
+        while True:
+            try:
+                next(taking)
+            except StopIteration as end:
+                errors: dict[str, ProducerError] = end.value
+                return errors
+
+    def taking(
+        self, description: ClusterDescription, now: float
+    ) -> Generator[None, None, dict[str, ProducerError]]:
+        """:meth:`take` in steps."""
         self._forget_left()
+        left = _STEP
         errors: dict[str, ProducerError] = {}
         if description.brokers:
             self._cluster.take_brokers(description.brokers)
@@ -86,6 +102,10 @@ class Leaders:
                     for each in topic.partitions
                     if each.offline_replicas
                 }
+                left -= 1 + len(topic.partitions)
+                if left <= 0:
+                    left = _STEP
+                    yield
         return errors
 
     def _is_former(self, topic: TopicDescription, now: float) -> bool:

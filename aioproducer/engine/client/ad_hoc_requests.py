@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Generator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from aioproducer.engine.client.requester import NEVER, Requester
 from aioproducer.engine.network.client import NetworkClient
@@ -12,8 +12,12 @@ from aioproducer.engine.network.frames import EncodedPayload
 from aioproducer.engine.network.in_flight import Completion
 from aioproducer.engine.network.request import Request
 from aioproducer.engine.protocol import Api
-from aioproducer.errors import NetworkError, ProducerError
+from aioproducer.errors import NetworkError, ProducerError, ProtocolError
 from aioproducer.model import Peer
+
+_STEPS_AT_ONCE: Final = 200
+"""Brokers, partitions and topics of a response that are read before other tasks may run. Each takes
+some microseconds."""
 
 
 class ResponseFuture(Protocol):
@@ -80,6 +84,8 @@ class AdHocRequests(Requester):
         self._client = client
         self._cluster = cluster
         self._waiting: list[AdHocRequest] = []
+        self._reading: dict[AdHocRequest, Generator[None, None, Any]] = {}
+        """The responses that are read in steps."""
 
     def ask(self, request: Request, future: ResponseFuture, node: Peer | None) -> None:
         """Send a request to ``node``, or any, as soon as it is ready."""
@@ -90,6 +96,7 @@ class AdHocRequests(Requester):
     def step(self, now: float) -> None:
         """Send the requests that can be sent."""
         self.due = NEVER
+        self._read_on()
         for inquiry in list(self._waiting):
             later = None if inquiry.future.done() else self._try(inquiry, now)
             if later is None:
@@ -124,11 +131,36 @@ class AdHocRequests(Requester):
         inquiry: AdHocRequest = completion.request
         if isinstance(completion.error, NetworkError) and inquiry.node is None:
             self._waiting.append(inquiry)  # another broker may respond
+        elif isinstance(completion.result, Generator):
+            self._reading[inquiry] = completion.result
+            self._read_on()
         else:
             inquiry.resolve(completion.result if completion.error is None else completion.error)
 
+    def _read_on(self) -> None:
+        """Read some more of the first response that is read in steps."""
+        if not self._reading:
+            return
+        inquiry, steps = next(iter(self._reading.items()))
+        self.due = 0.0
+        try:
+            for _ in range(0 if inquiry.future.done() else _STEPS_AT_ONCE):
+                next(steps)
+        except StopIteration as end:
+            inquiry.resolve(end.value)
+        except ProtocolError as error:
+            if inquiry.node is None:
+                self._waiting.append(inquiry)  # another broker may respond
+            else:
+                inquiry.resolve(error)
+        else:
+            if not inquiry.future.done():
+                return
+        del self._reading[inquiry]
+
     def close(self, error: ProducerError) -> None:
         """Fail all waiting callers with ``error``; no more requests are sent."""
-        for inquiry in self._waiting:
+        for inquiry in (*self._waiting, *self._reading):
             inquiry.resolve(error)
         self._waiting.clear()
+        self._reading.clear()

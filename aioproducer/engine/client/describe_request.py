@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from aioproducer.engine.network.frames import EncodedPayload, encoded, read_response
+from aioproducer.engine.network.frames import EncodedPayload, encoded
 from aioproducer.engine.network.lazy_metadata import LazyMetadataResponse
 from aioproducer.engine.protocol import Api, request_schema
 from aioproducer.errors import ProtocolError
@@ -85,29 +86,45 @@ class DescribeRequest:
         )
         return encoded(Api.METADATA, version, request)
 
-    def read(self, response: LazyMetadataResponse) -> ClusterDescription:
-        """The content of the response. Raises :class:`ProtocolError` if it contradicts itself."""
-        return read_response(response.whole(), self._read)
+    def read(self, response: LazyMetadataResponse) -> Generator[None, None, ClusterDescription]:
+        """The content of the response, read in steps. A step may raise :class:`ProtocolError`: the
+        response contradicts itself."""
+        return response.steps(self._read(response.pieces()))
 
-    def _read(self, said: Any) -> ClusterDescription:
-        topics = {each.name: _topic(each) for each in said.topics if each.name is not None}
+    def _read(self, pieces: Iterator[Any]) -> Generator[None, None, ClusterDescription]:
+        brokers: dict[int, Node] = {}
+        topics: dict[str, TopicDescription] = {}
+        partitions: list[PartitionDescription] = []
+        whole: Any = None
+        for piece in pieces:
+            match type(piece).__name__:
+                case "MetadataResponseBroker":
+                    brokers[piece.node_id] = Node(piece.node_id, piece.host, piece.port, piece.rack)
+                case "MetadataResponsePartition":
+                    partitions.append(_partition(piece))
+                case "MetadataResponseTopic":
+                    if piece.name is not None:
+                        topics[piece.name] = _topic(piece, partitions)
+                    partitions = []
+                case "MetadataResponse":
+                    whole = piece
+            yield
         missing = set(self.topics or ()) - topics.keys()
         if missing:
             raise ProtocolError(f"the response does not mention the topics {sorted(missing)}")
-        brokers = (Node(each.node_id, each.host, each.port, each.rack) for each in said.brokers)
-        controller = said.controller_id
+        controller = whole.controller_id
         return ClusterDescription(
-            said.error_code,
-            said.cluster_id,
+            whole.error_code,
+            whole.cluster_id,
             None if controller < 0 else controller,
-            {broker.id: broker for broker in brokers},
+            brokers,
             topics,
         )
 
 
-def _topic(said: Any) -> TopicDescription:
+def _topic(said: Any, partitions: list[PartitionDescription]) -> TopicDescription:
     operations: int = said.topic_authorized_operations
-    partitions = sorted((_partition(each) for each in said.partitions), key=lambda each: each[0])
+    partitions.sort(key=itemgetter(0))
     numbers = {each.partition for each in partitions}
     if len(numbers) < len(partitions) or any(
         not 0 <= each < len(numbers) + _MOST_MISSING for each in numbers

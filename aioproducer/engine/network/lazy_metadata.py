@@ -1,20 +1,22 @@
 """A Metadata response that is decoded in steps. No I/O.
 
 A response with thousands of topics takes long to decode. So the callback that brings it does not
-decode it: the refresher does, a piece at a time.
+decode it: the part of the client that asked does, a piece at a time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Generator, Iterator
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from aioproducer.engine.cluster.metadata_response import MetadataNews, read_metadata
-from aioproducer.engine.network.frames import decode_response, response_start, undecodable
+from aioproducer.engine.network.frames import response_start, undecodable
 from aioproducer.engine.protocol import Api, response_schema
 from aioproducer.errors import ProtocolError
 
 _THROTTLE_BYTES: Final = 4
+
+_T = TypeVar("_T")
 
 
 class LazyMetadataResponse:
@@ -49,26 +51,22 @@ class LazyMetadataResponse:
     def read(
         self, asked: Container[str], detailed: Collection[str] = ()
     ) -> Generator[None, None, MetadataNews]:
-        """The metadata of the topics ``asked``, in steps (:func:`read_metadata`).
+        """The metadata of the topics ``asked`` (:func:`read_metadata`), as :meth:`steps`."""
+        pieces = self.pieces(lists=bool(detailed))
+        return self.steps(read_metadata(pieces, self._version, asked, detailed))
+
+    def steps(self, reading: Generator[None, None, _T]) -> Generator[None, None, _T]:
+        """The steps of ``reading``, which takes :meth:`pieces`.
 
         Any exception on the way becomes a :class:`ProtocolError`, and refuses the response.
         """
-        pieces = self.pieces(lists=bool(detailed))
         try:
-            news = yield from read_metadata(pieces, self._version, asked, detailed)
+            result = yield from reading
         except Exception as error:
             refusal = error if isinstance(error, ProtocolError) else self._undecodable(error)
             self._on_refusal(refusal)
             raise refusal from error
-        return news
-
-    def whole(self) -> Any:
-        """The whole response at once, for requests about few topics. Raises as :meth:`read`."""
-        try:
-            return decode_response(Api.METADATA, self._version, self._body).response
-        except ProtocolError as refusal:
-            self._on_refusal(refusal)
-            raise
+        return result
 
     def pieces(self, *, lists: bool = True) -> Iterator[Any]:
         """Its structs in their order; ``lists``: with the lists of numbers."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Generator, Iterable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -17,6 +17,7 @@ from aioproducer.errors import (
     BrokerConnectionError,
     ProducerClosedError,
     ProducerError,
+    ProtocolError,
     UnknownServerError,
 )
 from aioproducer.model import Node, NodeId, Peer
@@ -193,3 +194,74 @@ def test_without_a_moment_to_wait_for_it_waits_to_be_woken() -> None:
     client.usable.add(1)
     ad_hoc.step(101.0)
     assert len(client.asked) == 1
+
+
+# --- responses that are read in steps -----------------------------------------------------------
+
+
+def steps(count: int, end: Any = "read") -> Generator[None, None, Any]:
+    """``count`` steps, and then a value or an error."""
+    for _ in range(count):
+        yield
+    if isinstance(end, Exception):
+        raise end
+    return end
+
+
+def answered_in_steps(
+    node: Node | None, count: int, end: Any = "read"
+) -> tuple[Client, AdHocRequests, Answer]:
+    client, ad_hoc, answer = world()
+    client.usable = {1}
+    ad_hoc.ask(Ask(), answer, node)
+    ad_hoc.step(100.0)
+    [(_, inquiry)] = client.asked
+    ad_hoc.completed(Completion(inquiry, 1, steps(count, end), None, 0.01), 101.0)
+    return client, ad_hoc, answer
+
+
+def test_a_small_response_is_read_at_once() -> None:
+    _, ad_hoc, answer = answered_in_steps(None, 10)
+    assert answer.value == "read"
+    assert due_after_a_step(ad_hoc, 101.0) == NEVER
+
+
+def test_a_large_response_is_read_in_several_rounds() -> None:
+    _, ad_hoc, answer = answered_in_steps(None, 1_000)
+    rounds = 0
+    while not answer.told:
+        assert ad_hoc.due == 0.0
+        ad_hoc.step(101.0)
+        rounds += 1
+    assert 3 <= rounds <= 10
+    assert answer.value == "read"
+
+
+def test_another_broker_is_asked_if_a_part_of_a_response_can_t_be_read() -> None:
+    client, ad_hoc, answer = answered_in_steps(None, 1_000, ProtocolError("damaged"))
+    client.usable = {2}
+    while len(client.asked) == 1:
+        assert ad_hoc.due == 0.0
+        ad_hoc.step(101.0)
+    assert client.asked[1][0] == 2
+    assert not answer.told
+
+
+def test_the_caller_gets_the_error_if_only_one_broker_can_be_asked() -> None:
+    _, ad_hoc, answer = answered_in_steps(ONE, 10, ProtocolError("damaged"))
+    assert isinstance(answer.value, ProtocolError)
+    assert due_after_a_step(ad_hoc, 101.0) == NEVER
+
+
+def test_a_response_that_nobody_waits_for_is_read_no_further() -> None:
+    _, ad_hoc, answer = answered_in_steps(None, 1_000)
+    answer.gave_up = True
+    ad_hoc.step(101.0)
+    assert due_after_a_step(ad_hoc, 101.0) == NEVER
+
+
+def test_the_end_fails_a_caller_whose_response_is_being_read() -> None:
+    _, ad_hoc, answer = answered_in_steps(None, 1_000)
+    ad_hoc.close(ProducerClosedError("closed"))
+    assert isinstance(answer.value, ProducerClosedError)
+    assert due_after_a_step(ad_hoc, 101.0) == NEVER
