@@ -12,6 +12,7 @@ from uuid import UUID
 from aioproducer.consumer.coordinator import CoordinatorLink
 from aioproducer.consumer.metrics import ConsumerStats
 from aioproducer.consumer.progress import Progress
+from aioproducer.engine.client.offset_lookup import portions
 from aioproducer.engine.groups.reactions import LOST, Reaction
 from aioproducer.engine.groups.requests import Membership
 from aioproducer.errors import (
@@ -163,31 +164,52 @@ class Commits:
         grace_ends = self._link.client.clock() + _GRACE
         backoff = self._link.client.backoff()
         for failures in count(1):
-            present = self._progress.states(owned)
-            for where in [each for each, state in owned.items() if present.get(each) is not state]:
-                del owned[where]
-                if left.pop(where, None) is not None and explicit:
-                    refusals[where] = ErrorCode.ILLEGAL_GENERATION
-            if not left:
-                break
             began = self._link.client.clock()
+            passes: ProducerError | None = None
+            answered = False
             try:
-                member = self._member()
-                codes = await self._link.commit(member, left, self._ids_of(left))
+                for portion in portions([*left]):
+                    lost = self._take_losses(portion, owned)
+                    for where in lost:
+                        del left[where]
+                    if explicit:
+                        refusals |= dict.fromkeys(lost, ErrorCode.ILLEGAL_GENERATION)
+                    asked = {where: left[where] for where in portion if where in left}
+                    if not asked:
+                        continue
+                    member = self._member()
+                    codes = await self._link.commit(member, asked, self._ids_of(asked))
+                    answered = True
+                    has_grace = self._link.client.clock() < grace_ends
+                    found = self._take(codes, asked, refusals, member, owned, has_grace)
+                    passes = found or passes
+                    for where in portion:
+                        if where not in asked:
+                            left.pop(where, None)
             except ProducerError as error:
                 if not self._link.may_pass(error):
                     raise
                 attempts.last = error
             else:
-                has_grace = self._link.client.clock() < grace_ends
-                attempts.last = self._take(codes, left, refusals, member, owned, has_grace)
-                if attempts.last is None:
+                attempts.last = passes
+                if answered and passes is None:
                     now = self._link.client.clock()
                     self._stats.at(now).commits.add(now - began)
-            if left:
-                await asyncio.sleep(backoff.delay(failures))
+            if not left:
+                break
+            await asyncio.sleep(backoff.delay(failures))
         for where, code in refusals.items():
             raise self._error(where, code)
+
+    def _take_losses(
+        self, portion: Iterable[TopicPartition], owned: dict[TopicPartition, PartitionState]
+    ) -> list[TopicPartition]:
+        """Those of ``owned`` that are this member's no longer, or came back."""
+        present = self._progress.states(portion)
+        lost = [each for each in portion if each in owned and present.get(each) is not owned[each]]
+        for where in lost:
+            del owned[where]
+        return lost
 
     def _ids_of(self, partitions: Iterable[TopicPartition]) -> dict[str, UUID]:
         topics = {where.topic for where in partitions}

@@ -10,6 +10,7 @@ from uuid import UUID
 from aioproducer.admin.requests import FindCoordinatorRequest
 from aioproducer.config import ProducerConfig
 from aioproducer.engine.client.cluster_client import ClusterClient
+from aioproducer.engine.client.offset_lookup import portions
 from aioproducer.engine.groups.reactions import Reaction, reaction_to
 from aioproducer.engine.groups.requests import (
     FetchedOffsets,
@@ -145,9 +146,14 @@ class CoordinatorLink:
         self, member: Membership, partitions: frozenset[TopicPartition]
     ) -> FetchedOffsets:
         """The group's offsets, once no open transaction would change them: one attempt."""
-        found: FetchedOffsets = await self.ask(GroupOffsetFetch(member, partitions))
-        self.react(found.error_code)
-        return found
+        offsets: dict[TopicPartition, OffsetAndMetadata | None] = {}
+        for portion in portions(sorted(partitions)):
+            found: FetchedOffsets = await self.ask(GroupOffsetFetch(member, frozenset(portion)))
+            self.react(found.error_code)
+            if found.error_code:
+                return found
+            offsets |= found.offsets
+        return FetchedOffsets(0, offsets)
 
     async def commit(
         self,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Final, TypeVar
 
 from aioproducer.engine.client.cluster_client import ClusterClient
-from aioproducer.engine.client.describe_request import ClusterDescription
+from aioproducer.engine.client.describe_request import ClusterDescription, PartitionDescription
 from aioproducer.engine.client.list_offsets import FoundOffset, IsolationLevel, ListOffsetsRequest
 from aioproducer.errors import (
     LeaderNotAvailableError,
@@ -16,7 +18,20 @@ from aioproducer.errors import (
 )
 from aioproducer.model import Node, TopicPartition
 
-__all__ = ["leaders_of", "lookup_offsets"]
+__all__ = ["leaders_of", "lookup_offsets", "portions"]
+
+_T = TypeVar("_T")
+
+MOST_AT_ONCE: Final = 1_000
+"""The most partitions of a request. Each takes some microseconds to write and to read, and the loop
+waits for a whole request or response."""
+
+
+def portions(partitions: Iterable[_T]) -> Iterator[list[_T]]:
+    """The partitions, for as many requests as they need."""
+    left = iter(partitions)
+    while portion := [*islice(left, MOST_AT_ONCE)]:
+        yield portion
 
 
 async def lookup_offsets(
@@ -33,20 +48,26 @@ async def lookup_offsets(
     """
     found: dict[TopicPartition, FoundOffset] = {}
 
+    async def ask(node: Node, led: list[TopicPartition]) -> list[BaseException]:
+        errors: list[BaseException] = []
+        for portion in portions(led):
+            request = ListOffsetsRequest({where: wanted[where] for where in portion}, isolation)
+            errors += _take(await client.request(request, node), found)
+        return errors
+
     async def attempt() -> None:
-        missing = {where: at for where, at in wanted.items() if where not in found}
+        missing = [where for where in wanted if where not in found]
         cluster = await client.describe(dict.fromkeys(where.topic for where in missing))
         responses = await asyncio.gather(
-            *(
-                client.request(ListOffsetsRequest({w: missing[w] for w in led}, isolation), node)
-                for node, led in leaders_of(missing, cluster).items()
-            ),
+            *(ask(node, led) for node, led in leaders_of(missing, cluster).items()),
             return_exceptions=True,
         )
-        errors = [each for each in responses if isinstance(each, BaseException)]
+        errors: list[BaseException] = []
         for response in responses:
-            if not isinstance(response, BaseException):
-                errors += _take(response, found)
+            if isinstance(response, BaseException):
+                errors.append(response)
+            else:
+                errors += response
         if errors:
             raise next((each for each in errors if not _may_pass(each)), errors[0])
 
@@ -80,16 +101,20 @@ def leaders_of(
     has no leader.
     """
     led: dict[Node, list[TopicPartition]] = {}
+    known: dict[str, dict[int, PartitionDescription]] = {}
     for where in partitions:
-        led.setdefault(_leader(where, cluster), []).append(where)
+        if where.topic not in known:
+            topic = cluster.topics[where.topic]
+            if topic.error_code:
+                raise error_about(f"topic {where.topic!r}", topic.error_code)
+            known[where.topic] = {each.partition: each for each in topic.partitions}
+        led.setdefault(_leader(where, known[where.topic], cluster), []).append(where)
     return led
 
 
-def _leader(where: TopicPartition, cluster: ClusterDescription) -> Node:
-    topic = cluster.topics[where.topic]
-    if topic.error_code:
-        raise error_about(f"topic {where.topic!r}", topic.error_code)
-    known = {each.partition: each for each in topic.partitions}
+def _leader(
+    where: TopicPartition, known: Mapping[int, PartitionDescription], cluster: ClusterDescription
+) -> Node:
     if where.partition not in known:
         raise UnknownTopicOrPartitionError(
             f"{where}: the topic has the partitions 0 to {len(known) - 1}"

@@ -107,7 +107,8 @@ def _offset(place: Any, given: Any) -> OffsetAndMetadata:
         raise InvalidOffsetError(
             f"{place}: an offset is an int from 0, the next one to read, not {known.offset!r}"
         )
-    _check_text(known.metadata, f"{place}: an offset's metadata")
+    if known.metadata != "":
+        _check_text(known.metadata, f"{place}: an offset's metadata")
     return known
 
 

@@ -11,17 +11,28 @@ from typing import Any
 import pytest
 
 from aioproducer.consumer.assignment import Assignment, AssignmentSettings, Hold
+from aioproducer.consumer.commits import Commits
 from aioproducer.consumer.consumer import Consumer
+from aioproducer.consumer.coordinator import CoordinatorLink
+from aioproducer.consumer.metrics import ConsumerStats
 from aioproducer.consumer.progress import Progress
 from aioproducer.consumer.workers import Workers
+from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.describe_request import (
     ClusterDescription,
     PartitionDescription,
     TopicDescription,
 )
-from aioproducer.engine.client.list_offsets import IsolationLevel
+from aioproducer.engine.client.list_offsets import (
+    LATEST,
+    FoundOffset,
+    IsolationLevel,
+    ListOffsetsRequest,
+)
+from aioproducer.engine.client.offset_lookup import leaders_of, lookup_offsets
 from aioproducer.engine.groups.reactions import Reaction
-from aioproducer.engine.groups.requests import FetchedOffsets
+from aioproducer.engine.groups.requests import FetchedOffsets, Membership, OffsetCommit
+from aioproducer.errors import KafkaError
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.model import ConsumerRecord, Node, OffsetAndMetadata, TopicPartition
 from aioproducer.reader.cursor import Cursor
@@ -258,3 +269,104 @@ async def test_reasons_to_hand_out_nothing_are_independent() -> None:
     member.assignment.resume(member.partitions)
     assert not any(state.paused for state in member.fetcher.partitions.values())
     assert not member.assignment._holds
+
+
+# --- requests about many partitions -------------------------------------------------------------
+
+
+class Link(CoordinatorLink):
+    """A coordinator that takes and tells everything. ``on_request`` is called before an answer."""
+
+    def __init__(self) -> None:
+        self.group_id = "g"
+        self.client = SimpleNamespace(  # type: ignore[assignment]
+            clock=lambda: 0.0, backoff=lambda: ExponentialBackoff(0.0, 0.0, Random(1))
+        )
+        self.asked: list[list[TopicPartition]] = []
+        self.on_request: Callable[[], None] = lambda: None
+
+    async def ask(self, request: Any, timeout: float | None = None) -> Any:
+        commits = isinstance(request, OffsetCommit)
+        self.asked.append([*(request.offsets if commits else request.partitions)])
+        self.on_request()
+        if commits:
+            return dict.fromkeys(request.offsets, 0)
+        return FetchedOffsets(0, dict.fromkeys(request.partitions, OffsetAndMetadata(7)))
+
+
+async def committing(size: int) -> tuple[Member, Link, Commits]:
+    member, link = await begun(size), Link()
+    window = {"num_samples": 2, "sample_window": 30.0, "now": 0.0}
+    commits = Commits(
+        link,
+        member.progress,
+        lambda: Membership("g", "m", 3),
+        lambda _: True,
+        lambda _: None,
+        lambda: None,
+        ConsumerStats(**window),  # type: ignore[arg-type]
+    )
+    for where in member.partitions:
+        member.fetcher.partitions[where].advance(9)
+    return member, link, commits
+
+
+async def test_offsets_are_committed_and_fetched_in_portions() -> None:
+    member, link, commits = await committing(2_500)
+    await commits.commit(member.partitions, 5.0)
+    assert [*map(len, link.asked)] == [1_000, 1_000, 500]
+    assert {where for asked in link.asked for where in asked} == {*member.partitions}
+    assert not member.progress.to_commit(member.partitions)
+    link.asked.clear()
+    found = await link.fetch_offsets(Membership("g"), frozenset(member.partitions))
+    assert [*map(len, link.asked)] == [1_000, 1_000, 500]
+    assert found.offsets == dict.fromkeys(member.partitions, OffsetAndMetadata(7))
+
+
+async def test_what_is_lost_meanwhile_is_committed_no_longer() -> None:
+    member, link, commits = await committing(2_000)
+    gone = member.partitions[-1]
+    link.on_request = lambda: member.assignment._release([gone])
+    await commits.commit(member.partitions, 5.0)
+    assert [*map(len, link.asked)] == [1_000, 999]
+    link.on_request = lambda: member.assignment._release(member.partitions[-2:])
+    offsets = {where: OffsetAndMetadata(10) for where in member.partitions[:-1]}
+    with pytest.raises(KafkaError, match="ILLEGAL_GENERATION"):
+        await commits.commit_offsets(offsets, 5.0)
+    assert [*map(len, link.asked[2:])] == [1_000, 998]
+
+
+async def test_ends_are_looked_up_in_portions_and_leaders_found_once_for_a_topic() -> None:
+    asked: list[int] = []
+
+    class Client:
+        may_pass = staticmethod(ClusterClient.may_pass)
+
+        def __init__(self, size: int) -> None:
+            partitions = tuple(
+                PartitionDescription(number, 1, 1, (1,), (1,)) for number in range(size)
+            )
+            topic = TopicDescription("orders", None, False, 0, partitions)
+            self.description = ClusterDescription(0, "c", 1, {1: BROKER}, {"orders": topic})
+
+        async def describe(self, topics: object) -> ClusterDescription:
+            return self.description
+
+        async def retry(self, attempt: Callable[[], Awaitable[None]], **_: object) -> None:
+            await attempt()
+
+        async def request(self, request: ListOffsetsRequest, node: Node) -> Any:
+            asked.append(len(request.partitions))
+            return {where: FoundOffset(0, 3, -1, -1) for where in request.partitions}
+
+    calls = []
+    for size in (625, 2_500):
+        client: Any = Client(size)
+        wanted = {TopicPartition("orders", number): LATEST for number in range(size)}
+        with counted_calls() as counted:
+            found = await lookup_offsets(client, wanted, timeout=1.0)
+            leaders_of(wanted, client.description)
+        assert list(found) == list(wanted)
+        calls.append(counted.count)
+    assert asked == [625, 1_000, 1_000, 500]
+    assert calls[1] < 5 * calls[0]
