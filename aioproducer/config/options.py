@@ -209,7 +209,8 @@ class OptionTable(TokenOptions):
         Milliseconds(0, LONG_MAX, also=-1), 540000, Group.NETWORK, MEDIUM
     )
     """How long an unused connection stays open; -1 keeps it open. The default is less than the
-    brokers' 10 minutes."""
+    brokers' 10 minutes. TCP keep-alive probes, one a minute, keep an open connection known to load
+    balancers and firewalls."""
 
     client_dns_lookup: DnsLookup = option(
         Choice(DnsLookup), "use_all_dns_ips", Group.NETWORK, MEDIUM

@@ -496,6 +496,28 @@ async def test_socket_options() -> None:
         running.cancel()
 
 
+@pytest.mark.skipif(not hasattr(socket, "TCP_KEEPIDLE"), reason="the system has other names")
+async def test_load_balancers_see_an_idle_connection() -> None:
+    """Azure's forget it after 240 seconds, AWS's after 350."""
+
+    async def script(peer: Peer) -> None:
+        await peer.handshake()
+
+    async with broker(script) as node:
+        owner = Owner(node)
+        running = owner.run()
+        await owner.ready.wait()
+        assert owner.connection.exchange is not None
+        sock = owner.connection.exchange.transport.get_extra_info("socket")
+        idle, interval, count = (
+            sock.getsockopt(socket.IPPROTO_TCP, name)
+            for name in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        )
+        assert (idle, interval, count) == (60, 20, 5)
+        assert idle + interval * count < 240, "a peer that is gone is noticed before as well"
+        running.cancel()
+
+
 async def test_minus_one_leaves_the_sizes_of_buffers_to_the_system() -> None:
     async def script(peer: Peer) -> None:
         await peer.handshake()
