@@ -13,9 +13,9 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from queue import Empty, SimpleQueue
-from threading import Thread, current_thread, get_ident
+from threading import Thread, get_ident
 from typing import Any, Final, Generic, NoReturn, TypeVar
 
 from aioproducer import errors
@@ -28,6 +28,7 @@ from aioproducer.sync.inbox import Inbox, Marker
 from aioproducer.sync.inbox_writer import InboxWriter
 from aioproducer.sync.pump import Pump, starts
 from aioproducer.sync.record_future import Outcomes
+from aioproducer.sync.record_outcome import ProducerThread
 from aioproducer.sync.standstill import stops_at_forks
 
 _Answer = TypeVar("_Answer")
@@ -47,13 +48,13 @@ class LoopThread:
     ) -> None:
         self._core = core
         self._process: int | None = None
-        self._thread = Thread(target=self._run, name=f"aioproducer-{core.client_id}", daemon=True)
+        self._thread = ProducerThread(self._run, core.client_id)
         self._unstarted = [self._thread]
         """Empty once :meth:`start` or :meth:`close` was called."""
         self._undelivered: int | None = None
         """The number of records given up; None until the end."""
         self._inbox = Inbox(core.config.buffer_memory // 32) if inbox is None else inbox
-        self.outcomes = Outcomes()
+        self.outcomes = Outcomes(self._thread)
         """The owner of all :class:`RecordFuture` objects."""
         self.writer = InboxWriter(
             self._inbox,
@@ -220,7 +221,9 @@ class LoopThread:
     def wait_for_room(self, thread: Thread, size: int, timeout: float | None) -> None:
         """Wait for room in the inbox; the producer's own thread does not wait."""
         timeout = 0 if thread is self._thread else timeout
-        if not self._inbox.wait(thread, size, timeout):
+        with nullcontext() if timeout == 0 else self._thread.waited_for():
+            fits = self._inbox.wait(thread, size, timeout)
+        if not fits:
             refused = errors.BufferExhaustedError(
                 f"no memory became free within {duration(timeout or 0.0)} (max_block_ms; "
                 "a callback does not wait): send more slowly, or raise buffer_memory"
@@ -238,7 +241,7 @@ class LoopThread:
             self._questions[question] = None
             if not self.call_soon(question.ask):
                 raise errors.anew(self._refusal)
-            with suppress(Empty):
+            with suppress(Empty), self._thread.waited_for():
                 question.answers.get(timeout=timeout)
         finally:
             self._questions.pop(question, None)
@@ -256,12 +259,9 @@ class LoopThread:
     def _check(self, *, waits: bool) -> None:
         if self.forked:
             raise self._core.other_process()
-        # The system gives the number of a thread that has ended to another one.
-        if waits and get_ident() == self._thread.ident and current_thread() is self._thread:
-            raise errors.IllegalStateError(
-                f"a callback or hook of the producer {self._core.client_id!r} may call send() "
-                "alone: it must not wait"
-            )
+        if waits:
+            with self._thread.waited_for():
+                pass
 
     def disown(self) -> None:
         """Refuse every call: this process is a fork of the process that has the producer."""

@@ -91,7 +91,8 @@ class _Waiters:
 
     def append(self, waiter: Any) -> None:
         if self._future._state not in (FINISHED, CANCELLED_AND_NOTIFIED):  # else it is known
-            self._future._listen(_Waiter(waiter))
+            with self._future._outcomes.thread.waited_for():  # only the look: the wait comes later
+                self._future._listen(_Waiter(waiter))
 
     def remove(self, waiter: Any) -> None:
         with suppress(ValueError):

@@ -5,6 +5,7 @@ from aioproducer.engine.records.entry_token cimport EntryToken
 
 cdef class Outcomes:
     cdef public object lost
+    cdef public object thread
     cdef public Py_ssize_t held
 
     @cython.locals(future=RecordOutcome)

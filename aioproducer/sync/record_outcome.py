@@ -7,13 +7,14 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from concurrent.futures._base import CANCELLED, CANCELLED_AND_NOTIFIED, FINISHED, PENDING, RUNNING
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
+from threading import Thread, current_thread
 from typing import Any, Final, TypeAlias
 
 from aioproducer.engine.records.acceleration import hide, show
 from aioproducer.engine.records.entry_token import EntryToken
-from aioproducer.errors import ProducerError, anew
+from aioproducer.errors import IllegalStateError, ProducerError, anew
 from aioproducer.model import RecordMetadata
 
 logger = logging.getLogger(__name__)
@@ -25,12 +26,56 @@ _DONE: Final = (FINISHED, FINISHED_MEANWHILE, CANCELLED, CANCELLED_AND_NOTIFIED)
 _Listener: TypeAlias = Callable[[Any], object]
 
 
+class ProducerThread(Thread):
+    """The thread of a blocking producer, in which hooks and callbacks run."""
+
+    def __init__(self, run: Callable[[], object], client_id: str) -> None:
+        super().__init__(target=run, name=f"aioproducer-{client_id}", daemon=True)
+        self.client_id = client_id
+        self._waits_for: ProducerThread | None = None
+        """The thread of another producer, for which a callback waits."""
+
+    @contextmanager
+    def waited_for(self) -> Iterator[None]:
+        """The block in which the present thread waits for this one.
+
+        Raises :class:`IllegalStateError` if it would wait for itself: it is this thread, or this
+        one waits for it.
+        """
+        here = current_thread()
+        if not isinstance(here, ProducerThread):
+            yield
+            return
+        former, here._waits_for = here._waits_for, self  # first: so one of two threads sees it
+        try:
+            other: ProducerThread | None = self
+            while other is not None:
+                if other is here:
+                    raise IllegalStateError(self._refusal(here))
+                other = other._waits_for
+            yield
+        finally:
+            here._waits_for = former
+
+    def _refusal(self, here: ProducerThread) -> str:
+        place = f"a callback or hook of the producer {here.client_id!r}"
+        if here is self:
+            why = "runs in its thread, which would wait for itself"
+        else:
+            why = f"would wait for the producer {self.client_id!r}, whose callback waits for it"
+        return (
+            f"{place} {why}: only call send() there, use future.add_done_callback() in place of "
+            "result(), and call what waits in another thread"
+        )
+
+
 class Outcomes:
-    """The producer from which futures get their outcomes."""
+    """The producer from which futures get their outcomes; its ``thread`` sets them."""
 
-    __slots__ = ("held", "lost")
+    __slots__ = ("held", "lost", "thread")
 
-    def __init__(self) -> None:
+    def __init__(self, thread: ProducerThread) -> None:
+        self.thread = thread
         self.lost: ProducerError | None = None
         """The error of pending futures in a forked child: only the parent gets outcomes."""
         self.held = 0
@@ -146,10 +191,13 @@ class RecordOutcome(EntryToken):
         return self._results[self._place]
 
     def _wait(self, timeout: float | None) -> None:
+        if timeout is not None and timeout <= 0:
+            raise TimeoutError
         told: SimpleQueue[object] = SimpleQueue()
         listeners = self._listen(told.put)
         try:
-            told.get(timeout=None if timeout is None else max(timeout, 0.0))
+            with self._outcomes.thread.waited_for():
+                told.get(timeout=timeout)
         except Empty:
             raise TimeoutError from None
         finally:

@@ -19,6 +19,7 @@ from aioproducer.consumer import Consumer
 from aioproducer.model import RecordMetadata
 from aioproducer.reader import Reader
 from aioproducer.sync.record_future import Outcomes, RecordFuture
+from aioproducer.sync.record_outcome import ProducerThread
 from aioproducer.testing import MockProducer
 
 NOWHERE = "127.0.0.1:1"
@@ -312,7 +313,7 @@ async def test_a_transaction_in_a_plain_block_says_so() -> None:
 
 @pytest.mark.parametrize("field", RecordMetadata._fields)
 def test_a_future_of_a_blocking_producer_names_the_way_to_its_result(field: str) -> None:
-    future = RecordFuture(Outcomes())
+    future = RecordFuture(Outcomes(ProducerThread(print, "me")))
     advice = f"RecordFuture has no {field}: use .result().{field}"
     with pytest.raises(AttributeError, match=re.escape(advice)):
         getattr(future, field)

@@ -32,11 +32,13 @@ from aioproducer.errors import (
     ProducerTimeoutError,
     RecordTooLargeError,
     SerializationError,
+    TopicAuthorizationFailedError,
     WrongLoopError,
 )
 from aioproducer.model import ProducerRecord, RecordMetadata
 from aioproducer.sync import Producer
 from aioproducer.sync.inbox import Chunk
+from aioproducer.testing import SyncMockProducer
 from tests.support.waiting import wait_until
 
 NOBODY = "127.0.0.1:1"
@@ -194,34 +196,222 @@ def test_closed(producer: Producer) -> None:
     assert not is_alive(producer)
 
 
-def test_callbacks_must_not_wait_for_their_own_thread(producer: Producer) -> None:
-    told: Future[list[object]] = Future()
+# --- calls that wait, in the producer's own thread ---------------------------------------------
+
+
+def waiting_calls(producer: Producer) -> dict[str, Callable[[], object]]:
+    """Every call that waits, of ``producer`` and of a pending future that it returned."""
+    pending = producer.send("orders", b"pending")
+
+    def transaction() -> None:
+        with producer.transaction():
+            pass
+
+    return {
+        "result": pending.result,
+        "result with a timeout": lambda: pending.result(60),
+        "exception": pending.exception,
+        "wait": lambda: concurrent.futures.wait([pending]),
+        "as_completed": lambda: list(concurrent.futures.as_completed([pending])),
+        "flush": producer.flush,
+        "flush with a timeout": lambda: producer.flush(60),
+        "close": producer.close,
+        "close with a timeout": lambda: producer.close(60),
+        "send_many of a list": lambda: producer.send_many("orders", [b"1"]),
+        "send_many of an iterator": lambda: producer.send_many("orders", iter([b"1"])),
+        "partitions_for": lambda: producer.partitions_for("orders"),
+        "partition_infos_for": lambda: producer.partition_infos_for("orders"),
+        "check": producer.check,
+        "transaction": transaction,
+        "init_transactions": producer.init_transactions,
+        "begin_transaction": producer.begin_transaction,
+        "commit_transaction": producer.commit_transaction,
+        "abort_transaction": producer.abort_transaction,
+        "send_offsets": lambda: producer.send_offsets_to_transaction({}, "group"),
+        "committed_offsets": lambda: producer.committed_offsets("group", []),
+        "transaction_handle": producer.transaction_handle,
+        "client_instance_id": producer.client_instance_id,
+    }
+
+
+def outcomes_of(calls: dict[str, Callable[[], object]]) -> dict[str, object]:
+    """The result or the error of each call."""
+    told: dict[str, object] = {}
+    for name, call in calls.items():
+        try:
+            told[name] = call()
+        except Exception as error:
+            told[name] = error
+    return told
+
+
+def own_thread(producer: Producer) -> str:
+    return (
+        f"a callback or hook of the producer {producer.client_id!r} runs in its thread, which "
+        "would wait for itself: only call send() there, use future.add_done_callback() in place of "
+        "result(), and call what waits in another thread"
+    )
+
+
+def test_every_call_that_waits_is_refused_in_a_callback(producer: Producer) -> None:
+    calls: Future[dict[str, object]] = Future()
 
     def callback(_: object) -> None:
-        errors: list[object] = []
-        calls: tuple[Callable[[], object], ...] = (
-            producer.flush,
-            producer.close,
-            lambda: producer.send_many("orders", [b"1"]),
-        )
-        for call in calls:
-            try:
-                call()
-            except ProducerError as error:
-                errors.append(type(error))
-        errors.append(producer.send("orders", b"2").done())
-        errors.append("producer-metrics" in producer.metrics())
-        told.set_result(errors)
+        calls.set_result(outcomes_of(waiting_calls(producer)))
 
     free = threading.Event()
     run_in_loop(producer, lambda: free.wait(60))
     producer.send("orders", object()).add_done_callback(callback)
     free.set()
-    assert told.result(5) == [IllegalStateError] * 3 + [False, True]
+    told = calls.result(30)
+    assert [name for name, each in told.items() if not isinstance(each, IllegalStateError)] == []
+    assert {str(each) for each in told.values()} == {own_thread(producer)}
 
 
-def test_interceptors_and_serializers_run_in_the_producers_thread() -> None:
+def test_a_callback_may_call_what_does_not_wait(producer: Producer) -> None:
+    told: Future[list[object]] = Future()
+
+    def callback(done: Future[RecordMetadata]) -> None:
+        pending = producer.send("orders", b"2")
+        calls: dict[str, Callable[[], object]] = {
+            "result": lambda: pending.result(0),
+            "exception": lambda: pending.exception(0),
+        }
+        seen: list[object] = [type(each) for each in outcomes_of(calls).values()]
+        seen += [pending.done(), type(done.exception()), "producer-metrics" in producer.metrics()]
+        told.set_result([*seen, producer.health().is_live])
+
+    free = threading.Event()
+    run_in_loop(producer, lambda: free.wait(60))
+    producer.send("orders", object()).add_done_callback(callback)
+    free.set()
+    assert told.result(30) == [TimeoutError, TimeoutError, False, SerializationError, True, True]
+
+
+class Hooks:
+    """Hooks that wait for a record, and the errors that they get."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, Future[object]] = {}
+        self.call: Callable[[], object] | None = None
+        """What waits."""
+
+    def wait(self, hook: str) -> None:
+        told = self.told.setdefault(hook, Future())
+        if self.call is not None and not told.done():
+            told.set_result(outcomes_of({hook: self.call})[hook])
+
+    def on_acknowledgement(self, metadata: object, error: object) -> None:
+        self.wait("on_acknowledgement")
+
+    def partition(self, topic: str, *rest: object) -> int:
+        self.wait("partitioner")
+        return 0
+
+    async def prepare(self, topic: str) -> None:
+        self.wait("prepare")
+
+    def serialize(self, topic: str, data: bytes, headers: object) -> bytes:
+        return data
+
+    def on_failed(self, record: object) -> None:
+        self.wait("on_failed")
+
+    def close(self) -> None:
+        self.wait("close")
+
+
+def test_every_call_that_waits_is_refused_in_the_hooks_of_the_producers_thread() -> None:
+    hooks = Hooks()
+    producer = SyncMockProducer(
+        auto_complete=False,
+        interceptor_classes=[hooks],
+        partitioner=hooks.partition,
+        value_serializer=hooks,
+        on_failed=hooks.on_failed,
+    )
+    with producer:
+        failing = producer.send("orders", b"failing")
+        hooks.call = producer.send("others", b"pending").result
+        assert producer.fail_next(TopicAuthorizationFailedError("no"))
+        assert failing.exception(30)
+        producer.send("more", b"pending")
+        wait_until(lambda: sum(each.done() for each in hooks.told.values()) == len(hooks.told) == 4)
+        hooks.call = producer.flush
+        producer.close(0)
+    told = {name: each.result(0) for name, each in hooks.told.items()}
+    assert told.keys() == {"on_acknowledgement", "partitioner", "prepare", "on_failed", "close"}
+    assert {name for name, each in told.items() if not isinstance(each, IllegalStateError)} == set()
+
+
+def test_a_callback_may_wait_for_another_producer(producer: Producer) -> None:
+    with SyncMockProducer() as other:
+        offset: Future[int] = Future()
+        first = producer.send("orders", object())
+        first.add_done_callback(
+            lambda _: offset.set_result(other.send("o", b"1").result(30).offset)
+        )
+        assert offset.result(30) == 0
+
+
+def test_two_callbacks_that_wait_for_each_other_s_producers_are_refused() -> None:
+    with SyncMockProducer(auto_complete=False) as one, SyncMockProducer(auto_complete=False) as two:
+        both = threading.Barrier(2)
+        told: dict[str, Future[object]] = {"one": Future(), "two": Future()}
+
+        def wait(name: str, other: SyncMockProducer) -> None:
+            both.wait(30)
+            told[name].set_result(outcomes_of({name: other.flush})[name])
+
+        for name, here, other in (("one", one, two), ("two", two, one)):
+            here.send("orders", b"1")  # so a flush would wait
+            run_in_loop(here, wait, name, other)
+        errors = [each.result(30) for each in told.values()]
+        refused = [each for each in errors if isinstance(each, IllegalStateError)]
+        assert refused
+        assert all("whose callback waits for it" in str(each) for each in refused)
+        for each in (one, two):
+            each.close(0)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
+def test_a_pending_future_of_the_parent_fails_in_a_child_that_a_callback_forks() -> None:
+    script = f"""
+import os
+from aioproducer import WrongLoopError
+from aioproducer.sync import Producer
+producer = Producer(bootstrap_servers={NOBODY!r})
+producer.start()
+pending = producer.send("orders", b"1")
+forked = []
+def callback(_):
+    child = os.fork()
+    if not child:
+        for call in (pending.result, producer.flush, producer.close):
+            try:
+                call()
+            except WrongLoopError:
+                continue
+            os._exit(1)
+        os._exit(0)
+    forked.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+producer.send("orders", object()).add_done_callback(callback)
+while not forked:
+    pass
+producer.close(0)
+raise SystemExit(forked[0])
+"""
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", script]
+    done = subprocess.run(command, capture_output=True, timeout=60)
+    assert done.returncode == 0, os.fsdecode(done.stderr)
+
+
+def test_serializers_and_on_send_run_in_the_callers_thread() -> None:
     seen: list[tuple[object, ...]] = []
+
+    def serialized(number: Any) -> bytes:
+        seen.append((threading.current_thread().name, "serializer", number))
+        return b"%d" % number
 
     class Interceptor:
         def on_send(self, record: ProducerRecord) -> ProducerRecord:
@@ -231,7 +421,7 @@ def test_interceptors_and_serializers_run_in_the_producers_thread() -> None:
         def on_acknowledgement(
             self, metadata: RecordMetadata | None, error: BaseException | None
         ) -> None:
-            seen.append((metadata, type(error)))
+            seen.append((threading.current_thread().name, metadata, type(error)))
 
         def close(self) -> None:
             seen.append(("closed",))
@@ -240,17 +430,20 @@ def test_interceptors_and_serializers_run_in_the_producers_thread() -> None:
         bootstrap_servers=NOBODY,
         client_id="me",
         interceptor_classes=[Interceptor],
-        value_serializer=lambda number: b"%d" % number,
+        value_serializer=serialized,
     ) as producer:
         producer.send("orders", 1)
         assert isinstance(producer.send("orders", "one").exception(5), SerializationError)
         producer.close(0)
     nowhere = RecordMetadata("orders", -1, -1, -1, -1, -1)
+    here = threading.current_thread().name
     assert seen == [
-        ("aioproducer-me", 1),
-        ("aioproducer-me", "one"),
-        (nowhere, SerializationError),
-        (nowhere, ProducerClosedError),
+        (here, 1),
+        (here, "serializer", 1),
+        (here, "one"),
+        (here, "serializer", "one"),
+        ("aioproducer-me", nowhere, SerializationError),
+        ("aioproducer-me", nowhere, ProducerClosedError),
         ("closed",),
     ]
 

@@ -30,8 +30,9 @@ from aioproducer.engine.records.acceleration import ACCELERATED
 from aioproducer.errors import DeliveryTimeoutError
 from aioproducer.model import RecordMetadata
 from aioproducer.sync.record_future import Outcomes, RecordFuture
+from aioproducer.sync.record_outcome import ProducerThread
 
-OUTCOMES = Outcomes()
+OUTCOMES = Outcomes(ProducerThread(print, "me"))
 
 
 def metadata(offset: int = 0) -> RecordMetadata:
@@ -261,7 +262,7 @@ def test_a_future_that_ends_while_the_standard_library_looks(
     place: str, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether it is done, and whether it has to be told, are two looks."""
-    outcomes = Outcomes()
+    outcomes = Outcomes(OUTCOMES.thread)
     future, pending = RecordFuture(outcomes), RecordFuture(outcomes)
     original = getattr(_base, place)
 
@@ -285,7 +286,7 @@ def test_a_future_that_ends_while_the_standard_library_looks(
 def test_a_future_that_ends_before_it_is_waited_for_as_completed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    outcomes = Outcomes()
+    outcomes = Outcomes(OUTCOMES.thread)
     future, pending = RecordFuture(outcomes), RecordFuture(outcomes)
     original = _base._create_and_install_waiters  # type: ignore[attr-defined]
 
@@ -301,7 +302,7 @@ def test_a_future_that_ends_before_it_is_waited_for_as_completed(
 
 
 def test_threads_that_wait_for_futures_of_several_producers() -> None:
-    futures = [RecordFuture(Outcomes()), RecordFuture(Outcomes())]
+    futures = [RecordFuture(Outcomes(OUTCOMES.thread)) for _ in range(2)]
     both = Barrier(2)
 
     def look(first: RecordFuture) -> None:
