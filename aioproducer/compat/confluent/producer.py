@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from threading import get_ident
 from time import monotonic
 from typing import Any, Final, NoReturn, Self
 
@@ -180,7 +181,8 @@ class Producer(RecordCalls):
         if worker is None:
             raise RuntimeError(_CLOSED)
         left = deadline_seconds(timeout)
-        self._check_process()
+        self._check_caller()
+        self._check_callback(left)
         return self._flush(worker, left)
 
     def _flush(self, worker: Worker, left: float | None) -> int:
@@ -221,7 +223,8 @@ class Producer(RecordCalls):
         worker = self._worker
         if worker is None:
             return True
-        self._check_process()
+        self._check_caller()
+        self._check_callback(None)
         try:
             self._flush(worker, None)
         finally:
@@ -337,15 +340,26 @@ class Producer(RecordCalls):
         worker: Worker | None = self._worker
         if worker is None:
             raise RuntimeError(_CLOSED)
-        self._check_process()
+        self._check_caller()
         return worker
 
-    def _check_process(self) -> None:
-        """Raise if this process is a fork of the one that has made the producer."""
+    def _check_callback(self, left: float | None) -> None:
+        """Raise if a delivery callback would wait without limit for the record that it is for."""
+        if left is None and get_ident() in self._outbox.serving:
+            raise KafkaException(
+                KafkaError(
+                    KafkaError._STATE,
+                    "a delivery callback would wait for its own record for ever: give flush() a "
+                    "timeout there, and call close() after poll() or flush() has returned",
+                )
+            )
+
+    def _check_caller(self) -> None:
+        """Raise if the caller can't wait: in a fork of the process, or in the worker's thread."""
         worker = self._worker
-        if worker is not None and worker.forked:
+        if worker is not None:
             with translating():
-                worker._check(waits=False)
+                worker._check(waits=True)
 
 
 def _served(outbox: Outbox) -> Exception | None:

@@ -33,8 +33,10 @@ cdef class Outcome:
     cdef public object kind
     cdef public long long time_ns
 
-    @cython.locals(message=Message, outbox=Outbox, count=Py_ssize_t, silent=bint)
+    @cython.locals(outbox=Outbox)
     cpdef serve(self)
+    @cython.locals(message=Message, messages=list, count=Py_ssize_t, silent=bint)
+    cdef _call(self, Outbox outbox)
 
 
 cdef class Outbox:
@@ -48,6 +50,7 @@ cdef class Outbox:
     cdef public bint takes_records
     cdef public bint is_closed
     cdef public object soon
+    cdef public list serving
     cdef public list waiting
     cdef list _failed
     cdef object _reason

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
-from threading import main_thread
+from threading import get_ident, main_thread
 from time import monotonic, time_ns
 from typing import Any, Final, TypeAlias
 from zlib import crc32
@@ -310,7 +310,15 @@ class Outcome:
 
     def serve(self) -> None:
         """Call the callbacks. If one raises, the records after it are served by the next call."""
-        outbox, messages, count = self._outbox, self._messages, len(self._messages)
+        outbox = self._outbox
+        outbox.serving.append(get_ident())
+        try:
+            self._call(outbox)
+        finally:
+            outbox.serving.remove(get_ident())
+
+    def _call(self, outbox: Outbox) -> None:
+        messages, count = self._messages, len(self._messages)
         silent = outbox.only_errors and self._error is None
         while self._next < count:
             message = messages[self._next]
@@ -370,6 +378,8 @@ class Outbox:
         """True once no more events come, so nobody waits for them."""
         self.soon: Callable[[Callable[[], object]], object] | None = None
         """Calls something on the event loop soon; None: it does not run yet."""
+        self.serving: list[int] = []
+        """The threads in which delivery callbacks run."""
         self.waiting: list[SimpleQueue[None]] = []
         """The threads that :func:`event_came` waits in."""
         self._failed: list[Message] = []
@@ -572,7 +582,7 @@ class RecordCalls:
             if type(timeout) is int and timeout == 0:
                 return 0
             left = deadline_seconds(timeout)
-            self._check_process()
+            self._check_caller()
             if not event_came(outbox, None if left is None else monotonic() + left):
                 return 0
         return int(outbox.serve())
@@ -583,5 +593,5 @@ class RecordCalls:
     def _refuse(self, worker: Any) -> None:
         raise NotImplementedError
 
-    def _check_process(self) -> None:
+    def _check_caller(self) -> None:
         raise NotImplementedError

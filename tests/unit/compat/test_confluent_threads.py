@@ -62,7 +62,7 @@ def test_close_ends_the_poll_of_another_thread(producer: Producer) -> None:
 
 def test_two_threads_close(producer: Producer, monkeypatch: pytest.MonkeyPatch) -> None:
     close_first = once(lambda: in_other_thread(producer.close).ended())
-    monkeypatch.setattr(producer, "_check_process", close_first)
+    monkeypatch.setattr(producer, "_check_caller", close_first)
     assert producer.close()
 
 
