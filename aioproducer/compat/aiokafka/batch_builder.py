@@ -72,7 +72,7 @@ class BatchBuilder:
         if self._value_serializer is not None:
             value = self._value_serializer(value)
         check_bytes(key, value)
-        key, value = _bytes_of(key), _bytes_of(value)
+        key, value = bytes_of(key), bytes_of(value)
         headers = checked_headers(headers or (), _SENT_LATER)
         at = None if timestamp is None else _checked_timestamp(timestamp)
         now_ns = time_ns()
@@ -161,6 +161,6 @@ def _checked_timestamp(given: Any) -> int:
     return timestamp
 
 
-def _bytes_of(field: Any) -> Any:
+def bytes_of(field: Any) -> Any:
     """The field as it is now: the caller may change it later."""
     return field if field is None or type(field) is bytes else bytes(field)

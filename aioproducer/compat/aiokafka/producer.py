@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, Final, Self, Unpack
 
 from aioproducer.compat.aiokafka import options
-from aioproducer.compat.aiokafka.batch_builder import BatchBuilder, check_bytes, whole
+from aioproducer.compat.aiokafka.batch_builder import BatchBuilder, bytes_of, check_bytes, whole
 from aioproducer.compat.aiokafka.client import AIOKafkaClient
 from aioproducer.compat.aiokafka.encoded import send_encoded
 from aioproducer.compat.aiokafka.errors import NoFieldsError, translating
@@ -36,6 +36,7 @@ from aioproducer.errors import (
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.wording import duration
 from aioproducer.model import Header
+from aioproducer.serialization import checked_headers
 
 _NO_FIELDS: Final = "Need at least one: key or value"
 
@@ -234,9 +235,11 @@ class AIOKafkaProducer:
         if value is None and key is None and not self._serializes:
             raise NoFieldsError(_NO_FIELDS)
         check_bytes(key, value)
-        pairs = headers if headers is None or isinstance(headers, Mapping) else list(headers)
+        key, value = bytes_of(key), bytes_of(value)
         core = self._core
         with translating():
+            given: Any = headers  # an iterable, as aiokafka takes it
+            pairs = None if headers is None else checked_headers(given, topic)
             info = await self._topic(topic)
             partition = self._partition(info, partition, key)
             await self._wait_for_room()

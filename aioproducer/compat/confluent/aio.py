@@ -206,6 +206,7 @@ class AIOProducer:
             key = as_bytes(key)
         if topic.__class__ is not str or partition.__class__ is not int:
             topic, partition = name(topic), whole(partition)
+        pairs = None if headers is None else header_pairs(headers)
         core = self._core
         if self._started is not None:
             await self._ready()
@@ -227,7 +228,7 @@ class AIOProducer:
             builders = core.routes.topics.get(topic)
             chosen = self._choose(key, 0 if builders is None else len(builders.partitions))
         if (
-            headers is None
+            pairs is None
             and not timestamp
             and chosen != LATER
             and not self._pump.awaits(topic)
@@ -235,7 +236,7 @@ class AIOProducer:
         ):
             core.routes.came += 1
             return future
-        pairs, stamp = header_pairs(headers), timestamp_ms(timestamp)
+        stamp = timestamp_ms(timestamp)
         self._pump.put((future, topic, value, key, chosen, pairs, stamp, sent_ns))
         return future
 
