@@ -260,6 +260,11 @@ class Producer(Generic[K_contra, V_contra]):
         or pairs, values bytes, ``str`` or None. ``timestamp_ms``: milliseconds since the epoch,
         None for now. A :class:`ProducerRecord` as the only argument carries all of these.
 
+        You can change all objects after the call: what is sent is what stood there. While a
+        serializer with ``prepare()`` is not prepared, the record waits with a deep copy of its key
+        and value. An object that can't be copied waits itself, and a warning says so: do not change
+        it until the future is done.
+
         Cancelling the future withdraws the record only while it waits for metadata or memory. Once
         in a batch, the record is sent.
 
@@ -370,9 +375,11 @@ class Producer(Generic[K_contra, V_contra]):
     ) -> SendReport:
         """Send every value (or :class:`ProducerRecord`) of ``values`` and wait for all outcomes.
 
-        ``values``: an iterable, an async iterable, or Arrow columns. An iterable is read up to 500
-        values ahead (fewer if batches hold fewer). The call waits for memory between records. An
-        invalid record fails and does not stop the others. In a transaction a failed record makes
+        ``values``: an iterable, an async iterable, or Arrow columns. Values that can't change
+        (bytes, text, numbers) are read up to 500 ahead from an iterable (fewer if batches hold
+        fewer); any other value is sent before the next one is read. A list, its values and Arrow
+        columns must not change before the call returns. The call waits for memory between records.
+        An invalid record fails and does not stop the others. In a transaction a failed record makes
         the commit fail.
 
         If the producer is closed or breaks, or ``values`` raises, the call raises that error once

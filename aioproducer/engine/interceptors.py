@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from aioproducer.engine.observer import ObservedFuture
 from aioproducer.errors import SerializationError
 from aioproducer.foundation.logs import ClientLog, RoomLogger
-from aioproducer.model import Header, Headers, ProducerRecord, RecordMetadata
+from aioproducer.model import Header, ProducerRecord, RecordMetadata
 from aioproducer.serialization import checked_headers
 
 logger = RoomLogger(__name__)
@@ -24,7 +24,7 @@ class ProducerInterceptor(Protocol):
     """Sees every record and every outcome. Implement any of these methods."""
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """Return the record to send. ``send()`` calls this before serialization."""
+        """Return the record to send. ``send()`` calls this before serialization, in its thread."""
 
     def on_acknowledgement(self, metadata: RecordMetadata, error: BaseException | None) -> None:
         """Receive the record's outcome: the record was delivered if ``error`` is None.
@@ -75,16 +75,16 @@ class Interceptors:
         return record
 
     def on_acknowledgement(
-        self, metadata: RecordMetadata, error: BaseException | None, headers: Headers | None
+        self, metadata: RecordMetadata, error: BaseException | None, headers: Sequence[Header]
     ) -> None:
-        """Call the interceptors with a record's outcome; ``headers``: of the sent record."""
+        """Call the interceptors with a record's outcome; ``headers``: see :meth:`headers_of`."""
         for interceptor, wants_headers in zip(self._chain, self._wants_headers, strict=True):
             hook = getattr(interceptor, "on_acknowledgement", None)
             if hook is None:
                 continue
             try:
                 if wants_headers:
-                    hook(metadata, error, headers=_pairs(headers, metadata.topic))
+                    hook(metadata, error, headers=headers)
                 else:
                     hook(metadata, error)
             except Exception as raised:
@@ -104,9 +104,26 @@ class Interceptors:
             error=error,
         )
 
-    def follow(self, future: Any, record: ProducerRecord) -> ObservedFuture:
-        """The future of ``record``, which gives its outcome to the interceptors first."""
-        told = partial(self.on_acknowledgement, headers=record.headers)
+    def headers_of(self, record: ProducerRecord) -> tuple[Header, ...]:
+        """The headers of ``record`` as they are now, for :meth:`follow`; none if nobody wants them.
+
+        If they are invalid there are none as well.
+        """
+        if record.headers is None or not any(self._wants_headers):
+            return ()
+        try:
+            return checked_headers(record.headers, record.topic)
+        except SerializationError:
+            return ()
+
+    def follow(
+        self, future: Any, record: ProducerRecord, headers: Sequence[Header] = ()
+    ) -> ObservedFuture:
+        """The future of ``record``, which gives its outcome to the interceptors first.
+
+        ``headers``: those of :meth:`headers_of`.
+        """
+        told = partial(self.on_acknowledgement, headers=headers)
         return ObservedFuture(future, record.topic, record.partition, told)
 
     def close(self) -> None:
@@ -124,14 +141,6 @@ def _wants_headers(interceptor: Any) -> bool:
         ValueError,
     ):  # no method, or no signature
         return False
-
-
-def _pairs(headers: Headers | None, topic: str) -> tuple[Header, ...]:
-    """``headers`` as they are sent; no pairs if the headers are invalid."""
-    try:
-        return checked_headers(headers or (), topic)
-    except SerializationError:
-        return ()
 
 
 def close_hooks(hooks: Iterable[Any]) -> None:

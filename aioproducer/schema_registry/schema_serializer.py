@@ -295,6 +295,8 @@ class SchemaSerializer(ABC, Generic[Value]):
             if len(state.encoders) >= _TYPES:
                 state.encoders.clear()
             state.encoders[kind] = encode
+            if state.outcomes.get(key) is not outcome:  # replaced meanwhile, by another thread
+                state.encoders.pop(kind, None)
             return encode
         if isinstance(outcome, _Failed) and _clock() < outcome.until:
             raise anew(outcome.error)

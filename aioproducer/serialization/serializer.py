@@ -32,7 +32,8 @@ class Serializer(Protocol[T_contra]):
 
     - ``async def prepare(self, topic: str) -> None`` fetches what :meth:`serialize` needs for
       ``topic``. The producer awaits this before it serializes the first record of a topic;
-      meanwhile records wait in order, up to ``max_block_ms``. After an :class:`OSError`, a
+      meanwhile records wait in order, up to ``max_block_ms``, with deep copies of their keys and
+      values. After an :class:`OSError`, a
       :class:`TimeoutError` or an error with a true attribute ``retriable``, the producer calls it
       again after a backoff. Any other error fails the waiting records; a later record makes the
       producer call it again, but not before ``retry_backoff_ms``. If :meth:`serialize` raises
@@ -42,7 +43,9 @@ class Serializer(Protocol[T_contra]):
     - ``def close(self) -> None``, or ``async def close(self) -> None``, is called when the producer
       is closed, if you passed a class. If you pass an instance, you close it.
 
-    ``serialize(topic, data)``, without headers, also works.
+    ``serialize(topic, data)``, without headers, also works. The blocking producer calls it in the
+    threads that call ``send()``, maybe in several at once, while its own thread awaits
+    ``prepare()``.
     """
 
     def serialize(self, topic: str, data: T_contra, headers: RecordHeaders) -> bytes | None:

@@ -6,19 +6,22 @@ There is no lock: see :mod:`aioproducer.foundation.runtime.locks`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from threading import Thread, current_thread
 from typing import Any, Final, NoReturn, Protocol
 
 from aioproducer.engine.core.arguments import NO_VALUE, given_record
+from aioproducer.engine.core.producer_core import ProducerCore
+from aioproducer.engine.core.send_pipeline import TakenRecord
 from aioproducer.engine.records import acceleration
-from aioproducer.sync.inbox import Inbox
+from aioproducer.sync.inbox import EntryOfThread, Inbox
 from aioproducer.sync.record_future import RecordFuture
 from aioproducer.sync.record_outcome import Outcomes
 
 this_thread = acceleration.speedups.this_thread if acceleration.ACCELERATED else current_thread
 """``threading.current_thread()``; compiled, a call costs a third."""
 _BOOKKEEPING: Final = 512  # bytes that a record in the inbox takes in addition to its key and value
+_SIZE: Final = 8
+_THREAD: Final = 9
 
 
 class InboxOwner(Protocol):
@@ -37,24 +40,21 @@ class InboxOwner(Protocol):
 class InboxWriter:
     """The way of records into ``inbox``, while it is open. Any thread may use it.
 
-    ``wall_clock_ns``: nanoseconds since the epoch. ``max_block``: seconds that :meth:`send` waits
-    for room.
+    The caller's thread makes bytes of everything that can change later.
     """
 
     def __init__(
-        self,
-        inbox: Inbox,
-        owner: InboxOwner,
-        outcomes: Outcomes,
-        wall_clock_ns: Callable[[], int],
-        max_block: float,
+        self, inbox: Inbox, owner: InboxOwner, outcomes: Outcomes, core: ProducerCore
     ) -> None:
         self.is_open = False
         self._inbox = inbox
         self._owner = owner
         self._outcomes = outcomes
-        self._wall_clock_ns = wall_clock_ns
-        self._max_block = max_block
+        self._core = core
+        self._takes_all = bool(core.hooks.interceptors) or bool(core.hooks.serializers)
+        """True: hooks see every record in the caller's thread."""
+        self._wall_clock_ns = core.wall_clock_ns
+        self._max_block = core.config.max_block_ms / 1000
         self._woken = -1
         """The takes of the inbox before the last call of the pump."""
 
@@ -89,25 +89,59 @@ class InboxWriter:
 
         Raises :class:`BufferExhaustedError`, or the error of a producer that takes no records.
         """
-        size = _BOOKKEEPING
-        if isinstance(value, (bytes, bytearray, str)):
-            size += len(value)
-        if isinstance(key, (bytes, bytearray, str)):
-            size += len(key)
-        thread, inbox = this_thread(), self._inbox
-        entry = (
-            future, topic, value, key, partition, headers, timestamp_ms, sent_ns, size, thread,
-        )  # fmt: skip
         if not self.is_open:
             self._owner.refuse()
+        if (
+            self._takes_all
+            or headers is not None
+            or (value is not None and type(value) is not bytes)
+            or (key is not None and type(key) is not bytes)
+        ):
+            fields = topic, value, key, partition, headers, timestamp_ms
+            self._enter_taken(future, fields, sent_ns, timeout)
+            return
+        size = _BOOKKEEPING
+        if value is not None:
+            size += len(value)
+        if key is not None:
+            size += len(key)
+        entry = (
+            future, topic, value, key, partition, None, timestamp_ms, sent_ns, size, this_thread(),
+        )  # fmt: skip
+        self._put(entry, timeout)
+
+    def _enter_taken(self, future: Any, fields: Any, sent_ns: int, timeout: float | None) -> None:
+        """Do :meth:`enter` for a record of objects that may change, or that hooks see."""
+        pipeline = self._core.pipeline
+        taken = TakenRecord(fields)
+        try:
+            pipeline.take(taken)
+        except Exception as error:  # the producer's thread sets it
+            taken.fail(error)
+        topic, value, key, partition, headers, timestamp_ms = taken.fields
+        if self._takes_all or headers or taken.error is not None:
+            value, key, partition, timestamp_ms = taken, None, None, None
+        entry = (
+            future, topic, value, key, partition, None, timestamp_ms, sent_ns,
+            _BOOKKEEPING + taken.size, this_thread(),
+        )  # fmt: skip
+        try:
+            self._put(entry, timeout)
+        except BaseException as error:
+            pipeline.refused(taken, error)
+            raise
+
+    def _put(self, entry: EntryOfThread, timeout: float | None) -> None:
+        """Put an entry into the inbox, waiting for room there."""
+        inbox = self._inbox
         while not inbox.put(entry):
             self._wake()
-            self._owner.wait_for_room(thread, size, timeout)
+            self._owner.wait_for_room(entry[_THREAD], entry[_SIZE], timeout)
             if not self.is_open:
                 self._owner.refuse()
         if inbox.takes != self._woken:
             self._wake()
-        if not self.is_open and future.cancel():  # the end may have missed it
+        if not self.is_open and entry[0].cancel():  # the end may have missed it
             self._owner.refuse()
 
     def _wake(self) -> None:

@@ -20,6 +20,7 @@ from typing import Any, Final, Generic, NoReturn, TypeVar
 
 from aioproducer import errors
 from aioproducer.engine.core.producer_core import ProducerCore
+from aioproducer.engine.core.send_pipeline import TakenRecord
 from aioproducer.foundation.runtime import forks
 from aioproducer.foundation.runtime.exits import AtExit
 from aioproducer.foundation.runtime.tasks import new_task
@@ -56,13 +57,7 @@ class LoopThread:
         self._inbox = Inbox(core.config.buffer_memory // 32) if inbox is None else inbox
         self.outcomes = Outcomes(self._thread)
         """The owner of all :class:`RecordFuture` objects."""
-        self.writer = InboxWriter(
-            self._inbox,
-            self,
-            self.outcomes,
-            core.wall_clock_ns,
-            core.config.max_block_ms / 1000,
-        )
+        self.writer = InboxWriter(self._inbox, self, self.outcomes, core)
         """The way of records into the inbox."""
         self._pump = Pump(core, self._inbox) if pump is None else pump
         self._questions: dict[_Question[Any], None] = {}
@@ -334,11 +329,14 @@ class LoopThread:
             if isinstance(each, Marker):
                 each.fail(error)
                 continue
-            future, topic, *_ = each
+            future, topic, value, *_ = each
+            reason = _undelivered(topic) if closing else error
+            if type(value) is TakenRecord:
+                self._core.pipeline.refused(value, reason)
             if starts(future):
                 undelivered += closing
                 with suppress(BaseException):  # a callback's sys.exit(): the thread ends anyway
-                    future.set_exception(_undelivered(topic) if closing else error)
+                    future.set_exception(reason)
         if self._at_exit is not None:
             self._at_exit.cancel()
         self._undelivered = undelivered

@@ -60,10 +60,13 @@ if TYPE_CHECKING:
 class Producer(Generic[K_contra, V_contra]):
     """Sends records to Kafka from code without an event loop. Any thread can use it.
 
-    Options, arguments and errors are those of :class:`aioproducer.Producer`. Serializers,
-    partitioners, interceptors and callbacks of futures run in the producer's own thread. They must
-    not block: a call that would wait there raises :class:`IllegalStateError`. Records on their way
-    to that thread use up to a sixteenth of ``buffer_memory`` in addition.
+    Options, arguments and errors are those of :class:`aioproducer.Producer`. Serializers and
+    ``on_send`` of interceptors run in the thread that calls :meth:`send`, maybe in several threads
+    at once. Partitioners, ``prepare()`` of serializers, ``on_acknowledgement``, ``on_failed`` and
+    callbacks of futures run in the producer's own thread. They must not block: a call that would
+    wait there for this producer, or for one whose callback waits for it, raises
+    :class:`IllegalStateError`; so do ``result()`` and ``exception()`` of a pending future. Records
+    on their way to that thread use up to a sixteenth of ``buffer_memory`` in addition.
 
     Close every producer. When the interpreter or a multiprocessing process exits, it closes the
     remaining ones, within 10 s each; ``os._exit`` and signals skip this. A forked child starts its
@@ -222,9 +225,11 @@ class Producer(Generic[K_contra, V_contra]):
         """Buffer a record for sending, and return a future for its outcome.
 
         Blocks for up to ``max_block_ms`` if memory is full. Records of one thread keep their order.
-        ``future.cancel()`` returns True if the record was withdrawn, and False once the producer's
-        thread has it. That thread checks the record, so the error of an invalid record is set on
-        the future. The call itself raises only the following errors.
+        The call copies buffers and serializes objects, so you can change them afterwards; see
+        :meth:`aioproducer.Producer.send` for serializers with ``prepare()``. ``future.cancel()``
+        returns True if the record was withdrawn, and False once the producer's thread has it. The
+        error of an invalid record, or of a serializer, is set on the future. The call itself raises
+        only the following errors.
 
         Raises:
             SerializationError: there is no value, or a :class:`ProducerRecord` was passed with
@@ -264,7 +269,8 @@ class Producer(Generic[K_contra, V_contra]):
         """Send many records, like :meth:`aioproducer.Producer.send_many`, but not from async
         iterables.
 
-        Ctrl-C cancels it.
+        Of a list, a tuple or Arrow columns, nothing may change before the call returns, and
+        serializers run in the producer's thread. Ctrl-C cancels the call.
         """
 
         if is_arrow(values) or type(values) in (list, tuple):

@@ -11,7 +11,9 @@ from threading import Thread
 from typing import Any
 
 from aioproducer import errors
+from aioproducer.engine.accumulator import cancelled_by_caller
 from aioproducer.engine.core.producer_core import ProducerCore
+from aioproducer.engine.core.send_pipeline import TakenRecord
 from aioproducer.engine.records.acceleration import show
 from aioproducer.foundation import tuning
 from aioproducer.sync.inbox import Chunk, Entry, Inbox, Marker
@@ -137,11 +139,18 @@ class Pump:
     def _put_one(self, entry: Entry, thread: Thread) -> None:
         """Put a record into a batch, or let it wait."""
         future, *fields, sent_ns = entry
-        if starts(future):
-            try:
-                self._core.pipeline.put(
+        pipeline, taken = self._core.pipeline, fields[1]
+        if not starts(future):
+            if type(taken) is TakenRecord:
+                pipeline.refused(taken, cancelled_by_caller(fields[0]))
+            return
+        try:
+            if type(taken) is TakenRecord:
+                pipeline.put_taken(taken, future, thread, sent_ns)
+            else:
+                pipeline.put(
                     tuple(fields), future, over_capacity=True, caller=thread, sent_ns=sent_ns
                 )
-            except Exception as error:
-                future.set_exception(error)
-                self._core.record_failed(error)
+        except Exception as error:
+            future.set_exception(error)
+            self._core.record_failed(error)

@@ -71,7 +71,7 @@ def test_hooks_are_optional_each_by_itself() -> None:
 
     chain = Interceptors([Nothing(), Recorder("!"), Nothing()])
     assert chain.on_send(ProducerRecord("orders", "v")).value == "v!"
-    chain.on_acknowledgement(METADATA, None, None)
+    chain.on_acknowledgement(METADATA, None, ())
     chain.close()
 
 
@@ -89,8 +89,8 @@ def test_one_that_raises_is_skipped_and_the_others_still_run(
     before, after = Recorder("-1"), Recorder("-2")
     chain = Interceptors([before, Raising(), after])
     assert chain.on_send(ProducerRecord("orders", "v")).value == "v-1-2"
-    chain.on_acknowledgement(METADATA, None, None)
-    chain.on_acknowledgement(NOWHERE, ERROR, None)
+    chain.on_acknowledgement(METADATA, None, ())
+    chain.on_acknowledgement(NOWHERE, ERROR, ())
     chain.close()
     for recorder in (before, after):
         assert recorder.fates == [(METADATA, None), (NOWHERE, ERROR)]
@@ -270,8 +270,9 @@ def test_headers_for_those_that_have_a_parameter_of_that_name(given: Any, told: 
     hooks = [WithHeaders(), WithHeadersByName(), WithAnotherDefault()]
     without = Recorder()
     chain = Interceptors([*hooks, without])
-    chain.on_acknowledgement(METADATA, None, given)
-    chain.on_acknowledgement(NOWHERE, ERROR, given)
+    headers = chain.headers_of(ProducerRecord("orders", None, headers=given))
+    chain.on_acknowledgement(METADATA, None, headers)
+    chain.on_acknowledgement(NOWHERE, ERROR, headers)
     assert hooks[0].seen == hooks[1].seen == [(None, told), (ERROR, told)]
     assert hooks[2].seen == [(None, "own"), (ERROR, "own")]
     assert without.fates == [(METADATA, None), (NOWHERE, ERROR)]
@@ -280,5 +281,5 @@ def test_headers_for_those_that_have_a_parameter_of_that_name(given: Any, told: 
 def test_a_hook_without_a_signature() -> None:
     seen: list[Any] = []
     hook = SimpleNamespace(on_acknowledgement=seen.append)
-    Interceptors([hook]).on_acknowledgement(METADATA, None, None)
+    Interceptors([hook]).on_acknowledgement(METADATA, None, ())
     assert seen == [], "append() takes one argument, which is logged and breaks nothing"

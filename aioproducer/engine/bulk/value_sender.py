@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable, Coroutine, Iterable
-from itertools import islice
 from typing import Any
 
 from aioproducer.engine.bulk.column_writer import ColumnWriter
 from aioproducer.engine.bulk.send_report import BulkResult, SendReport, carry, note
 from aioproducer.engine.core.producer_core import ProducerCore
+from aioproducer.engine.records.acceleration import take_ahead
 from aioproducer.engine.records.columns import Columns
 from aioproducer.foundation import tuning
 from aioproducer.serialization import SharedHeaders
@@ -96,6 +96,7 @@ class ValueSender(ColumnWriter):
         partition: int | None,
         headers: SharedHeaders | None,
     ) -> None:
+        chunk: list[Any]
         if isinstance(values, list | tuple):
             at = 0
             while chunk := list(values[at : at + tuning.BULK_ROWS_PER_TURN]):
@@ -108,7 +109,7 @@ class ValueSender(ColumnWriter):
         while error is None:
             chunk = []
             try:
-                chunk.extend(islice(iterator, ahead))
+                take_ahead(iterator, ahead, chunk)
             except Exception as raised:
                 error = raised  # the records before it are sent
             if not chunk:

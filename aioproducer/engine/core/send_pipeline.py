@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import current_task
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from typing import Any, TypeAlias
@@ -17,15 +18,50 @@ from typing import Any, TypeAlias
 from aioproducer.engine.accumulator import RecordFuture, SerializedRecord, Unserialized
 from aioproducer.engine.core.arguments import check_partition, check_timestamp, checked_topic
 from aioproducer.engine.core.engine import Engine
+from aioproducer.engine.core.estimated_size import estimated_size
 from aioproducer.engine.core.hooks import Hooks
 from aioproducer.engine.core.serializer_preparation import SerializerPreparation
-from aioproducer.engine.observer import ObservedFuture, tell_partition
+from aioproducer.engine.observer import tell_partition, undelivered
 from aioproducer.errors import NotPreparedError, ProducerError
 from aioproducer.model import Header, Headers, ProducerRecord
-from aioproducer.serialization import checked_headers
+from aioproducer.serialization import SharedHeaders, checked_headers
 
 RecordFields: TypeAlias = tuple[Any, Any, Any, int | None, Headers | None, int | None]
 """Topic, value, key, partition, headers and timestamp: see :meth:`ProducerRecord.fields`."""
+
+
+class TakenRecord:
+    """A record as it stood there at its ``send()``, or the reason for which it can't be sent.
+
+    ``fields``: the caller's; :meth:`SendPipeline.take` replaces them by bytes.
+    """
+
+    __slots__ = ("error", "fields", "original", "seen_headers", "waits")
+
+    def __init__(self, fields: RecordFields) -> None:
+        self.fields: tuple[Any, Any, Any, Any, Any, Any] = fields
+        self.original: ProducerRecord[Any, Any] | None = None
+        """The record as interceptors have left it, for those who hear of its outcome; None: there
+        are no interceptors, or they already follow its future."""
+        self.seen_headers: Sequence[Header] = ()
+        """The headers that the interceptors get with the outcome."""
+        self.waits = False
+        """True: key and value are copies, because a serializer is not prepared."""
+        self.error: Exception | None = None
+
+    def fail(self, error: Exception) -> None:
+        """Note that the record can't be sent; its objects are not needed any more."""
+        topic, _, _, partition, _, _ = self.fields
+        self.fields = topic, None, None, partition, (), None
+        self.error = error
+
+    @property
+    def size(self) -> int:
+        """Bytes of key and value; an estimate if they wait for their serializers."""
+        _, value, key, *_ = self.fields
+        if self.waits:
+            return estimated_size(value) + estimated_size(key)
+        return (0 if value is None else len(value)) + (0 if key is None else len(key))
 
 
 class SendPipeline:
@@ -64,6 +100,71 @@ class SendPipeline:
         # Interceptors are called in their caller's context; else all callbacks may share one.
         self._context = None if hooks.interceptors else copy_context()
 
+    # --- in the caller's thread --------------------------------------------------------------
+
+    def take(self, taken: TakenRecord) -> None:
+        """Call the hooks that make bytes of a record, so that its caller may change its objects.
+
+        Where a serializer is not prepared, the record gets copies of them. Any thread may call it.
+        Raises the error of a record that can't be sent.
+        """
+        if self._intercepts:
+            taken.original = original = self._interceptors.on_send(ProducerRecord(*taken.fields))
+            taken.seen_headers = self._interceptors.headers_of(original)
+            taken.fields = original.fields()
+        topic, value, key, partition, headers, timestamp_ms = taken.fields
+        if (
+            timestamp_ms is not None
+            or partition is not None
+            or type(topic) is not str
+            or topic not in self._known_topics
+        ):
+            topic = self._checked(topic, partition, timestamp_ms)
+        pairs: Sequence[Header] = ()
+        if self._preparation is not None:
+            key, value, pairs = self._taken_prepared(self._preparation, taken, topic)
+        elif (
+            self._serializes
+            or headers is not None
+            or (value is not None and type(value) is not bytes)
+            or (key is not None and type(key) is not bytes)
+        ):
+            key, value, pairs = self._serializers.serialized(topic, key, value, headers)
+        taken.fields = topic, value, key, partition, pairs, timestamp_ms
+
+    def _checked(self, topic: Any, partition: Any, timestamp_ms: Any) -> Any:
+        """The topic, if it, the partition and the timestamp are valid."""
+        if type(topic) is not str or topic not in self._known_topics:
+            topic = checked_topic(topic)
+        if timestamp_ms is not None:
+            check_timestamp(timestamp_ms, topic)
+        if partition is not None:
+            check_partition(partition, topic)
+        return topic
+
+    def _taken_prepared(
+        self, preparation: SerializerPreparation, taken: TakenRecord, topic: str
+    ) -> tuple[Any, Any, Sequence[Header]]:
+        """Key, value and headers as bytes, or as copies that wait for :meth:`_serialized`."""
+        _, value, key, _, headers, _ = taken.fields
+        if headers is not None:  # an iterator can only be read once
+            headers = SharedHeaders(checked_headers(headers, topic))
+        if topic in preparation.prepared:
+            with suppress(NotPreparedError):
+                return self._serializers.serialized(topic, key, value, headers)
+        taken.waits = True
+        key, value, pairs = self._serializers.converted(topic, key, value, headers)
+        return preparation.copy_of(key, topic), preparation.copy_of(value, topic), pairs
+
+    def refused(self, taken: TakenRecord, error: BaseException) -> None:
+        """Tell the interceptors about a record that was not put; it may come twice."""
+        if taken.original is not None:
+            record, taken.original = taken.original, None
+            metadata = undelivered(record.topic, record.partition)
+            self._interceptors.on_acknowledgement(metadata, error, taken.seen_headers)
+
+    # --- on the event loop -------------------------------------------------------------------
+
     def put(
         self,
         fields: RecordFields,
@@ -81,97 +182,84 @@ class SendPipeline:
         """
         if self._transactions is not None:
             self._transactions.check_open()
-        intercepted: ObservedFuture | None = None
+        taken = TakenRecord(fields)
         try:
-            if self._intercepts:
-                sent = self._interceptors.on_send(ProducerRecord(*fields))
-                fields = sent.fields()
-                token = intercepted = self._interceptors.follow(token, sent)
-            if sent_ns is None:
-                sent_ns = self._wall_clock_ns()
-            topic, _, _, partition, _, timestamp_ms = fields
-            if (
-                timestamp_ms is not None
-                or partition is not None
-                or type(topic) is not str
-                or topic not in self._known_topics
-            ):
-                fields = self._checked(fields)
-            if self._preparation is None:
-                record = self._serialized(fields, token, sent_ns)
-                now = self._clock()
-                if not self._append(record, now):
-                    self._enqueue(record, now, caller, None, over_capacity=over_capacity)
-            else:
-                self._put_prepared(
-                    self._preparation, fields, token, sent_ns, caller, over_capacity=over_capacity
-                )
+            self.take(taken)
+            self._put(taken, token, over_capacity, caller, sent_ns)
         except ProducerError as error:
-            if intercepted is not None:
-                intercepted.refused(error)
+            self.refused(taken, error)
             if self._transactions is not None and not over_capacity:  # send_many() does at its end
                 self._transactions.record_refused(error)
             raise
 
-    def _checked(self, fields: RecordFields) -> RecordFields:
-        """The fields whose topic, partition and timestamp are valid."""
-        topic, value, key, partition, headers, timestamp_ms = fields
-        if type(topic) is not str or topic not in self._known_topics:
-            topic = checked_topic(topic)
-            fields = topic, value, key, partition, headers, timestamp_ms
-        if timestamp_ms is not None:
-            check_timestamp(timestamp_ms, topic)
-        if partition is not None:
-            check_partition(partition, topic)
-        return fields
-
-    def _put_prepared(
-        self,
-        preparation: SerializerPreparation,
-        fields: RecordFields,
-        token: RecordFuture,
-        sent_ns: int,
-        caller: object,
-        *,
-        over_capacity: bool,
+    def put_taken(
+        self, taken: TakenRecord, token: RecordFuture, caller: object, sent_ns: int
     ) -> None:
-        """Put a record into a batch, or let it wait for its serializers to be prepared."""
-        topic, value, key, partition, headers, timestamp_ms = fields
-        if headers is not None and not isinstance(headers, Mapping | Sequence):
-            headers = checked_headers(headers, topic)  # an iterator can only be read once
-            fields = topic, value, key, partition, headers, timestamp_ms
-        if topic in preparation.ready:
-            try:
-                record = self._serialized(fields, token, sent_ns)
-            except NotPreparedError:
-                pass
-            else:
-                now = self._clock()
-                if not self._append(record, now):
-                    self._enqueue(record, now, caller, None, over_capacity=over_capacity)
-                return
-        key, value, headers = self._serializers.converted(topic, key, value, headers)
-        fields = topic, value, key, partition, headers, timestamp_ms
+        """Send a record that another thread has taken, and that never lacks room: see :meth:`put`.
+
+        Raises the error of its :meth:`take`.
+        """
+        try:
+            if taken.error is not None:
+                raise taken.error
+            if self._transactions is not None:
+                self._transactions.check_open()
+            self._put(taken, token, True, caller, sent_ns)
+        except Exception as error:
+            self.refused(taken, error)
+            raise
+
+    def _put(
+        self,
+        taken: TakenRecord,
+        token: RecordFuture,
+        over_capacity: bool,
+        caller: object,
+        sent_ns: int | None,
+    ) -> None:
+        """Put a record into a batch, or let it wait."""
+        if sent_ns is None:
+            sent_ns = self._wall_clock_ns()
+        if taken.original is None:
+            self._append_or_wait(taken, token, over_capacity, caller, sent_ns)
+            return
+        observed = self._interceptors.follow(token, taken.original, taken.seen_headers)
+        taken.original = None  # from now on the interceptors get the outcome of the future
+        try:
+            self._append_or_wait(taken, observed, over_capacity, caller, sent_ns)
+        except ProducerError as error:
+            observed.refused(error)
+            raise
+
+    def _append_or_wait(
+        self,
+        taken: TakenRecord,
+        token: RecordFuture,
+        over_capacity: bool,
+        caller: object,
+        sent_ns: int,
+    ) -> None:
+        preparation = self._preparation
+        if preparation is None or (not taken.waits and taken.fields[0] in preparation.ready):
+            record = self._serialized(taken, token, sent_ns)
+            now = self._clock()
+            if not self._append(record, now):
+                self._enqueue(record, now, caller, None, over_capacity=over_capacity)
+            return
+        topic, _, _, partition, *_ = taken.fields
         unserialized = preparation.serializer_of(
-            topic, partial(self._serialized, fields, token, sent_ns), (key, value)
+            topic, partial(self._serialized, taken, token, sent_ns), taken.size
         )
         record = SerializedRecord(topic, partition, 0, None, None, (), token, sent_ns=sent_ns)
-        now = self._clock()
-        self._enqueue(record, now, caller, unserialized, over_capacity=over_capacity)
+        self._enqueue(record, self._clock(), caller, unserialized, over_capacity=over_capacity)
         preparation.begin(topic)
 
     def _serialized(
-        self, fields: RecordFields, token: RecordFuture, sent_ns: int
+        self, taken: TakenRecord, token: RecordFuture, sent_ns: int
     ) -> SerializedRecord:
-        topic, value, key, partition, headers, timestamp_ms = fields
-        pairs: Sequence[Header] = ()
-        if (
-            self._serializes
-            or headers is not None
-            or (value is not None and type(value) is not bytes)
-            or (key is not None and type(key) is not bytes)
-        ):
-            key, value, pairs = self._serializers.serialized(topic, key, value, headers)
+        topic, value, key, partition, pairs, timestamp_ms = taken.fields
+        if taken.waits:
+            key, value, pairs = self._serializers.serialized(topic, key, value, pairs)
         if timestamp_ms is None:
             timestamp_ms = sent_ns // 1_000_000
         if partition is None and self._hooks.partitioning:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any, Final
 
 from aioproducer.engine.accumulator import SerializedRecord, Unserialized
 from aioproducer.engine.core.engine import Engine
-from aioproducer.engine.core.estimated_size import estimated_size
 from aioproducer.errors import NotPreparedError, ProducerError, SerializationError
 from aioproducer.foundation import tuning
 from aioproducer.foundation.logs import RoomLogger
@@ -25,6 +25,7 @@ from aioproducer.serialization.serializer import may_succeed_later
 
 logger = RoomLogger(__name__)
 
+_UNCHANGING: Final = frozenset({bytes, str, int, float, bool})
 _LEAST_SIZE: Final = 512
 """The least number of bytes that an unserialized record takes."""
 
@@ -51,17 +52,46 @@ class SerializerPreparation:
         self._max_block = max_block
         self._clock = clock
         self._backoff = engine.backoff()
-        self._prepared: set[str] = set()
+        self.prepared: set[str] = set()
+        """The topics for which ``prepare()`` has returned; any thread may look."""
         self._failures: dict[str, int] = {}
         self._running: set[str] = set()
 
+    @staticmethod
+    def copy_of(data: Any, topic: str) -> Any:
+        """A copy of a key or value that has to wait, so that its caller may change the object.
+
+        An object that can't be copied waits itself.
+        """
+        if data is None or type(data) in _UNCHANGING:
+            return data
+        try:
+            if isinstance(data, memoryview):
+                copied: Any = memoryview(data.tobytes())
+                return copied.cast(data.format, data.shape)
+            return deepcopy(data)
+        except Exception as error:
+            logger.repeated(
+                logging.WARNING,
+                ("no copy", type(data)),
+                "a %s for topic %s can't be copied (%s: %s), and its serializer is not prepared: "
+                "if it changes now, the record changes, too",
+                type(data).__name__,
+                topic,
+                type(error).__name__,
+                error,
+                topic=topic,
+                error=error,
+            )
+            return data
+
     def serializer_of(
-        self, topic: str, serialize: Callable[[], SerializedRecord], data: tuple[Any, ...]
+        self, topic: str, serialize: Callable[[], SerializedRecord], size: int
     ) -> Unserialized:
-        """The bytes of a record of ``topic`` that is to wait; ``data``: its key and its value."""
+        """The bytes of a record of ``topic`` that is to wait; ``size``: an estimate of them."""
 
         def once_prepared() -> SerializedRecord:
-            if topic not in self._prepared:
+            if topic not in self.prepared:
                 raise NotPreparedError(f"topic {topic!r}: prepare() was not called yet")
             try:
                 return serialize()
@@ -70,8 +100,7 @@ class SerializerPreparation:
                 self._pending.preparation_errors.setdefault(topic, error)
                 raise
 
-        size = max(_LEAST_SIZE, sum(map(estimated_size, data)))
-        return Unserialized(size, once_prepared)
+        return Unserialized(max(_LEAST_SIZE, size), once_prepared)
 
     def begin(self, topic: str) -> None:
         """Prepare the serializers for ``topic``, on behalf of the records that wait."""
@@ -104,7 +133,7 @@ class SerializerPreparation:
         finally:
             self._running.discard(topic)
         self._pending.preparation_errors.pop(topic, None)
-        if topic in self._prepared:
+        if topic in self.prepared:
             self.ready.add(topic)
 
     async def _prepare(self, topic: str) -> Exception | None:
@@ -128,10 +157,10 @@ class SerializerPreparation:
                 error=error,
             )
             return error
-        if len(self._prepared) >= tuning.TOPICS_PREPARED:
-            self._prepared.clear()
+        if len(self.prepared) >= tuning.TOPICS_PREPARED:
+            self.prepared.clear()
             self.ready.clear()
-        self._prepared.add(topic)
+        self.prepared.add(topic)
         self._pending.preparation_errors.pop(topic, None)
         return None
 

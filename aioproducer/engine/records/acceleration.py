@@ -30,7 +30,7 @@ if TYPE_CHECKING or not ACCELERATED:
     from aioproducer.engine.partitioning import route
     from aioproducer.engine.records.arrow_columns import arrow_buffers
     from aioproducer.engine.records.builder import RecordsBuilder, batch_size_bound
-    from aioproducer.engine.records.bulk_tokens import fill_places
+    from aioproducer.engine.records.bulk_tokens import fill_places, take_ahead
     from aioproducer.engine.records.collection import hide, show
     from aioproducer.engine.records.columns import (
         BinaryColumn,
@@ -61,6 +61,7 @@ else:
     route = speedups.route
     rows_by_partition = speedups.rows_by_partition
     show = speedups.show
+    take_ahead = speedups.take_ahead
 
 
 @cache
@@ -91,4 +92,5 @@ __all__ = [
     "route",
     "rows_by_partition",
     "show",
+    "take_ahead",
 ]

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from itertools import islice
+from typing import Any, Final, Protocol
+
+_UNCHANGING: Final = frozenset({bytes, str, int, float, bool, type(None)})
+"""The types of values that nobody can change."""
 
 
 class BulkOutcomes(Protocol):
@@ -63,6 +67,14 @@ def one_by_one(tokens: Iterable[Any]) -> Iterator[Any]:
         position = position + 1 if token is last else 0
         last = token
         yield token.one(position)
+
+
+def take_ahead(iterator: Iterator[Any], most: int, taken: list[Any]) -> None:
+    """Append the next ``most`` values to ``taken``; the first that may change later is the last."""
+    for value in islice(iterator, most):
+        taken.append(value)
+        if type(value) not in _UNCHANGING:
+            return
 
 
 def fill_places(

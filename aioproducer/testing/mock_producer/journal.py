@@ -11,7 +11,7 @@ from aioproducer.engine.interceptors import Interceptors
 from aioproducer.engine.observer import ObservedFuture
 from aioproducer.errors import ProducerError
 from aioproducer.foundation.logs import ClientLog
-from aioproducer.model import ProducerRecord, RecordMetadata
+from aioproducer.model import Header, ProducerRecord, RecordMetadata
 
 Answer: TypeAlias = Callable[[ProducerError | None], object]
 """Answers the request of a record: None delivers it, an error fails it for good."""
@@ -123,12 +123,14 @@ class JournaledInterceptors(Interceptors):
         """True, so that no record takes the fast path."""
         return True
 
-    def follow(self, future: Any, record: ProducerRecord) -> ObservedFuture:
+    def follow(
+        self, future: Any, record: ProducerRecord, headers: Sequence[Header] = ()
+    ) -> ObservedFuture:
         """The future of ``record``; its outcome goes to the journal, then to the interceptors."""
 
         def told(metadata: RecordMetadata, error: BaseException | None) -> None:
             self._journal.ended(token)
-            self.on_acknowledgement(metadata, error, record.headers)
+            self.on_acknowledgement(metadata, error, headers)
 
         token = ObservedFuture(future, record.topic, record.partition, told)
         self._journal.sent(token, record)

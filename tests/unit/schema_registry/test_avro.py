@@ -494,6 +494,31 @@ async def test_the_latest_version_is_written_and_asked_for_again(
     await until(lambda: serializer.serialize("orders", order, []) == wider)
 
 
+async def test_a_thread_that_serializes_while_a_later_version_arrives_does_not_keep_the_old_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    registry = InMemorySchemaRegistry(latest_ttl=0.0)
+    await registry.register("orders-value", Schema(json.dumps(ORDER)))
+    serializer = await prepared(AvroSerializer(registry, use_latest_version=True))
+    await registry.register("orders-value", Schema(json.dumps(WIDER)))
+    order = {**FIELDS, "country": "DE"}
+    state, framed = serializer._state("orders"), serializer._framed
+
+    def slowly(ready: Any, key: Any, kind: type) -> Any:
+        made = framed(ready, key, kind)
+        monkeypatch.undo()  # as the event loop's thread does, between two steps of this one
+        loop = asyncio.new_event_loop()
+        loop.run_until_complete(serializer._load("orders", state, key))
+        loop.close()
+        return made
+
+    monkeypatch.setattr(serializer, "_framed", slowly)
+    with ThreadPoolExecutor(1) as thread:
+        first = thread.submit(serializer.serialize, "orders", order, []).result()
+    assert first == id_bytes(1) + bare(ORDER, FIELDS)
+    assert serializer.serialize("orders", order, []) == id_bytes(2) + bare(WIDER, order)
+
+
 async def test_a_registry_that_is_down_does_not_take_the_latest_version_away(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -35,4 +35,5 @@ partitions_of_keys = columns.partitions_of_keys
 route = columns.route_of
 rows_by_partition = columns.rows_by_partition
 show = cpython_internals.show
+take_ahead = bulk_tokens.take_ahead
 this_thread = cpython_internals.this_thread

@@ -7,6 +7,7 @@ from aioproducer.engine.partitioning import route as route
 from aioproducer.engine.records.arrow_columns import arrow_buffers as arrow_buffers
 from aioproducer.engine.records.builder import RecordsBuilder as RecordsBuilder
 from aioproducer.engine.records.bulk_tokens import fill_places as fill_places
+from aioproducer.engine.records.bulk_tokens import take_ahead as take_ahead
 from aioproducer.engine.records.collection import hide as hide
 from aioproducer.engine.records.collection import show as show
 from aioproducer.engine.records.columns import BinaryColumn as BinaryColumn

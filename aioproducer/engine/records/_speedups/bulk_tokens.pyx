@@ -1,10 +1,25 @@
 # cython: language_level=3, binding=False, wraparound=False
-"""The compiled form of ``bulk_tokens.fill_places``."""
+"""The compiled forms of ``bulk_tokens.fill_places`` and ``bulk_tokens.take_ahead``."""
 
 from cpython.array cimport array
 from libc.stdint cimport int64_t
 
 from aioproducer.engine.records._speedups.arrays cimport check_type_code
+
+from itertools import islice
+
+from aioproducer.engine.records.bulk_tokens import _UNCHANGING
+
+
+cdef frozenset UNCHANGING = _UNCHANGING
+
+
+def take_ahead(iterator, Py_ssize_t most, list taken not None):
+    """See ``bulk_tokens.take_ahead``."""
+    for value in islice(iterator, most):
+        taken.append(value)
+        if type(value) is not bytes and type(value) not in UNCHANGING:
+            return
 
 
 def fill_places(
