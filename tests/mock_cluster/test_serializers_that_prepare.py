@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from array import array
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -444,3 +446,43 @@ async def test_records_behind_late_ones_that_lack_something_are_written(
         results = await asyncio.gather(*lacking, return_exceptions=True)
         assert all(isinstance(each, PreparationTimeoutError) for each in results)
         await producer.send("orders", "1")
+
+
+async def test_an_object_that_can_not_be_copied_waits_itself_and_a_warning_says_so(
+    orders: MockCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Locked:
+        def __init__(self) -> None:
+            self.lock = threading.Lock()
+
+    class Names(Schemas):
+        def serialize(self, topic: str, data: Any, headers: RecordHeaders) -> bytes:
+            return type(data).__name__.encode()
+
+    schemas = Names(open_gate=False)
+    async with made(orders, schemas) as producer:
+        sent = [producer.send("orders", Locked()) for _ in range(2)]
+        schemas.gate.set()
+        await asyncio.gather(*sent)
+    assert values(orders, 2) == ["Locked", "Locked"]
+    [said] = [each.getMessage() for each in caplog.records if "can't be copied" in each.message]
+    assert "a Locked for topic orders can't be copied (TypeError: cannot pickle" in said
+    assert said.endswith("if it changes now, the record changes, too")
+
+
+async def test_a_view_waits_as_a_view_of_a_copy(orders: MockCluster) -> None:
+    class Shapes(Schemas):
+        def serialize(self, topic: str, data: Any, headers: RecordHeaders) -> bytes:
+            return f"{data.tolist()} {data.format} {data.readonly}".encode()
+
+    schemas = Shapes(open_gate=False)
+    numbers = array("i", range(6))
+    async with made(orders, schemas) as producer:
+        views = [memoryview(numbers), memoryview(numbers).cast("B").cast("i", (2, 3))]
+        sent = [producer.send("orders", each) for each in views]
+        numbers[:] = array("i", [7] * 6)
+        schemas.gate.set()
+        await asyncio.gather(*sent)
+    assert values(orders, 2) == [
+        "[0, 1, 2, 3, 4, 5] i True", "[[0, 1, 2], [3, 4, 5]] i True",
+    ]  # fmt: skip

@@ -59,6 +59,8 @@ class Engine:
     ) -> None:
         self._config = config
         self._environment = environment
+        self.log = log
+        """Of the lines that callers' tasks write."""
         self._owner = TaskOwner(on_death, log)
         self.parts = parts = Parts(
             config,

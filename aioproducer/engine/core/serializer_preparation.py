@@ -57,8 +57,7 @@ class SerializerPreparation:
         self._failures: dict[str, int] = {}
         self._running: set[str] = set()
 
-    @staticmethod
-    def copy_of(data: Any, topic: str) -> Any:
+    def copy_of(self, data: Any, topic: str) -> Any:
         """A copy of a key or value that has to wait, so that its caller may change the object.
 
         An object that can't be copied waits itself.
@@ -81,6 +80,7 @@ class SerializerPreparation:
                 type(error).__name__,
                 error,
                 topic=topic,
+                log=self._engine.log,
                 error=error,
             )
             return data

@@ -380,3 +380,36 @@ def test_serializers_get_the_record_and_the_field(cluster: MockCluster) -> None:
         producer.produce("t", key="k")
     assert raised.value.code == KafkaError._KEY_SERIALIZATION
     assert isinstance(raised.value.exception, ZeroDivisionError)
+
+
+@pytest.mark.parametrize("make", [theirs.Producer, Producer], ids=["theirs", "ours"])
+def test_poll_and_flush_in_a_callback_end_when_their_time_is_over(
+    cluster: MockCluster, make: Any
+) -> None:
+    """One record: confluent-kafka's process aborts if another callback follows a nested call."""
+    seen: list[int] = []
+
+    def delivered(_: object, message: object) -> None:
+        seen.extend((producer.poll(0), producer.flush(0.01), len(producer)))
+
+    producer = make(conf(cluster))
+    producer.produce("t", b"v", on_delivery=delivered)
+    assert producer.flush() == 0
+    assert seen == [0, 1, 1]
+
+
+def test_a_callback_does_not_wait_for_its_own_record_without_limit(cluster: MockCluster) -> None:
+    """confluent-kafka's waits for ever."""
+    seen: list[object] = []
+
+    def delivered(_: object, message: Message) -> None:
+        for call in (producer.flush, producer.close):
+            with pytest.raises(KafkaException, match="its own record") as raised:
+                call()
+            seen.append((message.value(), raised.value.args[0].code()))
+
+    with Producer(conf(cluster)) as producer:
+        for value in (b"1", b"2"):
+            producer.produce("t", value, partition=0, on_delivery=delivered)
+        assert producer.flush() == 0
+    assert seen == [(value, KafkaError._STATE) for value in (b"1", b"1", b"2", b"2")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
@@ -434,3 +435,40 @@ def test_a_column_that_was_not_made_has_no_rows() -> None:
             column.__init__(*arguments, wide=False)
         with pytest.raises(IndexError):
             column[0]
+
+
+# --- values taken ahead ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", [bulk_tokens, speedups])
+@pytest.mark.parametrize(
+    ("values", "most", "expected"),
+    [
+        ([b"1", "2", 3, 4.0, True, None, b"7"], 10, 7),
+        ([b"1", b"2", b"3"], 2, 2),
+        ([b"1", bytearray(b"2"), b"3"], 10, 2),
+        ([{}, b"2"], 10, 1),
+        ([b"1", array("B"), memoryview(b"3")], 10, 2),
+        ([], 10, 0),
+    ],
+)
+def test_values_are_taken_up_to_the_first_that_may_change(
+    form: Any, values: list[Any], most: int, expected: int
+) -> None:
+    taken: list[Any] = [b"before"]
+    rest = iter(values)
+    form.take_ahead(rest, most, taken)
+    assert taken == [b"before", *values[:expected]]
+    assert list(rest) == values[expected:]
+
+
+@pytest.mark.parametrize("form", [bulk_tokens, speedups])
+def test_values_before_an_error_of_the_iterator_are_kept(form: Any) -> None:
+    def values() -> Iterator[bytes]:
+        yield b"1"
+        raise OSError("gone")
+
+    taken: list[Any] = []
+    with pytest.raises(OSError, match="gone"):
+        form.take_ahead(values(), 10, taken)
+    assert taken == [b"1"]
