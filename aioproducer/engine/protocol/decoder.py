@@ -27,6 +27,9 @@ Steps: TypeAlias = Callable[[bytes, int], Generator[Any, None, int]]
 FORMATS: Final = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q"}
 """The numbers' formats in :mod:`struct`."""
 UUID_BYTES: Final = 16
+_LITERALS: Final = frozenset(map(repr, (None, True, False, -1, 0, "", b"", ())))
+"""The constants that are written as they are. Comparing bytes with anything else is an error for
+``python -bb``."""
 NO_UUID: Final = bytes(UUID_BYTES)
 _LONGEST_VARINT: Final = 5
 _STEP: Final = "    "
@@ -244,8 +247,8 @@ class _Code:
         return f"v{self._variables}"
 
     def _constant(self, value: Any) -> str:
-        if value in (None, True, False, -1, 0, "", b"", ()) and not callable(value):
-            return repr(value)
+        if (literal := repr(value)) in _LITERALS:
+            return literal
         name = f"c{len(self._names)}"
         self._names[name] = value
         return name
