@@ -190,7 +190,7 @@ class Producer(Generic[K_contra, V_contra]):
             config = config.replace(**options)
         if transaction is not None:
             config = _joining(config, transaction)
-        self._core = core = ProducerCore(config, transaction)
+        self._core = core = ProducerCore(config, transaction, (_load_bulk,))
         self.config: ProducerConfig = core.config
         self.client_id: str = core.client_id
         self._fast_path = core.fast_path
@@ -649,3 +649,7 @@ def _joining(config: ProducerConfig, transaction: TransactionHandle) -> Producer
             f"({transaction.transactional_id!r}): leave it out"
         )
     return config.replace(transactional_id=transaction.transactional_id)
+
+
+def _load_bulk() -> None:
+    import aioproducer.engine.bulk.send_many  # noqa: F401

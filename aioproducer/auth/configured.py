@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -35,8 +36,9 @@ from aioproducer.config import ProducerConfig, Secret, login
 from aioproducer.config.configured_login import login_of
 from aioproducer.config.security_kinds import ProviderOption
 from aioproducer.errors import ConfigError
+from aioproducer.foundation.runtime.threads import Load
 
-__all__ = ["mechanism_of", "tls_of"]
+__all__ = ["loads_of", "mechanism_of", "tls_of"]
 
 _ENDPOINT_TIMEOUT: Final = 10.0
 """Seconds, as in Kafka, whose defaults of ``sasl.login.*.timeout.ms`` are null."""
@@ -195,6 +197,58 @@ def _tokens(
         )
 
     return shared_source((_key_of(source), rules, backoff, timeouts, tls, and_system), make)
+
+
+def loads_of(config: ProducerConfig) -> tuple[Load, ...]:
+    """The imports of libraries that the logins of ``config`` call."""
+    match login_of(config):
+        case login.AwsLogin():
+            return (_load_botocore,)
+        case login.OAuthLogin(source):
+            return _loads_of_tokens(source)
+    return ()
+
+
+def _loads_of_tokens(source: login.TokenSettings) -> tuple[Load, ...]:
+    match source:
+        case login.AwsToken() | login.AwsWebIdentityToken() | login.ProvidedToken(AwsWebIdentity()):
+            return (_load_botocore,)
+        case login.ProvidedToken(AzureIdentity() | GcpIdentity()):
+            return (_load_http,)
+        case login.ProvidedToken() | login.TokenFileSettings():
+            return ()
+        case login.ClientCredentialsSettings() | login.JwtBearerSettings():
+            signs = isinstance(source.assertion, login.SignedAssertionSettings)
+            return (_load_http, _load_cryptography) if signs else (_load_http,)
+    return (_load_http,)
+
+
+def _load_botocore() -> None:
+    with suppress(ImportError):  # a login says what is missing
+        import botocore.auth
+        import botocore.awsrequest
+        import botocore.config
+        import botocore.credentials
+        import botocore.exceptions
+        import botocore.parsers
+        import botocore.session  # noqa: F401
+
+
+def _load_http() -> None:
+    with suppress(ImportError):
+        import httpx2  # noqa: F401
+
+
+def _load_cryptography() -> None:
+    """For signed assertions."""
+    with suppress(ImportError):
+        import cryptography.exceptions
+        import cryptography.hazmat.primitives.asymmetric.ec
+        import cryptography.hazmat.primitives.asymmetric.padding
+        import cryptography.hazmat.primitives.asymmetric.rsa
+        import cryptography.hazmat.primitives.asymmetric.utils
+        import cryptography.hazmat.primitives.hashes
+        import cryptography.hazmat.primitives.serialization  # noqa: F401
 
 
 class _Asking(NamedTuple):

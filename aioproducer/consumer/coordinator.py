@@ -30,6 +30,7 @@ from aioproducer.errors import (
     RequestTimeoutError,
     error_about,
 )
+from aioproducer.foundation.codecs import load_codecs
 from aioproducer.model import Node, OffsetAndMetadata, TopicPartition
 
 JOIN_GRACE_MS: Final = 5_000
@@ -66,6 +67,7 @@ class CoordinatorLink:
     ) -> None:
         self.group_id = group_id
         self.client = ClusterClient(config, client_id, "Consumer", metrics)
+        self.client.loads = (load_codecs,)  # for the records that the consumer reads
         self._patient = ClusterClient(
             _patient_config(config, longest_wait_ms), client_id, "Consumer", metrics
         )

@@ -10,6 +10,7 @@ from typing import Any, Final, Unpack
 from aioproducer.config import ProducerConfig, ProducerOptions, hide_secrets
 from aioproducer.config.failure_hook import FailureHookOption
 from aioproducer.engine.client.arguments import checked_topic
+from aioproducer.engine.core.producer_core import load_for
 from aioproducer.engine.failures import FailedRecordHandler, handler_of, hurry_up
 from aioproducer.errors import ConfigError, ProducerError, ProducerTimeoutError
 from aioproducer.failed_records.dead_letter import (
@@ -100,6 +101,7 @@ class DeadLetterTopic:
             own = self._other_cluster or config.replace(**{**_UNLIKE, **self._options})
             if own.client_id is not None and "client_id" not in self._options:
                 own = own.replace(client_id=f"{own.client_id}-dead-letters")
+            load_for(own)  # its start comes at the first failed record, when no import may
         fallback = None if self._fallback is None else handler_of(self._fallback, config)
         return _DeadLetterSender(self, own, self._producer, self._uncertain, fallback)
 

@@ -1,16 +1,18 @@
 """The libraries of the codecs: each is imported when its codec is used, so a platform may lack it.
 
-They are default dependencies where they have wheels, and extras everywhere.
+They are default dependencies where they have wheels, and extras everywhere. A client that reads
+imports all that are installed when it starts.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
+import sys
+from contextlib import suppress
 from typing import Any, Final
 
 from aioproducer.errors import MissingExtraError
 
-__all__ = ["codec_library"]
+__all__ = ["codec_library", "is_loaded", "load_codecs"]
 
 _LIBRARIES: Final = {"snappy": "cramjam", "lz4": "cramjam", "zstd": "zstandard"}
 """The module by codec; ``gzip`` only needs the standard library."""
@@ -22,12 +24,29 @@ def codec_library(codec: str) -> Any:
     Raises:
         MissingExtraError: the module is not installed, or can't be loaded.
     """
+    library: Any = None
     module = _LIBRARIES.get(codec)
-    if module is None:
-        return None
     try:
-        return import_module(module)
+        match module:  # an import statement for each: tools that pack a program look for these
+            case "cramjam":
+                import cramjam as library
+            case "zstandard":
+                import zstandard as library
     except ImportError as error:
         raise MissingExtraError(
             f"the codec {codec} needs {module}: pip install 'aioproducer[{codec}]'"
         ) from error
+    return library
+
+
+def load_codecs() -> None:
+    """Import every codec that is installed: a batch may have any of them."""
+    for codec in ("snappy", "zstd"):
+        with suppress(MissingExtraError):
+            codec_library(codec)
+
+
+def is_loaded(codec: str) -> bool:
+    """True if nothing has to be imported for ``codec``."""
+    module = _LIBRARIES.get(codec)
+    return module is None or sys.modules.get(module) is not None

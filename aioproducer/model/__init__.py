@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NewType, TypeAlias
 
 from aioproducer.model.type_parameters import K_co, V_co
 
-if TYPE_CHECKING:
-    from fractions import Fraction
-
 Header: TypeAlias = tuple[str, bytes | None]
 """A header of a record: its key, and its value or None."""
 
@@ -19,7 +16,7 @@ Headers: TypeAlias = Mapping[str, bytes | str | None] | Sequence[tuple[str, byte
 become UTF-8."""
 
 
-BatchOrder: TypeAlias = "int | Fraction"
+BatchOrder: TypeAlias = int
 """A batch's place among the batches of its partition, in the order of their first sends."""
 
 

@@ -24,6 +24,7 @@ from aioproducer.engine.client.options import client_config
 from aioproducer.engine.records.arrow_output import imported_pyarrow
 from aioproducer.engine.records.decoder import RecordBatch
 from aioproducer.errors import ClientClosedError, ConfigError, IllegalStateError
+from aioproducer.foundation.codecs import load_codecs
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.reader.fetcher import Fetcher, FetchSettings
 from aioproducer.reader.iteration import Steps
@@ -95,6 +96,7 @@ class Reader:
             raise ConfigError("fetch_max_wait_ms has to be less than request_timeout_ms")
         self.client_id: str = self.config.client_id or f"reader-{next(_NUMBERS)}"
         self._client = ClusterClient(self.config, self.client_id, "Reader")
+        self._client.loads = (load_codecs,)
         self._source: RecordSource | None = None
 
     def __repr__(self) -> str:

@@ -183,7 +183,7 @@ async def test_a_name_that_gets_another_address(
     real = socket.getaddrinfo
 
     def getaddrinfo(host: Any, port: Any, *others: Any, **options: Any) -> list[tuple[Any, ...]]:
-        if host != "kafka.test":
+        if host != b"kafka.test":
             return real(host, port, *others, **options)
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))]
 

@@ -31,13 +31,14 @@ class Resolver:
         self._real = socket.getaddrinfo
 
     def getaddrinfo(self, host: Any, port: int, **options: Any) -> list[Any]:
-        if options.get("flags") or host not in (LATER, LOST, SILENT):
+        name = host.decode() if isinstance(host, bytes) else host
+        if options.get("flags") or name not in (LATER, LOST, SILENT):
             return self._real(host, port, **options)
         self.asked += 1
-        if host == SILENT:
+        if name == SILENT:
             self.hangs.set()
             self.end.wait()
-        if host != LATER or self.asked < 4:
+        if name != LATER or self.asked < 4:
             raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
         return self._real("127.0.0.1", port, **options)
 

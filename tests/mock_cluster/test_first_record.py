@@ -1,4 +1,4 @@
-"""A new process with one plain record imports only what this record needs."""
+"""A new process with one plain record imports only what its producer may need."""
 
 from __future__ import annotations
 
@@ -40,20 +40,14 @@ NEEDLESS = {
         "aioproducer.engine.sender.transaction_driver",
         "aioproducer.engine.transactions.group_offsets",
         "aioproducer.engine.transactions.manager",
-        "aioproducer.engine.transactions.requests",
     ),
     "other calls": (
-        "aioproducer.engine.bulk",
+        "aioproducer.admin",
         "aioproducer.cli",
-        "aioproducer.engine.core.check",
+        "aioproducer.consumer",
+        "aioproducer.reader",
         "aioproducer.sync",
         "aioproducer.testing",
-    ),
-    "telemetry": (
-        "aioproducer.engine.telemetry.collector",
-        "aioproducer.engine.telemetry.otlp",
-        "aioproducer.engine.telemetry.payload",
-        "aioproducer.engine.telemetry.payload_maker",
     ),
     "libraries": (
         "argparse",

@@ -146,7 +146,7 @@ async def test_names_and_certificates(
     look_up = socket.getaddrinfo
 
     def record(host: Any, *arguments: Any, **options: Any) -> Any:
-        looked_up.append(host)
+        looked_up.append(host.decode() if isinstance(host, bytes) else host)
         return look_up(host, *arguments, **options)
 
     monkeypatch.setattr(socket, "getaddrinfo", record)

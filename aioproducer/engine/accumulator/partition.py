@@ -237,7 +237,7 @@ class Partition:
             self.close_batch()
         if batch.order < 0:
             batch.order = self._next_place
-            self._next_place += 1
+            self._next_place += batch.order_share
             growth = batch.growth
             if growth is not None and growth.doublings:
                 growth.left(batch.size, len(batch.builder.buffer))

@@ -7,7 +7,7 @@ Its outcome resolves the records' futures by :mod:`aioproducer.engine.records.de
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from aioproducer.engine.accumulator.batch_growth import BatchGrowth
 from aioproducer.engine.accumulator.pending_records import SerializedRecord
@@ -34,6 +34,9 @@ from aioproducer.engine.records.record_batch import (
 )
 from aioproducer.errors import ProducerError
 from aioproducer.model import BatchOrder, TopicPartition
+
+_WHOLE_SHARE: Final = 2**40
+"""More than a batch has records, so that every part of its parts gets a place of its own."""
 
 
 class ProducerBatch:
@@ -90,7 +93,7 @@ class ProducerBatch:
         """True if an attempt may have been written: no response has excluded it."""
         self.order: BatchOrder = -1
         """The place among the batches of its partition, given when it first leaves."""
-        self.order_share: BatchOrder = 1
+        self.order_share: BatchOrder = _WHOLE_SHARE
         """The distance to the next batch's place; a split divides it among the parts."""
         self.is_part = False
         """True for a part of a batch that was too large."""
@@ -250,12 +253,10 @@ def _part(batch: ProducerBatch, size: int) -> ProducerBatch:
 
 
 def _number(batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
-    from fractions import Fraction  # splits are rare, and the import takes a millisecond
-
     sequence = batch.state.base_sequence
     for number, part in enumerate(parts):
         part.builder.close()
-        part.order_share = Fraction(batch.order_share) / len(parts)
+        part.order_share = batch.order_share // len(parts)
         part.order = batch.order + number * part.order_share
         if batch.state is not NO_PRODUCER_STATE:
             part.state = batch.state._replace(base_sequence=sequence)

@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Collection, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from random import Random
 from typing import Any, Final, TypeVar
 
 from aioproducer.config import ProducerConfig
 from aioproducer.engine.client.ad_hoc_requests import AdHocRequests, Peers
 from aioproducer.engine.client.bootstrap import resolved_bootstrap_servers
-from aioproducer.engine.client.connections import network_client, security
+from aioproducer.engine.client.connections import (
+    loads_of_connections,
+    loads_of_logins,
+    network_client,
+    security,
+)
 from aioproducer.engine.client.describe_request import ClusterDescription, DescribeRequest
 from aioproducer.engine.client.environment import current_environment
 from aioproducer.engine.client.peers import KnownPeers, why_no_answer
@@ -44,6 +49,7 @@ from aioproducer.foundation import logs
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.runtime.patience import PatientTimeout, sockets_read
 from aioproducer.foundation.runtime.tasks import TaskOwner
+from aioproducer.foundation.runtime.threads import Load
 from aioproducer.foundation.wording import duration
 from aioproducer.model import Node
 
@@ -62,6 +68,9 @@ class ClusterClient:
     ``name``: the client's class, for errors. ``metrics``: those of another client, if both count as
     one. Times are the clock's seconds.
     """
+
+    loads: Sequence[Load] = ()
+    """More imports that the client may need after its start."""
 
     def __init__(
         self,
@@ -146,6 +155,9 @@ class ClusterClient:
         self._state = "starting"
         self._loop = asyncio.get_running_loop()
         try:
+            load = self._environment.load
+            await load((*self.loads, *loads_of_connections(self.config)))
+            await load(loads_of_logins(self.config))
             await self._client.prepare()
             servers = await resolved_bootstrap_servers(
                 self.config, self._environment, self.backoff(), self._owner

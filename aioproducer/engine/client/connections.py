@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,6 +17,7 @@ from aioproducer.engine.network.connection import ConnectionSettings
 from aioproducer.engine.network.connection_states import ClientSettings
 from aioproducer.engine.network.transport import SocketSettings
 from aioproducer.foundation.runtime.tasks import TaskOwner
+from aioproducer.foundation.runtime.threads import Load
 from aioproducer.foundation.version import __version__
 
 if TYPE_CHECKING:  # a client without TLS and logins imports no part of them
@@ -29,6 +31,45 @@ class Security(NamedTuple):
     tls: TlsContexts | None
     mechanism: Mechanism | None
     """Of the login; it has to be closed."""
+
+
+def loads_of_connections(config: ProducerConfig) -> list[Load]:
+    """The imports of all connections that a client of ``config`` may ever open."""
+    loads = [_load_look_ups]
+    if not all(host.isascii() for host, _ in config.bootstrap_servers):
+        loads.append(_load_idna)
+    if proxy_of(config) is not None:
+        loads.append(_load_tunnel)
+    if config.security_protocol != "PLAINTEXT":
+        loads += (_load_idna, _load_security)  # ssl encodes every host name
+    return loads
+
+
+def loads_of_logins(config: ProducerConfig) -> Sequence[Load]:
+    """The imports of libraries for logins, after :func:`loads_of_connections` have run."""
+    if not config.security_protocol.startswith("SASL_"):
+        return ()
+    from aioproducer.auth.configured import loads_of
+
+    return loads_of(config)
+
+
+def _load_look_ups() -> None:
+    import concurrent.futures.thread  # noqa: F401  # asyncio's, for an address with a zone
+
+
+def _load_tunnel() -> None:
+    import aioproducer.engine.network.tunnel  # noqa: F401
+
+
+def _load_idna() -> None:
+    import encodings.idna  # noqa: F401
+
+
+def _load_security() -> None:
+    import aioproducer.auth.configured
+    import aioproducer.auth.tls_errors
+    import aioproducer.engine.network.login  # noqa: F401
 
 
 def security(config: ProducerConfig, environment: Environment) -> Security:

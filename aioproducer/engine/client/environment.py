@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -16,6 +16,7 @@ from aioproducer.engine.interceptors import Interceptors
 from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.network.resolve import Address, resolve
 from aioproducer.foundation.logs import ClientLog
+from aioproducer.foundation.runtime.threads import Load, load
 
 
 def _real_clock() -> Callable[[], float]:
@@ -46,6 +47,8 @@ class Environment(NamedTuple):
     """Makes the sleep of the sender, by ``clock``."""
     interceptors: Callable[[Sequence[Any], ClientLog | None], Interceptors] = Interceptors
     """Makes the chain of a producer's interceptors."""
+    load: Callable[[Iterable[Load]], Awaitable[None]] = load
+    """Imports what a client may need after its start."""
 
 
 SYSTEM: Final = Environment()

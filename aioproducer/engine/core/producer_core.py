@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import current_task
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from importlib import import_module
@@ -14,6 +15,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from aioproducer.config import ProducerConfig
+from aioproducer.engine.client.connections import loads_of_connections, loads_of_logins
 from aioproducer.engine.client.environment import current_environment
 from aioproducer.engine.core.back_pressure import BackPressure, Unavailable
 from aioproducer.engine.core.engine import Engine
@@ -37,8 +39,10 @@ from aioproducer.errors import (
     WrongLoopError,
 )
 from aioproducer.foundation import logs
+from aioproducer.foundation.codecs import codec_library
 from aioproducer.foundation.runtime import forks
 from aioproducer.foundation.runtime.patience import sockets_read
+from aioproducer.foundation.runtime.threads import Load, load_here
 from aioproducer.foundation.wording import counted, duration
 from aioproducer.model import PartitionInfo, TransactionHandle
 
@@ -56,13 +60,55 @@ _READINGS: Final = ("aioproducer.engine.core.health_source", "aioproducer.engine
 of an import would find the module half made, so a producer is not made without the modules."""
 
 
+def loads_of(config: ProducerConfig) -> list[Load]:
+    """The imports of all that a producer of ``config`` may need once it has started."""
+    loads = [_load_check, *loads_of_connections(config)]
+    if config.transactional_id is not None:
+        loads.append(_load_transactions)
+    if config.enable_metrics_push:
+        loads.append(_load_telemetry)
+    return loads
+
+
+def _load_check() -> None:
+    import aioproducer.engine.core.check  # noqa: F401
+
+
+def _load_transactions() -> None:
+    import aioproducer.engine.core.transaction_api
+    import aioproducer.engine.sender.transaction_driver
+    import aioproducer.engine.transactions.group_offsets
+    import aioproducer.engine.transactions.manager  # noqa: F401
+
+
+def _load_telemetry() -> None:
+    import aioproducer.engine.metrics.names
+    import aioproducer.engine.telemetry.payload_maker  # noqa: F401
+
+
+def load_for(config: ProducerConfig) -> None:
+    """Import, in the present thread, what a producer of ``config`` may need at its start and later.
+
+    Raises :class:`MissingExtraError` if the library of its codec is not installed.
+    """
+    codec_library(config.compression_type)
+    load_here(loads_of(config))
+    load_here(loads_of_logins(config))
+
+
 class ProducerCore:
     """A producer without its public methods.
 
-    ``transaction``: another producer's transaction in which this one takes part.
+    ``transaction``: another producer's transaction in which this one takes part. ``loads``: the
+    imports that the public methods may need later.
     """
 
-    def __init__(self, config: ProducerConfig, transaction: TransactionHandle | None) -> None:
+    def __init__(
+        self,
+        config: ProducerConfig,
+        transaction: TransactionHandle | None,
+        loads: Sequence[Load] = (),
+    ) -> None:
         for module in _READINGS:
             import_module(module)
         self._environment = environment = current_environment()
@@ -83,6 +129,7 @@ class ProducerCore:
         """The clock of records' timestamps, in nanoseconds since the epoch."""
         self._lifecycle = Lifecycle(self.client_id)
         self._transaction = transaction
+        self._loads = loads
         self._max_block = min(config.max_block_ms, config.delivery_timeout_ms) / 1000
         self._engine: Engine | None = None
         self._health_source: HealthSource | None = None
@@ -133,6 +180,7 @@ class ProducerCore:
         life.start()
         self._ask_default_observer()
         try:
+            await self._load()
             self._engine = engine = Engine(
                 self.config,
                 self.client_id,
@@ -151,7 +199,7 @@ class ProducerCore:
             self._close_observer()
             raise
         if life.closed:
-            raise ProducerClosedError(f"the producer {self.client_id!r} was closed as it started")
+            raise self._closed_meanwhile()
         self.pipeline = SendPipeline(
             engine, self.hooks, self._max_block, engine.clock, self.wall_clock_ns
         )
@@ -170,6 +218,17 @@ class ProducerCore:
             except BaseException:
                 await self.close(0)
                 raise
+
+    async def _load(self) -> None:
+        """Import what the producer may need later."""
+        load = self._environment.load
+        await load((*self._loads, *loads_of(self.config)))
+        await load(loads_of_logins(self.config))
+        if self._lifecycle.closed:
+            raise self._closed_meanwhile()
+
+    def _closed_meanwhile(self) -> ProducerClosedError:
+        return ProducerClosedError(f"the producer {self.client_id!r} was closed as it started")
 
     async def close(self, timeout: float | None) -> int:
         """Deliver for ``timeout`` seconds (None: ``delivery_timeout_ms``), and end.

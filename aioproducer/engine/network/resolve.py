@@ -38,9 +38,9 @@ async def resolve(host: str, port: int) -> list[Address]:
         )
     try:
         found = _numeric(host, port) or await _look_up(
-            socket.getaddrinfo, host, port, type=socket.SOCK_STREAM
+            socket.getaddrinfo, _encoded(host), port, type=socket.SOCK_STREAM
         )
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, LookupError) as error:
         raise BrokerConnectionError(f"the name {host!r} can't be resolved: {error}") from error
     addresses = [(str(address[0]), port) for *_, address in found]
     return list(dict.fromkeys(addresses))
@@ -58,13 +58,17 @@ def _numeric(host: str, port: int) -> list[Any]:
     """The addresses of a host in numbers, without a look-up; none for a name."""
     if not host.isascii() or "\0" in host:
         return []
-    digits = host.encode()  # a str would import Unicode's tables
     try:
         return socket.getaddrinfo(
-            digits, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
+            _encoded(host), port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
         )
     except socket.gaierror:
         return []
+
+
+def _encoded(host: str) -> str | bytes:
+    """Python imports Unicode's tables for every host that is a ``str``."""
+    return host.encode() if host.isascii() else host
 
 
 async def _look_up(call: Callable[..., _Answer], *arguments: Any, **options: Any) -> _Answer:

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from aioproducer.engine.records.compression import Compression, compression
 from aioproducer.engine.telemetry.otlp import metrics_data
+from aioproducer.foundation.codecs import is_loaded
 from aioproducer.foundation.version import __version__
 
 __all__ = ["UNCOMPRESSED", "Payload", "fitting", "first_available"]
@@ -30,19 +31,17 @@ class Payload(NamedTuple):
 
 
 def first_available(accepted: Iterable[int], refused: Collection[int]) -> Compression | None:
-    """The first codec of ``accepted`` that is installed and not in ``refused``; None: no codec.
+    """The first codec of ``accepted`` that is loaded and not in ``refused``; None: no codec.
 
     A broker names the codecs in the order of its preference. Numbers that are no codec are
-    skipped.
+    skipped, and so are codecs whose library would have to be imported.
     """
     for number in accepted:
         if number == UNCOMPRESSED:
             return None
-        if number in _NAMES and number not in refused:
-            try:
-                return compression(_NAMES[number])
-            except ImportError:
-                continue
+        name = _NAMES.get(number)
+        if name is not None and number not in refused and is_loaded(name):
+            return compression(name)
     return None
 
 

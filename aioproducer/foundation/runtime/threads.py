@@ -10,17 +10,20 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, Future
+from contextlib import suppress
 from contextvars import copy_context
 from queue import Empty, SimpleQueue
-from threading import Thread
+from threading import Thread, get_ident
 from typing import Any, Final, TypeAlias, TypeVar
 
 from aioproducer.errors import ProducerClosedError
 
 _Answer = TypeVar("_Answer")
 _Job: TypeAlias = tuple[Future[Any], Callable[[], Any]]
+Load: TypeAlias = Callable[[], None]
+"""A function of a module that imports what others of its functions need."""
 
 _CORES: Final = (
     len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -136,3 +139,50 @@ class ThreadForEach(Executor):
         future = once.submit(call, *args, **kwargs)
         once.shutdown()
         return future
+
+
+_LOADS: Final = ThreadForEach("aioproducer-import")
+_loaded: set[Load] = set()
+_loading: Final[dict[SimpleQueue[None], int]] = {}
+"""For each import that is under way, what gets an item at its end, and its thread."""
+_LONGEST_FORK: Final = 1.0
+"""Seconds that a fork waits for imports."""
+
+
+async def load(loads: Iterable[Load]) -> None:
+    """Call each of ``loads`` once in a process, beside the event loop.
+
+    The start of a client imports everything that the client may need later: an import in its life
+    would fail without a free file descriptor, or after the package's folder was replaced. The start
+    and not the import of the package does it, so that a program imports only what its clients use.
+    """
+    missing = [each for each in loads if each not in _loaded]
+    if missing:
+        await asyncio.get_running_loop().run_in_executor(_LOADS, load_here, missing)
+
+
+def load_here(loads: Iterable[Load]) -> None:
+    """:func:`load` in the present thread."""
+    end: SimpleQueue[None] = SimpleQueue()
+    _loading[end] = get_ident()
+    try:
+        for each in loads:
+            if each not in _loaded:
+                each()
+                _loaded.add(each)
+    finally:
+        del _loading[end]
+        end.put(None)
+
+
+def _wait_for_loads() -> None:
+    """A child that is forked during an import would find the lock of a module held for ever."""
+    for end, thread in list(_loading.items()):
+        if thread != get_ident():
+            with suppress(Empty):
+                end.get(timeout=_LONGEST_FORK)
+                end.put(None)  # for another fork that waits
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_wait_for_loads, after_in_child=_loading.clear)

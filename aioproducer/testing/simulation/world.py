@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from itertools import count
 from math import inf
@@ -15,6 +15,7 @@ from aioproducer.engine.client.environment import Environment, use_environment
 from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.network.connection_states import ClientSettings
 from aioproducer.errors import BrokerConnectionError, IllegalStateError
+from aioproducer.foundation.runtime.threads import Load, load_here
 from aioproducer.testing.simulation.cluster import EPOCH, SimulatedCluster
 from aioproducer.testing.simulation.kafka import ClusterOptions
 from aioproducer.testing.simulation.loop import BEGIN, SimulatedLoop
@@ -93,6 +94,7 @@ class SimulatedWorld:
             random=lambda: self._drawn_from(f"client {next(self._clients)}"),
             network=partial(_network_client, self._loop),
             resolve=_resolve,
+            load=_load,
         )
 
 
@@ -104,6 +106,11 @@ def _network_client(loop: SimulatedLoop, settings: ClientSettings, *given: Any) 
             "simulated"
         )
     return NetworkClient(settings, *given)
+
+
+async def _load(loads: Iterable[Load]) -> None:
+    """Whether another world has imported something makes no difference."""
+    load_here(loads)
 
 
 async def _resolve(host: str, port: int) -> list[tuple[str, int]]:

@@ -11,7 +11,16 @@ from aioproducer.engine.records.batch_header import BATCH_OVERHEAD
 from aioproducer.errors import BufferExhaustedError
 from aioproducer.foundation.tuning import STUCK_AFTER
 from tests.support.tokens import FlushToken
-from tests.unit.accumulator.world import BATCH, BLOCK, FULL, LINGER, START, AccumulatorWorld, places
+from tests.unit.accumulator.world import (
+    BATCH,
+    BLOCK,
+    FULL,
+    LINGER,
+    START,
+    AccumulatorWorld,
+    place_of,
+    places,
+)
 
 # --- when batches may leave --------------------------------------------------------------------
 
@@ -301,7 +310,7 @@ def test_no_batch_in_backoff_and_none_behind_it(world: AccumulatorWorld) -> None
     world.now += 0.5
     world.batches.backlogs.release_delayed(world.now)
     assert world.drain() == [batches[0]]
-    assert world.drain_one().order == 1
+    assert place_of(world.drain_one()) == 1
 
 
 # --- leaders -----------------------------------------------------------------------------------
@@ -329,7 +338,7 @@ def test_a_new_leader_takes_the_whole_queue_at_once(world: AccumulatorWorld) -> 
     world.learn(2, 1, 2)
     assert world.ready(1) is None
     assert world.ready(2) == 0.0
-    assert [world.drain_one(2).order for _ in range(2)] == [0, 1]
+    assert [place_of(world.drain_one(2)) for _ in range(2)] == [0, 1]
 
 
 def test_the_same_leader_again_ends_no_backoff(world: AccumulatorWorld) -> None:

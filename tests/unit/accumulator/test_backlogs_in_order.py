@@ -5,7 +5,7 @@ from __future__ import annotations
 from aioproducer.engine.accumulator.producer_batch import ProducerBatch
 from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE, ProducerState
 from aioproducer.model import TopicPartition
-from tests.unit.accumulator.world import FULL, AccumulatorWorld, places
+from tests.unit.accumulator.world import FULL, AccumulatorWorld, place_of, places
 
 # --- retries keep their order ------------------------------------------------------------------
 
@@ -18,7 +18,7 @@ def three_on_the_wire(world: AccumulatorWorld) -> list[ProducerBatch]:
 
 def test_retries_leave_in_their_first_order(world: AccumulatorWorld) -> None:
     batches = three_on_the_wire(world)
-    assert [batch.order for batch in batches] == [0, 1, 2]
+    assert list(map(place_of, batches)) == [0, 1, 2]
     for batch in (batches[2], batches[0], batches[1]):
         world.retry(batch)
     for batch in batches:
@@ -27,7 +27,7 @@ def test_retries_leave_in_their_first_order(world: AccumulatorWorld) -> None:
         if batch is not batches[-1]:
             assert world.drain_if_any(1) == [], "the next retry waits for this one's answer"
         world.deliver(batch)
-    assert world.drain_one().order == 3
+    assert place_of(world.drain_one()) == 3
 
 
 def test_a_retry_waits_for_an_earlier_batch_on_the_wire(world: AccumulatorWorld) -> None:
@@ -78,7 +78,7 @@ def test_nothing_follows_a_batch_that_may_be_written_already(world: AccumulatorW
     second.uncertain = False
     world.retry(second)
     assert world.drain() == [second]
-    assert world.drain_one().order == 3, "it is surely not written: new batches may follow"
+    assert place_of(world.drain_one()) == 3, "it is surely not written: new batches may follow"
 
 
 def test_a_later_retry_does_not_shorten_the_backoff(world: AccumulatorWorld) -> None:
@@ -128,7 +128,7 @@ def test_nothing_follows_the_first_batch_before_it_is_acknowledged() -> None:
     world.deliver(first)
     (second,) = world.drain()
     (third,) = world.drain()
-    assert (first.order, second.order, third.order) == (0, 1, 2)
+    assert list(map(place_of, (first, second, third))) == [0, 1, 2]
     world.deliver(second, third)
     world.batches.renumber(third.topic_partition, world.now)
     for _ in range(2):
@@ -155,18 +155,20 @@ def test_behind_a_barrier_only_what_is_numbered_before_it_leaves(world: Accumula
     for number, batch in enumerate((first, second, third)):
         batch.state = ProducerState(7, 0, number)
     place, block = first.topic_partition, world.batches.block
-    assert not block(place, 1, world.now), "all three are on the wire"
+    assert not block(place, second.order, world.now), "all three are on the wire"
     world.retry(first)
     world.retry(second)
-    assert not block(place, 1, world.now), "the third is on the wire, the first is before"
+    assert not block(place, second.order, world.now), (
+        "the third is on the wire, the first is before"
+    )
     assert world.drain() == [first]
     assert world.drain_if_any(1) == []
     world.retry(third)
-    assert not block(place, 1, world.now)
+    assert not block(place, second.order, world.now)
     world.deliver(first)
     assert world.drain_if_any(1) == []
-    assert block(place, 1, world.now)
-    assert not block(place, 2, world.now), "the second is before that"
+    assert block(place, second.order, world.now)
+    assert not block(place, third.order, world.now), "the second is before that"
     world.batches.renumber(place, world.now)
     assert {second.state, third.state} == {NO_PRODUCER_STATE}
     assert world.drain() == [second]
@@ -207,7 +209,7 @@ def test_a_barrier_that_is_lifted_lets_everything_go_on(world: AccumulatorWorld)
     world.deliver(first, second, third)
     assert world.drain_if_any(1) == []
     assert not world.batches.block(place, None, world.now)
-    assert world.drain_one().order == 3
+    assert place_of(world.drain_one()) == 3
 
 
 def test_a_partition_that_is_gone_needs_no_barrier(world: AccumulatorWorld) -> None:
@@ -229,7 +231,7 @@ def test_nothing_goes_to_a_new_leader_while_an_earlier_batch_is_at_the_old_one()
     assert world.ready(2, idle=True) is None
     world.deliver(first)
     (second,) = world.drain(2)
-    assert (second.order, second.node) == (1, 2)
+    assert (place_of(second), second.node) == (1, 2)
 
 
 # --- partitions that may not be written to yet -------------------------------------------------

@@ -9,6 +9,7 @@ from aioproducer.engine.accumulator.partition import Backlogs, Partition
 from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE, ProducerState
 from aioproducer.model import TopicPartition
 from tests.support.tokens import Token
+from tests.unit.accumulator.world import place_of
 
 NAME = TopicPartition("t", 0)
 
@@ -50,7 +51,7 @@ def test_a_batch_gets_its_place_when_it_first_leaves_and_keeps_it() -> None:
     assert partition.take(NOW) is first
     partition.move_leader(2, NOW)
     assert partition.take(NOW) is second
-    assert (first.order, second.order) == (0, 1)
+    assert (place_of(first), place_of(second)) == (0, 1)
     assert (first.node, second.node) == (1, 2)
     assert partition.open_batch is None
     assert not partition.queue
@@ -58,7 +59,7 @@ def test_a_batch_gets_its_place_when_it_first_leaves_and_keeps_it() -> None:
     partition.requeue(first, [first], NOW)
     assert list(partition.in_flight) == []
     assert partition.take(NOW) is first
-    assert first.order == 0
+    assert place_of(first) == 0
 
 
 def test_first_in_line_is_the_batch_that_no_earlier_one_precedes() -> None:
@@ -99,7 +100,7 @@ def test_a_barrier_blocks_batches_without_a_number_before_it() -> None:
     for number, batch in enumerate((first, second)):
         partition.take(NOW)
         batch.state = ProducerState(7, 0, number)
-    assert not partition.block(1, NOW), "both are in flight"
+    assert not partition.block(second.order, NOW), "both are in flight"
     partition.requeue(second, [second], NOW)
     partition.requeue(first, [first], NOW)
     assert not partition.is_blocked, "the first batch is before the barrier"

@@ -141,3 +141,8 @@ class AccumulatorWorld(World):
 
 def places(batches: Sequence[ProducerBatch]) -> list[int]:
     return [batch.topic_partition.partition for batch in batches]
+
+
+def place_of(batch: ProducerBatch) -> int:
+    """The number of batches of its partition that left before it."""
+    return batch.order // batch.order_share

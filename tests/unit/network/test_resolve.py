@@ -14,14 +14,15 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
     """A name service: addresses by name; the canonical name of ``a.b`` is ``host-a.b``."""
     known: dict[str, list[str]] = {}
 
-    def getaddrinfo(host: str, port: int, **options: Any) -> list[Any]:
-        if host not in known or options.get("flags"):
+    def getaddrinfo(host: bytes, port: int, **options: Any) -> list[Any]:
+        name = host.decode()
+        if name not in known or options.get("flags"):
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
         return [
             (socket.AF_INET6, socket.SOCK_STREAM, 6, "", (each, port, 0, 0))
             if ":" in each
             else (socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, port))
-            for each in known[host]
+            for each in known[name]
         ]
 
     def getnameinfo(address: Any, flags: int) -> tuple[str, str]:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib
+import os
+import signal
 import subprocess
 import sys
 import textwrap
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future, wait
+from pathlib import Path
 
 import pytest
 
-from aioproducer.foundation.runtime.threads import DaemonThreads, ThreadForEach
+from aioproducer.foundation.runtime.threads import DaemonThreads, ThreadForEach, load
 
 PATIENCE = 60.0
 
@@ -99,7 +105,7 @@ def test_one_that_hangs_holds_up_no_other() -> None:
 def test_the_interpreters_exit_waits_for_none() -> None:
     script = """
         import threading
-        from aioproducer.foundation.runtime.threads import DaemonThreads, ThreadForEach
+        from aioproducer.foundation.runtime.threads import DaemonThreads, ThreadForEach, load
 
         for threads in (DaemonThreads("mine", 1), ThreadForEach("mine")):
             begun = threading.Event()
@@ -107,3 +113,62 @@ def test_the_interpreters_exit_waits_for_none() -> None:
             assert begun.wait(60)
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True, timeout=PATIENCE)
+
+
+async def test_modules_are_loaded_once_and_beside_the_event_loop() -> None:
+    threads = []
+
+    def first() -> None:
+        threads.append(threading.current_thread())
+
+    def second() -> None:
+        threads.append(threading.current_thread())
+
+    await load([first])
+    await load([first, second])
+    await load([second, first])
+    assert len(threads) == 2
+    assert threading.current_thread() not in threads
+
+
+async def test_a_load_that_fails_is_tried_again() -> None:
+    attempts: list[int] = []
+
+    def fail_once() -> None:
+        attempts.append(len(attempts))
+        if len(attempts) == 1:
+            raise OSError(24, "Too many open files")
+
+    with pytest.raises(OSError, match="Too many"):
+        await load([fail_once])
+    await load([fail_once])
+    await load([fail_once])
+    assert attempts == [0, 1]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork()")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_fork_waits_for_modules_that_are_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, begun = "loaded_at_a_fork", tmp_path / "begun"
+    (tmp_path / f"{name}.py").write_text(
+        f"import pathlib, time\npathlib.Path({str(begun)!r}).touch()\ntime.sleep(0.3)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def slow() -> None:
+        importlib.import_module(name)
+
+    loading = threading.Thread(target=asyncio.run, args=[load([slow])])
+    loading.start()
+    while not begun.exists():
+        time.sleep(0.001)
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(10)
+        importlib.import_module(name)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    loading.join()

@@ -10,6 +10,7 @@ from aioproducer.engine.records.compression import compression
 from aioproducer.engine.records.decompression import decompress
 from aioproducer.engine.telemetry.otlp import gauge, gauge_point, point_heads
 from aioproducer.engine.telemetry.payload import first_available, fitting
+from aioproducer.foundation.codecs import load_codecs
 from tests.unit.telemetry.snapshots import points
 
 GROUPS = {
@@ -33,19 +34,22 @@ RESOURCE = {"transactional_id": "t"}
     ],
 )
 def test_the_first_codec_that_the_broker_names(accepted: tuple[int, ...], name: str | None) -> None:
+    load_codecs()
     chosen = first_available(accepted, ())
     assert (None if chosen is None else chosen.name) == name
 
 
 def test_a_codec_that_a_broker_has_refused_is_skipped() -> None:
+    load_codecs()
     chosen = first_available((4, 3), {4})
     assert chosen is not None
     assert chosen.name == "lz4"
     assert first_available((4, 3), {4, 3}) is None
 
 
-def test_a_codec_whose_library_is_missing_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "zstandard", None)
+def test_a_codec_whose_library_is_not_loaded_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    load_codecs()
+    monkeypatch.delitem(sys.modules, "zstandard")
     chosen = first_available((4, 3), ())
     assert chosen is not None
     assert chosen.name == "lz4"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import utf_16_be_encode
 from collections.abc import Generator, Iterable, Mapping
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
@@ -66,7 +67,7 @@ def _place(member: GroupMember) -> tuple[bool, bytes]:
 
 def java_order(text: str) -> bytes:
     """The key by which Java sorts strings: their UTF-16 units, not their code points."""
-    return text.encode("utf-16-be", "surrogatepass")
+    return utf_16_be_encode(text, "surrogatepass")[0]  # str.encode() would import the codec
 
 
 class Pace:
