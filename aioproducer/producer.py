@@ -31,6 +31,7 @@ from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.engine.core.send_pipeline import RecordFields
 from aioproducer.engine.metrics import Latencies, MetricsSnapshot
 from aioproducer.errors import ConfigError
+from aioproducer.foundation.runtime.tasks import last_steps
 from aioproducer.model import (
     ConsumerGroupMetadata,
     Headers,
@@ -223,9 +224,10 @@ class Producer(Generic[K_contra, V_contra]):
         await self.start()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if not self._core.forked:  # a forked child leaves the block, and the producer to its parent
-            await self.close()
+            with last_steps(kind):
+                await self.close()
 
     async def close(self, timeout: float | None = None) -> int:
         """Refuse new records, deliver the buffered ones, and stop.

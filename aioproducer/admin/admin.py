@@ -113,7 +113,7 @@ class Admin:
             BootstrapError: no name in ``bootstrap_servers`` could be resolved within
                 ``bootstrap_resolve_timeout_ms``.
         """
-        await self._client.start()
+        await self._client.start(self.close)
 
     async def close(self) -> None:
         """Close all connections. Waiting calls fail with :class:`ClientClosedError`."""

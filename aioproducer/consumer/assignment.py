@@ -242,7 +242,7 @@ class Assignment:
             await self._reset_some(partitions, token, _QUICK_LOOKUP_SECONDS)
         except ProducerTimeoutError:  # one of the leaders must not keep the others waiting
             outcomes = await asyncio.gather(
-                *(self._reset_some((where,), token, None) for where in partitions),
+                *(new_task(self._reset_some((each,), token, None)) for each in partitions),
                 return_exceptions=True,
             )
             for outcome in outcomes:

@@ -59,7 +59,7 @@ from aioproducer.errors import (
 from aioproducer.errors.codes import ErrorCode
 from aioproducer.foundation import logs
 from aioproducer.foundation.logs import RoomLogger
-from aioproducer.foundation.runtime.tasks import new_task
+from aioproducer.foundation.runtime.tasks import last_steps, new_task
 from aioproducer.model import (
     ConsumerGroupMetadata,
     ConsumerRecord,
@@ -196,7 +196,7 @@ class Consumer:
             IllegalStateError: the consumer has already been started.
             BootstrapError: no name in ``bootstrap_servers`` could be resolved in time.
         """
-        await self._client.start()
+        await self._client.start(self._close_with_loop)
         try:
             await self._link.start()
         except BaseException:
@@ -322,12 +322,18 @@ class Consumer:
             self._closing = new_task(ending.run(self._tasks, commits=self._commits_itself))
         await asyncio.shield(self._closing)
 
+    async def _close_with_loop(self) -> None:
+        if self._state == "started":
+            logger.warning("%r was not closed before its event loop ended: closing it", self)
+        await self.close()
+
     async def __aenter__(self) -> Self:
         await self.start()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with last_steps(kind):
+            await self.close()
 
     def _check(self) -> None:
         """Raise the reason if nothing can be read now."""

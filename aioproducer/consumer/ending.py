@@ -15,7 +15,7 @@ from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.errors import ProducerError
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.runtime.patience import PatientTimeout
-from aioproducer.foundation.runtime.tasks import is_being_cancelled, new_task
+from aioproducer.foundation.runtime.tasks import is_being_cancelled, leave_alone, new_task
 from aioproducer.foundation.wording import duration
 
 logger = RoomLogger(__name__)
@@ -77,6 +77,8 @@ class Ending:
         for task in tasks:
             task.cancel()
         _, late = await asyncio.wait(tasks, timeout=self._seconds(_LONGEST_STEP))
+        for task in late:
+            leave_alone(task)
         if late:
             logger.warning("%r: a callback ignores its cancellation", self._consumer)
 
@@ -110,6 +112,7 @@ class Ending:
         why = f"it took longer than {duration(seconds)}"
         try:
             if not task.done():  # a callback ignores its cancellation
+                leave_alone(task)
                 raise TimeoutError
             task.result()
         except (ProducerError, TimeoutError) as error:

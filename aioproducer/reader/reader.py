@@ -115,7 +115,7 @@ class Reader:
             UnknownTopicOrPartitionError: a topic or partition does not exist.
             BootstrapError: no broker answered, or no name could be resolved.
         """
-        await self._client.start()
+        await self._client.start(self.close)
         try:
             fetcher = await self._make_fetcher()
         except BaseException:

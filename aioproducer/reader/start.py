@@ -17,6 +17,7 @@ from aioproducer.errors import (
     UnknownTopicOrPartitionError,
     error_about,
 )
+from aioproducer.foundation.runtime.tasks import new_task
 from aioproducer.model import TopicPartition
 from aioproducer.reader.positions import Assigned, Position, offset_of, timestamp_of
 
@@ -118,9 +119,9 @@ async def find_offsets(
         return await lookup_offsets(client, wanted, isolation=isolation, timeout=timeout)
 
     found, beginnings, ends = await asyncio.gather(
-        lookup({where: at for where, at in times.items() if at is not None}),
-        lookup(dict.fromkeys(from_end, EARLIEST)),
-        lookup(dict.fromkeys([*from_end, *beyond], LATEST)),
+        new_task(lookup({where: at for where, at in times.items() if at is not None})),
+        new_task(lookup(dict.fromkeys(from_end, EARLIEST))),
+        new_task(lookup(dict.fromkeys([*from_end, *beyond], LATEST))),
     )
     return {
         where: offset_of(

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 from aioproducer.engine.client.environment import SYSTEM
 from aioproducer.errors import NotPreparedError, ProducerError, SerializationError, anew
-from aioproducer.foundation.runtime.tasks import TaskOwner
+from aioproducer.foundation.runtime.tasks import TaskOwner, new_task
 from aioproducer.model.type_parameters import Value
 from aioproducer.schema_registry.client import SchemaRegistry
 from aioproducer.schema_registry.data_contracts import refuse_rules_of_writers
@@ -171,7 +171,7 @@ class SchemaSerializer(ABC, Generic[Value]):
         keys = dict.fromkeys((*self._known(), *tuple(state.wanted)))
         missing = [key for key in keys if self._is_missing(state, key)]
         unavailable: Exception | None = None
-        loads = (self._load(topic, state, key) for key in missing)
+        loads = [new_task(self._load(topic, state, key)) for key in missing]
         for key, outcome in zip(
             missing, await asyncio.gather(*loads, return_exceptions=True), strict=True
         ):

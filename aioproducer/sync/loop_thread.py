@@ -19,11 +19,11 @@ from threading import Thread, get_ident
 from typing import Any, Final, Generic, NoReturn, TypeVar
 
 from aioproducer import errors
-from aioproducer.engine.core.producer_core import ProducerCore
+from aioproducer.engine.core.producer_core import AT_END, ProducerCore
 from aioproducer.engine.core.send_pipeline import TakenRecord
 from aioproducer.foundation.runtime import forks
 from aioproducer.foundation.runtime.exits import AtExit
-from aioproducer.foundation.runtime.tasks import new_task
+from aioproducer.foundation.runtime.tasks import new_visible_task
 from aioproducer.foundation.wording import duration
 from aioproducer.sync.inbox import Inbox, Marker
 from aioproducer.sync.inbox_writer import InboxWriter
@@ -34,7 +34,6 @@ from aioproducer.sync.standstill import stops_at_forks
 
 _Answer = TypeVar("_Answer")
 
-_AT_EXIT: Final = 10.0  # seconds to deliver at the interpreter's exit, for an open producer
 GRACE: Final = 5.0  # seconds over its bound after which close() gives the thread up
 
 
@@ -144,7 +143,7 @@ class LoopThread:
         if self._refusal is self._unused:
             self._refusal = error
             self._shut()
-            self.call_soon(lambda: new_task(self._close(0), "aioproducer-abandoned"))
+            self.call_soon(lambda: new_visible_task(self._close(0), "aioproducer-abandoned"))
 
     @property
     def _is_closed(self) -> bool:
@@ -269,7 +268,7 @@ class LoopThread:
 
     def _close_at_exit(self) -> None:
         if not self.forked:
-            self.close(_AT_EXIT)
+            self.close(AT_END)
 
     # --- in the producer's own thread ------------------------------------------------------
 
@@ -355,7 +354,7 @@ class _Question(Generic[_Answer]):
 
     def ask(self) -> None:
         """Begin, in the loop."""
-        self._task = new_task(self._call())
+        self._task = new_visible_task(self._call())
         self._task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[_Answer]) -> None:

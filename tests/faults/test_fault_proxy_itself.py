@@ -32,6 +32,7 @@ from aioproducer.testing.fault_proxy import (
     Way,
 )
 from aioproducer.testing.fault_proxy.connection import abort
+from tests.support.inside import all_tasks
 
 if TYPE_CHECKING:
     from tests.faults.conftest import StartProxy, StartServer
@@ -408,7 +409,7 @@ async def test_a_client_that_speaks_something_else(broker: Broker) -> None:
 
 
 async def test_nothing_is_left_behind(broker: Broker) -> None:
-    before = asyncio.all_tasks()
+    before = all_tasks()
     script = FaultScript(
         (
             Rule(Delay(600), PRODUCE, REQUEST),
@@ -430,7 +431,7 @@ async def test_nothing_is_left_behind(broker: Broker) -> None:
         with suppress(OSError):
             await writer.wait_closed()
     await broker.server.cut()
-    assert asyncio.all_tasks() == before
+    assert all_tasks() == before
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection("127.0.0.1", proxy.port)
 

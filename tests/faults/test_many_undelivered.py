@@ -15,6 +15,7 @@ from aioproducer.engine.sender.refresher import MetadataRefresher
 from aioproducer.errors import BufferExhaustedError, DeliveryTimeoutError, MetadataTimeoutError
 from aioproducer.foundation import tuning
 from aioproducer.foundation.tuning import RECORDS_PER_SLICE
+from tests.support.inside import all_tasks
 
 if TYPE_CHECKING:
     from tests.support.fake_kafka import FakeKafka
@@ -119,7 +120,7 @@ async def test_broken_by_the_loops_end_they_are_told_at_once(kafka: FakeKafka) -
     producer = Producer(bootstrap_servers=kafka.bootstrap_servers, **OPTIONS)
     await producer.start()
     futures = await send_after_mute(kafka, producer, "orders")
-    (task,) = (each for each in asyncio.all_tasks() if each.get_name() == "aioproducer-sender")
+    (task,) = (each for each in all_tasks() if each.get_name() == "aioproducer-sender")
     task.cancel()
     await asyncio.wait([task])
     await asyncio.sleep(0)
@@ -157,7 +158,7 @@ async def test_a_close_that_is_cancelled_tells_the_rest_at_once(kafka: FakeKafka
     futures = await send_after_mute(kafka, producer, "orders")
     closing = asyncio.create_task(producer.close(0))
     await asyncio.wait(futures, timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
-    (inner,) = (each for each in asyncio.all_tasks() if each.get_name() == "aioproducer-close")
+    (inner,) = (each for each in all_tasks() if each.get_name() == "aioproducer-close")
     inner.cancel()
     await asyncio.wait([closing, inner], timeout=PATIENCE)
     assert all(future.done() for future in futures)

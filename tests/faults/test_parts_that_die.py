@@ -7,6 +7,7 @@ import gc
 import subprocess
 import sys
 import textwrap
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,11 +20,13 @@ from aioproducer.engine.sender.batch_sender import BatchSender
 from aioproducer.engine.sender.completer import BatchCompleter
 from aioproducer.engine.sender.refresher import MetadataRefresher
 from aioproducer.engine.sender.sender import Sender
+from aioproducer.foundation.runtime.tasks import hidden_tasks
+from tests.support.inside import all_tasks
 
 if TYPE_CHECKING:
     from tests.support.fake_kafka import FakeKafka
 
-PRODUCE, METADATA = 0, 3
+PRODUCE, METADATA, END_TXN = 0, 3, 26
 PATIENCE = 60.0
 
 
@@ -124,11 +127,167 @@ async def test_a_task_that_somebody_else_cancels(kafka: FakeKafka) -> None:
     kafka.mute.add(PRODUCE)
     future = producer.send("orders", b"v")
     await kafka.until_received(PRODUCE)
-    (sender,) = (task for task in asyncio.all_tasks() if task.get_name() == "aioproducer-sender")
+    (sender,) = (task for task in hidden_tasks() if task.get_name() == "aioproducer-sender")
     sender.cancel()
     with pytest.raises(ProducerBrokenError, match=r"aioproducer-sender.*cancelled"):
         await asyncio.wait_for(future, PATIENCE)
     await asyncio.wait_for(producer.close(), PATIENCE)
+
+
+END_OF_A_RUN = """
+    import asyncio, contextlib, logging, os, signal, sys
+    import anyio
+    from aioproducer import Producer
+
+    logging.basicConfig(level=logging.ERROR, format="%(message)s")
+    _, SERVERS, LOOP, SCENARIO = sys.argv
+    VALUES = [b"%d" % number for number in range(500)]
+    COUNT = 500
+
+    def new(**options):
+        options = {"transactional_id": "t"} if SCENARIO == "transaction" else {}
+        return Producer(bootstrap_servers=SERVERS, **options)
+
+    def send(producer, values=VALUES):
+        for value in values:
+            producer.send("orders", value)
+        asyncio.get_running_loop().call_soon(sent.set)  # when the caller waits
+
+    async def use():
+        async with new() as producer:
+            send(producer)
+            await asyncio.sleep(3600)
+
+    async def use_late():
+        "The user's own last words need the producer, too."
+        async with new() as producer:
+            try:
+                send(producer, VALUES[:250])
+                await asyncio.sleep(3600)
+            finally:
+                await asyncio.sleep(0.2)
+                send(producer, VALUES[250:])
+
+    async def use_in_groups():
+        async with new() as producer, asyncio.TaskGroup() as group:
+            group.create_task(asyncio.sleep(3600))
+            async with asyncio.TaskGroup() as inner:
+                inner.create_task(asyncio.sleep(3600))
+                send(producer)
+
+    async def use_in_scopes():
+        async with anyio.create_task_group() as group:
+            group.start_soon(use)
+            await sent.wait()
+            group.cancel_scope.cancel()
+
+    async def close():
+        producer = new()
+        await producer.start()
+        send(producer)
+        assert await producer.close() == 0
+
+    async def transact():
+        async with new() as producer:
+            async with producer.transaction():
+                producer.send("orders", b"0")
+                await producer.flush()
+                send(producer, VALUES[1:])
+                await asyncio.sleep(3600)
+
+    async def forget():
+        producer = new()
+        await producer.start()
+        send(producer)
+
+    async def cancel_all():
+        "As many programs do at a signal."
+        asyncio.create_task(use())
+        await sent.wait()
+        await forget()
+        tasks = [each for each in asyncio.all_tasks() if each is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def main():
+        global sent
+        sent = asyncio.Event()
+        if SCENARIO in ("cancel_all", "forget", "use_in_scopes"):
+            return await globals()[SCENARIO]()
+        task = asyncio.create_task(
+            {"SIGINT": use, "exit": use, "transaction": transact}.get(
+                SCENARIO, globals().get(SCENARIO)
+            )()
+        )
+        await sent.wait()
+        if SCENARIO == "SIGINT":
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.sleep(3600)
+        if SCENARIO == "exit":
+            sys.exit(3)
+
+    factory = None
+    if LOOP == "uvloop":
+        import uvloop
+        factory = uvloop.new_event_loop
+    try:
+        with asyncio.Runner(loop_factory=factory) as runner:
+            runner.run(main())
+    except KeyboardInterrupt:
+        print("interrupted")
+    print("done")
+"""
+SCENARIOS = [
+    "use",
+    "use_late",
+    "use_in_groups",
+    "use_in_scopes",
+    "close",
+    "forget",
+    "cancel_all",
+    "SIGINT",
+    "exit",
+    "transaction",
+]
+
+
+async def ended(program: str, *arguments: str) -> tuple[int, str, str]:
+    """The return code of a Python program, and what it has printed."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        textwrap.dedent(program),
+        *arguments,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    printed, said = await asyncio.wait_for(process.communicate(), PATIENCE)
+    assert process.returncode is not None
+    return process.returncode, printed.decode(), said.decode()
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+@pytest.mark.parametrize("scenario", SCENARIOS)
+async def test_the_end_of_a_run_gives_up_no_record(
+    kafka: FakeKafka, scenario: str, loop: str
+) -> None:
+    pytest.importorskip("anyio")
+    if loop == "uvloop":
+        pytest.importorskip("uvloop")
+    code, printed, said = await ended(END_OF_A_RUN, kafka.bootstrap_servers, loop, scenario)
+    assert said == ""
+    assert (code, printed) == {
+        "SIGINT": (0, "interrupted\ndone\n"),
+        "exit": (3, ""),
+    }.get(scenario, (0, "done\n"))
+    values = [b"%d" % number for number in range(500)]
+    if scenario == "cancel_all":  # of two producers, side by side
+        assert Counter(kafka.values("orders")) == Counter(values * 2)
+    elif scenario == "transaction":
+        assert [each.body.committed for each in kafka.requests(END_TXN)] == [False]
+    else:
+        assert kafka.values("orders") == values
 
 
 SCRIPT = """
@@ -172,14 +331,14 @@ def test_no_resource_warning_and_no_complaint_of_asyncio() -> None:
 
 
 async def test_garbage_is_not_left_behind(kafka: FakeKafka) -> None:
-    before = asyncio.all_tasks()
+    before = all_tasks()
     others = [each for each in gc.get_objects() if type(each) is Producer]
     for _ in range(5):
         async with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
             await producer.send_many("orders", [b"v"] * 100)
     del producer
     await kafka.servers[1].cut()
-    assert asyncio.all_tasks() == before
+    assert all_tasks() == before
     gc.collect()
     left = [each for each in gc.get_objects() if type(each) is Producer]
     assert all(any(each is other for other in others) for each in left)

@@ -18,6 +18,7 @@ from aioproducer.errors import TopicAuthorizationFailedError
 from aioproducer.testing.fault_proxy import BlackHole, FaultProxy, Rule, Way
 from aioproducer.testing.mock_cluster import MockCluster
 from tests.mock_cluster.started import PATIENCE, started
+from tests.support.inside import all_tasks
 from tests.support.waiting import until
 
 FOREVER_MS = 3_600_000
@@ -217,7 +218,7 @@ def test_the_blocking_producer_tells_it_too(cluster: MockCluster) -> None:
 async def test_a_broken_producer_and_a_forked_one(cluster: MockCluster) -> None:
     producer = await started(cluster)
     assert told_by_a_fork(producer) == "forked False False"
-    for task in asyncio.all_tasks():
+    for task in all_tasks():
         if task.get_name() == "aioproducer-sender":
             task.cancel()
     await until(lambda: producer.health().state == "broken")

@@ -18,6 +18,7 @@ from aioproducer import (
 )
 from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
 from tests.mock_cluster.started import started
+from tests.support.inside import all_tasks
 
 PRODUCE, METADATA = 0, 3
 NOT_LEADER = 6
@@ -331,10 +332,10 @@ async def test_nothing_is_left_behind(
     orders: MockCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
-    before = asyncio.all_tasks()
+    before = all_tasks()
     for _ in range(3):
         producer = await started(orders)
         producer.send("orders", b"v")
         await producer.close()
-    assert asyncio.all_tasks() == before
+    assert all_tasks() == before
     assert caplog.records == []

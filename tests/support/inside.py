@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,12 @@ from aioproducer.engine.core.lifecycle import Lifecycle
 from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.network.connection_states import ClientSettings
+from aioproducer.foundation.runtime.tasks import hidden_tasks
+
+
+def all_tasks() -> set[asyncio.Task[Any]]:
+    """The tasks of the running loop, with those of clients, which ``asyncio.all_tasks()`` lacks."""
+    return asyncio.all_tasks() | hidden_tasks()
 
 
 def core_of(producer: Producer | sync.Producer) -> ProducerCore:

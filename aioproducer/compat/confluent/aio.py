@@ -41,7 +41,7 @@ from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.engine.core.transaction_api import TransactionApi
 from aioproducer.engine.records.acceleration import hide, show
 from aioproducer.errors import ProducerError
-from aioproducer.foundation.runtime.tasks import new_task
+from aioproducer.foundation.runtime.tasks import new_visible_task
 
 __all__ = ["AIOProducer"]
 
@@ -98,7 +98,7 @@ class _Callbacks(Outbox):
             self._loop.call_soon_threadsafe(self._begin, event)
 
     def _begin(self, event: Call) -> None:
-        new_task(self._call(event), "confluent-callback")
+        new_visible_task(self._call(event), "confluent-callback")
 
     @staticmethod
     async def _call(event: Call) -> None:
@@ -150,7 +150,9 @@ class AIOProducer:
         self._default = settings.transaction_seconds
         self._closed = False
         self._turn = 0
-        self._started: asyncio.Task[None] | None = new_task(self._start(), "confluent-start")
+        self._started: asyncio.Task[None] | None = new_visible_task(
+            self._start(), "confluent-start"
+        )
 
     async def _start(self) -> None:
         await start(self._core, self._settings, self._outbox)

@@ -14,7 +14,7 @@ from aioproducer.compat.confluent.watch import start
 from aioproducer.engine.client.describe_request import ClusterDescription
 from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.errors import ProducerError
-from aioproducer.foundation.runtime.tasks import new_task
+from aioproducer.foundation.runtime.tasks import new_visible_task
 from aioproducer.foundation.wording import counted
 from aioproducer.sync.loop_thread import LoopThread
 
@@ -62,7 +62,7 @@ class Worker(LoopThread):
             self.ask(purge)
         else:
             self._check(waits=False)
-            self.call_soon(lambda: new_task(purge(), "confluent-purge"))
+            self.call_soon(lambda: new_visible_task(purge(), "confluent-purge"))
 
     def _shut(self) -> None:
         super()._shut()

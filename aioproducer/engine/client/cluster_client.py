@@ -141,8 +141,10 @@ class ClusterClient:
 
     # --- life ------------------------------------------------------------------------------
 
-    async def start(self) -> None:
+    async def start(self, close: Callable[[], Awaitable[object]] | None = None) -> None:
         """Take requests from now on. No connection is opened before the first one.
+
+        ``close``: closes the object to which the client belongs, if the event loop ends first.
 
         Raises :class:`IllegalStateError` the second time, :class:`ConfigError` if a file of TLS
         can't be used, and :class:`BootstrapError` if no name could be resolved within
@@ -169,6 +171,8 @@ class ClusterClient:
             raise ClientClosedError(f"the {self._name} is closed; make a new one")
         self._peers.bootstrap = tuple(servers)
         self._state = "started"
+        if close is not None:
+            self._owner.close_with_loop(close)
         self._owner.start(self._run(), name=f"aioproducer-{self._name.lower()}")
 
     async def finish(self) -> None:

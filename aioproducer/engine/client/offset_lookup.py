@@ -16,6 +16,7 @@ from aioproducer.errors import (
     UnknownTopicOrPartitionError,
     error_about,
 )
+from aioproducer.foundation.runtime.tasks import new_task
 from aioproducer.model import Node, TopicPartition
 
 __all__ = ["leaders_of", "lookup_offsets", "portions"]
@@ -59,7 +60,10 @@ async def lookup_offsets(
         missing = [where for where in wanted if where not in found]
         cluster = await client.describe(dict.fromkeys(where.topic for where in missing))
         responses = await asyncio.gather(
-            *(ask(node, led) for node, led in leaders_of(missing, cluster).items()),
+            *(
+                new_task(ask(node, led))
+                for node, led in leaders_of(missing, cluster).items()
+            ),
             return_exceptions=True,
         )
         errors: list[BaseException] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import ExitStack
 from typing import Any, Final
 
@@ -104,8 +104,9 @@ class Engine:
         )
         self._metadata.set_bootstrap(servers)
 
-    def start(self) -> None:
-        """Run the sender on the running loop."""
+    def start(self, close: Callable[[], Awaitable[object]]) -> None:
+        """Run the sender on the running loop. ``close``: closes the producer at the loop's end."""
+        self._owner.close_with_loop(close)
         self._sender_task = self._owner.start(self._sender.run(), name="aioproducer-sender")
 
     def ack_within(self, timeout_ms: int) -> None:
@@ -274,6 +275,11 @@ class Engine:
                     await self.parts.mechanism.close()
                 self.parts.compression_threads.shutdown(cancel_futures=True)
         return undelivered
+
+    @property
+    def loop_ends(self) -> bool:
+        """True once somebody has cancelled the tasks of the event loop."""
+        return self._owner.loop_ends
 
     async def _deliver(self, timeout: float) -> None:
         """Wait for the sender's end, but keep time to fail the rest: half of it at most."""

@@ -9,7 +9,7 @@ from aioproducer.engine.accumulator import TopicOutcomes
 from aioproducer.engine.records.acceleration import is_compiled
 from aioproducer.foundation import logs
 from aioproducer.foundation.version import __version__
-from aioproducer.foundation.wording import counted
+from aioproducer.foundation.wording import counted, duration
 
 logger = logs.RoomLogger(__name__)
 
@@ -69,6 +69,15 @@ class LifeLog:
                 outcomes.failed_records,
                 delivered=outcomes.delivered_records,
                 failed=outcomes.failed_records,
+            )
+
+    def unclosed(self, seconds: float) -> None:
+        """The event loop ends, and nobody has closed the producer."""
+        with logs.entered(self.lines):
+            logger.warning(
+                "The producer was not closed before its event loop ended: delivering for up to %s. "
+                "Use `async with Producer(...)`, or `await producer.close()`",
+                duration(seconds),
             )
 
     def broken(self, error: BaseException, cause: BaseException) -> None:

@@ -55,6 +55,10 @@ if TYPE_CHECKING:
 
 _NUMBERS: Final = count(1)
 
+AT_END: Final = 10.0
+"""Seconds to deliver for a producer that nobody has closed: at the end of its event loop, or of the
+process."""
+
 _READINGS: Final = ("aioproducer.engine.core.health_source", "aioproducer.engine.metrics.snapshot")
 """Modules that ``health()`` and ``metrics()`` need. A signal handler that called these in the midst
 of an import would find the module half made, so a producer is not made without the modules."""
@@ -204,7 +208,7 @@ class ProducerCore:
             engine, self.hooks, self._max_block, engine.clock, self.wall_clock_ns
         )
         self.back_pressure = engine.accumulator.waiters
-        engine.start()
+        engine.start(self._close_with_loop)
         if not self.hooks:
             self.routes = engine.accumulator.routes
         forks.owned(self)
@@ -249,7 +253,13 @@ class ProducerCore:
         closing = life.closing
         assert closing is not None
         try:
-            await asyncio.wait([closing], timeout=timeout)
+            try:
+                await asyncio.wait([closing], timeout=timeout)
+            except asyncio.CancelledError:
+                task = current_task()
+                if engine.loop_ends and task is not None and task.cancelling() == 1:
+                    await asyncio.wait([closing])  # asyncio.run() has cancelled all tasks, once
+                raise
             if not closing.done():
                 await sockets_read(engine.parts.client.received)
         finally:
@@ -257,6 +267,14 @@ class ProducerCore:
                 engine.close_now()
                 await asyncio.wait([closing])
         return closing.result()
+
+    async def _close_with_loop(self) -> None:
+        """Close the producer at the end of its event loop, if nobody has done so."""
+        if self._lifecycle.closing is None and self._lifecycle.broken is None:
+            self._life_log.unclosed(AT_END)
+            await self.close(min(AT_END, self.config.delivery_timeout_ms / 1000))
+        else:
+            await self.close(None)
 
     async def _close(self, engine: Engine, timeout: float | None) -> int:
         logs.enter(self._life_log.lines)

@@ -168,7 +168,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def _cancel_all(self) -> None:
         """End the remaining tasks, as :func:`asyncio.run` does, with patience for most."""
         self.before_step = _nothing
-        left = [task for task in self.tasks if not task.done()]
+        left = sorted(asyncio.all_tasks(self), key=hash)
         for task in left:
             task.cancel()
         self._run_briefly(left)

@@ -11,6 +11,7 @@ from aioproducer import (
     Producer,
 )
 from aioproducer.testing.mock_cluster import MockCluster
+from tests.support.inside import all_tasks
 
 PRODUCE, METADATA, FIND_COORDINATOR, INIT_PRODUCER_ID = 0, 3, 10, 22
 
@@ -59,7 +60,7 @@ async def started(cluster: MockCluster, **options: Any) -> AsyncIterator[Produce
 
 def tasks() -> list[asyncio.Task[Any]]:
     """What runs beside the test."""
-    return [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    return [task for task in all_tasks() if task is not asyncio.current_task()]
 
 
 async def transact(producer: Producer) -> None:

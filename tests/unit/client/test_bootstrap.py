@@ -15,6 +15,8 @@ from aioproducer.engine.client.environment import current_environment, use_envir
 from aioproducer.errors import BrokerConnectionError, ClientClosedError
 from aioproducer.reader import Reader
 from aioproducer.testing import SimulatedWorld, simulate
+from tests.support.inside import all_tasks
+from tests.support.settling import settle
 
 Client: TypeAlias = Producer | Admin | Reader
 NEVER = float("inf")
@@ -95,7 +97,7 @@ def test_one_name_is_enough() -> None:
                 "silent": 1,
                 FIRST: 1,
             }
-            await asyncio.sleep(0)
+            await settle()
             assert names.waiting == 0
             await producer.send("orders", b"one espresso")
 
@@ -130,9 +132,9 @@ def test_a_start_fails_when_the_time_is_over_and_names_each_reason(
                 "timeout; then start a new client. the name 'gone' can't be resolved: it is "
                 "unknown; the name 'silent' is still being looked up"
             )
-            await asyncio.sleep(0)
+            await settle()
             assert names.waiting == 0
-            assert len(asyncio.all_tasks()) == 1
+            assert len(all_tasks()) == 1
             await client.close()
         assert caplog.messages.count(
             "[shop] the name 'gone' can't be resolved: it is unknown. The start waits for a name "
@@ -154,7 +156,7 @@ def test_close_ends_a_start_that_waits(lost: str) -> None:
             with pytest.raises((ProducerClosedError, ClientClosedError), match="closed"):
                 await starting
             assert round(world.now - began, 2) == 1
-            assert len(asyncio.all_tasks()) == 1
+            assert len(all_tasks()) == 1
 
     run(life, {"gone": NEVER})
 
@@ -165,9 +167,9 @@ def test_a_start_that_waits_can_be_cancelled(lost: str) -> None:
         for client in clients(f"{lost}:9092", bootstrap_resolve_timeout_ms=60_000):
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(client.start(), 1)
-            await asyncio.sleep(0)
+            await settle()
             assert names.waiting == 0
-            assert len(asyncio.all_tasks()) == 1
+            assert len(all_tasks()) == 1
             await client.close()
 
     run(life, {"gone": NEVER})

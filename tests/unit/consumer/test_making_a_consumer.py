@@ -12,6 +12,7 @@ from aioproducer.config import ProducerConfig
 from aioproducer.consumer import Consumer
 from aioproducer.consumer.coordinator import CoordinatorLink
 from aioproducer.errors import BootstrapError, ConfigError, IllegalStateError, InvalidTopicError
+from tests.support.inside import all_tasks
 
 SERVERS = "127.0.0.1:1"
 
@@ -97,7 +98,7 @@ async def test_a_start_that_fails_leaves_nothing_behind(monkeypatch: pytest.Monk
     with pytest.raises(BootstrapError):
         await consumer.start()
     assert consumer._client.has_ended
-    assert asyncio.all_tasks() == {asyncio.current_task()}
+    assert all_tasks() == {asyncio.current_task()}
     with pytest.raises(IllegalStateError, match="can be started once"):
         await consumer.start()
     await consumer.close()

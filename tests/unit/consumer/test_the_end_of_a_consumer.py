@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
+from typing import Any
 
 import pytest
 
 from aioproducer.errors import ClientBrokenError
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.testing import SimulatedWorld
+from tests.support.inside import all_tasks
 from tests.support.simulated_groups import ONE, ZERO, consumer, each_protocol, fill, live
+from tests.support.simulated_world import model_of
 
 Partitions = Collection[TopicPartition]
 
@@ -194,5 +197,64 @@ def test_a_callback_that_cancels_its_own_task_is_a_line_of_the_log(
         await reader.close()
         assert world.cluster.committed_offsets("g")[ZERO].offset == 3
         assert "could not tell its callbacks at its end: a callback has cancelled" in caplog.text
+
+    live(life)
+
+
+# --- the end of the event loop -----------------------------------------------------------------
+
+
+async def end_of_run() -> None:
+    """As ``asyncio.run()`` ends: it cancels every task once, and waits for all of them."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@each_protocol
+@pytest.mark.parametrize("way", ["loop", "run", "forgotten"])
+def test_the_end_of_a_run_commits_and_leaves(protocol: str, way: str) -> None:
+    """Of forty records, six are done, and the seventh is in hand."""
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 40, 1)
+        in_hand = asyncio.Event()
+        read = cleaned = 0
+
+        async def handle(record: ConsumerRecord) -> None:
+            nonlocal read, cleaned
+            read += 1
+            if read == 7:
+                in_hand.set()
+                try:
+                    await asyncio.sleep(3600)
+                finally:
+                    await asyncio.sleep(0.1)  # one that is cancelled twice gets no further
+                    cleaned += 1
+
+        async def use() -> None:
+            async with consumer(world, group_protocol=protocol) as reader:
+                if way == "run":
+                    await reader.run(handle, concurrency=1)
+                async for record in reader:
+                    await handle(record)
+
+        async def forget() -> None:
+            reader = consumer(world, group_protocol=protocol)
+            await reader.start()
+            async for record in reader:
+                await handle(record)
+
+        task = asyncio.create_task(forget() if way == "forgotten" else use())
+        await in_hand.wait()
+        await end_of_run()
+        assert task.cancelled()
+        assert cleaned == 1
+        committed = world.cluster.committed_offsets("g")
+        assert {where: each.offset for where, each in committed.items()} == {ZERO: 6}
+        group: Any = model_of(world).coordinators.groups.find("g")
+        assert group is None or group.members == {}
+        assert all_tasks() == {asyncio.current_task()}
 
     live(life)

@@ -26,6 +26,7 @@ from aioproducer.errors import (
 )
 from aioproducer.model import Node
 from aioproducer.testing.certificates import Authority
+from tests.support.inside import all_tasks
 from tests.support.proxies import LoopbackProxy
 from tests.support.tcp_server import Handler, TcpServer
 from tests.support.waiting import until
@@ -46,7 +47,7 @@ def run(request: pytest.FixtureRequest) -> Callable[[Main], None]:
         async def whole() -> None:
             async with asyncio.timeout(LONG):
                 await main()
-            await until(lambda: len(asyncio.all_tasks()) == 1, "no task is left")
+            await until(lambda: len(all_tasks()) == 1, "no task is left")
 
         with asyncio.Runner(loop_factory=request.param) as runner:
             runner.run(asyncio.sleep(0))  # the first loop of a kind opens descriptors for good
