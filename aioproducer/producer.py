@@ -236,7 +236,8 @@ class Producer(Generic[K_contra, V_contra]):
         ``delivery_timeout_ms``. Returns the number of records that were not delivered; their
         futures raise :class:`ProducerClosedError`. A second call waits for the same shutdown, which
         ends with the earlier of the two timeouts. If a call is cancelled, all remaining records
-        fail at once.
+        fail at once; the end of ``asyncio.run()``, which cancels every task once, leaves it its
+        time.
         """
         check_timeout(timeout)
         return await self._core.close(timeout)

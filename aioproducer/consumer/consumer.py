@@ -129,6 +129,8 @@ class Consumer:
         check_group(group_id, self._options)
         config = hidden_mapping(config)
         self.config: ProducerConfig = client_config(config, given, "Consumer", also=ALSO)
+        self._timeout = self.config.max_block_ms / 1000
+        self._isolation = IsolationLevel[self._reading.isolation_level.upper()]
         self.client_id: str = self.config.client_id or f"consumer-{next(_NUMBERS)}"
         self.group_id: str = group_id
         self._client = ClusterClient(self.config, self.client_id, "Consumer")
@@ -246,14 +248,6 @@ class Consumer:
 
     def _to_commit(self) -> tuple[TopicPartition, ...]:
         return self._assignment.owned if self._commits_itself else ()
-
-    @property
-    def _timeout(self) -> float:
-        return self.config.max_block_ms / 1000
-
-    @property
-    def _isolation(self) -> IsolationLevel:
-        return IsolationLevel[self._reading.isolation_level.upper()]
 
     async def _run_member(self) -> None:
         """Be a member; an error that no retry can mend is raised by the next read."""

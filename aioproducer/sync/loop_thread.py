@@ -282,6 +282,7 @@ class LoopThread:
             except BaseException as cause:
                 error = errors.ProducerBrokenError(f"{self._thread} ended: {cause!r}")
                 error.__cause__ = cause
+                loop.call_soon(self._core.part_died, error)  # before the end of the loop closes it
                 self._end(error, 0)
 
     async def _serve(self) -> None:

@@ -24,6 +24,7 @@ from aioproducer.foundation.runtime.tasks import hidden_tasks
 from tests.support.inside import all_tasks
 
 if TYPE_CHECKING:
+    from tests.faults.conftest import StartKafka
     from tests.support.fake_kafka import FakeKafka
 
 PRODUCE, METADATA, END_TXN = 0, 3, 26
@@ -134,23 +135,23 @@ async def test_a_task_that_somebody_else_cancels(kafka: FakeKafka) -> None:
     await asyncio.wait_for(producer.close(), PATIENCE)
 
 
-END_OF_A_RUN = """
-    import asyncio, contextlib, logging, os, signal, sys
+ENDS_OF_RUNS = """
+    import asyncio, logging, os, signal, sys
     import anyio
     from aioproducer import Producer
 
-    logging.basicConfig(level=logging.ERROR, format="%(message)s")
-    _, SERVERS, LOOP, SCENARIO = sys.argv
+    _, SERVERS, LOOP, *SCENARIOS = sys.argv
     VALUES = [b"%d" % number for number in range(500)]
-    COUNT = 500
 
-    def new(**options):
-        options = {"transactional_id": "t"} if SCENARIO == "transaction" else {}
+    def new():
+        options = {"transactional_id": "t"} if SCENARIO == "transact" else {}
+        if SCENARIO.startswith("dead"):
+            options = {"delivery_timeout_ms": 600, "request_timeout_ms": 500, "max_block_ms": 400}
         return Producer(bootstrap_servers=SERVERS, **options)
 
     def send(producer, values=VALUES):
         for value in values:
-            producer.send("orders", value)
+            producer.send(SCENARIO, value)
         asyncio.get_running_loop().call_soon(sent.set)  # when the caller waits
 
     async def use():
@@ -176,6 +177,7 @@ END_OF_A_RUN = """
                 send(producer)
 
     async def use_in_scopes():
+        "anyio cancels again at each await."
         async with anyio.create_task_group() as group:
             group.start_soon(use)
             await sent.wait()
@@ -190,7 +192,7 @@ END_OF_A_RUN = """
     async def transact():
         async with new() as producer:
             async with producer.transaction():
-                producer.send("orders", b"0")
+                producer.send(SCENARIO, b"0")
                 await producer.flush()
                 send(producer, VALUES[1:])
                 await asyncio.sleep(3600)
@@ -201,7 +203,7 @@ END_OF_A_RUN = """
         send(producer)
 
     async def cancel_all():
-        "As many programs do at a signal."
+        "As many programs do at a signal. One of the two producers has just begun."
         asyncio.create_task(use())
         await sent.wait()
         await forget()
@@ -213,29 +215,27 @@ END_OF_A_RUN = """
     async def main():
         global sent
         sent = asyncio.Event()
-        if SCENARIO in ("cancel_all", "forget", "use_in_scopes"):
-            return await globals()[SCENARIO]()
-        task = asyncio.create_task(
-            {"SIGINT": use, "exit": use, "transaction": transact}.get(
-                SCENARIO, globals().get(SCENARIO)
-            )()
-        )
+        if SCENARIO in ("cancel_all", "forget", "dead_and_forgotten", "use_in_scopes"):
+            return await globals().get(SCENARIO, forget)()
+        background = asyncio.create_task(globals().get(SCENARIO, use)())
         await sent.wait()
-        if SCENARIO == "SIGINT":
+        if SCENARIO == "interrupted":
             os.kill(os.getpid(), signal.SIGINT)
             await asyncio.sleep(3600)
-        if SCENARIO == "exit":
+        if SCENARIO == "exits":
             sys.exit(3)
 
     factory = None
     if LOOP == "uvloop":
         import uvloop
         factory = uvloop.new_event_loop
-    try:
-        with asyncio.Runner(loop_factory=factory) as runner:
-            runner.run(main())
-    except KeyboardInterrupt:
-        print("interrupted")
+    for SCENARIO in SCENARIOS:
+        logging.basicConfig(format=f"{SCENARIO}: %(message)s", level=logging.ERROR, force=True)
+        try:
+            with asyncio.Runner(loop_factory=factory) as runner:
+                runner.run(main())
+        except (KeyboardInterrupt, SystemExit) as end:
+            print(type(end).__name__)
     print("done")
 """
 SCENARIOS = [
@@ -246,9 +246,9 @@ SCENARIOS = [
     "close",
     "forget",
     "cancel_all",
-    "SIGINT",
-    "exit",
-    "transaction",
+    "interrupted",
+    "exits",
+    "transact",
 ]
 
 
@@ -268,26 +268,32 @@ async def ended(program: str, *arguments: str) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
-@pytest.mark.parametrize("scenario", SCENARIOS)
-async def test_the_end_of_a_run_gives_up_no_record(
-    kafka: FakeKafka, scenario: str, loop: str
-) -> None:
+async def test_the_end_of_a_run_gives_up_no_record(start_kafka: StartKafka, loop: str) -> None:
     pytest.importorskip("anyio")
     if loop == "uvloop":
         pytest.importorskip("uvloop")
-    code, printed, said = await ended(END_OF_A_RUN, kafka.bootstrap_servers, loop, scenario)
+    kafka = await start_kafka(1, dict.fromkeys(SCENARIOS, 1))
+    code, printed, said = await ended(ENDS_OF_RUNS, kafka.bootstrap_servers, loop, *SCENARIOS)
     assert said == ""
-    assert (code, printed) == {
-        "SIGINT": (0, "interrupted\ndone\n"),
-        "exit": (3, ""),
-    }.get(scenario, (0, "done\n"))
-    values = [b"%d" % number for number in range(500)]
-    if scenario == "cancel_all":  # of two producers, side by side
-        assert Counter(kafka.values("orders")) == Counter(values * 2)
-    elif scenario == "transaction":
-        assert [each.body.committed for each in kafka.requests(END_TXN)] == [False]
-    else:
-        assert kafka.values("orders") == values
+    assert (code, printed.split()) == (0, ["KeyboardInterrupt", "SystemExit", "done"])
+    wanted = Counter(b"%d" % number for number in range(500))
+    found = {each: Counter(kafka.values(each)) for each in SCENARIOS}
+    of_two = wanted + wanted
+    assert found == {each: of_two if each == "cancel_all" else wanted for each in SCENARIOS}
+    assert [each.body.committed for each in kafka.requests(END_TXN)] == [False]
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+async def test_the_end_of_a_run_is_bounded_without_brokers(loop: str) -> None:
+    if loop == "uvloop":
+        pytest.importorskip("uvloop")
+    scenarios = ["dead", "dead_and_forgotten"]
+    code, printed, said = await ended(ENDS_OF_RUNS, "127.0.0.1:1", loop, *scenarios)
+    assert (code, printed.split()) == (0, ["done"])
+    for each in scenarios:  # they are told of, and nobody else complains
+        assert f"{each}: " in said
+    for complaint in ("never retrieved", "destroyed", "Traceback", "is broken"):
+        assert complaint not in said
 
 
 SCRIPT = """

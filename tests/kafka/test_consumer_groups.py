@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -23,6 +24,7 @@ from aioproducer.errors import (
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from tests.support.group_topic import PARTITIONS, Topic, running
+from tests.support.read_back import read_topic
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.kafka
@@ -400,3 +402,77 @@ async def test_members_get_partitions_of_their_racks(kafka: KafkaCluster) -> Non
     ):
         await until(lambda: len(first.assignment) == len(second.assignment) == 2, "both have two")
         assert {where.partition for where in second.assignment} == {0, 2}
+
+
+END_OF_A_RUN = """
+import asyncio, sys
+from aioproducer import Producer
+from aioproducer.consumer import Consumer
+
+SERVERS, TOPIC, GROUP, PROTOCOL, WAY = sys.argv[1:]
+
+
+async def handle(record):
+    values.append(record.value)
+    if len(values) == 60:
+        in_hand.set()
+        await asyncio.sleep(3600)
+
+
+async def copy():
+    options = {"bootstrap_servers": SERVERS}
+    async with (
+        Producer(**options) as producer,
+        Consumer(
+            TOPIC, group_id=GROUP, group_protocol=PROTOCOL, auto_offset_reset="earliest", **options
+        ) as consumer,
+    ):
+        if WAY == "run":
+            await consumer.run(handle, concurrency=1)
+        async for record in consumer:
+            producer.send(TOPIC + "-copy", record.value)
+            await handle(record)
+
+
+async def main():
+    global in_hand, values
+    in_hand, values = asyncio.Event(), []
+    task = asyncio.create_task(copy())
+    await asyncio.wait({task, asyncio.ensure_future(in_hand.wait())}, return_when="FIRST_COMPLETED")
+
+
+factory = None
+if WAY == "loop":
+    import uvloop
+    factory = uvloop.new_event_loop
+with asyncio.Runner(loop_factory=factory) as runner:
+    runner.run(main())
+print(len(values))
+"""
+
+
+@each_protocol
+@pytest.mark.parametrize("way", ["loop", "run"])
+async def test_the_end_of_a_run_commits_and_leaves(topic: Topic, protocol: str, way: str) -> None:
+    """The sixtieth of a hundred records is in hand when the program ends."""
+    await topic.kafka.create_topic(f"{topic.name}-copy", 1)
+    await topic.send(100)
+    arguments = [topic.kafka.bootstrap_servers, topic.name, topic.group, protocol, way]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        END_OF_A_RUN,
+        *arguments,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    printed, said = await asyncio.wait_for(process.communicate(), 120)
+    assert (process.returncode, printed, said) == (0, b"60\n", b"")
+    async with topic.admin() as admin:
+        offsets = await admin.group_offsets(topic.group)
+        assert sum(each.offset for each in offsets.values()) == 59
+        [described] = (await admin.describe_groups([topic.group])).values()
+        assert described.members == ()
+    if way == "loop":
+        copies = await asyncio.to_thread(read_topic, topic.kafka, f"{topic.name}-copy")
+        assert len(copies) == 60

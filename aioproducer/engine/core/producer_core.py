@@ -189,7 +189,7 @@ class ProducerCore:
                 self.config,
                 self.client_id,
                 self.hooks,
-                self._on_death,
+                self.part_died,
                 self._environment,
                 self._transaction,
                 self.observed,
@@ -292,7 +292,8 @@ class ProducerCore:
         self._life_log.closed(engine.topic_outcomes, undelivered)
         return undelivered
 
-    def _on_death(self, cause: BaseException) -> None:
+    def part_died(self, cause: BaseException) -> None:
+        """Break the producer: fail its records and refuse all calls, because of ``cause``."""
         life = self._lifecycle
         if life.broken is not None or life.closed or life.forked or self._engine is None:
             return

@@ -208,10 +208,11 @@ class TaskOwner:
         Whoever was cancelled as well may need the client until the end of its task. Others wait
         for this task, maybe. Being cancelled again means that the time has come.
         """
+        watch = self._watch
         try:
             await asyncio.get_running_loop().create_future()
         except asyncio.CancelledError:
-            if self._watch is not asyncio.current_task():
+            if self._watch is not watch:  # it was ended
                 raise
         with suppress(asyncio.CancelledError):
             while others := self._cancelled_others():

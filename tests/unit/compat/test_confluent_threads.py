@@ -48,7 +48,7 @@ def once(call: Callable[[], object]) -> Callable[[], None]:
 def break_down(producer: Producer) -> None:
     """End the producer by an error of its own."""
     worker = producer._worker
-    worker.call_soon(worker.core._on_death, ValueError("a part has died"))
+    worker.call_soon(worker.core.part_died, ValueError("a part has died"))
     worker.call_soon(worker.pump.wake)
     wait_until(lambda: worker.ended)
 
@@ -136,7 +136,7 @@ def test_flush_of_a_broken_producer_logs_no_callback(
     producer: Producer, caplog: pytest.LogCaptureFixture
 ) -> None:
     worker = producer._worker
-    worker.call_soon(worker.core._on_death, ValueError("a part has died"))
+    worker.call_soon(worker.core.part_died, ValueError("a part has died"))
     worker.call_soon(worker.pump.hurry, 1)
     worker.call_soon(worker.pump.wake)
     wait_until(lambda: worker.ended)

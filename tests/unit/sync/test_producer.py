@@ -620,7 +620,7 @@ def test_when_the_thread_dies_nobody_waits_for_ever(producer: Producer, death: s
 
 def test_a_broken_core_breaks_the_shell(producer: Producer) -> None:
     first = producer.send("orders", b"1")
-    run_in_loop(producer, producer._core._on_death, ValueError("boom"))
+    run_in_loop(producer, producer._core.part_died, ValueError("boom"))
     assert isinstance(first.exception(5), ProducerBrokenError)
     with pytest.raises(ProducerBrokenError):
         producer.send("orders", b"2").result(5)

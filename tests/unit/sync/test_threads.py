@@ -227,7 +227,7 @@ def test_callbacks_that_exit_do_not_lose_the_records_after_theirs(fresh: Produce
     fresh.start()
     fresh._thread.call_soon(hold)
     assert held.wait(5)
-    fresh._thread.call_soon(fresh._core._on_death, ValueError("a part has died"))
+    fresh._thread.call_soon(fresh._core.part_died, ValueError("a part has died"))
     futures = [fresh.send("orders", b"1") for _ in range(3)]
     for future in futures:
         future.add_done_callback(lambda _: sys.exit())
