@@ -253,7 +253,7 @@ async def test_who_waits_in_a_producer_that_breaks_is_told(
         def explode(*_: Any) -> None:
             raise ZeroDivisionError("a bug")
 
-        monkeypatch.setattr(MetadataRefresher, "quiet", property(explode))
+        monkeypatch.setattr(MetadataRefresher, "step", explode)
         await cluster.servers[2].cut()
         with pytest.raises(ProducerBrokenError, match="a bug"):
             await asyncio.wait_for(waiting, PATIENCE)

@@ -101,7 +101,7 @@ async def test_broken(
     producer = Producer(bootstrap_servers=kafka.bootstrap_servers, **OPTIONS)
     await producer.start()
     futures = await send_after_mute(kafka, producer, topic)
-    monkeypatch.setattr(MetadataRefresher, "quiet", property(explode))
+    monkeypatch.setattr(MetadataRefresher, "step", explode)
     async with watched(futures) as heart:
         await asyncio.wait(futures[:1], timeout=PATIENCE)
         if closes:

@@ -36,7 +36,7 @@ def explode(*_: Any, **__: Any) -> Any:
 
 
 PLACES = {
-    "sender": (MetadataRefresher, "quiet"),
+    "sender": (MetadataRefresher, "step"),
     "rounds": (Sender, "_next_round"),
     "responses": (Sender, "_take_completed"),
     "way out": (BatchSender, "step"),
@@ -114,7 +114,7 @@ async def test_ten_thousand_waiting_tasks_are_told(
 
     tasks = [asyncio.create_task(wait()) for _ in range(10_000)]
     await kafka.until_received(PRODUCE)
-    monkeypatch.setattr(MetadataRefresher, "quiet", property(explode))
+    monkeypatch.setattr(MetadataRefresher, "step", explode)
     await kafka.servers[1].cut()
     results = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), PATIENCE)
     assert {type(each) for each in results} == {ProducerBrokenError}

@@ -59,9 +59,9 @@ async def test_calls_of_a_broken_producer(
     await producer.start()
     await producer.begin_transaction()
     await producer.send("orders", b"fine")
-    monkeypatch.setattr(MetadataRefresher, "quiet", property(explode))
+    monkeypatch.setattr(MetadataRefresher, "step", explode)
     with pytest.raises(ProducerBrokenError):
-        await asyncio.wait_for(producer.send("orders", b"v"), PATIENCE)
+        await asyncio.wait_for(producer.send("unknown", b"v"), PATIENCE)
     monkeypatch.undo()
     calls: list[Callable[[], Any]] = [
         lambda: producer.send("orders", b"v"),

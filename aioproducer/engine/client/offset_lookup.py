@@ -60,10 +60,7 @@ async def lookup_offsets(
         missing = [where for where in wanted if where not in found]
         cluster = await client.describe(dict.fromkeys(where.topic for where in missing))
         responses = await asyncio.gather(
-            *(
-                new_task(ask(node, led))
-                for node, led in leaders_of(missing, cluster).items()
-            ),
+            *(new_task(ask(node, led)) for node, led in leaders_of(missing, cluster).items()),
             return_exceptions=True,
         )
         errors: list[BaseException] = []
