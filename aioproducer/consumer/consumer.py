@@ -101,7 +101,8 @@ class Consumer:
     Options are a producer's options for connections, logins and pushed metrics, as keywords or as a
     ``config`` that the keywords override; a reader's options for fetching
     (:class:`~aioproducer.config.ReaderOptions`; a group without offsets starts at the end of the
-    log, unless ``auto_offset_reset="earliest"``); and those of
+    log, unless ``auto_offset_reset="earliest"``, and partitions that are created while the consumer
+    runs are read from their beginning); and those of
     :class:`~aioproducer.consumer.options.ConsumerOptions`. Source: Kafka's ``KafkaConsumer``.
 
     Raises:
@@ -444,8 +445,8 @@ class Consumer:
             self._progress,
             producer,
             lambda: self.group_metadata,
-            self._assignment.rewind,
-            self._assignment.start_over,
+            self._assignment,
+            self._options.auto_commit_interval_ms / 1000,
         )
 
     # --- the partitions --------------------------------------------------------------------

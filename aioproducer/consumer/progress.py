@@ -33,6 +33,11 @@ class PartitionProgress:
         self.begun = -1
         """The highest offset that the application has begun to work on."""
 
+    @property
+    def done(self) -> int:
+        """The group's offset, or the first one that was read if it has none."""
+        return self.start if self.committed is None else self.committed
+
     def take(self, offset: int) -> None:
         """The record at ``offset`` waits for a handler."""
         self.unacknowledged[offset] = inf
@@ -77,8 +82,8 @@ class Progress:
     def release(self, where: TopicPartition) -> None:
         """End with a partition; what the application still does for it has no effect."""
         progress = self.partitions[where]
-        done = progress.start if progress.committed is None else progress.committed
-        if progress.unacknowledged or done < self.position(where):
+        got = min(self._behind_records(where), progress.state.taken)
+        if progress.unacknowledged or progress.done < got:
             self._uncommitted.add(where)
         if (record := self.record) is not None and record.topic_partition == where:
             self.record, self._late = None, record
@@ -151,7 +156,13 @@ class Progress:
     # --- what is where -----------------------------------------------------------------------
 
     def position(self, where: TopicPartition) -> int:
-        """The offset of the next record to hand out."""
+        """The offset of the next record to hand out, as far as the log behind it was fetched."""
+        return self._place(where)[0]
+
+    def _place(self, where: TopicPartition) -> tuple[int, int]:
+        return self.partitions[where].state.place_after(self._behind_records(where))
+
+    def _behind_records(self, where: TopicPartition) -> int:
         at = self._cursor.position
         if at is not None and at[0] == where:
             return at[1]
@@ -235,11 +246,23 @@ class Progress:
                 continue
             offset = self._offset(where)
             if offset != progress.committed:
-                epoch = progress.state.position_epoch
-                found[where] = OffsetAndMetadata(
-                    offset, leader_epoch=None if epoch == NO_EPOCH else epoch
-                )
+                place, epoch = self._place(where)
+                if offset < place:
+                    epoch = progress.state.position_epoch
+                found[where] = _at(offset, epoch)
         return found
+
+    def moved(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The position of each partition that is behind what was committed.
+
+        Everything before it counts as done, also what the application works on.
+        """
+        places = {where: self._place(where) for where in self.partitions}
+        return {
+            where: _at(offset, epoch)
+            for where, (offset, epoch) in places.items()
+            if offset != self.partitions[where].done
+        }
 
     def committed(self, where: TopicPartition, offset: int) -> None:
         """The group has taken ``offset``."""
@@ -254,3 +277,7 @@ class Progress:
         if record is not None and record.topic_partition == where:
             return record.offset
         return self.position(where)
+
+
+def _at(offset: int, epoch: int) -> OffsetAndMetadata:
+    return OffsetAndMetadata(offset, leader_epoch=None if epoch == NO_EPOCH else epoch)

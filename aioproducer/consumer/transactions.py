@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
 from typing import Protocol, Self
 
+from aioproducer.consumer.assignment import Assignment
 from aioproducer.consumer.loops import Lists
 from aioproducer.consumer.progress import PartitionProgress, Progress
 from aioproducer.engine.client.elsewhere import ASYNC_WITH, elsewhere
@@ -17,6 +19,7 @@ from aioproducer.errors import (
     IllegalStateError,
     KafkaError,
     ProducerTimeoutError,
+    UsageError,
     kafka_error,
 )
 from aioproducer.errors.codes import ErrorCode
@@ -89,9 +92,8 @@ class TransactionalWork:
 class Transactions:
     """The works of a consumer, one after another.
 
-    ``group``: the consumer as its group knows it now. ``rewind`` makes unfinished records come
-    again. ``start_over`` returns to the records after the group's offsets: the outcome of a
-    commit is not known, and the group will know it.
+    ``group``: the consumer as its group knows it now. ``interval``: seconds from one commit of
+    positions without records to the next.
     """
 
     def __init__(
@@ -100,15 +102,15 @@ class Transactions:
         progress: Progress,
         producer: TransactionalProducer,
         group: Callable[[], ConsumerGroupMetadata],
-        rewind: Callable[[], None],
-        start_over: Callable[[Mapping[TopicPartition, int]], None],
+        assignment: Assignment,
+        interval: float,
     ) -> None:
         self._lists = lists
         self._progress = progress
         self._producer = producer
         self._group = group
-        self._rewind = rewind
-        self._start_over = start_over
+        self._assignment = assignment
+        self._interval = interval
         self._work: TransactionalWork | None = None
 
     def __aiter__(self) -> Self:
@@ -121,48 +123,74 @@ class Transactions:
                 "`async with work:` for each one"
             )
         self._work = None
-        records = await anext(self._lists)
+        records = await self._next_records()
         self._work = TransactionalWork(records, self._transaction(records))
         return self._work
 
+    async def _next_records(self) -> list[ConsumerRecord]:
+        """The records of the next work.
+
+        The position moves while there are none, when the markers of transactions and aborted
+        records are fetched.
+        """
+        while True:
+            try:
+                async with asyncio.timeout(self._interval) as bound:
+                    return await anext(self._lists)
+            except TimeoutError:
+                if not bound.expired():
+                    raise
+            if self._progress.moved():
+                await self._commit_positions()
+
+    async def _commit_positions(self) -> None:
+        """Commit positions without records. A plain commit could overtake one of a transaction."""
+        try:
+            async with self._transaction([]):
+                pass
+        except (AbortableTransactionError, ProducerTimeoutError, UsageError) as error:
+            logger.debug("Group %r: %s", self._group().group_id, error, error=error)
+
     @asynccontextmanager
     async def _transaction(self, records: list[ConsumerRecord]) -> AsyncIterator[None]:
-        offsets = {
-            record.topic_partition: OffsetAndMetadata(
-                record.offset + 1, leader_epoch=record.leader_epoch
-            )
-            for record in records
-        }
+        """A transaction that commits the positions: ``records`` are all that was handed out since
+        the last one."""
         first: dict[TopicPartition, int] = {}
         for record in records:
             first.setdefault(record.topic_partition, record.offset)
-        partitions = {where: self._progress.partitions.get(where) for where in offsets}
+        partitions = {where: self._progress.partitions.get(where) for where in first}
+        offsets: Mapping[TopicPartition, OffsetAndMetadata] = {}
         commits = False
         try:
             try:
                 async with self._producer.transaction():
                     yield
                     self._check_owned(partitions)
-                    await self._producer.send_offsets_to_transaction(offsets, self._group())
+                    offsets = self._progress.moved()
+                    partitions = {where: self._progress.partitions.get(where) for where in offsets}
+                    if offsets:
+                        await self._producer.send_offsets_to_transaction(offsets, self._group())
                     commits = True
             except CommitUnconfirmedError as error:
                 await self._confirm(error)
         except BaseException as error:
             if commits and not isinstance(error, AbortableTransactionError):
-                self._start_over(first)
+                # The outcome is not known here, and the group will know it.
+                self._assignment.start_over(first)
                 raise
-            self._rewind()
+            self._assignment.rewind()
             if not _refused_by_group(error):
                 raise
-            logger.warning(
+            (logger.warning if records else logger.debug)(
                 "Group %r refused the offsets of a transaction, which was aborted. Its records "
                 "come again, here or at another member: %s",
                 self._group().group_id,
                 error,
             )
             return
-        for where, offset in offsets.items():
-            self._progress.committed(where, offset.offset)
+        for where, progress in partitions.items():
+            if progress is not None:
+                progress.committed = offsets[where].offset
         self._progress.finish()
 
     def _check_owned(self, partitions: Mapping[TopicPartition, PartitionProgress | None]) -> None:

@@ -44,10 +44,11 @@ class Cursor:
         """Leave the batch; returns its partition, whose position is that of the next record."""
         self._drop_if_moved()
         state, item = self._state, self._item
-        if state is not None and self.last is not None:
-            state.advance(self.last.offset + 1)
+        if (at := self.position) is not None and state is not None:
+            state.advance(at[1])
+        has_more = length_hint(self.records) > 0
         self._leave()
-        return None if state is None or item is None else (state, item)
+        return (state, item) if has_more and state is not None and item is not None else None
 
     def put_back(self, where: TopicPartition) -> None:
         """Leave the batch if it is one of ``where``; the rest of it comes later."""
@@ -82,7 +83,13 @@ class Cursor:
 
     @property
     def position(self) -> tuple[TopicPartition, int] | None:
-        """The partition and the offset after the last record, if there is one."""
-        if self._state is None or self.last is None or self._state.seeks != self._seeks:
+        """The partition and the offset after the last record, if there is one.
+
+        After the last record of the batch it is the offset after the batch: the log cleaner may
+        have removed records at its end.
+        """
+        state, item = self._state, self._item
+        if state is None or item is None or self.last is None or state.seeks != self._seeks:
             return None
-        return self._state.where, self.last.offset + 1
+        has_more = length_hint(self.records) > 0
+        return state.where, self.last.offset + 1 if has_more else item.next_offset

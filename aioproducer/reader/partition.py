@@ -27,6 +27,8 @@ class Item(NamedTuple):
     batch: EncodedBatch | None = None
     """None: no records up to ``next_offset`` are for the reader, or there is an error."""
     error: ProducerError | None = None
+    epoch: int = NO_EPOCH
+    """The leader epoch of the last batch before ``next_offset``, if it is known."""
 
     @property
     def memory(self) -> int:
@@ -66,7 +68,8 @@ class PartitionState:
         self.read_epoch = NO_EPOCH
         """The leader epoch of the last batch that was fetched."""
         self.position_epoch = NO_EPOCH
-        """The leader epoch of the last batch that the application has, or has a part of."""
+        """The leader epoch of the last batch before the position; the application may have a part
+        of it."""
         self.leader_epoch = NO_EPOCH
         """The epoch of the leader whose log is known to contain what was fetched."""
         self.high_watermark: int | None = None
@@ -90,7 +93,7 @@ class PartitionState:
         self.restarts = 0
         """How often fetching restarted at another place."""
         self._items: deque[Item] = deque()
-        self._taken = 0
+        self.taken = 0
         """The offset after the last batch that was taken; the position may be in it."""
 
     def __repr__(self) -> str:
@@ -112,7 +115,20 @@ class PartitionState:
     @property
     def read_to(self) -> int:
         """The offset after the records that the application has or can read."""
-        return max(self.position, self._taken)
+        return max(self.position, self.taken)
+
+    def place_after(self, offset: int) -> tuple[int, int]:
+        """The position of an application that has the records before ``offset``, and the leader
+        epoch of the batch before it.
+
+        It is behind what was fetched and is not for the application: markers, aborted records.
+        """
+        if offset >= self.read_to and self._items:
+            item = self._items[0]
+            if item.batch is None and item.error is None:
+                end = item.next_offset if self.end is None else min(item.next_offset, self.end)
+                return max(offset, end), item.epoch
+        return offset, self.position_epoch
 
     @property
     def is_done(self) -> bool:
@@ -218,17 +234,17 @@ class PartitionState:
         self.read_epoch = batch.partition_leader_epoch
         self.from_beginning = False
         if skipped:
-            self._skip(batch.next_offset)
+            self._skip(batch.next_offset, self.read_epoch)
             return
-        item = Item(batch.next_offset, batch)
+        item = Item(batch.next_offset, batch, epoch=self.read_epoch)
         self._items.append(item)
         self._buffer(item.memory)
 
-    def _skip(self, next_offset: int) -> None:
+    def _skip(self, next_offset: int, epoch: int = NO_EPOCH) -> None:
         """Nothing before ``next_offset`` is for the application; one item says so."""
         if self._items and self._items[-1].batch is None and self._items[-1].error is None:
             self._items.pop()
-        self._items.append(Item(next_offset))
+        self._items.append(Item(next_offset, epoch=epoch))
 
     def fail(self, error: ProducerError) -> None:
         """Give ``error`` to the application, after the batches that were read ahead."""
@@ -240,19 +256,20 @@ class PartitionState:
     def pop(self) -> Item:
         """The next item. After an error, fetching restarts at the position."""
         item = self._items.popleft()
+        if item.error is not None:
+            self.restart(self.position)
+            return item
+        self.position_epoch = item.epoch
         if item.batch is not None:
             self._buffer(-item.memory)
-            self._taken = item.next_offset
-            self.position_epoch = item.batch.partition_leader_epoch
-        elif item.error is not None:
-            self.restart(self.position)
+            self.taken = item.next_offset
         return item
 
     def put_back(self, item: Item) -> None:
         """Hand out ``item`` again, of which the application has the part before the position."""
         self._items.appendleft(item)
         self._buffer(item.memory)
-        self._taken = self.position
+        self.taken = self.position
 
     def advance(self, position: int) -> None:
         """The application has the records before ``position``, of those before the end."""
@@ -265,7 +282,7 @@ class PartitionState:
         self._items.clear()
         self._buffer(-self.buffered)
         self.fetch_offset = offset
-        self._taken = min(self._taken, offset)
+        self.taken = min(self.taken, offset)
         self.restarts += 1
         self.succeeded()
         self._changed()

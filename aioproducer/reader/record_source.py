@@ -167,7 +167,8 @@ class RecordSource:
     @property
     def positions(self) -> dict[TopicPartition, int]:
         """The offset of each partition's next record."""
-        found = {where: state.position for where, state in self.fetcher.partitions.items()}
-        if (at := self.cursor.position) is not None:
-            found[at[0]] = at[1]
-        return found
+        at = self.cursor.position or (None, 0)
+        return {
+            where: state.place_after(at[1] if at[0] == where else state.position)[0]
+            for where, state in self.fetcher.partitions.items()
+        }

@@ -289,10 +289,45 @@ class GroupLife:
         if not self._complete():
             missing = sorted(set(range(plan.records)) - self._read_numbers())
             self.broken(f"{len(missing)} records were never done: {missing[:5]}")
+        elif not self.violations:
+            await self._catch_up()
         for task in members.values():
             task.cancel()
         await asyncio.gather(*members.values(), return_exceptions=True)
         self._judge()
+
+    async def _catch_up(self) -> None:
+        """The lag gets to 0, also behind records that no member gets."""
+        if self.plan.transactional:
+            await self._write_aborted()
+        for _ in range(PATIENCE):
+            lags = self._lags()
+            if not lags:
+                return
+            await asyncio.sleep(1)
+        self.broken(f"the lag stays above 0: {lags}")
+
+    async def _write_aborted(self) -> None:
+        async with Producer(
+            bootstrap_servers=self.world.cluster.bootstrap_servers,
+            client_id="aborts",
+            transactional_id="aborts",
+        ) as producer:
+            await producer.begin_transaction()
+            for partition in range(self.plan.partitions):
+                await producer.send(TOPIC, b"aborted", partition=partition)
+            await producer.abort_transaction()
+
+    def _lags(self) -> dict[TopicPartition, tuple[int, int]]:
+        """The committed offset and the end of each partition that lags."""
+        found = {}
+        committed = self.world.cluster.committed_offsets(GROUP)
+        for partition in model_of(self.world).topic(TOPIC).partitions:
+            at, end = committed.get(partition.where), partition.high_watermark
+            offset = 0 if at is None else at.offset
+            if offset != end:
+                found[partition.where] = offset, end
+        return found
 
     async def _end(self, task: asyncio.Task[None], seconds: float) -> None:
         await asyncio.sleep(seconds)

@@ -11,6 +11,7 @@ import pytest
 from aioproducer.consumer.assignment import Assignment
 from aioproducer.consumer.commits import Commits
 from aioproducer.consumer.progress import Progress
+from aioproducer.consumer.transactions import Transactions
 from tests.simulation.groups.life import lived
 from tests.simulation.groups.plan import make_plan
 
@@ -53,6 +54,10 @@ def an_aborted_work_does_not_come_again(patch: Patch) -> None:
     patch.setattr(Assignment, "rewind", lambda self: self._progress.finish())
 
 
+def positions_wait_for_records(patch: Patch) -> None:
+    patch.setattr(Transactions, "_commit_positions", _nothing)
+
+
 MUTATIONS: Final[dict[Callable[[Patch], None], int]] = {
     work_is_acknowledged_at_once: 1,
     a_failed_record_is_acknowledged: 1,
@@ -60,6 +65,7 @@ MUTATIONS: Final[dict[Callable[[Patch], None], int]] = {
     a_revocation_commits_nothing: 70,
     lost_partitions_are_read_on: 41,
     an_aborted_work_does_not_come_again: 47,
+    positions_wait_for_records: 0,
 }
 """Each with the seed of the first life that finds it."""
 

@@ -1,15 +1,25 @@
-"""Commits of offsets that the application names, while the group is in a rebalance."""
+"""The offsets of commits: those that the application names, and the positions behind records."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
+from aioproducer import Producer
 from aioproducer.consumer import Consumer
+from aioproducer.consumer.progress import Progress
 from aioproducer.errors import KafkaError
 from aioproducer.model import TopicPartition
+from aioproducer.reader.cursor import Cursor
+from aioproducer.reader.fetch_request import FetchedPartition
+from aioproducer.reader.partition import PartitionState
 from aioproducer.testing import SimulatedWorld
-from tests.support.simulated_groups import consumer, each_protocol, fill, live
+from tests.support.simulated_groups import ONE, ZERO, consumer, each_protocol, fill, live
+from tests.support.simulated_world import model_of
+from tests.unit.reader.written import batch, marker
 
 SLOWEST = 1.5
 """Seconds of one way: the messages of two connections overtake each other."""
@@ -67,3 +77,162 @@ def test_offsets_of_partitions_that_stay_are_committed_in_a_rebalance(protocol: 
     for seed in range(4):
         live(life, 4, seed=seed)
     assert rounds
+
+
+# --- the position behind the records -----------------------------------------------------------
+
+each_way = pytest.mark.parametrize("way", ["loop", "lists", "batches", "run", "transactions"])
+READ_COMMITTED: Mapping[str, Any] = {"isolation_level": "read_committed"}
+
+
+def a_producer(world: SimulatedWorld, name: str) -> Producer:
+    return Producer(
+        bootstrap_servers=world.cluster.bootstrap_servers, transactional_id=name, linger_ms=0
+    )
+
+
+async def write(producer: Producer, partition: int, *, commits: bool = True) -> None:
+    """A transaction of three records, and its marker."""
+    await producer.begin_transaction()
+    for number in range(3):
+        producer.send("orders", b"%d" % number, partition=partition)
+    await producer.flush()
+    await (producer.commit_transaction() if commits else producer.abort_transaction())
+
+
+async def read_all(world: SimulatedWorld, reader: Consumer, way: str, *, commits: bool) -> None:
+    """Read in one way, and commit after each step if ``commits``."""
+
+    async def handle(_: object) -> None: ...
+
+    if way == "run":
+        await reader.run(handle)
+    elif way == "transactions":
+        async with a_producer(world, "worker") as producer:
+            async for work in reader.transactions(producer):
+                async with work:
+                    assert work.records
+    else:
+        steps: Any = {"loop": aiter, "lists": Consumer.lists, "batches": Consumer.batches}[way]
+        async for _ in steps(reader):
+            if commits:
+                await reader.commit()
+
+
+def ends(world: SimulatedWorld) -> dict[TopicPartition, int]:
+    return {each.where: each.high_watermark for each in model_of(world).topic("orders").partitions}
+
+
+def committed(world: SimulatedWorld) -> dict[TopicPartition, int]:
+    return {at: each.offset for at, each in world.cluster.committed_offsets("g").items()}
+
+
+@each_protocol
+@each_way
+@pytest.mark.parametrize("auto_commit", [True, False])
+def test_a_lag_reaches_zero(protocol: str, way: str, auto_commit: bool) -> None:
+    """There are markers, and a partition that has aborted records only."""
+    if way == "run" and not auto_commit:
+        return
+
+    async def life(world: SimulatedWorld) -> None:
+        async with a_producer(world, "writer") as producer:
+            await write(producer, 0)
+            await write(producer, 0)
+            await write(producer, 0, commits=False)
+            await write(producer, 1, commits=False)
+        options = {**READ_COMMITTED, "group_protocol": protocol, "auto_commit": auto_commit}
+        async with consumer(world, **options) as reader:
+            reading = asyncio.create_task(read_all(world, reader, way, commits=not auto_commit))
+            await asyncio.sleep(20)
+            assert committed(world) == ends(world) == {ZERO: 12, ONE: 4}
+            assert reader.health().lag == 0
+            assert reader.positions == ends(world)
+            reading.cancel()
+        assert committed(world) == ends(world)
+
+    live(life, 2)
+
+
+@each_protocol
+@each_way
+def test_a_marker_that_is_fetched_later_is_committed(protocol: str, way: str) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        async with (
+            a_producer(world, "writer") as producer,
+            consumer(world, group_protocol=protocol) as reader,
+        ):
+            reading = asyncio.create_task(read_all(world, reader, way, commits=False))
+            for commits in (True, False):
+                await producer.begin_transaction()
+                producer.send("orders", b"1")
+                await producer.flush()
+                await asyncio.sleep(20)
+                before = committed(world)[ZERO]
+                assert before == ends(world)[ZERO]
+                await (producer.commit_transaction() if commits else producer.abort_transaction())
+                await asyncio.sleep(20)
+                assert committed(world)[ZERO] == ends(world)[ZERO] == before + 1
+            reading.cancel()
+
+    live(life)
+
+
+def test_the_next_commit_is_behind_a_marker_that_is_fetched_later() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        async with (
+            a_producer(world, "writer") as producer,
+            consumer(world, auto_commit=False) as reader,
+        ):
+            await producer.begin_transaction()
+            for _ in range(2):
+                producer.send("orders", b"1")
+            await producer.flush()
+            records = aiter(reader)
+            await anext(records)
+            await reader.commit()
+            assert committed(world) == {ZERO: 1}
+            await anext(records)
+            await producer.commit_transaction()
+            await asyncio.sleep(5)
+            assert committed(world) == {ZERO: 1}, "the record at 1 is in work"
+            await reader.commit()
+            assert committed(world) == {ZERO: 3}
+
+    live(life)
+
+
+@each_protocol
+def test_partitions_without_records_are_committed_with_a_transaction(protocol: str) -> None:
+    """The loop never waits, so there is no other time for it."""
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 400, 1)
+        async with a_producer(world, "writer") as producer:
+            await write(producer, 1, commits=False)
+        options = {**READ_COMMITTED, "group_protocol": protocol}
+        async with a_producer(world, "worker") as producer, consumer(world, **options) as reader:
+            async for work in reader.transactions(producer, max_records=10):
+                async with work:
+                    last = work.records[-1]
+                if last.offset == 199:
+                    break
+            await asyncio.sleep(1)  # the coordinator writes its marker
+            assert committed(world) == {ZERO: 200, ONE: 4}
+
+    live(life, 2)
+
+
+def test_a_marker_behind_a_commit_is_no_record_that_another_member_repeats() -> None:
+    progress = Progress(Cursor(), lambda: None)
+    state = PartitionState(ZERO, 0, None)
+    progress.add(state, None)
+    written = batch(0, b"a", producer_id=7, transactional=True) + marker(1, 7, commits=True)
+    fetched = FetchedPartition(0, written, 2, 2, 0, ())
+    for _ in state.taking(fetched, committed_only=False, check_crcs=True):
+        pass
+    state.advance(state.pop().next_offset)
+    progress.committed(ZERO, 1)  # the marker was not fetched yet
+    assert progress.position(ZERO) == 2
+    progress.release(ZERO)
+    assert progress.take_uncommitted() == frozenset()

@@ -14,8 +14,10 @@ def batch(
     producer_id: int = -1,
     transactional: bool = False,
     control: bytes | None = None,
+    removed: int = 0,
 ) -> bytes:
-    """A whole batch. ``control``: the key of a control record, instead of values."""
+    """A whole batch. ``control``: the key of a control record, instead of values. ``removed``: the
+    number of records that the log cleaner has removed at its end."""
     builder = RecordsBuilder(bytearray(100_000), 100_000)
     for value in values:
         assert builder.append(None, 1000, None, value)
@@ -27,7 +29,7 @@ def batch(
         data,
         BEFORE_CHECKSUM.size,
         attributes,
-        builder.count - 1,
+        builder.count - 1 + removed,
         builder.base_timestamp_ms,
         builder.max_timestamp_ms,
         producer_id,
