@@ -35,7 +35,7 @@ from aioproducer.foundation.runtime.tasks import is_being_cancelled, new_task
 from aioproducer.foundation.wording import counted, duration
 from aioproducer.model import OffsetAndMetadata, TopicPartition
 from aioproducer.reader.partition import PartitionState
-from aioproducer.reader.positions import reset_position
+from aioproducer.reader.positions import Position, reset_position
 from aioproducer.reader.record_source import RecordSource
 from aioproducer.reader.start import find_offsets
 
@@ -102,7 +102,8 @@ class AssignmentSettings:
 class Assignment:
     """Keeps the fetcher's partitions as the group wants them. A member calls it.
 
-    ``fail`` gets an error that the application has to see, ``stats`` the times of callbacks.
+    ``new_among``: see :class:`GroupTopics`. ``fail`` gets an error that the application has to see,
+    ``stats`` the times of callbacks.
     Source: Kafka's ``ConsumerCoordinator`` (``onJoinComplete``, ``onJoinPrepare``) and
     ``ConsumerRebalanceListener``.
     """
@@ -115,6 +116,7 @@ class Assignment:
         progress: Progress,
         commits: Commits,
         member: Callable[[], Membership],
+        new_among: Callable[[Collection[TopicPartition]], Awaitable[set[TopicPartition]]],
         settings: AssignmentSettings,
         fail: Callable[[Exception], None],
         stats: ConsumerStats,
@@ -128,6 +130,7 @@ class Assignment:
         self._progress = progress
         self._commits = commits
         self._member = member
+        self._new_among = new_among
         self._settings = settings
         self._fail = fail
         self._stats = stats
@@ -218,7 +221,7 @@ class Assignment:
             raise error_about(f"the offsets of group {self._link.group_id!r}", found.error_code)
         if reaction is not Reaction.DONE:  # the member's next heartbeat says what else is to do
             return
-        reset: list[TopicPartition] = []
+        reset: set[TopicPartition] = set()
         for number, (where, committed) in enumerate(found.offsets.items(), start=1):
             start = committed
             if where in self._anew:
@@ -228,21 +231,44 @@ class Assignment:
             elif start is None and where in self._fallbacks:
                 start = OffsetAndMetadata(self._fallbacks[where])
             if start is None:
-                reset.append(where)
+                reset.add(where)
             else:
                 self._add(where, start, None if committed is None else committed.offset, token)
             if not number % _AT_ONCE:
                 await asyncio.sleep(0)
         if reset:
-            await self._reset(reset, token)
+            await self._reset(await self._places(reset), token)
 
-    async def _reset(self, partitions: Collection[TopicPartition], token: object) -> None:
-        """Begin partitions for which the group has no offset, each as soon as it can be."""
+    async def _places(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, Position]:
+        """Where to begin partitions for which the group has no offset.
+
+        Those that did not exist when this member started begin at their beginning: nobody has
+        decided to skip what was written before the group noticed them.
+        """
+        place = reset_position(self._settings.offset_reset)
+        if place is None:
+            raise OffsetOutOfRangeError(
+                f"group {self._link.group_id!r} has no offset for {min(partitions)}: set "
+                "auto_offset_reset to 'earliest' or 'latest'"
+            )
+        places = dict.fromkeys(partitions, place)
+        if place != "beginning":
+            new = await self._new_among(partitions) | self._anew
+            places.update(dict.fromkeys(new & places.keys(), "beginning"))
+        return places
+
+    async def _reset(self, places: Mapping[TopicPartition, Position], token: object) -> None:
+        """Begin partitions at their places, each as soon as it can be."""
         try:
-            await self._reset_some(partitions, token, _QUICK_LOOKUP_SECONDS)
+            await self._reset_some(places, token, _QUICK_LOOKUP_SECONDS)
         except ProducerTimeoutError:  # one of the leaders must not keep the others waiting
             outcomes = await asyncio.gather(
-                *(new_task(self._reset_some((each,), token, None)) for each in partitions),
+                *(
+                    new_task(self._reset_some({where: at}, token, None))
+                    for where, at in places.items()
+                ),
                 return_exceptions=True,
             )
             for outcome in outcomes:
@@ -250,17 +276,11 @@ class Assignment:
                     raise outcome from None
 
     async def _reset_some(
-        self, partitions: Collection[TopicPartition], token: object, timeout: float | None
+        self, places: Mapping[TopicPartition, Position], token: object, timeout: float | None
     ) -> None:
-        place = reset_position(self._settings.offset_reset)
-        if place is None:
-            raise OffsetOutOfRangeError(
-                f"group {self._link.group_id!r} has no offset for {min(partitions)}: set "
-                "auto_offset_reset to 'earliest' or 'latest'"
-            )
         found = await find_offsets(
             self._client,
-            dict.fromkeys(partitions, place),
+            places,
             self._settings.isolation,
             self._settings.longest_call if timeout is None else timeout,
         )
@@ -487,7 +507,7 @@ class Assignment:
         self._start(again, token)
 
     def recreated(self, topic: str) -> bool:
-        """A topic was deleted and created again: read it from where ``auto_offset_reset`` says.
+        """A topic was deleted and created again: read it from its beginning.
 
         False: that says nothing, and the application has to decide.
         """
@@ -495,11 +515,10 @@ class Assignment:
             return False
         again = frozenset(where for where in self.owned if where.topic == topic)
         logger.warning(
-            "Group %r: topic %r was deleted and created again: its offsets mean other records. "
-            "Reading continues at %s (auto_offset_reset)",
+            "Group %r: topic %r was deleted and created again: its offsets mean other records, "
+            "and it is read from its beginning",
             self._link.group_id,
             topic,
-            self._settings.offset_reset,
         )
         if self.handlers is not None:
             self.handlers.drop(again)

@@ -72,7 +72,7 @@ class ConsumerParts:
             lambda topic: self.member.miss_topic(topic),
             lambda topic: self.assignment.recreated(topic),
         )
-        stats = _stats(config, client.clock())
+        stats, topics = _stats(config, client.clock()), _topics(setup, link)
         self.source = RecordSource(client, fetcher, reading.max_batch_bytes, "Consumer")
         self.progress = Progress(self.source.cursor, lambda: self.assignment.acknowledged.set())
         identity, refresh = self._identity, fetcher.refresh_leaders
@@ -86,12 +86,13 @@ class ConsumerParts:
             self.progress,
             self.commits,
             identity,
+            topics.new_among,
             _assignment_settings(setup),
             fail,
             stats,
         )
         self._rack = settings.rack
-        self.member = _member(setup, link, self.assignment, stats, settings.rack or None)
+        self.member = _member(setup, link, topics, self.assignment, stats, settings.rack or None)
         fetcher.on_take = self.member.session.look
         self.observation = Observation(
             setup.group_id,
@@ -126,6 +127,11 @@ class ConsumerParts:
         return self.member.identity
 
 
+def _topics(setup: ConsumerSetup, link: CoordinatorLink) -> GroupTopics:
+    reset = setup.reading.auto_offset_reset
+    return GroupTopics(setup.subscription, link.client, setup.group_id, reset)
+
+
 def _stats(config: ProducerConfig, now: float) -> ConsumerStats:
     window = max(config.metrics_sample_window_ms, 1) / 1000
     return ConsumerStats(num_samples=config.metrics_num_samples, sample_window=window, now=now)
@@ -151,6 +157,7 @@ def _assignment_settings(setup: ConsumerSetup) -> AssignmentSettings:
 def _member(
     setup: ConsumerSetup,
     link: CoordinatorLink,
+    topics: GroupTopics,
     assignment: Assignment,
     stats: ConsumerStats,
     rack: str | None,
@@ -168,6 +175,5 @@ def _member(
         rack=rack,
     )
     identity = Membership(setup.group_id, instance_id=options.group_instance_id)
-    topics = GroupTopics(setup.subscription, link.client, setup.group_id)
     kind = ClassicMember if classic else ConsumerMember
     return kind(MemberSurroundings(link, identity, settings, topics, assignment, stats))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
+from math import inf
 from typing import Any, TypeAlias
 from uuid import UUID
 
@@ -55,11 +56,13 @@ class Subscription:
         """True if ``topic`` is subscribed to by its name."""
         return topic in self._names
 
-    async def topics(self, client: ClusterClient) -> tuple[str, ...]:
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The topics that are subscribed to; None: there are patterns."""
+        return None if self._patterns else self._names
+
+    def topics(self, found: ClusterDescription) -> tuple[str, ...]:
         """The names that are subscribed to now. Kafka's internal topics match no pattern."""
-        if not self._patterns:
-            return self._names
-        found = await client.describe(None)
         matching = sorted(
             name
             for name, topic in found.topics.items()
@@ -69,20 +72,57 @@ class Subscription:
 
 
 class GroupTopics:
-    """The topics of a member, as ``client`` finds them."""
+    """The topics of a member, as ``client`` finds them. ``offset_reset``: ``auto_offset_reset``."""
 
-    def __init__(self, subscription: Subscription, client: ClusterClient, group_id: str) -> None:
+    def __init__(
+        self, subscription: Subscription, client: ClusterClient, group_id: str, offset_reset: str
+    ) -> None:
         self._subscription = subscription
         self._client = client
         self._group_id = group_id
+        self._first: dict[tuple[str, UUID | None], float] | None = (
+            {} if offset_reset in ("earliest", "none") else None
+        )
+        """The number of partitions of each topic by name and id when the member started, infinite
+        for a topic with an error; None: they are not known yet."""
 
     def names_it(self, topic: str) -> bool:
         """True if ``topic`` is wanted by its name, False if by a pattern."""
         return self._subscription.names_it(topic)
 
     async def subscribed(self) -> tuple[str, ...]:
-        """The topics that the consumer wants now."""
-        return await self._subscription.topics(self._client)
+        """The topics that the consumer wants now. The first call notes their partitions."""
+        names = self._subscription.names
+        if names is not None and self._first is not None:
+            return names
+        found = await self._client.describe(names)
+        wanted = self._subscription.topics(found)
+        if self._first is None:
+            self._first = {
+                (name, None if topic.error_code else topic.topic_id): (
+                    inf if topic.error_code else len(topic.partitions)
+                )
+                for name in wanted
+                if (topic := found.topics.get(name)) is not None
+                and topic.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            }
+        return wanted
+
+    async def new_among(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+        """Those of ``partitions`` that did not exist when the member started.
+
+        Raises the error of a topic.
+        """
+        found = await self._client.describe({where.topic for where in partitions})
+        for name, topic in found.topics.items():
+            if topic.error_code:
+                raise error_about(f"topic {name!r}", topic.error_code)
+        first = self._first or {}
+        counts = {
+            name: first.get((name, topic.topic_id), first.get((name, None), 0))
+            for name, topic in found.topics.items()
+        }
+        return {where for where in partitions if where.partition >= counts[where.topic]}
 
     async def counts(self, topics: Iterable[str]) -> Mapping[str, int]:
         """The number of partitions of each topic that exists. Raises the error of a topic."""

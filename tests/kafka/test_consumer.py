@@ -379,6 +379,41 @@ async def test_a_member_that_is_stuck_leaves_and_says_so(
             await until(lambda: len(stuck.assignment) == PARTITIONS // 2, "it has joined again")
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_records_of_new_partitions_are_not_skipped(topic: Topic, protocol: str) -> None:
+    """They are written before the member knows the partition, and before it knows the topic."""
+    later = f"{topic.name}-later"
+    await topic.send(PARTITIONS)
+    found: list[tuple[str, int, int]] = []
+
+    async def read(consumer: Consumer) -> None:
+        async for record in consumer:
+            found.append((record.topic, record.partition, record.offset))
+
+    options = {"auto_offset_reset": "latest", "group_protocol": protocol}
+    async with (
+        topic.admin() as admin,
+        topic.consumer(
+            re.compile(f"{topic.name}(-later)?"), metadata_max_age_ms=3_000, **options
+        ) as consumer,
+        running(read(consumer)),
+    ):
+        await until(lambda: len(consumer.positions) == PARTITIONS, "it knows where to begin")
+        await admin.add_partitions(topic.name, PARTITIONS + 1)
+        await topic.kafka.create_topic(later, 1)
+        async with Producer(bootstrap_servers=topic.kafka.bootstrap_servers) as producer:
+            for name, partition in ((topic.name, PARTITIONS), (later, 0)):
+                for _ in range(100):
+                    producer.send(name, b"1", partition=partition)
+        assert not found, "it has not noticed them"
+        await until(lambda: len(found) >= 200, "every record is read", 30)
+    assert sorted(found) == sorted(
+        (name, partition, offset)
+        for name, partition in ((topic.name, PARTITIONS), (later, 0))
+        for offset in range(100)
+    )
+
+
 async def test_a_deleted_topic_fails_no_other_commit(topic: Topic) -> None:
     other = f"{topic.name}-other"
     await topic.kafka.create_topic(other, 1)
@@ -504,6 +539,48 @@ async def test_records_and_their_results_are_committed_together(
         await until_results(2400)
     assert await read_committed(topic, results) == list(range(2400))
     assert [row[5] for row in await topic.described()] == ["0"] * PARTITIONS, "no lag"
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("way", ["loop", "transactions"])
+async def test_a_lag_reaches_zero_behind_markers_and_aborted_records(
+    topic: Topic, protocol: str, way: str
+) -> None:
+    servers = topic.kafka.bootstrap_servers
+
+    async def write(commits: bool, partitions: int) -> None:
+        await writer.begin_transaction()
+        for partition in range(partitions):
+            writer.send(topic.name, b"1", partition=partition)
+        await writer.flush()
+        await (writer.commit_transaction() if commits else writer.abort_transaction())
+
+    async def read(consumer: Consumer, producer: Producer) -> None:
+        if way == "transactions":
+            async for work in consumer.transactions(producer):
+                async with work:
+                    pass
+        async for _ in consumer:
+            await consumer.commit()
+
+    async def has_no_lag(end: int) -> bool:
+        lags = await admin.group_lag(topic.group)
+        return [(each.committed, each.end) for each in lags.values()] == [(end, end)] * PARTITIONS
+
+    options = {"isolation_level": "read_committed", "group_protocol": protocol}
+    async with (
+        topic.admin() as admin,
+        Producer(bootstrap_servers=servers, transactional_id=f"{topic.name}-w") as writer,
+        Producer(bootstrap_servers=servers, transactional_id=f"{topic.name}-r") as producer,
+        topic.consumer(auto_commit=False, **options) as consumer,
+    ):
+        await write(False, PARTITIONS)
+        await write(True, PARTITIONS)
+        async with running(read(consumer, producer)):
+            await until(lambda: has_no_lag(4))
+            if way == "transactions":  # nothing of this is ever handed out
+                await write(False, PARTITIONS)
+                await until(lambda: has_no_lag(6))
 
 
 async def test_an_aborted_work_comes_again_in_the_next_loop(topic: Topic) -> None:

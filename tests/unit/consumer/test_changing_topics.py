@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Collection
+from contextlib import AsyncExitStack
 from random import Random
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from aioproducer import Producer
 from aioproducer.admin import Admin
+from aioproducer.consumer import Consumer
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.describe_request import ClusterDescription
 from aioproducer.errors import TopicRecreatedError
@@ -68,6 +70,137 @@ def test_a_topic_of_a_pattern_that_goes_is_left() -> None:
             assert {each.topic for each in reader.assignment} == {"orders"}
 
     live(life)
+
+
+# --- new partitions ----------------------------------------------------------------------------
+
+each_reset = pytest.mark.parametrize("reset", ["latest", "by_duration:PT1S"])
+
+
+async def write(world: SimulatedWorld, topic: str, partition: int, records: int) -> None:
+    async with Producer(bootstrap_servers=world.cluster.bootstrap_servers) as producer:
+        for number in range(records):
+            producer.send(topic, b"%d" % number, partition=partition)
+        await producer.flush()
+
+
+async def collect(reader: Consumer, found: list[ConsumerRecord]) -> None:
+    async for record in reader:
+        found.append(record)
+
+
+def places(found: Collection[ConsumerRecord], topic: str) -> list[tuple[int, int]]:
+    return sorted((each.partition, each.offset) for each in found if each.topic == topic)
+
+
+@each_protocol
+@each_reset
+@pytest.mark.parametrize("members", [1, 2])
+def test_a_partition_that_is_added_is_read_from_its_beginning(
+    protocol: str, reset: str, members: int
+) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 30, 2)
+        await asyncio.sleep(5)
+        found: list[ConsumerRecord] = []
+        options: dict[str, Any] = {
+            "group_protocol": protocol,
+            "auto_offset_reset": reset,
+            "metadata_max_age_ms": 60_000,
+        }
+        async with AsyncExitStack() as stack:
+            readers = [
+                await stack.enter_async_context(consumer(world, **options)) for _ in range(members)
+            ]
+            reading = [asyncio.create_task(collect(each, found)) for each in readers]
+            await asyncio.sleep(20)
+            assert not found
+            async with Admin(bootstrap_servers=world.cluster.bootstrap_servers) as admin:
+                await admin.add_partitions("orders", 3)
+            await write(world, "orders", 2, 100)
+            await write(world, "orders", 0, 1)
+            await asyncio.sleep(120)
+            assert places(found, "orders") == [(0, 15), *((2, offset) for offset in range(100))]
+            for task in reading:
+                task.cancel()
+
+    live(life, 2)
+
+
+@each_protocol
+@each_reset
+@pytest.mark.parametrize("wanted", ["later", re.compile("lat.*")])
+def test_a_topic_that_is_created_later_is_read_from_its_beginning(
+    protocol: str, reset: str, wanted: Any
+) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        world.cluster.create_topic("latent", 1)
+        await write(world, "latent", 0, 5)
+        await asyncio.sleep(5)
+        found: list[ConsumerRecord] = []
+        options: dict[str, Any] = {
+            "topics": (wanted, "latent"),
+            "group_protocol": protocol,
+            "auto_offset_reset": reset,
+            "metadata_max_age_ms": 60_000,
+        }
+        async with consumer(world, **options) as reader:
+            reading = asyncio.create_task(collect(reader, found))
+            await asyncio.sleep(20)
+            world.cluster.create_topic("later", 2)
+            await write(world, "later", 1, 100)
+            await asyncio.sleep(120)
+            assert places(found, "later") == [(1, offset) for offset in range(100)]
+            assert not places(found, "latent")
+            reading.cancel()
+
+    live(life)
+
+
+@each_protocol
+@each_reset
+def test_a_topic_that_is_created_again_is_new(protocol: str, reset: str) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 30, 1)
+        await asyncio.sleep(5)
+        found: list[ConsumerRecord] = []
+        options: dict[str, Any] = {"group_protocol": protocol, "auto_offset_reset": reset}
+        async with consumer(world, **options) as reader:
+            reading = asyncio.create_task(collect(reader, found))
+            await asyncio.sleep(20)
+            await renew(world, [b"%d" % number for number in range(50)])
+            await asyncio.sleep(60)
+            assert places(found, "orders") == [(0, offset) for offset in range(50)]
+            reading.cancel()
+
+    live(life)
+
+
+@each_protocol
+def test_a_partition_without_an_offset_is_read_from_the_end_if_it_is_old(protocol: str) -> None:
+    """It moves to a member that has seen it at its start, and nobody has committed for it."""
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 30, 2)
+        found: list[ConsumerRecord] = []
+        options: dict[str, Any] = {
+            "group_protocol": protocol,
+            "auto_offset_reset": "latest",
+            "auto_commit": False,
+        }
+        async with consumer(world, **options) as reader:
+            async with consumer(world, **options):
+                reading = asyncio.create_task(collect(reader, found))
+                await asyncio.sleep(20)
+                assert len(reader.assignment) == 1
+            await asyncio.sleep(20)
+            assert len(reader.assignment) == 2
+            await fill(world, 2, 2)
+            await asyncio.sleep(20)
+            assert places(found, "orders") == [(0, 15), (1, 15)]
+            reading.cancel()
+
+    live(life, 2)
 
 
 # --- created again -----------------------------------------------------------------------------

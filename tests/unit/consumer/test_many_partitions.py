@@ -91,6 +91,7 @@ class Member:
             self.progress,
             commits,
             lambda: None,  # type: ignore[arg-type, return-value]
+            lambda _: None,  # type: ignore[arg-type, return-value]
             settings,
             lambda _: None,
             stats,
