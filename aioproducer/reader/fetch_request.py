@@ -84,6 +84,8 @@ class Fetched(NamedTuple):
     """0: the broker keeps no session."""
     is_withheld: bool = False
     """True if the broker throttles the client, and may have left out everything (KIP-219)."""
+    by_ids: bool = False
+    """True if it has topics by their ids."""
 
 
 class FetchLimits(NamedTuple):
@@ -173,7 +175,8 @@ class FetchRequest:
             missing = [each.where for each in self.partitions if each.where not in found]
             if missing:
                 raise ProtocolError(f"the response does not mention {', '.join(map(str, missing))}")
-        return Fetched(response.error_code, found, response.session_id, withheld)
+        by_ids = any(not topic.topic for topic in response.responses)
+        return Fetched(response.error_code, found, response.session_id, withheld, by_ids)
 
 
 def _by_topic(

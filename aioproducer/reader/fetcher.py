@@ -43,6 +43,7 @@ _LARGEST_RESPONSE: Final = MAX_RESPONSE_BYTES // 2
 """Bytes of records: a connection ends at a response of more than ``MAX_RESPONSE_BYTES``."""
 _LONGEST_FAREWELL: Final = 1.0
 """Seconds in which brokers can answer when the fetcher ends."""
+_OTHER_TOPIC: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID)
 
 
 class FetchSettings(NamedTuple):
@@ -392,7 +393,7 @@ class Fetcher:
             state, said = self.partitions.get(where), session.said(where)
             if state is None or said is None:
                 continue
-            for _ in self._taking(state, said, found):
+            for _ in self._taking(state, said, found, by_ids=fetched.by_ids):
                 if self._client.clock() - turn_began > tuning.LONGEST_READ_TURN:
                     await asyncio.sleep(0)
                     turn_began = self._client.clock()
@@ -406,22 +407,34 @@ class Fetcher:
                 self.read_ahead.announce(state)
 
     def _taking(
-        self, state: PartitionState, said: FetchPartition, fetched: FetchedPartition
+        self,
+        state: PartitionState,
+        said: FetchPartition,
+        fetched: FetchedPartition,
+        *,
+        by_ids: bool,
     ) -> Iterator[None]:
         """Take a partition's response in steps, until fetching restarts at another place."""
         yield
         if not _still(state, said):
             if not fetched.error_code:  # a session does not repeat them
                 state.see_ends(fetched)
-        elif fetched.error_code:
+            return
+        if fetched.error_code:
             self._take_error(state, fetched.error_code)
-        elif fetched.preferred_read_replica not in (-1, self._plan.sources.get(state.where)):
+            return
+        if said.topic_id is not None:
+            state.served_id = said.topic_id
+            self._leaders.served(state.where.topic, said.topic_id, by_id=by_ids)
+        if fetched.preferred_read_replica not in (-1, self._plan.sources.get(state.where)):
             self._take_preference(state, fetched)
         else:
             yield from self._taking_batches(state, fetched)
 
     def _take_error(self, state: PartitionState, code: int) -> None:
         follower = self._plan.prefer_leader(state.where)
+        if code in _OTHER_TOPIC and not follower and state.served_id is not None:
+            self._leaders.refused(state.served_id)
         if code != ErrorCode.OFFSET_OUT_OF_RANGE:
             self._failed([state], error_about(state.where, code))
         elif follower:  # its log may begin and end elsewhere than the leader's

@@ -71,7 +71,10 @@ class LeaderRefresh:
         errors: dict[str, ProducerError] = {}
         try:
             description = await self._client.describe(self._leaders.topics)
-            errors = await in_turns(self._leaders.taking(description, self._client.clock()))
+            states = self._read_ahead.partitions.values()
+            failing = {state.where.topic for state in states if state.failures}
+            taking = self._leaders.taking(description, self._client.clock(), failing)
+            errors = await in_turns(taking)
             self._begin_anew(errors)
         except ProducerError as error:
             failure = error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterable
+from enum import Enum, auto
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -11,8 +12,8 @@ from aioproducer.engine.cluster.snapshot import Cluster, PartitionLeader, TopicI
 from aioproducer.errors import ProducerError, TopicRecreatedError, error_about
 from aioproducer.model import Node, TopicPartition
 
-_LONGEST_LAG: Final = 15.0
-"""Seconds that a broker may tell a former topic: Kafka fences one that lags by nine seconds."""
+_LONGEST_FAILURE: Final = 15.0
+"""Seconds for which a topic's leaders may fail before another topic that is told has its name."""
 
 _STEP: Final = 1_000
 """Partitions that are taken in one step, at least."""
@@ -29,11 +30,25 @@ class Leader(NamedTuple):
     """-1 from brokers that do not report it."""
 
 
+class _Told(Enum):
+    """A topic that a broker tells by a name."""
+
+    PRESENT = auto()
+    """The known one, or the first one."""
+    FORMER = auto()
+    """Another one, told by a broker that lags."""
+    SUCCESSOR = auto()
+    """Another one, which has the name now."""
+
+
 class Leaders:
     """The newest leaders of ``topics``.
 
-    A description with an older leader epoch changes nothing, as in a producer's metadata. Nor does
-    one of a topic that was created again since: brokers learn it one after the other.
+    A description with an older leader epoch changes nothing, as in a producer's metadata.
+
+    Brokers learn one after the other that a topic was created again, and nothing says which of two
+    ids is newer. The partitions' leaders decide: while they serve the known id, another one that is
+    told changes nothing. An id that was superseded never comes back.
     """
 
     def __init__(self, topics: Iterable[str]) -> None:
@@ -44,8 +59,12 @@ class Leaders:
         self._cluster = Cluster({})
         self._former: dict[str, list[UUID]] = {}
         """The former ids of topics that were created again, also of topics that were left."""
-        self._told: dict[str, tuple[UUID, float]] = {}
-        """The former id that is told of a topic, and since when no other one was."""
+        self._served: dict[str, UUID] = {}
+        """The ids by which topics were read."""
+        self._ended: set[UUID] = set()
+        """Those that leaders know no longer, or can't know: they serve topics by their names."""
+        self._told: dict[str, tuple[UUID | None, float]] = {}
+        """The other id that is told of a topic whose leaders fail, and since when."""
         self._offline: dict[str, dict[int, tuple[int, ...]]] = {}
         """The replicas that are down, of the partitions that have such, by topic."""
 
@@ -63,9 +82,14 @@ class Leaders:
         self._topics.pop(topic, None)
         self._left.add(topic)
 
-    def take(self, description: ClusterDescription, now: float) -> dict[str, ProducerError]:
-        """Take what a broker says; returns the errors of topics."""
-        taking = self.taking(description, now)
+    def take(
+        self, description: ClusterDescription, now: float, failing: Collection[str] = ()
+    ) -> dict[str, ProducerError]:
+        """Take what a broker says; returns the errors of topics.
+
+        ``failing``: topics with a partition that can't be fetched now.
+        """
+        taking = self.taking(description, now, failing)
         while True:
             try:
                 next(taking)
@@ -74,7 +98,7 @@ class Leaders:
                 return errors
 
     def taking(
-        self, description: ClusterDescription, now: float
+        self, description: ClusterDescription, now: float, failing: Collection[str]
     ) -> Generator[None, None, dict[str, ProducerError]]:
         """:meth:`take` in steps."""
         self._forget_left()
@@ -85,49 +109,59 @@ class Leaders:
         for name, topic in description.topics.items():
             if name not in self._topics:
                 continue
-            known = self._cluster.topics.get(name)
             if topic.error_code:
                 errors[name] = error_about(f"topic {name!r}", topic.error_code)
-            elif self._is_former(topic, now):
                 continue
-            elif _is_another(known, topic):
-                errors[name] = TopicRecreatedError(
-                    f"topic {name!r} was deleted and created again: its offsets mean other records."
-                    " Make a new Reader, or a new Consumer whose auto_offset_reset is not 'none'"
-                )
-            else:
-                self._cluster.take_topic(_info(topic))
-                self._offline[name] = {
-                    each.partition: each.offline_replicas
-                    for each in topic.partitions
-                    if each.offline_replicas
-                }
-                left -= 1 + len(topic.partitions)
-                if left <= 0:
-                    left = _STEP
-                    yield
+            match self._judged(topic, now, fails=name in failing):
+                case _Told.PRESENT:
+                    self._take(topic)
+                case _Told.SUCCESSOR:
+                    errors[name] = TopicRecreatedError(
+                        f"topic {name!r} was deleted and created again: its offsets mean other "
+                        "records. Make a new Reader, or a new Consumer whose auto_offset_reset is "
+                        "not 'none'"
+                    )
+            left -= 1 + len(topic.partitions)
+            if left <= 0:
+                left = _STEP
+                yield
         return errors
 
-    def _is_former(self, topic: TopicDescription, now: float) -> bool:
-        """True if a broker that lags describes a topic that had this name before.
+    def _take(self, topic: TopicDescription) -> None:
+        self._cluster.take_topic(_info(topic))
+        self._offline[topic.name] = {
+            each.partition: each.offline_replicas
+            for each in topic.partitions
+            if each.offline_replicas
+        }
 
-        If brokers tell nothing else for long, it is the present topic, and the other one was the
-        former: of two ids, nothing says which is newer.
-        """
-        name, topic_id = topic.name, topic.topic_id
-        former = self._former.get(name)
-        if former is None or topic_id is None or topic_id not in former:
+    def _judged(self, topic: TopicDescription, now: float, *, fails: bool) -> _Told:
+        name, topic_id, known = topic.name, topic.topic_id, self.topic_id(topic.name)
+        if topic_id in self._former.get(name, ()):
+            return _Told.FORMER
+        if None in (known, topic_id) or topic_id == known:
             self._told.pop(name, None)
-            return False
+            return _Told.PRESENT
+        if self._served.get(name) != known:  # nothing was read by the known id
+            self._forget((name,))
+            return _Told.PRESENT
+        if known in self._ended:
+            return _Told.SUCCESSOR
         told, since = self._told.get(name, (None, now))
-        if told != topic_id:
-            self._told[name] = topic_id, now
-            return True
-        if now - since <= _LONGEST_LAG:
-            return True
-        former.remove(topic_id)
-        del self._told[name]
-        return False
+        if not fails or told != topic_id:
+            since = now
+        self._told[name] = topic_id, since
+        return _Told.SUCCESSOR if now - since > _LONGEST_FAILURE else _Told.FORMER
+
+    def served(self, topic: str, topic_id: UUID, *, by_id: bool) -> None:
+        """A leader has answered a fetch of ``topic``."""
+        self._served[topic] = topic_id
+        if not by_id:
+            self._ended.add(topic_id)
+
+    def refused(self, topic_id: UUID) -> None:
+        """A leader that has served a topic by its id does not know the id any more."""
+        self._ended.add(topic_id)
 
     def renew(self, topic: str) -> None:
         """Know nothing of a topic but that its id is a former one: another one has its name."""
@@ -136,6 +170,7 @@ class Leaders:
             former = self._former.setdefault(topic, [])
             former.append(known.topic_id)
             del former[:-_FORMER_IDS]
+            self._ended.discard(known.topic_id)
         self._forget((topic,))
 
     def _forget(self, topics: Iterable[str]) -> None:
@@ -164,15 +199,6 @@ class Leaders:
         """The id of a topic; None: it is not known, or has none."""
         info = self._cluster.topics.get(topic)
         return None if info is None else info.topic_id
-
-
-def _is_another(known: TopicInfo | None, topic: TopicDescription) -> bool:
-    """True if ``topic`` is not the one that was known by its name, as far as both have ids."""
-    return (
-        known is not None
-        and topic.topic_id is not None
-        and known.topic_id not in (None, topic.topic_id)
-    )
 
 
 def _info(topic: TopicDescription) -> TopicInfo:

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from aioproducer.engine.records.encoded_batch import EncodedBatch, batches_in
 from aioproducer.errors import CorruptRecordsError, MissingExtraError, ProducerError
@@ -86,6 +87,8 @@ class PartitionState:
         self._paused = False
         self.failures = 0
         """Failed requests in a row."""
+        self.served_id: UUID | None = None
+        """The topic's id by which the partition was fetched last; None: by none yet."""
         self.not_before = 0.0
         """The end of the backoff."""
         self.seeks = 0

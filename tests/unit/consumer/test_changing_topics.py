@@ -299,6 +299,57 @@ def test_a_topic_is_read_anew_once_while_brokers_disagree(
 
 
 @each_protocol
+@pytest.mark.parametrize("age_ms", [1_000, 20_000, 300_000])
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_former_topic_that_is_shown_for_long_never_comes_back(
+    protocol: str, age_ms: int, fresh: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Most answers come from brokers that lag by ten minutes, in which a ``fresh`` one starts."""
+    describe = ClusterClient.describe
+    former: list[ClusterDescription] = []
+    chance = Random(1)
+
+    async def lagging(
+        client: ClusterClient, topics: Collection[str] | None = (), timeout: float | None = None
+    ) -> ClusterDescription:
+        found = await describe(client, topics, timeout)
+        if "orders" in found.topics and former and chance.random() < 0.7:
+            return former[0]
+        return found
+
+    monkeypatch.setattr(ClusterClient, "describe", lagging)
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 30, 1)
+        found: list[ConsumerRecord] = []
+        options: dict[str, Any] = {"metadata_max_age_ms": age_ms, "group_protocol": protocol}
+        async with consumer(world, **options) as early:
+            reading = asyncio.create_task(collect(early, found))
+            await asyncio.sleep(20)
+            async with Admin(bootstrap_servers=world.cluster.bootstrap_servers) as admin:
+                described = await describe(admin._client, ["orders"])
+            found.clear()
+            if fresh:
+                reading.cancel()
+                await early.close()
+            await renew(world, [b"%d" % number for number in range(50)])
+            former.append(described)
+            async with AsyncExitStack() as stack:
+                if fresh:
+                    reader = await stack.enter_async_context(consumer(world, **options))
+                    reading = asyncio.create_task(collect(reader, found))
+                for _ in range(100):
+                    await asyncio.sleep(6)
+                    await write(world, "orders", 0, 1)
+                former.clear()
+                await asyncio.sleep(400)
+                assert places(found, "orders") == [(0, offset) for offset in range(150)]
+                reading.cancel()
+
+    live(life)
+
+
+@each_protocol
 def test_a_topic_that_is_created_again_is_an_error_without_a_reset(protocol: str) -> None:
     async def life(world: SimulatedWorld) -> None:
         options: dict[str, Any] = {"auto_offset_reset": "none", "group_protocol": protocol}

@@ -37,37 +37,94 @@ def test_a_topic_that_was_left_is_known_until_the_next_description() -> None:
     assert leaders.leader(ZERO) is None
 
 
+def is_recreated(leaders: Leaders, topic_id: int, now: float, *failing: str) -> bool:
+    """Whether a description with this id says that the topic was created again."""
+    error = leaders.take(described(topic_id), now, failing).get("orders")
+    assert error is None or isinstance(error, TopicRecreatedError)
+    return error is not None
+
+
+def read(leaders: Leaders, topic_id: int) -> None:
+    """A leader has served a fetch by this id."""
+    leaders.served("orders", UUID(int=topic_id), by_id=True)
+
+
 def test_a_topic_that_was_left_may_come_back_as_another_one() -> None:
     leaders = Leaders(["orders"])
     leaders.take(described(1), 0)
+    read(leaders, 1)
     leaders.leave("orders")
     leaders.add("orders")
-    assert leaders.take(described(2), 0) == {}
+    assert not is_recreated(leaders, 2, 0)
     assert leaders.topic_id("orders") == UUID(int=2)
-    assert isinstance(leaders.take(described(3), 0)["orders"], TopicRecreatedError)
+    read(leaders, 2)
+    leaders.refused(UUID(int=2))
+    assert is_recreated(leaders, 3, 0)
 
 
-def test_a_broker_that_lags_does_not_bring_the_former_topic_back() -> None:
+def test_a_topic_is_superseded_when_its_leaders_say_so() -> None:
+    """Until then a broker lags: the one that tells the other id, or the leader."""
     leaders = Leaders(["orders"])
     leaders.take(described(1), 0)
-    assert isinstance(leaders.take(described(2), 0)["orders"], TopicRecreatedError)
-    leaders.renew("orders")
-    for now, topic_id in enumerate((1, 1, 2, 1, 2, 1, 1, 1, 1, 2, 1)):
-        assert leaders.take(described(topic_id), now) == {}
-        assert leaders.topic_id("orders") in {None, UUID(int=2)}
+    read(leaders, 1)
+    for now in (1, 20, 600):
+        assert not is_recreated(leaders, 2, now)
+        assert leaders.topic_id("orders") == UUID(int=1)
+    leaders.refused(UUID(int=1))
+    assert is_recreated(leaders, 2, 601)
+
+
+def test_a_superseded_topic_never_comes_back() -> None:
+    leaders = Leaders(["orders"])
+    leaders.take(described(1), 0)
+    for present in (2, 3):
+        read(leaders, present - 1)
+        leaders.refused(UUID(int=present - 1))
+        assert is_recreated(leaders, present, 1)
+        leaders.renew("orders")
+        for now in (1, 2, 20, 300, 600, 6_000):
+            for former in range(1, present):
+                assert not is_recreated(leaders, former, now, "orders")
+                assert leaders.topic_id("orders") in {None, UUID(int=present)}
+            if now == 20:
+                assert not is_recreated(leaders, present, now)
+                read(leaders, present)
     assert leaders.leader(ZERO) is not None
-    assert isinstance(leaders.take(described(3), 20)["orders"], TopicRecreatedError)
+
+
+def test_fetches_by_names_say_nothing_about_ids() -> None:
+    leaders = Leaders(["orders"])
+    leaders.take(described(1), 0)
+    leaders.served("orders", UUID(int=1), by_id=False)
+    assert is_recreated(leaders, 2, 0)
     leaders.renew("orders")
-    for topic_id in (1, 2, 3, 2, 1, 3):
-        assert leaders.take(described(topic_id), 21) == {}
-    assert leaders.topic_id("orders") == UUID(int=3)
+    assert not is_recreated(leaders, 1, 600)
+    assert not is_recreated(leaders, 2, 600)
+    assert leaders.topic_id("orders") == UUID(int=2)
+
+
+def test_leaders_that_are_gone_do_not_keep_a_topic() -> None:
+    leaders = Leaders(["orders"])
+    leaders.take(described(1), 0)
+    read(leaders, 1)
+    for now in (0, 10):
+        assert not is_recreated(leaders, 2, now, "orders")
+    assert not is_recreated(leaders, 1, 12, "orders"), "it has another leader"
+    for now in (14, 25, 29):
+        assert not is_recreated(leaders, 2, now, "orders")
+    assert is_recreated(leaders, 2, 30, "orders")
+    for now in (31, 40):
+        assert not is_recreated(leaders, 2, now), "they answer again"
+    assert not is_recreated(leaders, 2, 50, "orders")
 
 
 def test_the_former_id_of_a_topic_that_was_left_is_kept() -> None:
     """A consumer leaves a topic that was created again until it knows where to begin."""
     leaders = Leaders(["orders"])
     leaders.take(described(1), 0)
-    leaders.take(described(2), 0)
+    read(leaders, 1)
+    leaders.refused(UUID(int=1))
+    assert is_recreated(leaders, 2, 0)
     leaders.leave("orders")
     leaders.renew("orders")
     leaders.take(described(1), 1)
@@ -77,19 +134,18 @@ def test_the_former_id_of_a_topic_that_was_left_is_kept() -> None:
     assert leaders.topic_id("orders") == UUID(int=2)
 
 
-def test_a_former_topic_is_believed_if_no_broker_tells_another_one() -> None:
-    """The first answer came from the only broker that knew the new topic, 2."""
+def test_a_topic_of_which_nothing_was_read_is_any_that_is_told() -> None:
+    """The first answer came from the only broker that knew the new topic, 2, or from the last one
+    that did not. A leader that serves the id decides."""
     leaders = Leaders(["orders"])
-    leaders.take(described(2), 0)
-    leaders.take(described(1), 0)
-    leaders.renew("orders")
-    leaders.take(described(1), 1)
-    for now in (2, 5, 11, 17):
-        assert leaders.take(described(2), now) == {}
-    assert isinstance(leaders.take(described(2), 18)["orders"], TopicRecreatedError)
-    leaders.renew("orders")
-    assert leaders.take(described(1), 18) == leaders.take(described(2), 18) == {}
-    assert leaders.topic_id("orders") == UUID(int=2)
+    for topic_id in (2, 1, 2, 1):
+        assert not is_recreated(leaders, topic_id, 0)
+        assert leaders.topic_id("orders") == UUID(int=topic_id)
+    leaders.take(described(2), 1)
+    read(leaders, 2)
+    for now in (2, 20, 600):
+        assert not is_recreated(leaders, 1, now)
+        assert leaders.topic_id("orders") == UUID(int=2)
 
 
 def test_a_broker_that_tells_no_ids_makes_no_other_topic() -> None:
