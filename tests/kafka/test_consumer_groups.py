@@ -363,6 +363,25 @@ async def test_a_record_that_takes_too_long_costs_the_partitions_and_not_the_con
         assert int(record.value or b"") >= PARTITIONS, "it goes on where the other one left"
 
 
+@each_protocol
+async def test_a_record_that_hangs_again_costs_the_partitions_again(
+    topic: Topic, protocol: str
+) -> None:
+    await topic.send(1)
+    options: dict[str, Any] = {"max_poll_interval_ms": 2_000, "group_protocol": protocol}
+    async with topic.consumer(**options) as consumer:
+
+        def losses() -> float:
+            metrics: Any = consumer.metrics()["consumer-coordinator-metrics"]
+            return float(metrics["failed-rebalance-total"])
+
+        records = aiter(consumer)
+        for times in (1, 2):
+            async with asyncio.timeout(30):
+                assert (await anext(records)).offset == 0
+            await until(lambda times=times: losses() == times, "it has left", 20)
+
+
 async def test_a_static_member_that_was_replaced_reads_no_more(topic: Topic) -> None:
     await topic.send(600)
     async with topic.consumer(group_instance_id="one") as old:
