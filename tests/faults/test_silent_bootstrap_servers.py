@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
 import pytest
 
@@ -48,12 +49,6 @@ def test_a_start_does_not_wait_for_silent_bootstrap_servers(
 # --- brokers that send an answer byte by byte ----------------------------------------------------
 
 BYTES_PER_SECOND: Final = 20
-METADATA_THAT_DRIPS: Final = FaultScript(
-    (Rule(Throttle(BYTES_PER_SECOND), ApiKey.METADATA, Way.RESPONSE, count=None),)
-)
-QUESTIONS_THAT_DRIP: Final = FaultScript(
-    (Rule(Throttle(BYTES_PER_SECOND), ApiKey.METADATA, Way.REQUEST, count=None),)
-)
 OPTIONS: Final[dict[str, Any]] = {
     "request_timeout_ms": 2_000,
     "max_block_ms": 5_000,
@@ -67,20 +62,41 @@ async def sends(servers: str) -> None:
         await it.send("orders", b"one espresso", partition=0)
 
 
+async def commits(servers: str) -> None:
+    options = OPTIONS | {"delivery_timeout_ms": 20_000}
+    name = f"bills-{uuid4()}"
+    async with (
+        Producer(bootstrap_servers=servers, transactional_id=name, **options) as it,
+        it.transaction(),
+    ):
+        await it.send("orders", b"one espresso", partition=0)
+
+
 async def describes(servers: str) -> None:
     async with Admin(bootstrap_servers=servers, **OPTIONS) as admin:
         await admin.describe_topics("orders")
 
 
-@pytest.mark.parametrize("use", [sends, describes])
-@pytest.mark.parametrize("script", [METADATA_THAT_DRIPS, QUESTIONS_THAT_DRIP])
-async def test_a_start_does_not_wait_for_metadata_that_drips(
+@pytest.mark.parametrize(
+    ("use", "api"),
+    [
+        (sends, ApiKey.METADATA),
+        (sends, ApiKey.API_VERSIONS),
+        (sends, ApiKey.INIT_PRODUCER_ID),
+        (commits, ApiKey.FIND_COORDINATOR),
+        (describes, ApiKey.METADATA),
+    ],
+)
+@pytest.mark.parametrize("way", [Way.REQUEST, Way.RESPONSE])
+async def test_a_start_does_not_wait_for_brokers_that_drip(
     start_kafka: StartKafka,
     start_proxy: StartProxy,
     use: Callable[[str], Awaitable[None]],
-    script: FaultScript,
+    api: ApiKey,
+    way: Way,
 ) -> None:
     """Bytes pass all the time, so the request is not lost; but another broker has the answer."""
+    script = FaultScript((Rule(Throttle(BYTES_PER_SECOND), api, way, count=None),))
     kafka = await start_kafka(3, {"orders": 1})
     servers = [kafka.servers[1].address]
     for number in (2, 3):
