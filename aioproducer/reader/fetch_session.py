@@ -9,6 +9,7 @@ Source: Kafka's ``FetchSessionHandler``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from types import MappingProxyType
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -17,6 +18,9 @@ from aioproducer.errors.codes import ErrorCode
 from aioproducer.model import TopicPartition
 from aioproducer.reader.fetch_request import Fetched, FetchPartition, SessionPlace
 
+_MOST_NAMED: Final = 2_000
+"""Partitions that a request names at most, if the broker grants sessions. Each takes microseconds
+to write, and to read in the response, and the event loop waits for the whole."""
 _NO_ID: Final = 0
 _FULL: Final = 0
 """The epoch of a request that names all partitions, and asks for a new session."""
@@ -39,14 +43,16 @@ class Turn(NamedTuple):
 
     place: SessionPlace
     named: tuple[FetchPartition, ...]
-    """The partitions that the broker does not know so yet; all of them in a full request."""
+    """The partitions that the broker does not know so yet."""
     forgotten: tuple[FetchPartition, ...]
     has_ids: bool = True
     """False if a topic of the session has no id: all are named."""
+    has_more: bool = False
+    """True if the next request names more partitions: this one need not wait for records."""
 
     @property
     def is_full(self) -> bool:
-        """True if the request names all partitions."""
+        """True if the request begins a session."""
         return self.place.epoch == _FULL
 
 
@@ -60,6 +66,8 @@ class FetchSession:
         self._place = SessionPlace(_NO_ID, _FULL)
         self._is_over = False
         """True if the next request is a full one, wherever the broker has got to."""
+        self._is_granted = True
+        """False if the broker kept no session last time, so that a full request names all."""
         self._wanted: dict[TopicPartition, FetchPartition] = {}
         """In the order of full requests. One whose offset has changed goes to the end, as a broker
         moves one whose records it has sent."""
@@ -123,19 +131,22 @@ class FetchSession:
             self._place = SessionPlace(self._place.id, _FULL)
             self._is_over = False
         self._has_ids = has_ids
-        named, forgotten = self._changes()
         if self._place.epoch == _FULL:
             self._topics.clear()
-            named, forgotten = tuple(self._wanted.values()), ()
-        self._known.clear()
+            self._known = dict.fromkeys(self._wanted)
+        named, forgotten = self._take_changes()
         for each in named:
             if each.topic_id is not None:
                 self._topics[each.topic_id] = each.where.topic
-        return Turn(self._place, named, forgotten, has_ids)
+        return Turn(self._place, named, forgotten, has_ids, bool(self._known))
 
-    def _changes(self) -> tuple[tuple[FetchPartition, ...], tuple[FetchPartition, ...]]:
+    def _take_changes(self) -> tuple[tuple[FetchPartition, ...], tuple[FetchPartition, ...]]:
+        """The first changes, or all."""
         named, forgotten = [], []
-        for where, known in self._known.items():
+        most = _MOST_NAMED if self._is_granted else len(self._known)
+        taken = [*islice(self._known.items(), most)]
+        for where, known in taken:
+            del self._known[where]
             wanted = self._wanted.get(where)
             if wanted is None:
                 if known is not None:
@@ -153,6 +164,7 @@ class FetchSession:
             lost = fetched.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
             self._place = SessionPlace(_NO_ID if lost else turn.place.id, _FULL)
             return turn.is_full or fetched.error_code not in _OF_SESSIONS
+        self._is_granted = fetched.session_id != _NO_ID
         epoch = _FIRST if turn.place.epoch == _LAST else turn.place.epoch + 1
         if fetched.session_id == _NO_ID or (fetched.is_withheld and turn.named):
             epoch = _FULL

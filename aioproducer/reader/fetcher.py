@@ -355,7 +355,10 @@ class Fetcher:
         request = FetchRequest(
             turn.named,
             self._settings.isolation,
-            limits._replace(max_bytes=min(limits.max_bytes, room, _LARGEST_RESPONSE)),
+            limits._replace(
+                max_wait_ms=0 if turn.has_more else limits.max_wait_ms,
+                max_bytes=min(limits.max_bytes, room, _LARGEST_RESPONSE),
+            ),
             session.topics,
             turn.place,
             turn.forgotten,

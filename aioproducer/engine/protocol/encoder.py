@@ -30,6 +30,7 @@ def struct_writer(of: Struct, form: Form) -> Write:
     """The encoder of a struct."""
     steps: list[Write] = []
     tagged: list[tuple[int, int, Any, Write]] = []
+    last = ""
     places = {each.name: index for index, each in enumerate(of.fields)}
     for how, neighbours in groupby(of.fields, lambda field: _how(field, form.version)):
         fields = [*neighbours]
@@ -45,11 +46,19 @@ def struct_writer(of: Struct, form: Form) -> Write:
                 place = places[each.name]
                 tagged.append((each.tag, place, each.default, _value_writer(of, each, form)))
         elif how == "numbers":
-            steps.append(_numbers(fields, [places[each.name] for each in fields]))
+            numbers = fields, [places[each.name] for each in fields]
+            steps.append(_numbers(*numbers))
         else:
             steps += [_one(places[each.name], _value_writer(of, each, form)) for each in fields]
-    if form.flexible:
-        steps.append(_tags_writer(sorted(tagged, key=itemgetter(0))) if tagged else _no_tags)
+        last = how
+    if form.flexible and tagged:
+        steps.append(_tags_writer(sorted(tagged, key=itemgetter(0))))
+    elif form.flexible and last == "numbers":
+        steps[-1] = _numbers(*numbers, then="x")  # no tags: a byte with zero
+    elif form.flexible:
+        steps.append(_no_tags)
+    if len(steps) == 1:
+        return steps[0]
 
     def write(add: Add, value: Any) -> None:
         for step in steps:
@@ -75,8 +84,8 @@ def _refusal(name: str, field: Field, place: int, version: int) -> Write:
     return check
 
 
-def _numbers(fields: list[Field], places: list[int]) -> Write:
-    pack = struct.Struct(">" + "".join(FORMATS[each.kind] for each in fields)).pack
+def _numbers(fields: list[Field], places: list[int], then: str = "") -> Write:
+    pack = struct.Struct(">" + "".join(FORMATS[each.kind] for each in fields) + then).pack
     if len(places) == 1:
         [place] = places
         return lambda add, value: add(pack(value[place]))
@@ -96,6 +105,12 @@ def _tags_writer(tagged: list[tuple[int, int, Any, Write]]) -> Write:
     """A tagged field is written unless it has its default."""
 
     def write(add: Add, value: Any) -> None:
+        for _, place, default, _ in tagged:
+            if value[place] != default:
+                break
+        else:
+            add(b"\0")
+            return
         said = [each for each in tagged if value[each[1]] != each[2]]
         add(unsigned_varint(len(said)))
         for tag, place, _, write_value in said:
@@ -162,6 +177,8 @@ def _scalar_writer(kind: str, flexible: bool) -> Write:
 
 
 def _list_writer(field: Field, form: Form) -> Write:
+    if field.kind in FORMATS:
+        return _number_list_writer(FORMATS[field.kind], form)
     if field.kind in form.structs:
         inner = struct_writer(form.structs[field.kind], form)
     else:
@@ -171,6 +188,14 @@ def _list_writer(field: Field, form: Form) -> Write:
         add(length(form.flexible, len(values)))
         for each in values:
             inner(add, each)
+
+    return write
+
+
+def _number_list_writer(kind: str, form: Form) -> Write:
+    def write(add: Add, values: Any) -> None:
+        count = len(values)
+        add(length(form.flexible, count) + struct.pack(f">{count}{kind}", *values))
 
     return write
 

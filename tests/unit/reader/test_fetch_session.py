@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from unittest import mock
 from uuid import UUID
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from aioproducer.engine.client.list_offsets import IsolationLevel
 from aioproducer.errors.codes import ErrorCode
 from aioproducer.model import TopicPartition
+from aioproducer.reader import fetch_session
 from aioproducer.reader.fetch_request import (
     Fetched,
     FetchedPartition,
@@ -160,6 +162,29 @@ def test_a_session_that_the_broker_closes_is_made_anew() -> None:
     assert session.next_turn().place == SessionPlace(0, FULL)
 
 
+def test_many_partitions_are_named_in_several_requests() -> None:
+    places = [TopicPartition("orders", number) for number in range(5_000)]
+    session = wanting(*map(partition, places))
+    turns = [granted(session) for _ in range(3)]
+    assert [(turn.is_full, turn.has_more) for turn in turns] == [
+        (True, True),
+        (False, True),
+        (False, False),
+    ]
+    assert [len(turn.named) for turn in turns] == [2_000, 2_000, 1_000]
+    assert [where for turn in turns for where in names(turn)] == places
+    assert session.next_turn().named == ()
+
+
+def test_a_broker_that_keeps_no_session_is_told_all_partitions_at_once() -> None:
+    places = [TopicPartition("orders", number) for number in range(5_000)]
+    session = wanting(*map(partition, places))
+    for count in (2_000, 5_000, 5_000):
+        turn = session.next_turn()
+        assert (turn.is_full, len(turn.named)) == (True, count)
+        session.take(turn, Fetched(0, {}, 0))
+
+
 def test_a_session_begins_anew_when_the_first_topic_without_an_id_comes_and_the_last_goes() -> None:
     session = wanting(partition(ONE))
     assert granted(session).has_ids
@@ -257,9 +282,14 @@ STEPS = st.lists(
 )
 
 
-@given(STEPS)
-def test_a_broker_always_fetches_what_is_wanted(steps: list[tuple[object, ...]]) -> None:
-    """Whatever is lost on the way, and whoever comes and goes."""
+@given(STEPS, st.sampled_from([1, 2, 1_000]))
+def test_a_broker_always_fetches_what_is_wanted(steps: list[tuple[object, ...]], most: int) -> None:
+    """Whatever is lost on the way, whoever comes and goes, and however few a request names."""
+    with mock.patch.object(fetch_session, "_MOST_NAMED", most):
+        go_through(steps)
+
+
+def go_through(steps: list[tuple[object, ...]]) -> None:
     session, broker = FetchSession(), BrokerSessions()
     wanted: dict[TopicPartition, FetchPartition] = {}
     meanwhile: list[FetchPartition] = []
@@ -293,7 +323,13 @@ def test_a_broker_always_fetches_what_is_wanted(steps: list[tuple[object, ...]])
             assert asked is not ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
             assert not session.take(turn, Fetched(asked, {}))
             return
-        assert {each.where: each for each in asked} == expected
+        asked_for = {each.where: each for each in asked}
+        if turn.has_more:
+            assert len(turn.named) + len(turn.forgotten) <= fetch_session._MOST_NAMED
+            unknown = {where for where in expected if session.said(where) != expected[where]}
+            expected = {where: each for where, each in expected.items() if where not in unknown}
+            asked_for = {where: asked_for[where] for where in asked_for.keys() & expected.keys()}
+        assert asked_for == expected
         found = {each.where: FetchedPartition(0, b"", 5, 5, 0, ()) for each in asked}
         response = broker.end(request, found)
         if kind == "lose the response":
@@ -318,6 +354,7 @@ def test_a_broker_always_fetches_what_is_wanted(steps: list[tuple[object, ...]])
                 broker.sessions.clear()
             case (kind,):
                 fetch(kind)
-    for _ in range(2):  # the first one may find that its session is gone
+    for _ in range(2 + 2 * len(PLACES)):  # the first one may find that its session is gone
         fetch("fetch")
+    assert not session or not session.next_turn().has_more
     assert len(broker.sessions) <= 1 + sum(step == ("lose the response",) for step in steps)
