@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from statistics import median
@@ -225,6 +226,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--partitions", type=int, default=10_000, help="default %(default)s")
     parser.add_argument("--consumer", action="store_true", help="also a Consumer")
     options = parser.parse_args(arguments)
+    gc.freeze()  # the collector would visit what was imported, in turns that are counted
     print(look_at_machine(["aioproducer"]).describe())
     found = run(options.rounds, options.topics, options.partitions)
     if options.consumer:

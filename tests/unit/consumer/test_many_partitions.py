@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from aioproducer.consumer import assignment
 from aioproducer.consumer.assignment import Assignment, AssignmentSettings, Hold
 from aioproducer.consumer.commits import Commits
 from aioproducer.consumer.consumer import Consumer
@@ -32,7 +33,7 @@ from aioproducer.engine.client.list_offsets import (
 from aioproducer.engine.client.offset_lookup import leaders_of, lookup_offsets
 from aioproducer.engine.groups.reactions import Reaction
 from aioproducer.engine.groups.requests import FetchedOffsets, Membership, OffsetCommit
-from aioproducer.errors import KafkaError
+from aioproducer.errors import KafkaError, ProducerTimeoutError
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.model import ConsumerRecord, Node, OffsetAndMetadata, TopicPartition
 from aioproducer.reader.cursor import Cursor
@@ -371,3 +372,34 @@ async def test_ends_are_looked_up_in_portions_and_leaders_found_once_for_a_topic
         calls.append(counted.count)
     assert asked == [625, 1_000, 1_000, 500]
     assert calls[1] < 5 * calls[0]
+
+
+@pytest.mark.parametrize(("size", "lookups"), [(4, [4, 1, 1, 1, 1]), (400, [400, 100, 100, 200])])
+async def test_a_leader_that_is_slow_holds_up_its_own_partitions(
+    monkeypatch: pytest.MonkeyPatch, size: int, lookups: list[int]
+) -> None:
+    """Few partitions are looked up one by one, and many by their leader: each describes topics."""
+    asked: list[int] = []
+
+    async def find(client: object, wanted: dict[TopicPartition, object], *_: object) -> Any:
+        asked.append(len(wanted))
+        if len(asked) == 1:
+            raise ProducerTimeoutError("slow")
+        return dict.fromkeys(wanted, 3)
+
+    async def describe(topics: object) -> ClusterDescription:
+        partitions = tuple(
+            PartitionDescription(number, number % 4 if number % 4 < 2 else None, 1, (), ())
+            for number in range(size)
+        )
+        topic = TopicDescription("wide", None, False, 0, partitions)
+        return ClusterDescription(0, "c", 1, {}, {"wide": topic})
+
+    monkeypatch.setattr(assignment, "find_offsets", find)
+    member = Member(2)
+    member.assignment._client.describe = describe  # type: ignore[method-assign, assignment]
+    wide = [TopicPartition("wide", number) for number in range(size)]
+    member.assignment._owned = dict.fromkeys(wide, member)
+    await member.assignment._reset(dict.fromkeys(wide, "beginning"), member)
+    assert asked == lookups
+    assert set(member.progress.partitions) == {*wide}
