@@ -127,10 +127,11 @@ class GroupCalls:
         committed = await self._committed(group, left())
         if not committed:
             await self.describe((group,), left())  # raises if there is no such group
+        wanted = None if topics is None else frozenset(topics)
         return {
             where: committed[where]
             for where in sorted(committed)
-            if topics is None or where.topic in topics
+            if wanted is None or where.topic in wanted
         }
 
     async def _committed(

@@ -9,6 +9,7 @@ from aioproducer.admin.calls import Answers, Calls, never
 from aioproducer.admin.outcomes import Outcomes
 from aioproducer.admin.requests import Answer, DeleteRecordsRequest
 from aioproducer.engine.client.list_offsets import LATEST, FoundOffset, ListOffsetsRequest
+from aioproducer.engine.client.offset_lookup import portions
 from aioproducer.model import Node, TopicPartition
 
 
@@ -72,11 +73,13 @@ class RecordCalls:
         async def ask(
             some: tuple[TopicPartition, ...], node: Node | None
         ) -> Answers[TopicPartition]:
-            request = ListOffsetsRequest({where: timestamps[where] for where in some})
-            found: dict[TopicPartition, FoundOffset] = await calls.client.request(request, node)
-            return {
-                where: Answer(each.error_code, None, each.offset) for where, each in found.items()
-            }
+            answers: dict[TopicPartition, Answer] = {}
+            for portion in portions(some):
+                request = ListOffsetsRequest({where: timestamps[where] for where in portion})
+                found: dict[TopicPartition, FoundOffset] = await calls.client.request(request, node)
+                for where, each in found.items():
+                    answers[where] = Answer(each.error_code, None, each.offset)
+            return answers
 
         async def attempt(pending: tuple[TopicPartition, ...]) -> Answers[TopicPartition]:
             return await calls.at_leaders(outcomes, pending, ask, missing=missing)

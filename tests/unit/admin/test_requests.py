@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -22,6 +23,7 @@ from aioproducer.admin import (
     NewTopic,
     Subtract,
 )
+from aioproducer.admin.records import RecordCalls
 from aioproducer.admin.requests import (
     AlterConfigsRequest,
     AlterOffsetsRequest,
@@ -40,6 +42,7 @@ from aioproducer.admin.requests import (
     FindCoordinatorRequest,
     ListGroupsRequest,
 )
+from aioproducer.engine.client.list_offsets import FoundOffset
 from aioproducer.engine.network.request import Request
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import ProtocolError, UnsupportedVersionError
@@ -709,3 +712,29 @@ def test_the_versions_of_a_broker(version: int) -> None:
     )
     said = response(Api.API_VERSIONS, version, api_keys=keys)
     assert request.read(said) == Answer(value={"CREATE_TOPICS": (1, 7), "PRODUCE": (1, 13)})
+
+
+# --- many partitions ----------------------------------------------------------------------------
+
+
+async def test_ends_of_many_partitions_are_asked_for_in_portions() -> None:
+    places = [TopicPartition("orders", number) for number in range(2_500)]
+    asked: list[int] = []
+
+    async def request(asking: Any, node: object) -> Any:
+        asked.append(len(asking.partitions))
+        return {where: FoundOffset(0, where.partition, -1, -1) for where in asking.partitions}
+
+    async def at_leaders(outcomes: Any, pending: Any, ask: Any, missing: Any) -> Any:
+        return await ask(pending, None)
+
+    async def settle(outcomes: Any, attempt: Any, doing: str, timeout: float | None) -> Any:
+        outcomes.take(await attempt(outcomes.pending))
+        return outcomes.results()
+
+    calls: Any = SimpleNamespace(
+        client=SimpleNamespace(request=request), at_leaders=at_leaders, settle=settle
+    )
+    found = await RecordCalls(calls).ends(places, None)
+    assert asked == [1_000, 1_000, 500]
+    assert found == {where: where.partition for where in places}
