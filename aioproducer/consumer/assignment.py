@@ -18,6 +18,7 @@ from aioproducer.consumer.metrics import ConsumerStats, MemberCounts
 from aioproducer.consumer.progress import Progress
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.list_offsets import IsolationLevel
+from aioproducer.engine.client.offset_lookup import divided
 from aioproducer.engine.groups.reactions import Reaction, reaction_to
 from aioproducer.engine.groups.requests import Membership
 from aioproducer.engine.metrics.stats import Summary
@@ -50,8 +51,6 @@ _AT_ONCE: Final = 500
 """Partitions that begin or end in one turn of the event loop. Each takes some microseconds."""
 _QUICK_LOOKUP_SECONDS: Final = 5.0
 """Seconds after which the offsets of partitions are looked up one by one."""
-_LOOKED_UP_ONE_BY_ONE: Final = 50
-"""The most partitions that are."""
 
 
 class Hold(IntFlag):
@@ -269,31 +268,13 @@ class Assignment:
             outcomes = await asyncio.gather(
                 *(
                     new_task(self._reset_some({each: places[each] for each in some}, token, None))
-                    for some in await self._divided(places)
+                    for some in await divided(self._client, places)
                 ),
                 return_exceptions=True,
             )
             for outcome in outcomes:
                 if isinstance(outcome, BaseException):
                     raise outcome from None
-
-    async def _divided(
-        self, partitions: Collection[TopicPartition]
-    ) -> Collection[Collection[TopicPartition]]:
-        """Each partition by itself; of many those of each leader, since each look-up describes its
-        topics."""
-        if len(partitions) <= _LOOKED_UP_ONE_BY_ONE:
-            return [(where,) for where in partitions]
-        found = await self._client.describe({where.topic for where in partitions})
-        leaders = {
-            TopicPartition(name, each.partition): each.leader
-            for name, topic in found.topics.items()
-            for each in topic.partitions
-        }
-        groups: dict[int | None, list[TopicPartition]] = {}
-        for where in partitions:
-            groups.setdefault(leaders.get(where), []).append(where)
-        return groups.values()
 
     async def _reset_some(
         self, places: Mapping[TopicPartition, Position], token: object, timeout: float | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Final, TypeVar
 
@@ -19,13 +19,15 @@ from aioproducer.errors import (
 from aioproducer.foundation.runtime.tasks import new_task
 from aioproducer.model import Node, TopicPartition
 
-__all__ = ["leaders_of", "lookup_offsets", "portions"]
+__all__ = ["divided", "leaders_of", "lookup_offsets", "portions"]
 
 _T = TypeVar("_T")
 
 MOST_AT_ONCE: Final = 1_000
 """The most partitions of a request. Each takes some microseconds to write and to read, and the loop
 waits for a whole request or response."""
+_LOOKED_UP_ONE_BY_ONE: Final = 50
+"""The most partitions that are."""
 
 
 def portions(partitions: Iterable[_T]) -> Iterator[list[_T]]:
@@ -91,6 +93,27 @@ def _take(
         else:
             found[where] = offset
     return errors
+
+
+async def divided(
+    client: ClusterClient, partitions: Collection[TopicPartition]
+) -> Collection[Collection[TopicPartition]]:
+    """The partitions, for look-ups of which none holds up another for long.
+
+    Each by itself, or of many those of each leader, since each look-up describes its topics.
+    """
+    if len(partitions) <= _LOOKED_UP_ONE_BY_ONE:
+        return [(where,) for where in partitions]
+    found = await client.describe({where.topic for where in partitions})
+    leaders = {
+        TopicPartition(name, each.partition): each.leader
+        for name, topic in found.topics.items()
+        for each in topic.partitions
+    }
+    groups: dict[int | None, list[TopicPartition]] = {}
+    for where in partitions:
+        groups.setdefault(leaders.get(where), []).append(where)
+    return groups.values()
 
 
 def leaders_of(
