@@ -51,7 +51,7 @@ from aioproducer.foundation.runtime.patience import PatientTimeout, sockets_read
 from aioproducer.foundation.runtime.tasks import TaskOwner
 from aioproducer.foundation.runtime.threads import Load
 from aioproducer.foundation.wording import duration
-from aioproducer.model import Node
+from aioproducer.model import BootstrapServer, Node
 
 __all__ = ["ClusterClient"]
 
@@ -71,6 +71,8 @@ class ClusterClient:
 
     loads: Sequence[Load] = ()
     """More imports that the client may need after its start."""
+    _left: Sequence[BootstrapServer] = ()
+    """The bootstrap servers whose connections end: brokers are connected by their ids."""
 
     def __init__(
         self,
@@ -358,6 +360,8 @@ class ClusterClient:
             self._peers.brokers = found.brokers
             servers = (server.id for server in self._peers.bootstrap)
             self._client.forget_except([*found.brokers, *servers])
+            self._left = self._peers.bootstrap
+            self._wakeup.wake()
         return found
 
     def _check_cluster(self, found: str | None) -> None:
@@ -383,6 +387,7 @@ class ClusterClient:
 
     def _rebootstrap(self) -> None:
         if self._may_rebootstrap:
+            self._left = ()
             self._peers.rebootstrap()
 
     def is_connected(self, node: Node) -> bool:
@@ -414,6 +419,7 @@ class ClusterClient:
                 self._client.poll(now)
                 now = self._wakeup.turn()  # the process may have been stopped meanwhile
             self._take_completed(now)
+            self._left = [each for each in self._left if not self._client.leave(each.id)]
             for requester in self._requesters:
                 requester.step(now)
             if self.finishes and all(requester.idle for requester in self._requesters):

@@ -428,6 +428,11 @@ class NetworkClient:
         pieces = sum(connection.received for connection in self._connections())
         return pieces, self.clock.lost
 
+    def leave(self, node: NodeId) -> bool:
+        """End the connection to ``node``: others serve instead. False: it is still in use."""
+        state = self._nodes.get(node)
+        return state is None or state.connection is None or state.connection.leave()
+
     def _connections(self) -> Iterator[Connection]:
         states = self._nodes.values()
         return (state.connection for state in states if state.connection is not None)

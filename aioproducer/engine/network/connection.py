@@ -132,6 +132,8 @@ class Connection:
         self.exchange: Exchange | None = None
         """What passes over the open connection; None: it is not open yet."""
         self.was_ready = False
+        self.is_needed = True
+        """False once other connections serve instead: its end is no failure."""
         self.renewal_seconds = 0.0
         """The duration of the last renewal of the login, in seconds."""
         self.hung_up_at: int | None = None
@@ -207,6 +209,14 @@ class Connection:
             self._abort_reason = reason
         if self.exchange is not None:
             self.exchange.abort()
+
+    def leave(self) -> bool:
+        """End the connection, for others serve instead; False: a request is in flight."""
+        if self.state is not ConnectionState.READY or self.in_flight:
+            return False
+        self.is_needed = False
+        self.abort(BrokerConnectionError(f"{self.node}: the cluster is known now"))
+        return True
 
     # --- living ----------------------------------------------------------------------------
 

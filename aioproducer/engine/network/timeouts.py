@@ -96,6 +96,8 @@ class ConnectionTimeouts:
 
     def unused_for(self, connection: Connection, now: float) -> float:
         """Seconds since the last use of a connection that has ended; 0 if it was in use."""
+        if not connection.is_needed:
+            return _NEVER
         in_use = connection.in_flight and not self._is_lost(connection, now)
         return 0.0 if in_use or not connection.was_ready else self.idle_for(connection, now)
 

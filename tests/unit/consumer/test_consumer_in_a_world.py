@@ -330,3 +330,37 @@ def test_a_part_that_dies_is_an_error_of_the_next_read() -> None:
                     await anext(aiter(reader))
 
     live(life)
+
+
+@each_protocol
+def test_a_consumer_has_three_connections_to_a_broker(protocol: str) -> None:
+    """For fetches, for heartbeats, and for joins, which wait for other members."""
+
+    async def life(world: SimulatedWorld) -> None:
+        most = members = 0
+
+        async def count() -> None:
+            nonlocal most
+            while True:
+                most = max(most, len(world.cluster._connections(1)) - 3 * members)
+                await asyncio.sleep(0.001)
+
+        await fill(world, 40, 2)
+        await asyncio.sleep(1)
+        counting = asyncio.create_task(count())
+        async with consumer(world, group_protocol=protocol) as one:
+            records = aiter(one)
+            await anext(records)
+            await one.commit()
+            members = 1
+            async with consumer(world, group_protocol=protocol) as other:
+                while len(one.assignment) != 1 or len(other.assignment) != 1:
+                    async with asyncio.timeout(60):
+                        await anext(records)
+                    await asyncio.sleep(0.5)
+            members = 0
+            await asyncio.sleep(30)
+        counting.cancel()
+        assert 2 <= most <= 3
+
+    live(life, 2)
