@@ -112,7 +112,7 @@ GZIP_SLICE: Annotated[int, 1_000] = 256 * 1024
 
 # --- connections ---------------------------------------------------------------------------
 
-SLOW_BROKER: Annotated[float, 0.0] = 1.0
+SLOW_BROKER: Annotated[float, 0.05] = 1.0
 """Seconds to connect and log in, or to answer a request for any broker, after which a client tries
 another broker as well."""
 

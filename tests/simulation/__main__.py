@@ -16,6 +16,7 @@ from tests.simulation.mutations import MUTATIONS, mutated
 from tests.simulation.plan import Plan
 from tests.simulation.search import first_finding
 from tests.simulation.shrinking import shrink, violations
+from tests.simulation.switches import BLOCK, Pairs
 
 MOST_LINES: Final = 3
 MOST_CHARACTERS: Final = 400
@@ -30,6 +31,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--shrink", action="store_true", help="find the smallest failing life")
     parser.add_argument("--find", action="store_true", help="for each fault the first seed")
     parser.add_argument("--story", action="store_true", help="print what happened in a life")
+    parser.add_argument("--plain", action="store_true", help="without any switch")
     parser.add_argument("--most", type=int, default=1, help="failing lives until it ends")
     options = parser.parse_args(arguments)
     if options.find:
@@ -50,12 +52,14 @@ def _find(seeds: range, mutation: str | None) -> int:
 
 def _live(seeds: Iterable[int], gone: list[str], options: argparse.Namespace) -> int:
     began, lives, failed = time.process_time(), 0, 0
+    pairs = Pairs()
     for seed in seeds:
-        plan = make_plan(seed).without(gone)
+        plan = make_plan(seed, plain=options.plain).without(gone)
         life = Life(plan)
         life.live()
         found = Judge(life).violations()
         lives += 1
+        pairs.add(life.lived)
         if options.story:
             print("\n".join([*plan.lines(), *life.story]))
             print(f"digest {life.trace.hexdigest()}")
@@ -69,6 +73,8 @@ def _live(seeds: Iterable[int], gone: list[str], options: argparse.Namespace) ->
         f"{lives} lives, {failed} failed; {seconds:.1f} s of CPU, "
         f"{lives / seconds * 60:.0f} lives a minute"
     )
+    if lives >= BLOCK:
+        print("\n".join(pairs.lines()))
     return 1 if failed else 0
 
 

@@ -7,6 +7,8 @@ from itertools import count
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow
+
 from aioproducer import (
     AbortableTransactionError,
     CommitUnconfirmedError,
@@ -19,6 +21,7 @@ from aioproducer import (
     UsageError,
 )
 from aioproducer.model import TopicPartition
+from tests.simulation.hooks import CountingInterceptor, CountingObserver
 from tests.simulation.journal import Sent, Transaction
 from tests.simulation.plan import GROUP, INPUT, TOPICS, Step
 
@@ -42,6 +45,12 @@ class Application:
         self.transactions = count()
         self.unresolved: dict[int, Sent] = {}
         """The records whose futures have not called back, by number."""
+        self.interceptor: CountingInterceptor | None = None
+        self.observer: CountingObserver | None = None
+        self.added_headers: tuple[tuple[str, bytes], ...] = ()
+        """The headers that an interceptor adds to each record."""
+        self.aside: list[asyncio.Task[None]] = []
+        """The calls that callers do not wait for."""
         self.started = False
         self.ended: BaseException | None = None
         """The reason that it can send no more: it was closed or fenced."""
@@ -111,26 +120,38 @@ class Application:
         self.life.journal.sent.append(sent)
         return sent
 
-    def put(self, sent: Sent) -> asyncio.Future[Any] | None:
+    def put(self, sent: Sent, *, measured: bool = True) -> asyncio.Future[Any] | None:
         """Send a record; None: the call has raised."""
+        value: Any = sent.value
+        key: Any = sent.key
+        headers = [*sent.headers]
+        if self.life.plan.changed:
+            value, key = bytearray(value), None if key is None else bytearray(key)
         try:
             sent.future = self.producer.send(
                 sent.topic,
-                sent.value,
-                key=sent.key,
+                value,
+                key=key,
                 partition=sent.partition,
-                headers=sent.headers or None,
+                headers=headers or None,
             )
         except ProducerError as error:
             sent.raised = error
             sent.resolved_at, sent.stopped_until = self.life.loop.time(), self.life.stopped
             return None
+        finally:
+            if self.life.plan.changed:
+                self.life.lived.add("changed")
+                _spoil(value)
+                _spoil(key)
+                headers.append(("changed", b"after the call"))
         sent.future.add_done_callback(lambda _: self._resolved(sent))
         self.unresolved[sent.number] = sent
-        self._measure()
+        if measured:
+            self.measure()
         return sent.future
 
-    def _measure(self) -> None:
+    def measure(self) -> None:
         """Note the bytes without an outcome, if they were never more.
 
         Memory is free as soon as a future is done. Its callbacks come later.
@@ -145,8 +166,8 @@ class Application:
         sent.stopped_until = self.life.stopped
         del self.unresolved[sent.number]
         assert sent.future is not None
-        if not sent.future.cancelled():
-            sent.future.exception()
+        if not sent.future.cancelled() and sent.future.exception() is None:
+            self.life.turns.delivered()
 
 
 class Caller:
@@ -198,17 +219,39 @@ class Caller:
     async def send_many(self, records: int, size: int, topic: str, how: str) -> None:
         """Send values in bulk."""
         partition = self.random.randrange(TOPICS[topic]) if how == "named" else None
+        batch = self._bulk(records, size, topic, partition)
+        await self._send_bulk(batch, [sent.value for sent in batch], partition)
+        self.life.lived.add("send_many")
+
+    async def columns(self, records: int, size: int, topic: str) -> None:
+        """Send a column of Arrow in bulk."""
+        batch = self._bulk(records, size, topic, None)
+        await self._send_bulk(batch, pyarrow.array([sent.value for sent in batch]), None)
+        self.life.lived.add("columns")
+
+    def _bulk(self, records: int, size: int, topic: str, partition: int | None) -> list[Sent]:
         batch = [self.app.record(topic, size, self.random, "sticky") for _ in range(records)]
         for sent in batch:
-            sent.bulk, sent.headers, sent.partition = batch[0].number, (), partition
+            sent.bulk, sent.partition = batch[0].number, partition
+            sent.headers = self.app.added_headers
             sent.transaction = self.transaction
-        report = await self.app.producer.send_many(
-            topic, [sent.value for sent in batch], partition=partition
-        )
+        return batch
+
+    async def _send_bulk(self, batch: list[Sent], values: Any, partition: int | None) -> None:
+        report = await self.app.producer.send_many(batch[0].topic, values, partition=partition)
         for sent in batch:
             sent.resolved_at, sent.stopped_until = self.life.loop.time(), self.life.stopped
             sent.until = self.app.sent
         self.life.journal.bulk_reports.append((batch, report))
+
+    async def burst(self, records: int, size: int, topic: str, how: str) -> None:
+        """Send without a suspension, as fast as a loop can."""
+        for _ in range(records):
+            sent = self.app.record(topic, size, self.random, how)
+            sent.transaction = self.transaction
+            self.app.put(sent, measured=False)
+        self.app.measure()
+        self.life.lived.add("burst")
 
     async def cancel(self, seconds: float, topic: str, how: str) -> None:
         """Send a record, and cancel its future."""
@@ -237,6 +280,7 @@ class Caller:
     async def hold(self, seconds: float) -> None:
         """Hold the event loop."""
         self.life.stop(seconds, "select")
+        self.life.lived.add("holding")
 
     # --- transactions ----------------------------------------------------------------------
 
@@ -292,6 +336,33 @@ class Caller:
         self.transaction.tried_offset = where, offset
         await self.app.producer.send_offsets_to_transaction({where: offset}, GROUP)
         self.transaction.offset = where, offset
+
+    async def send_offsets_aside(self, partition: int, offset: int) -> None:
+        """Add a consumed offset in another task, and go on."""
+        assert self.transaction is not None
+        adding = self.life.loop.create_task(
+            self._add_offsets(self.transaction, partition, offset), name=f"offsets of {self.name}"
+        )
+        self.app.aside.append(adding)
+        await asyncio.sleep(0)
+
+    async def _add_offsets(self, mine: Transaction, partition: int, offset: int) -> None:
+        where = TopicPartition(INPUT, partition)
+        if mine.tried_offset is not None:
+            return
+        mine.tried_offset, mine.aside = (where, offset), True
+        try:
+            await self.app.producer.send_offsets_to_transaction({where: offset}, GROUP)
+        except ProducerError as error:
+            mine.refused_offset = error
+        else:
+            mine.offset = where, offset
+
+
+def _spoil(buffer: bytearray | None) -> None:
+    """Overwrite a buffer that was passed to a call."""
+    if buffer is not None:
+        buffer[:] = bytes(len(buffer))
 
 
 def _named(how: str | int) -> int | None:

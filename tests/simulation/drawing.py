@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any, Final
 
+from tests.simulation.knobs import drawn_knobs
 from tests.simulation.plan import BRISK, PARTITIONS_OF_INPUT, TOPICS, Event, Plan, Step
+from tests.simulation.switches import switches_of
 
 _PRODUCERS: Final = ("a", "b")
 _PACES: Final = (0.05, 0.5, 4.0, 40.0)
@@ -104,9 +107,11 @@ _REFUSALS: Final = ((_PRODUCE, 29), (_PRODUCE, 87), (_PRODUCE, 10))
 """APIs and error codes that do not pass."""
 
 
-def make_plan(seed: int) -> Plan:
-    """The plan of a seed."""
-    return _Drawing(seed).plan()
+def make_plan(seed: int, *, plain: bool = False) -> Plan:
+    """The plan of a seed; ``plain``: without any switch."""
+    plan = _Drawing(seed).plan()
+    on = frozenset[str]() if plain else switches_of(seed)
+    return _Switching(plan, on).plan() if on else plan
 
 
 class _Drawing:
@@ -347,3 +352,147 @@ class _Drawing:
     def _place(self) -> tuple[str, int]:
         topic = self.random.choice(list(TOPICS))
         return topic, self.random.randrange(TOPICS[topic])
+
+
+_BURSTS: Final = (100, 250, 600)
+"""The records of a burst in most lives: with small slices they are as many as thousands."""
+_LARGE_BURST: Final = 10_000
+_LARGE_BURSTS: Final = 1 / 30
+_BATCH_OF_LARGE_BURSTS: Final = 2_000
+"""Bytes: with smaller batches, each record of a large burst would take a request."""
+_LAST_MOMENT: Final = 0.9
+_QUICK_STEP: Final = 20e-6
+"""Seconds of a callback: slices of one record take many."""
+_ASIDE: Final = 0.3
+"""The part of transactional callers with offsets that another task adds as they commit."""
+_DROPPED: Final = 0.5
+"""The part with a transaction that is aborted while its batches wait for another attempt."""
+_WHILE_IT_IS_RETRIED: Final = (0.01, 0.03, 0.1)
+_HOLDS: Final = (0.05, 0.4, 3.0)
+_INTERVALS_MS: Final = (200, 2_000, 60_000)
+_LOST_FIRST: Final = (18, 3, 22, 10, 71, 72)
+"""The APIs at which a peer hangs up: ApiVersions, Metadata, InitProducerId, and so on."""
+
+
+class _Switching:
+    """Adds to a plan what its switches say, by random choices of their own."""
+
+    def __init__(self, plan: Plan, on: frozenset[str]) -> None:
+        self._plan = plan
+        self._on = on
+        self._random = Random(f"switches {plan.seed}")
+        self._knobs = drawn_knobs(self._random) if "knobs" in on else {}
+        events = [event.at for event in plan.events]
+        self._span = max([*events, 1.0])
+        """Seconds in which most happens."""
+
+    def plan(self) -> Plan:
+        random, on = self._random, self._on
+        return replace(
+            self._plan,
+            switches=on,
+            step_seconds=min(self._plan.step_seconds, _QUICK_STEP),
+            watched=True,
+            knobs=self._knobs,
+            telemetry_interval_ms=random.choice(_INTERVALS_MS) if "telemetry" in on else 0,
+            changed="changed" in on,
+            cancelled_after=self._moment() if "cancelled" in on else None,
+            closes_at_once="closes at once" in on,
+            producers={name: self._options(each) for name, each in self._plan.producers.items()},
+            callers=self._callers(),
+            events=tuple(sorted([*self._plan.events, *self._events()], key=lambda e: e.at)),
+        )
+
+    def _moment(self) -> float:
+        return self._span * self._random.random() * _LAST_MOMENT
+
+    def _options(self, options: dict[str, Any]) -> dict[str, Any]:
+        random, on = self._random, self._on
+        found = dict(options)
+        if "telemetry" in on:
+            found["enable_metrics_push"] = True
+        if "failed records" in on:
+            found.setdefault("on_failed", random.choice(["keep", "flush", "close"]))
+        if "codec" in on:
+            found.setdefault("compression_type", random.choice(["gzip", "zstd", "lz4", "snappy"]))
+        if "serializer" in on:
+            found["serializer"] = random.choice([0.0, 0.05, 0.3])
+        for name in ("tracing", "interceptors", "partitioner"):
+            if name in on:
+                found[name] = True
+        return found
+
+    # --- callers ---------------------------------------------------------------------------
+
+    def _callers(self) -> dict[str, tuple[str, tuple[Step, ...]]]:
+        return {
+            name: (producer, self._steps(steps, self._plan.producers[producer]))
+            if name.endswith("1")
+            else (producer, steps)
+            for name, (producer, steps) in self._plan.callers.items()
+        }
+
+    def _steps(self, steps: tuple[Step, ...], options: dict[str, Any]) -> tuple[Step, ...]:
+        random, more = self._random, [*self._more_steps(options)]
+        found = [*steps]
+        if "transactional_id" in options:
+            if random.random() < _ASIDE:
+                offsets = random.randrange(PARTITIONS_OF_INPUT), random.randrange(1_000_000)
+                aside = Step("send_offsets_aside", offsets)
+                place = random.randint(0, len(found))
+                found.insert(place, Step("transact", ("commit", 0.0), (aside,)))
+            if random.random() < _DROPPED:
+                sends = tuple(Step("send", (3, 10, topic, "key")) for topic in [*TOPICS, *TOPICS])
+                place = random.randint(0, len(found))
+                pause = random.choice(_WHILE_IT_IS_RETRIED)
+                found.insert(place, Step("transact", ("abort", pause), sends))
+            if more:
+                ending = random.choice(["commit", "commit", "abort"])
+                place = random.randint(0, len(found))
+                found.insert(place, Step("transact", (ending, 0.0), tuple(more)))
+        else:
+            for step in more:
+                found.insert(random.choice([random.randint(0, len(found)), len(found)]), step)
+        if "holding" in self._on:
+            found.insert(random.randint(0, len(found)), Step("hold", (random.choice(_HOLDS),)))
+        return tuple(found)
+
+    def _more_steps(self, options: dict[str, Any]) -> Iterator[Step]:
+        random = self._random
+        size = random.choice([10, 100])
+        target = random.choice(list(TOPICS)), random.choice(["key", "sticky", "named"])
+        if "send_many" in self._on:
+            yield Step("send_many", (random.choice([1, 40, 400]), size, *target))
+        if "columns" in self._on:
+            yield Step("columns", (random.choice([1, 40, 400]), size, target[0]))
+        if "burst" in self._on:
+            least = min(
+                options.get("batch_size", 16_000), self._knobs.get("SMALLEST_BATCH", 16_000)
+            )
+            large = random.random() < _LARGE_BURSTS and least >= _BATCH_OF_LARGE_BURSTS
+            records = _LARGE_BURST if large else random.choice(_BURSTS)
+            yield Step("burst", (records, 10, *target))
+
+    # --- faults ----------------------------------------------------------------------------
+
+    def _events(self) -> Iterator[Event]:
+        random, on = self._random, self._on
+        broker = random.randint(1, self._plan.brokers)
+        seconds = random.choice([0.5, 3.0, 20.0])
+        if any("transactional_id" in each for each in self._plan.producers.values()):
+            for _ in range(random.choice([0, 2, 4])):
+                yield Event(self._moment(), "fail", (_PRODUCE, _NOT_ENOUGH_REPLICAS, 4))
+        if "slow" in on:
+            yield Event(self._moment(), "slow", (random.choice([5.0, 50.0]), seconds))
+        if "dripping" in on:
+            yield Event(self._moment(), "drip", (broker, random.choice([1, 20]), 0.05, seconds))
+        if "hanging up" in on:
+            api = random.choice(_LOST_FIRST)
+            yield Event(
+                random.choice([0.0, self._moment()]), "hang_up", (api, random.choice([1, 3]))
+            )
+        if "descriptors" in on:
+            at = random.choice([0.0, self._moment()])
+            yield Event(at, "descriptors", (broker, random.choice([0.5, 2.5, 10.0])))
+        if "replaced" in on:
+            yield Event(self._moment(), "replace")

@@ -30,6 +30,14 @@ _SLOW_TAIL: Final = 0.02
 _SLOW_BY: Final = 0.15
 """One piece of fifty is late by so many seconds."""
 PRODUCE: Final = 0
+_SWITCH_OF: Final = {
+    "slow": {"slow"},
+    "drip": {"dripping"},
+    "hang_up": {"hanging up"},
+    "descriptors": {"descriptors"},
+    "replace": {"replaced"},
+}
+"""The switch that is lived with an event."""
 
 
 class Network:
@@ -68,6 +76,7 @@ class Faults:
         if self._at_peace:
             return
         self.life.tell(f"{event.kind}{event.args}")
+        self.life.lived |= _SWITCH_OF.get(event.kind, set())
         getattr(self, event.kind)(*event.args)
 
     def _later(self, seconds: float, repair: Callable[[], object]) -> None:
@@ -158,6 +167,27 @@ class Faults:
         self.stall(broker, "responses", seconds)
         self.silent(broker, seconds)
 
+    def drip(self, broker: int, size: int, pause: float, seconds: float) -> None:
+        """The responses of a broker come in a few bytes at once."""
+        address, dripping = self.model.host(broker), network_of(self.world).dripping
+        dripping[address] = size, pause
+        self._later(seconds, lambda: dripping.pop(address, None))
+
+    def hang_up(self, api: int, times: int) -> None:
+        """The peer hangs up in place of the next responses of a kind."""
+        self.model.lose_next_response(api, times=times)
+
+    def descriptors(self, broker: int, seconds: float) -> None:
+        """The process has no file descriptors, as a connection is lost."""
+        network = network_of(self.world)
+        network.has_descriptors = False
+        self.cut(broker, 1.0, 0.0)
+
+        def end() -> None:
+            network.has_descriptors = True
+
+        self._later(seconds, end)
+
     # --- brokers ---------------------------------------------------------------------------
 
     def crash(self, broker: int, seconds: float, *, lossy: bool = False) -> None:
@@ -217,6 +247,11 @@ class Faults:
         if len(self.life.down) == self.life.plan.brokers:
             return
         change(self.world, self.model.recreate_topic, topic)
+
+    def replace(self) -> None:
+        """Another cluster answers at the addresses of this one."""
+        if not self.life.down:
+            change(self.world, self.model.replace_cluster)
 
     def time_out(self, producer: str) -> None:
         """The coordinator aborts the open transaction of a producer."""

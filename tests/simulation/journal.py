@@ -85,6 +85,10 @@ class Transaction:
     """The consumed offset that was added to it, if the call has returned."""
     tried_offset: tuple[TopicPartition, int] | None = None
     """The offset whose call was begun."""
+    aside: bool = False
+    """Another task has added it."""
+    refused_offset: BaseException | None = None
+    """The error of the call, if another task made it."""
 
 
 @dataclass
@@ -121,6 +125,8 @@ class Journal:
     """The most bytes of keys and values that ever were without an outcome, by producer."""
     closed: set[str] = field(default_factory=set)
     """The producers that were closed in the midst of it all."""
+    left: set[str] = field(default_factory=set)
+    """The producers that were closed without a timeout, as leaving ``async with`` does."""
     taken: dict[str, float] = field(default_factory=dict)
     """The clock's seconds at which another producer had the transactional id of this one."""
     kept: list[tuple[str, bytes]] = field(default_factory=list)

@@ -27,33 +27,32 @@ from aioproducer import (
 from aioproducer.errors import (
     Disposition,
     OutOfOrderSequenceNumberError,
+    PreparationTimeoutError,
     RequestTimeoutError,
     TransactionAbortedError,
 )
 from aioproducer.errors.codes import ErrorCode
+from aioproducer.foundation import tuning
 from aioproducer.testing.simulation.loop import BEGIN
-from tests.simulation.journal import Sent, Transaction
-from tests.simulation.plan import BRISK, DELAYING, FORGETFUL, GROUP, TOPICS
+from tests.simulation.journal import Call, Sent, Transaction
+from tests.simulation.plan import BRISK, DELAYING, FORGETFUL, GROUP, MURMUR2, TOPICS
 from tests.simulation.wire import PRODUCE, values_of
 from tests.support.simulated_world import model_of
 
 if TYPE_CHECKING:
     from tests.simulation.life import Life
 
+SOON: Final = 3.0
+"""Seconds in which a call returns after the last outcome that it waits for: the last push of
+telemetry may take one."""
+_SLICES_AT_ONCE: Final = 4
+"""Slices of results in one iteration: the sender's, and those of responses that are read in it."""
+_SMALL_REQUESTS: Final = 20_000
+"""Bytes of other requests."""
 SLACK: Final = 2.0
 """Seconds of the virtual clock by which a bound may be missed."""
-LOSSY: Final = frozenset({"lossy_crash", "truncate", "recreate"})
-MURMUR2: Final = {
-    b"key-0": 29_210_041,
-    b"key-1": 193_331_640,
-    b"key-2": 852_269_702,
-    b"key-3": 308_347_547,
-    b"key-4": 647_367_033,
-    b"key-5": 449_156_768,
-    b"key-6": 1_389_029_780,
-}
-"""The hashes of the callers' keys, by kafka-python."""
-UNCLEAN: Final = frozenset({"truncate", "recreate"})
+LOSSY: Final = frozenset({"lossy_crash", "truncate", "recreate", "replace"})
+UNCLEAN: Final = frozenset({"truncate", "recreate", "replace"})
 """The faults that lose what all replicas have."""
 DEFAULTS: Final[dict[str, Any]] = {
     "acks": "all",
@@ -76,6 +75,7 @@ _TIMEOUTS: Final = (
     DeliveryTimeoutError,
     BufferExhaustedError,
     MetadataTimeoutError,
+    PreparationTimeoutError,
     BootstrapError,
 )
 _REFUSALS: Final = KafkaError, TransactionError, IllegalStateError
@@ -133,6 +133,10 @@ class Judge:
             self.few_requests_are_in_flight,
             self.the_reader_returns_the_log,
             self.health,
+            self.waits_end_with_the_last_outcome,
+            self.who_leaves_delivers,
+            self.hooks_are_told_once,
+            self.no_turn_is_long,
         ):
             found += [f"{promise.__name__}: {each}" for each in promise()]
         return found
@@ -174,6 +178,11 @@ class Judge:
     def left(self) -> set[bytes | None]:
         """The values that clients have written to their connections."""
         return {value for wire in self.life.wires for value in wire.values()}
+
+    @property
+    def cut_short(self) -> bool:
+        """True if a connection was lost in the midst of a request: :attr:`left` lacks that one."""
+        return any(wire.cut_short for wire in self.life.wires)
 
     @cached_property
     def outcomes(self) -> dict[bytes, tuple[str, Any]]:
@@ -244,7 +253,9 @@ class Judge:
                     yield f"{sent.name} was delivered, and is not in the log of {sent.topic}"
                 continue
             for topic, number, record in found:
-                if (record.key, tuple(record.headers)) != (sent.key, sent.headers):
+                added = self.life.applications[sent.producer].added_headers
+                headers = sent.headers if sent.bulk is not None else (*sent.headers, *added)
+                if (record.key, tuple(record.headers)) != (sent.key, headers):
                     yield f"{sent.name} was changed: {record}"
                 if topic != sent.topic or number != partition:
                     yield f"{sent.name} is in {topic}-{number}, not in {sent.topic}-{partition}"
@@ -318,7 +329,7 @@ class Judge:
             written = getattr(error, "may_have_been_written", False)
             if not written and sent.value in self.places:
                 yield f"{sent.name} was not written by its error, but is in the log: {error!r}"
-            if written and sent.value not in self.left:
+            if written and sent.value not in self.left and not self.cut_short:
                 yield f"{sent.name} may have been written by its error, but never left: {error!r}"
 
     def refused_records_fail(self) -> Iterator[str]:
@@ -504,7 +515,13 @@ class Judge:
         return any(record.visible is True for *_, record in self.places.get(sent.value, []))
 
     def offsets_move_with_transactions(self) -> Iterator[str]:
-        """Consumed offsets move with committed transactions alone."""
+        """Consumed offsets move with committed transactions alone, and those move them."""
+        for mine in self.journal.transactions:
+            if mine.outcome == "committed" and mine.refused_offset is not None:
+                yield (
+                    f"transaction {mine.number} of producer {mine.producer} was committed without "
+                    f"its offsets: {mine.refused_offset!r}"
+                )
         with_offsets = [t for t in self.journal.transactions if t.tried_offset is not None]
         committed = self.model.committed_offsets(GROUP)
         for where in {t.tried_offset[0] for t in with_offsets if t.tried_offset is not None}:
@@ -579,6 +596,81 @@ class Judge:
                 kept = next((e for e in self.logs[place] if e.offset == record.offset), None)
                 if kept is None or kept.value != record.value or kept.visible is not True:
                     yield f"{place[0]}-{place[1]}: {record.offset} was read, and is not so"
+
+    def waits_end_with_the_last_outcome(self) -> Iterator[str]:
+        """close() and flush() return soon after the last outcome that they wait for.
+
+        A call of ``on_failed`` and the end of a transaction may take longer.
+        """
+        if self.plan.executor_delays != BRISK:
+            return
+        for call in self.journal.calls:
+            if self._transactional(call.producer) or "on_failed" in self._options(call.producer):
+                continue
+            mine = [sent for sent in self.journal.sent if sent.producer == call.producer]
+            if any(self._is_open_unseen(sent, call) for sent in mine):
+                continue
+            outcomes = (sent.resolved_at for sent in mine if sent.resolved_at is not None)
+            last = max((each for each in outcomes if each <= call.ended), default=0.0)
+            took = call.ended - max(call.began, last) - call.stopped
+            if took > SOON:
+                yield (
+                    f"{call.what} of producer {call.producer} returned {took:.1f} s after the "
+                    "last outcome"
+                )
+
+    def _is_open_unseen(self, sent: Sent, call: Call) -> bool:
+        """True if a record may have had its outcome during a call, and the caller did not see."""
+        if sent.cancelled:
+            return True
+        in_bulk = sent.bulk is not None and sent.at <= call.ended
+        return in_bulk and (sent.resolved_at is None or sent.resolved_at >= call.began)
+
+    def who_leaves_delivers(self) -> Iterator[str]:
+        """Leaving ``async with`` delivers what was sent, also when all tasks are cancelled."""
+        if not self.plan.kinds <= HARMLESS or self.plan.executor_delays != BRISK:
+            return
+        for sent, error in self._failed():
+            alone = sent.bulk is None and sent.raised is None and sent.transaction is None
+            if alone and sent.producer in self.journal.left and not self._is_short_of_time(sent):
+                yield f"{sent.name} failed although its producer was left in peace: {error!r}"
+
+    def _is_short_of_time(self, sent: Sent) -> bool:
+        """True if the options, or many stops, leave a healthy record too little time."""
+        options = self._options(sent.producer)
+        return min(options["delivery_timeout_ms"], options["max_block_ms"]) < _PATIENT_MS
+
+    def hooks_are_told_once(self) -> Iterator[str]:
+        """Each record is acknowledged once to interceptors, and each trace ends once."""
+        for name, application in self.life.applications.items():
+            observer, interceptor = application.observer, application.interceptor
+            if observer is not None:
+                wrong = [trace.endings for trace in observer.given if trace.endings != 1]
+                if wrong:
+                    yield f"{len(wrong)} traces of producer {name} ended {wrong[0]} times"
+            if interceptor is not None and interceptor.sent != interceptor.acknowledged:
+                yield (
+                    f"the interceptor of producer {name} saw {interceptor.sent} records, and "
+                    f"{interceptor.acknowledged} outcomes"
+                )
+
+    def no_turn_is_long(self) -> Iterator[str]:
+        """One iteration of the event loop delivers, and writes, no more than the steps allow.
+
+        A loop whose iterations take long gets more results at once (``RESULTS_PER_SECOND``).
+        """
+        knobs = self.plan.knobs
+        slice_ = knobs.get("RECORDS_PER_SLICE", tuning.RECORDS_PER_SLICE)
+        part = knobs.get("RESULTS_WAITING_PART", tuning.RESULTS_WAITING_PART)
+        turns, producers = self.life.turns, len(self.plan.producers)
+        most = producers * (_SLICES_AT_ONCE * slice_ + turns.total_delivered / part)
+        if not knobs.get("RESULTS_PER_SECOND", 1) and turns.most_delivered > most:
+            yield f"{turns.most_delivered} records got results at once, more than {most:g}"
+        step = knobs.get("BYTES_PER_STEP", tuning.BYTES_PER_STEP)
+        piece = knobs.get("BYTES_PER_WRITE", tuning.BYTES_PER_WRITE)
+        most = (producers + 1) * (step + (self.plan.brokers + 1) * 2 * piece + _SMALL_REQUESTS)
+        if turns.most_written > most:
+            yield f"{turns.most_written} bytes were written at once, more than {most:g}"
 
     def health(self) -> Iterator[str]:
         """No call fails in a life without any fault."""

@@ -24,11 +24,21 @@ from aioproducer.testing.simulation.network import Connection
 from aioproducer.testing.simulation.world import SimulatedWorld
 from tests.simulation.callers import Application, Caller
 from tests.simulation.faults import Faults, Network
+from tests.simulation.hooks import (
+    ADDED,
+    CountingInterceptor,
+    CountingObserver,
+    WaitingSerializer,
+    partitioner,
+    without_hooks,
+)
 from tests.simulation.journal import Call, Journal, Sent
+from tests.simulation.knobs import tuned
 from tests.simulation.plan import (
     FORGETFUL,
     INPUT,
     LOGIN,
+    MURMUR2,
     PARTITIONS_OF_INPUT,
     PASSWORD,
     TOPICS,
@@ -36,6 +46,7 @@ from tests.simulation.plan import (
     Plan,
     Step,
 )
+from tests.simulation.watchdog import Turns, Watchdog
 from tests.simulation.wire import Wire
 from tests.support.simulated_world import loop_of, model_of, network_of, run_in
 
@@ -46,6 +57,8 @@ SLOW_REPLICAS: Final = 0.1, 0.5
 """Seconds until a slow follower has what its leader has."""
 TRANSACTIONS_END: Final = 70.0
 """Seconds in which coordinators abort transactions that nobody ends."""
+OWN_TASKS: Final = "main", "fences", "closes midway", "cancels all"
+"""The names of tasks that belong to the life itself."""
 HEAL: Final = 30.0
 """Seconds in which the brokers come to rest."""
 
@@ -63,6 +76,7 @@ class Life:
             metadata=(0.0, plan.news_takes),
             credentials={USER: PASSWORD} if plan.session_lifetime_ms else None,
             session_lifetime_ms=plan.session_lifetime_ms,
+            telemetry_interval_ms=plan.telemetry_interval_ms,
         )
         self.world = SimulatedWorld(
             plan.seed, plan.brokers, timers_first=plan.timers_first, options=options
@@ -78,6 +92,10 @@ class Life:
         self.fenced: set[str] = set()
         """The producers whose transactional id another producer has taken, or tried to."""
         self._fencing: list[asyncio.Task[None]] = []
+        self.lived: set[str] = set()
+        """The switches of the plan that had an effect."""
+        self.turns = Turns(self)
+        self.watchdog = Watchdog(self)
         self.story: list[str] = []
         """The events as they happened, in words."""
         self.wires: list[Wire] = []
@@ -93,7 +111,14 @@ class Life:
 
     def _follow(self, connection: Connection) -> None:
         number = len(self.wires) + 1
-        wire = Wire(connection, number, self.loop, self.trace.update, self.plan.forgets_after)
+        wire = Wire(
+            connection,
+            number,
+            self.loop,
+            self.trace.update,
+            self.plan.forgets_after,
+            self.turns.written,
+        )
         self.wires.append(wire)
 
     def tell(self, what: str) -> None:
@@ -141,6 +166,11 @@ class Life:
             call.error = error
             if not (hooked and isinstance(error, ProducerTimeoutError)):  # the hook may be slow
                 raise
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            self.journal.broken("calls_end", f"{what} of producer {producer}: it was cancelled")
         finally:
             call.ended, call.stopped = self.loop.time(), self.stopped - call.stopped
 
@@ -154,7 +184,7 @@ class Life:
         self.fenced.add(name)
         owned = self.applications[name].started
         options = {**self.plan.producers[name], "on_failed": None}
-        other = self._make_producer(f"{name}-2", options)
+        other = self._make_producer(f"{name}-2", without_hooks(options))
         try:
             await other.start()
         except ProducerError as error:
@@ -168,10 +198,27 @@ class Life:
         return Producer(
             bootstrap_servers=self.world.cluster.bootstrap_servers,
             client_id=client_id,
-            enable_metrics_push=False,
             **self._login,
-            **options,
+            **{"enable_metrics_push": False, **options},
         )
+
+    def _make_application(self, name: str, options: dict[str, Any]) -> Application:
+        hook = self._hook(name) if "on_failed" in options else None
+        made: dict[str, Any] = {**without_hooks(options), "on_failed": hook}
+        if "serializer" in options:
+            made["value_serializer"] = WaitingSerializer(options["serializer"], self.lived.add)
+        if "partitioner" in options:
+            made["partitioner"] = partitioner(MURMUR2, self.lived.add)
+        interceptor = CountingInterceptor() if "interceptors" in options else None
+        if interceptor is not None:
+            made["interceptor_classes"] = (interceptor,)
+        application = Application(name, self._make_producer(name, made), self)
+        if interceptor is not None:
+            application.interceptor, application.added_headers = interceptor, (ADDED,)
+        if "tracing" in options:
+            application.observer = CountingObserver()
+            application.producer._core.observe(application.observer)
+        return application
 
     def _hook(self, name: str) -> Callable[[FailedRecord], Awaitable[None]]:
         return lambda record: self.applications[name].failed(record)
@@ -190,12 +237,13 @@ class Life:
         """Live the plan, from its beginning to its end."""
         gc.collect(1)  # the life before, which was young at its end
         try:
-            with _without_log():
+            with _without_log(), tuned(self.plan.knobs):
                 run_in(self.world, self._main())
         except Exception as error:
             self.journal.broken("it_lives", f"the life ended by {type(error).__name__}: {error}")
         finally:
             self._faults.network.factor = 1.0
+        self._note_lived()
         gc.collect(0)
         return self.journal
 
@@ -203,9 +251,9 @@ class Life:
         for event in self.plan.events:
             self.world.at(event.at, _begin(self._faults, event))
         for name, options in self.plan.producers.items():
-            hook = self._hook(name) if "on_failed" in options else None
-            producer = self._make_producer(name, {**options, "on_failed": hook})
-            self.applications[name] = Application(name, producer, self)
+            self.applications[name] = self._make_application(name, options)
+        if self.plan.watched:
+            self.loop.before_sleep = self.watchdog.look
         reading = self.loop.create_task(self._read_along()) if self.plan.reads else None
         tasks = [
             self.loop.create_task(self._run_application(each), name=f"application {each.name}")
@@ -213,6 +261,8 @@ class Life:
         ]
         if self.plan.closes_after is not None:
             tasks.append(self.loop.create_task(self._close_midway(), name="closes midway"))
+        if self.plan.cancelled_after is not None:
+            tasks.append(self.loop.create_task(self._cancel_all(), name="cancels all"))
         await self._bounded("the callers", asyncio.gather(*tasks))
         self._faults.end_all()
         if self._fencing:
@@ -230,6 +280,7 @@ class Life:
                 self.journal.broken(
                     "the_reader_lives", f"the Reader failed: {reading.exception()!r}"
                 )
+        self.loop.before_sleep = None
         await asyncio.sleep(1.0)  # the last bytes arrive
         self._look_for_leftovers()
 
@@ -246,6 +297,14 @@ class Life:
 
     async def _run_application(self, application: Application) -> None:
         try:
+            await self._run_callers(application)
+        except asyncio.CancelledError:
+            if self.plan.cancelled_after is None:
+                raise
+            await self._close_orderly(application)
+
+    async def _run_callers(self, application: Application) -> None:
+        try:
             await application.producer.start()
         except ProducerError as error:
             application.stop(error)
@@ -259,6 +318,29 @@ class Life:
         ]
         if callers:
             await asyncio.gather(*callers)
+        if application.aside:
+            await asyncio.wait(application.aside)
+        if self.plan.closes_at_once:
+            self.lived.add("closes at once")
+            await self._close_orderly(application)
+
+    async def _close_orderly(self, application: Application) -> None:
+        """Leave ``async with``, as far as nobody has closed the producer before."""
+        if not self.closing(application.name):
+            self.journal.left.add(application.name)
+            self.journal.closed.add(application.name)
+            self.tell(f"producer {application.name} is left")
+            await self._close(application, None)
+
+    async def _cancel_all(self) -> None:
+        """Cancel the tasks of the applications and of their clients, at one moment."""
+        assert self.plan.cancelled_after is not None
+        await asyncio.sleep(self.plan.cancelled_after)
+        self.tell("all tasks are cancelled")
+        for task in sorted(self.loop.tasks, key=hash):
+            if not task.done() and not task.get_name().startswith(OWN_TASKS):
+                self.lived.add("cancelled")
+                task.cancel()
 
     async def _close_midway(self) -> None:
         [application, *_] = self.applications.values()
@@ -272,7 +354,7 @@ class Life:
         self.tell(f"producer {application.name} is closed")
         await self._close(application, self.plan.close_timeout)
 
-    async def _close(self, application: Application, timeout: float) -> None:
+    async def _close(self, application: Application, timeout: float | None) -> None:
         application.stop(ProducerError("closed"))
         with self.call("close", application.name, timeout):
             await application.producer.close(timeout)
@@ -378,6 +460,23 @@ class Life:
             **self._login,
         ) as reader:
             return [record async for record in reader]
+
+    def _note_lived(self) -> None:
+        """Note the switches that show their effect in the end."""
+        if self.plan.knobs:
+            self.lived.add("knobs")
+        if model_of(self.world).cluster.pushes:
+            self.lived.add("telemetry")
+        if self.journal.kept:
+            self.lived.add("failed records")
+        for application in self.applications.values():
+            if application.interceptor is not None and application.interceptor.acknowledged:
+                self.lived.add("interceptors")
+            if application.observer is not None and application.observer.given:
+                self.lived.add("tracing")
+            if "compression_type" in self.plan.producers[application.name] and application.sent:
+                self.lived.add("codec")
+        self.lived &= self.plan.switches
 
     def _look_for_leftovers(self) -> None:
         current = asyncio.current_task()

@@ -15,11 +15,21 @@ TOPICS: Final = {"orders": 3, "audit": 1}
 INPUT: Final = "input"
 """The topic whose consumed offsets transactions commit."""
 PARTITIONS_OF_INPUT: Final = 3
+MURMUR2: Final = {
+    b"key-0": 29_210_041,
+    b"key-1": 193_331_640,
+    b"key-2": 852_269_702,
+    b"key-3": 308_347_547,
+    b"key-4": 647_367_033,
+    b"key-5": 449_156_768,
+    b"key-6": 1_389_029_780,
+}
+"""The hashes of the callers' keys, by kafka-python."""
 GROUP: Final = "readers"
-FORGETFUL: Final = frozenset({"expire_ids", "lossy_crash", "truncate", "recreate"})
+FORGETFUL: Final = frozenset({"expire_ids", "lossy_crash", "truncate", "recreate", "replace"})
 """The faults after which brokers do not know what a producer has written. Neither the producer nor
 Kafka can settle all of these cases."""
-DELAYING: Final = frozenset({"freeze", "silent", "slow", "stall"})
+DELAYING: Final = frozenset({"freeze", "silent", "slow", "stall", "drip"})
 """The faults after which a request may arrive when its client has given it up."""
 USER: Final = "user"
 PASSWORD: Final = "secret"
@@ -100,6 +110,20 @@ class Plan:
     """True: a Reader that starts behind the ends of the logs reads them in the end."""
     firewall: bool = False
     """True: the network forgets connections that no producer may still use."""
+    watched: bool = False
+    """True: a watchdog looks for work that sleeps (:mod:`tests.simulation.watchdog`)."""
+    switches: frozenset[str] = frozenset()
+    """The features and faults that are on (:mod:`tests.simulation.switches`)."""
+    knobs: dict[str, float] = field(default_factory=dict)
+    """The engine's numbers that are not as usual (:mod:`tests.simulation.knobs`)."""
+    telemetry_interval_ms: int = 0
+    """The interval in which brokers want clients' metrics; 0: they do not."""
+    changed: bool = False
+    """True: callers change their buffers and lists right after each call."""
+    cancelled_after: float | None = None
+    """Seconds after which all tasks are cancelled, as asyncio.run() does in the end."""
+    closes_at_once: bool = False
+    """True: each producer is closed right after the last call of its callers."""
 
     @property
     def kinds(self) -> set[str]:
@@ -149,6 +173,15 @@ class Plan:
             yield "  reader: reads meanwhile"
         if self.reads_beyond:
             yield "  beyond: a reader starts behind the ends of the logs"
+        if self.telemetry_interval_ms:
+            yield f"  telemetry: pushed every {self.telemetry_interval_ms} ms"
+        if self.changed:
+            yield "  changed: callers change their buffers right after each call"
+        if self.cancelled_after is not None:
+            yield f"  cancelled: all tasks, after {self.cancelled_after} s"
+        if self.closes_at_once:
+            yield "  at_once: each producer is closed right after its last call"
+        yield from (f"  knob.{name} = {value!r}" for name, value in self.knobs.items())
 
     # --- shrinking -------------------------------------------------------------------------
 
@@ -168,6 +201,8 @@ class Plan:
             "replicas",
         ]
         found += ["news", "delays", "order", "step_seconds"]
+        found += ["telemetry", "changed", "cancelled", "at_once"]
+        found += [f"knob.{name}" for name in self.knobs]
         for name, (_, steps) in self.callers.items():
             found += [f"{name}.{place}" for place in range(len(steps))]
         for name, options in self.producers.items():
@@ -205,6 +240,11 @@ class Plan:
             reads=self.reads and "reader" not in gone,
             reads_beyond=self.reads_beyond and "beyond" not in gone,
             firewall=self.firewall and "firewall" not in gone,
+            telemetry_interval_ms=0 if "telemetry" in gone else self.telemetry_interval_ms,
+            changed=self.changed and "changed" not in gone,
+            cancelled_after=None if "cancelled" in gone else self.cancelled_after,
+            closes_at_once=self.closes_at_once and "at_once" not in gone,
+            knobs={k: v for k, v in self.knobs.items() if f"knob.{k}" not in gone},
         )
 
 

@@ -28,7 +28,7 @@ class Wire:
     """Follows ``connection``; ``trace`` gets the bytes of both ways, and a label with the moment.
 
     ``forgets_after``: seconds after which the network forgets a connection that the client knows to
-    be idle.
+    be idle. ``written`` gets the sizes of what is written.
     """
 
     def __init__(
@@ -38,12 +38,16 @@ class Wire:
         loop: SimulatedLoop,
         trace: Callable[[bytes], object],
         forgets_after: float,
+        written: Callable[[int], object],
     ) -> None:
         self._connection = connection
         self._loop = loop
         self._trace = trace
         self._forgets_after = forgets_after
+        self._count = written
         self._used_at = loop.time()
+        self.cut_short = False
+        """True if :meth:`values` has left out a request that was written in part."""
         self._written = bytearray()
         """The bytes that the client has written, whether they have left or not."""
         connection.requests.on_write = self._write
@@ -57,6 +61,7 @@ class Wire:
             self._connection.stall()
         self._use()
         self._written += data
+        self._count(len(data))
 
     def _use(self) -> None:
         self._used_at = self._loop.time()
@@ -73,8 +78,12 @@ class Wire:
 
     def _frames(self) -> Iterator[bytes]:
         begin = 0
-        while begin < len(self._written):
-            size = int.from_bytes(self._written[begin : begin + _SIZE_BYTES], "big")
-            begin += _SIZE_BYTES
-            yield bytes(self._written[begin : begin + size])
-            begin += size
+        while (end := self._end_of_frame(begin)) <= len(self._written):
+            yield bytes(self._written[begin + _SIZE_BYTES : end])
+            begin = end
+        self.cut_short = begin < len(self._written)
+
+    def _end_of_frame(self, begin: int) -> int:
+        return (
+            begin + _SIZE_BYTES + int.from_bytes(self._written[begin : begin + _SIZE_BYTES], "big")
+        )

@@ -43,3 +43,10 @@ def change(
 ) -> None:
     """Call a method of the model that takes the time last, and do what follows from it."""
     world.cluster._change(change, *arguments, **options)
+
+
+def whole_round(producer: Any) -> None:
+    """Have the sender of a producer look for work in all of its parts, if it runs."""
+    engine = producer._core._engine
+    if engine is not None and engine._sender_task is not None and not engine._sender_task.done():
+        engine._sender.connections_changed()

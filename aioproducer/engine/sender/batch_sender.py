@@ -68,8 +68,9 @@ class BatchSender:
 
     @property
     def quiet(self) -> bool:
-        """True without batches that may leave, and without such as are being compressed."""
-        return not self._compressing and not self._backlogs.nodes()
+        """True without batches that may leave, now or after a backoff, or are being compressed."""
+        backlogs = self._backlogs
+        return not (self._compressing or backlogs.delayed or backlogs.nodes())
 
     def step(self, now: float) -> float | None:
         """Send the ready batches; those after many bytes leave in the next round, which is due now.

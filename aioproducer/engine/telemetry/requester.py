@@ -156,6 +156,7 @@ class TelemetryRequester(Requester):
             self._states.end()
             return NEVER
         if not self._waiters:
+            self.waits = True  # the peers may become those that are connected
             return NEVER
         peers = self._cluster.peers
         node = self._client.least_loaded(peers, now)

@@ -98,8 +98,12 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         super().__init__()
         self.steps = 0
         """The number of callbacks that have run."""
+        self.turns = 0
+        """The number of iterations."""
         self.before_step: Callable[[], object] = _nothing
         """Called before each callback."""
+        self.before_sleep: Callable[[float], object] | None = None
+        """Called with the time of the next event, before time passes without a callback."""
         self.complaints: list[dict[str, Any]] = []
         """Calls of the exception handler: exceptions that nobody has seen, tasks that were lost."""
         self.tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
@@ -186,7 +190,18 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         tasks = sorted(self.tasks, key=hash)
         return f"these tasks wait:\n{places(tasks)}"
 
+    def settle(self, most: int) -> None:
+        """Run what is due in no time, for ``most`` iterations at most."""
+        seconds, self.step_seconds = self.step_seconds, 0.0
+        while self._due and most:
+            self._iterate()
+            most -= 1
+        self.step_seconds = seconds
+
     def _iterate(self) -> None:
+        self.turns += 1
+        if not self._due and not self._pollable and self.before_sleep is not None:
+            self._look_before_sleep(self.before_sleep)
         if self._due:
             self.outside.run_until(self.outside.now)
         else:
@@ -210,6 +225,15 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         if not handle.cancelled():
             handle._run()
         self.outside.run_until(self.outside.now + self.step_seconds)
+
+    def _look_before_sleep(self, look: Callable[[float], object]) -> None:
+        timers = self._timers
+        while timers and timers[0][2].cancelled():
+            heapq.heappop(timers)
+        moment = self.outside.next_moment
+        self.before_sleep = None
+        look(min(inf if moment is None else moment, timers[0][0] if timers else inf))
+        self.before_sleep = look
 
     def _sleep(self) -> None:
         """Let time pass until a socket or a timer is due."""

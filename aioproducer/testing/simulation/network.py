@@ -6,6 +6,7 @@ import asyncio
 import errno
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from typing import Any, Final, Protocol
 
@@ -17,6 +18,8 @@ READ_AT_ONCE: Final = 256 * 1024
 """Bytes that a loop reads from a socket in one iteration."""
 LIMITS: Final = 16 * 1024, 64 * 1024
 """The limits of a transport's buffer, as asyncio sets them."""
+MOST_DROPS: Final = 200
+"""The pieces of a response that drips."""
 CAPACITY: Final = 1 << 20
 """Bytes that the sockets and the network of one direction hold."""
 
@@ -36,7 +39,12 @@ class Direction:
 
     receiver: Receiver
 
-    def __init__(self, agenda: Agenda, delay: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        agenda: Agenda,
+        delay: Callable[[], float],
+        drip: Callable[[], tuple[int, float] | None] = lambda: None,
+    ) -> None:
         self.on_room: Callable[[], object] = lambda: None
         """Called when bytes have left it."""
         self.on_put: Callable[[bytes], object] = lambda _: None
@@ -47,6 +55,7 @@ class Direction:
         """Called when the process reads from its socket what has arrived."""
         self._agenda = agenda
         self._delay = delay
+        self._drip = drip
         self._arrives_at = 0.0
         self._under_way: deque[bytes] = deque()
         self._size = 0
@@ -65,8 +74,19 @@ class Direction:
         """Send bytes; they arrive after a delay, and after what was sent before."""
         if data and not self._over and not self._closing:
             self.on_put(data)
-            self._under_way.append(data)
             self._size += len(data)
+            drip = self._drip()
+            if drip is None:
+                self._under_way.append(data)
+                self._schedule(self._arrive)
+            else:
+                self._put_in_drops(data, *drip)
+
+    def _put_in_drops(self, data: bytes, size: int, pause: float) -> None:
+        size = max(size, len(data) // MOST_DROPS)
+        for at in range(0, len(data), size):
+            self._under_way.append(data[at : at + size])
+            self._arrives_at = max(self._arrives_at, self._agenda.now) + pause
             self._schedule(self._arrive)
 
     def close(self, error: OSError | None = None) -> None:
@@ -126,12 +146,16 @@ class Connection:
     """Both directions of a connection between a client and ``address``."""
 
     def __init__(
-        self, address: tuple[str, int], agenda: Agenda, delay: Callable[[], float]
+        self,
+        address: tuple[str, int],
+        agenda: Agenda,
+        delay: Callable[[], float],
+        drip: Callable[[], tuple[int, float] | None] = lambda: None,
     ) -> None:
         self.address = address
         self.requests = Direction(agenda, delay)
         """From the client."""
-        self.responses = Direction(agenda, delay)
+        self.responses = Direction(agenda, delay, drip)
         """To the client."""
 
     def cut(self, kept_requests: int = 0, kept_responses: int = 0) -> None:
@@ -164,6 +188,10 @@ class SimulatedNetwork:
         """The connections that have not ended."""
         self.silent: set[tuple[str, int]] = set()
         """The addresses that do not answer who connects."""
+        self.dripping: dict[tuple[str, int], tuple[int, float]] = {}
+        """The addresses whose responses come in so many bytes at once, and the seconds between."""
+        self.has_descriptors = True
+        """False: the process has no file descriptor for another connection."""
         self.on_connection: Callable[[Connection], object] = lambda _: None
         """Called with each connection of a client, before any byte is put into it."""
         self._loop = loop
@@ -202,13 +230,16 @@ class SimulatedNetwork:
                 f"nothing serves {host}:{port} in the simulated world: make producers inside of "
                 "the life, with world.cluster.bootstrap_servers"
             )
+        if not self.has_descriptors:
+            raise OSError(errno.EMFILE, "Too many open files")
         answer: asyncio.Future[None] = loop.create_future()
         socket = _Answer(loop, answer)
         loop.outside.call_later(self.delay() + self.delay(), lambda: self._answer(address, socket))
         await answer
         if address not in self._listeners:
             raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
-        connection = Connection(address, loop.outside, self._delayed)
+        drip = partial(self.dripping.get, address)
+        connection = Connection(address, loop.outside, self._delayed, drip)
         transport = SimulatedTransport(loop, connection.requests, connection.responses)
         transport.on_end = lambda: self.connections.pop(connection, None)
         connection.requests.receiver = self._listeners[address](connection)

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from aioproducer.engine.accumulator import ProducerBatch, batch_queue, producer_batch
+from aioproducer.engine.accumulator import (
+    ProducerBatch,
+    batch_queue,
+    late_results,
+    producer_batch,
+)
 from aioproducer.engine.accumulator.flushes import Flushes
 from aioproducer.engine.accumulator.partition import Partition
 from aioproducer.engine.sender import completer, outcomes
@@ -137,7 +142,49 @@ def flush_forgets_what_waited(patch: Patch) -> None:
     patch(Flushes, "moved", lambda _: lambda self, item, to: None)
 
 
+def offset_of_the_batch_in_each_slice(patch: Patch) -> None:
+    """The offsets of each slice of a batch's results begin with the batch's first one."""
+
+    def mutant(set_results: Any) -> Any:
+        def some_set(self: Any, most: int) -> int:
+            offset = self.base_offset
+            self.base_offset -= self.first if offset >= 0 else 0
+            done: int = set_results(self, most)
+            self.base_offset = offset
+            return done
+
+        return some_set
+
+    patch(late_results._Rest, "set_results", mutant)
+
+
+def flush_forgets_slices(patch: Patch) -> None:
+    """flush() does not wait for the results of a delivered batch that come in later turns."""
+
+    def mutant(moved: Any) -> Any:
+        def has_moved(self: Flushes, item: Any, to: Any) -> None:
+            if not isinstance(to, late_results._Rest):
+                moved(self, item, to)
+
+        return has_moved
+
+    patch(Flushes, "moved", mutant)
+
+
+def all_results_at_once(patch: Patch) -> None:
+    """The records of a large delivery get their results in one turn of the loop."""
+    patch(late_results.LateResults, "_set", lambda set_: lambda self, most: set_(self, 10**9))
+
+
+def doubt_before_a_barrier_not_waited_for(patch: Patch) -> None:
+    """A batch that may be in the log behind a gap is not sent again with its number."""
+    patch(Partition, "_after_doubts", lambda _: lambda self, barrier: barrier)
+
+
 MUTATIONS: tuple[Mutation, ...] = (
+    offset_of_the_batch_in_each_slice,
+    flush_forgets_slices,
+    all_results_at_once,
     retry_at_the_tail,
     split_out_of_order,
     refusal_retried,

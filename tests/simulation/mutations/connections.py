@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 from aioproducer.engine.core import parts
 from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.network.connection import Connection
+from aioproducer.engine.network.exchange import Exchange
 from aioproducer.engine.network.timeouts import ConnectionTimeouts
 from aioproducer.engine.sender.produce import ProduceSettings
 from tests.simulation.mutations.patch import Mutation, Patch
@@ -72,7 +74,36 @@ def idle_connection_used(patch: Patch) -> None:
     patch(NetworkClient, "can_send", mutant)
 
 
+def missing_descriptor_fatal(patch: Patch) -> None:
+    """The producer ends when the process has no file descriptor for a connection."""
+
+    def mutant(run: Any) -> Any:
+        async def ran(self: Connection) -> Any:
+            reason = await run(self)
+            if getattr(reason.__cause__, "errno", None) == errno.EMFILE:
+                raise RuntimeError("no file descriptor")
+            return reason
+
+        return ran
+
+    patch(Connection, "run", mutant)
+
+
+def requests_written_whole(patch: Patch) -> None:
+    """A large request is written in one turn of the loop."""
+
+    def mutant(_write: Any) -> Any:
+        def written(self: Exchange, pieces: Any) -> None:
+            self.transport.writelines([bytes(each) for each in pieces])
+
+        return written
+
+    patch(Exchange, "_write_in_turns", mutant)
+
+
 MUTATIONS: tuple[Mutation, ...] = (
+    missing_descriptor_fatal,
+    requests_written_whole,
     idle_connection_used,
     in_flight_not_limited,
     silent_broker_waited_for,

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from aioproducer.engine.core.failure_worker import FailureWorker
+from aioproducer.engine.observer import ObservedFuture
 from tests.simulation.mutations.patch import Mutation, Patch
 
 
@@ -43,6 +44,19 @@ def failed_record_not_kept(patch: Patch) -> None:
     patch(FailureWorker, "_run", mutant)
 
 
+def trace_ends_twice(patch: Patch) -> None:
+    """The trace of a delivered record gets its outcome twice."""
+
+    def mutant(set_result: Any) -> Any:
+        def told(self: ObservedFuture, metadata: Any) -> None:
+            self._told(metadata, None)
+            set_result(self, metadata)
+
+        return told
+
+    patch(ObservedFuture, "set_result", mutant)
+
+
 class _First:
     def __init__(self, handler: Any) -> None:
         self._handler = handler
@@ -58,4 +72,5 @@ MUTATIONS: tuple[Mutation, ...] = (
     flush_waits_for_its_own_hook,
     close_waits_for_its_own_hook,
     failed_record_not_kept,
+    trace_ends_twice,
 )

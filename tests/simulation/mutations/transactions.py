@@ -115,7 +115,22 @@ def fenced_producer_goes_on(patch: Patch) -> None:
     patch(TransactionManager, "_next_step", steps)
 
 
+def offsets_not_waited_for(patch: Patch) -> None:
+    """A commit that no coordinator knows of is done while offsets wait to be written."""
+
+    def mutant(_complete: Any) -> Any:
+        def completed(self: TransactionManager, *, settled: bool) -> None:
+            ends = self.state in (State.COMMITTING, State.ABORTING)
+            if settled and ends and not self._needs_end:
+                self._ended()
+
+        return completed
+
+    patch(TransactionManager, "complete_unknown", mutant)
+
+
 MUTATIONS: tuple[Mutation, ...] = (
+    offsets_not_waited_for,
     partition_not_added,
     commit_before_flush,
     offsets_outside_of_the_transaction,

@@ -23,7 +23,6 @@ from aioproducer.testing.simulation.kafka.options import (
 from aioproducer.testing.simulation.kafka.partition import NO_LEADER, Partition
 from aioproducer.testing.simulation.kafka.schedule import Schedule
 
-CLUSTER_ID: Final = "simulated"
 CONTROLLER: Final = 1
 PORT: Final = 9092
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
@@ -52,6 +51,8 @@ def advertised(broker: int) -> tuple[str, int]:
 class Cluster:
     """State of the cluster as its controller has it."""
 
+    id = "simulated"
+
     def __init__(self, brokers: int, random: Random, options: ClusterOptions) -> None:
         self.options = options
         self.random = random
@@ -70,6 +71,8 @@ class Cluster:
         self.host: Callable[[int], tuple[str, int]] = advertised
         self.on_leader: Callable[[Partition, float], None] = lambda partition, now: None
         """Called when another broker leads a partition, or none does."""
+        self.pushes = 0
+        """The telemetry of clients that has arrived."""
         self._next_producer_id = options.first_producer_id
         self._next_replica = 0
         self._fetching: set[tuple[Partition, int]] = set()

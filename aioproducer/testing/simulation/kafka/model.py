@@ -193,6 +193,22 @@ class KafkaModel:
         self.cluster.create_topic(topic, len(old.partitions), replicas, settings)
         self.run(now)
 
+    def replace_cluster(self, now: float) -> None:
+        """Let another cluster, with the same topics and no record, answer at the addresses."""
+        for connection in self._connections:
+            connection.end()
+        former = self.cluster
+        self.cluster = Cluster(len(former.brokers), former.random, former.options)
+        self.cluster.id, self.cluster.host = f"{former.id}'", former.host
+        groups = GroupCoordinator(self.cluster)
+        self.coordinators = Coordinators(TransactionCoordinator(self.cluster, groups), groups)
+        for topic in former.topics.values():
+            if not topic.internal:
+                settings = {name: topic.config[name] for name in topic.altered}
+                replicas = len(topic.partitions[0].replicas)
+                self.cluster.create_topic(topic.name, len(topic.partitions), replicas, settings)
+        self.run(now)
+
     def expire_producer_ids(self, now: float) -> None:
         """Let all partitions forget the producers that have no open transaction there."""
         for partition in self.cluster.partitions():

@@ -71,4 +71,6 @@ class ClusterOptions:
     """Answer a duplicate with DUPLICATE_SEQUENCE_NUMBER instead of its offset, as Kafka 1.0 did."""
     session_lifetime_ms: int = 0
     """Clients have to log in again before that (KIP-368); 0: never."""
+    telemetry_interval_ms: int = 0
+    """The interval of a subscription to all metrics of all clients (KIP-714); 0: there is none."""
     first_producer_id: int = 1000

@@ -10,7 +10,8 @@ import pytest
 
 from aioproducer import DeliveryTimeoutError, Producer
 from aioproducer.testing import SimulatedWorld, simulate
-from aioproducer.testing.simulation.kafka.requests import apis, metadata
+from aioproducer.testing.simulation.kafka.cluster import Cluster
+from aioproducer.testing.simulation.kafka.requests import apis
 from tests.support.simulated_world import model_of, network_of
 
 TOPICS = {"orders": 6}
@@ -21,7 +22,7 @@ def replaced(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Calls that let brokers, which do not check connections, belong to another cluster."""
     old = {**apis.RANGES, 18: (0, 4)}
     monkeypatch.setattr(apis, "RANGES", old)
-    return lambda name: monkeypatch.setattr(metadata, "CLUSTER_ID", name)
+    return lambda name: monkeypatch.setattr(Cluster, "id", name)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -29,9 +29,13 @@ from aioproducer.testing.simulation.kafka.requests.fetch import fetch
 from aioproducer.testing.simulation.kafka.requests.metadata import metadata
 from aioproducer.testing.simulation.kafka.requests.produce import produce
 
+_TELEMETRY: Final = (Api.GET_TELEMETRY_SUBSCRIPTIONS, Api.PUSH_TELEMETRY)
+"""Brokers without a receiver of metrics do not list these."""
+
 
 def _api_versions(call: Call) -> Answer:
-    return versions.api_versions(call, RANGES)
+    left_out = () if call.cluster.options.telemetry_interval_ms else _TELEMETRY
+    return versions.api_versions(call, {k: v for k, v in RANGES.items() if k not in left_out})
 
 
 HANDLERS: Final[Mapping[int, Handler]] = {
@@ -65,5 +69,7 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     Api.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
     Api.CONSUMER_GROUP_HEARTBEAT: consumer_group_heartbeat,
     Api.CONSUMER_GROUP_DESCRIBE: groups.consumer_group_describe,
+    Api.GET_TELEMETRY_SUBSCRIPTIONS: configs.get_telemetry_subscriptions,
+    Api.PUSH_TELEMETRY: configs.push_telemetry,
 }
 RANGES: Final[Mapping[int, tuple[int, int]]] = {api: SUPPORTED[Api(api)] for api in HANDLERS}

@@ -1,11 +1,12 @@
-"""DescribeConfigs of topics, and IncrementalAlterConfigs of topics and groups.
+"""DescribeConfigs of topics, IncrementalAlterConfigs of topics and groups, clients' telemetry.
 
-Sources: Kafka's ``ConfigHelper``, ``ConfigurationControlManager``.
+Sources: Kafka's ``ConfigHelper``, ``ConfigurationControlManager``, ``ClientMetricsManager``.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
+from uuid import UUID
 
 from aioproducer.errors.codes import ErrorCode
 from aioproducer.testing.simulation.kafka.calls import Call
@@ -17,6 +18,8 @@ _TOPIC: Final = 2
 _GROUP: Final = 32
 _DYNAMIC_TOPIC: Final = 1
 _DEFAULT: Final = 5
+_SUBSCRIPTION: Final = 77
+_MOST_TELEMETRY_BYTES: Final = 1_000_000
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 
 
@@ -108,3 +111,26 @@ def _about(asked: Any, code: ErrorCode) -> dict[str, Any]:
         "resource_type": asked.resource_type,
         "resource_name": asked.resource_name,
     }
+
+
+def get_telemetry_subscriptions(call: Call) -> Fields:
+    """The subscription of a client, which keeps the instance id that it has."""
+    instance = call.body.client_instance_id
+    if not instance or not instance.int:
+        instance = UUID(int=call.cluster.random.getrandbits(128), version=4)
+    return {
+        "error_code": call.injected,
+        "client_instance_id": instance,
+        "subscription_id": _SUBSCRIPTION,
+        "accepted_compression_types": [0],
+        "push_interval_ms": call.cluster.options.telemetry_interval_ms,
+        "telemetry_max_bytes": _MOST_TELEMETRY_BYTES,
+        "delta_temporality": True,
+        "requested_metrics": [""],
+    }
+
+
+def push_telemetry(call: Call) -> Fields:
+    """The metrics of a client have arrived."""
+    call.cluster.pushes += not call.injected
+    return {"error_code": call.injected}

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from aioproducer.errors.codes import ErrorCode
 from aioproducer.testing.simulation.kafka.calls import Call
-from aioproducer.testing.simulation.kafka.cluster import CLUSTER_ID, CONTROLLER, Topic
+from aioproducer.testing.simulation.kafka.cluster import CONTROLLER, Topic
 from aioproducer.testing.simulation.kafka.messages import Fields
 from aioproducer.testing.simulation.kafka.partition import NO_LEADER, Partition
 from aioproducer.testing.simulation.kafka.requests.leaders import endpoints
@@ -18,7 +18,7 @@ def metadata(call: Call) -> Fields:
     """Brokers, and the asked topics with their leaders. Topics are not made by asking."""
     return {
         "brokers": endpoints(call, call.cluster.registered),
-        "cluster_id": CLUSTER_ID,
+        "cluster_id": call.cluster.id,
         "controller_id": CONTROLLER,
         "error_code": ErrorCode.NONE,
         "topics": _topics(call),

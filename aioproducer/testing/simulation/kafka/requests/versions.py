@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from aioproducer.errors.codes import ErrorCode
 from aioproducer.testing.simulation.kafka.calls import Call
-from aioproducer.testing.simulation.kafka.cluster import CLUSTER_ID
 from aioproducer.testing.simulation.kafka.messages import Fields
 
 
@@ -17,7 +16,7 @@ def api_versions(call: Call, ranges: Mapping[int, tuple[int, int]]) -> Fields:
     """
     meant = call.body.cluster_id, call.body.node_id
     logged_in = call.login.authenticated or not call.login.required
-    if logged_in and meant[0] is not None and meant != (CLUSTER_ID, call.broker):
+    if logged_in and meant[0] is not None and meant != (call.cluster.id, call.broker):
         return {"error_code": ErrorCode.REBOOTSTRAP_REQUIRED}
     level = call.cluster.options.transaction_version
     return {
