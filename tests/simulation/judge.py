@@ -516,11 +516,11 @@ class Judge:
 
     def offsets_move_with_transactions(self) -> Iterator[str]:
         """Consumed offsets move with committed transactions alone, and those move them."""
-        for mine in self.journal.transactions:
-            if mine.outcome == "committed" and mine.refused_offset is not None:
+        for each in self.journal.transactions:
+            if each.outcome == "committed" and each.refused_offset is not None:
                 yield (
-                    f"transaction {mine.number} of producer {mine.producer} was committed without "
-                    f"its offsets: {mine.refused_offset!r}"
+                    f"transaction {each.number} of producer {each.producer} was committed without "
+                    f"its offsets: {each.refused_offset!r}"
                 )
         with_offsets = [t for t in self.journal.transactions if t.tried_offset is not None]
         committed = self.model.committed_offsets(GROUP)
@@ -623,8 +623,9 @@ class Judge:
         """True if a record may have had its outcome during a call, and the caller did not see."""
         if sent.cancelled:
             return True
-        in_bulk = sent.bulk is not None and sent.at <= call.ended
-        return in_bulk and (sent.resolved_at is None or sent.resolved_at >= call.began)
+        if sent.bulk is None or sent.at > call.ended:
+            return False
+        return sent.resolved_at is None or sent.resolved_at >= call.began
 
     def who_leaves_delivers(self) -> Iterator[str]:
         """Leaving ``async with`` delivers what was sent, also when all tasks are cancelled."""
@@ -638,7 +639,7 @@ class Judge:
     def _is_short_of_time(self, sent: Sent) -> bool:
         """True if the options, or many stops, leave a healthy record too little time."""
         options = self._options(sent.producer)
-        return min(options["delivery_timeout_ms"], options["max_block_ms"]) < _PATIENT_MS
+        return bool(min(options["delivery_timeout_ms"], options["max_block_ms"]) < _PATIENT_MS)
 
     def hooks_are_told_once(self) -> Iterator[str]:
         """Each record is acknowledged once to interceptors, and each trace ends once."""

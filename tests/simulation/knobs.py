@@ -20,7 +20,7 @@ class Knob(NamedTuple):
 
 
 KNOBS: Final[Mapping[str, Knob]] = {
-    name: Knob(*typing.get_args(hint)[1:], getattr(tuning, name))
+    name: Knob(typing.get_args(hint)[1], getattr(tuning, name))
     for name, hint in typing.get_type_hints(tuning, include_extras=True).items()
 }
 _USUAL_SHARE: Final = 0.4

@@ -28,6 +28,7 @@ FOUND_BY: Final = {
     "failed_record_committed": 33,
     "failed_record_not_kept": 17,
     "fenced_producer_goes_on": 314,
+    "flush_forgets_slices": 2436,
     "flush_forgets_what_waited": 0,
     "flush_waits_for_its_own_hook": 14,
     "gap_renumbers_what_may_be_written": 1298,
@@ -41,6 +42,7 @@ FOUND_BY: Final = {
     "numbers_go_on_in_a_new_epoch": 8,
     "numbers_of_a_late_batch_used_again": 81,
     "offset_of_the_batch_for_all": 0,
+    "offset_of_the_batch_in_each_slice": 2402,
     "offsets_outside_of_the_transaction": 1,
     "partition_not_added": 2,
     "passing_error_not_retried": 0,
@@ -55,6 +57,7 @@ FOUND_BY: Final = {
     "silent_broker_waited_for": 235,
     "split_out_of_order": 32,
     "stops_count": 29,
+    "trace_ends_twice": 2400,
     "uncertainty_forgotten_by_a_retry": 17,
     "written_batch_said_to_be_unwritten": 466,
 }

@@ -14,6 +14,7 @@ PRODUCE: Final = 0
 _SETUP: Final = frozenset({17, 18, 36})
 """The requests of a login, which is not begun anew because the process was stopped in it."""
 _SIZE_BYTES: Final = 4
+_HEADER_BYTES: Final = 8
 
 
 def values_of(request: Request) -> Iterator[bytes | None]:
@@ -28,7 +29,7 @@ class Wire:
     """Follows ``connection``; ``trace`` gets the bytes of both ways, and a label with the moment.
 
     ``forgets_after``: seconds after which the network forgets a connection that the client knows to
-    be idle. ``written`` gets the sizes of what is written.
+    be idle. ``written`` gets the size of what is written, and the API of the request that begins.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class Wire:
         loop: SimulatedLoop,
         trace: Callable[[bytes], object],
         forgets_after: float,
-        written: Callable[[int], object],
+        written: Callable[[int, int], object],
     ) -> None:
         self._connection = connection
         self._loop = loop
@@ -57,11 +58,12 @@ class Wire:
 
     def _write(self, data: bytes | bytearray | memoryview) -> None:
         idle = self._loop.time() - self._used_at > self._forgets_after
-        if idle and header_of(bytes(data[_SIZE_BYTES:]))[0] not in _SETUP:
+        api = header_of(bytes(data[_SIZE_BYTES : _SIZE_BYTES + _HEADER_BYTES]))[0]
+        if idle and api not in _SETUP:
             self._connection.stall()
         self._use()
         self._written += data
-        self._count(len(data))
+        self._count(len(data), api)
 
     def _use(self) -> None:
         self._used_at = self._loop.time()

@@ -102,8 +102,6 @@ def requests_written_whole(patch: Patch) -> None:
 
 
 MUTATIONS: tuple[Mutation, ...] = (
-    missing_descriptor_fatal,
-    requests_written_whole,
     idle_connection_used,
     in_flight_not_limited,
     silent_broker_waited_for,
