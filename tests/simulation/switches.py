@@ -43,6 +43,7 @@ FAULTS: Final = (
 SWITCHES: Final = (*FEATURES, *FAULTS)
 NOT_YET: Final = frozenset({"cancelled", "replaced"})
 """The switches whose known faults are not mended yet: they stay off."""
+DRAWN: Final = tuple(name for name in SWITCHES if name not in NOT_YET)
 BLOCK: Final = 8
 PLAIN: Final = range(2_000)
 """The seeds of lives without any switch: those in which the known faults were found first."""
@@ -76,7 +77,7 @@ class Pairs:
 
     def lines(self) -> Iterator[str]:
         """The report, with the pairs that were never lived."""
-        every = [*_pairs(SWITCHES)]
+        every = [*_pairs(DRAWN)]
         missing = [each for each in every if not self._lived[each]]
         least = min((self._lived[each] for each in every), default=0)
         yield (
