@@ -392,7 +392,6 @@ class _Switching:
             self._plan,
             switches=on,
             step_seconds=min(self._plan.step_seconds, _QUICK_STEP),
-            watched=True,
             knobs=self._knobs,
             telemetry_interval_ms=random.choice(_INTERVALS_MS) if "telemetry" in on else 0,
             changed="changed" in on,
