@@ -20,7 +20,7 @@ cdef class InboxWriter:
     cpdef enter(
         self, future, topic, value, key, partition, headers, timestamp_ms, sent_ns, timeout
     )
-    cpdef _enter_taken(self, future, fields, sent_ns, timeout)
+    cpdef _enter_taken(self, future, fields, error, sent_ns, timeout)
     @cython.locals(inbox=Inbox)
     cpdef _put(self, tuple entry, timeout)
     @cython.locals(takes=Py_ssize_t)

@@ -10,9 +10,11 @@ from threading import Thread, current_thread
 from typing import Any, Final, NoReturn, Protocol
 
 from aioproducer.engine.core.arguments import NO_VALUE, given_record
+from aioproducer.engine.core.fast_path import utf8
 from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.engine.core.send_pipeline import TakenRecord
 from aioproducer.engine.records import acceleration
+from aioproducer.serialization import SharedHeaders, shared_headers
 from aioproducer.sync.inbox import EntryOfThread, Inbox
 from aioproducer.sync.record_future import RecordFuture
 from aioproducer.sync.record_outcome import Outcomes
@@ -91,44 +93,69 @@ class InboxWriter:
         """
         if not self.is_open:
             self._owner.refuse()
+        if not self._takes_all:
+            if type(value) is str:
+                value = utf8(value)
+            if type(key) is str:
+                key = utf8(key)
         if (
             self._takes_all
-            or headers is not None
             or (value is not None and type(value) is not bytes)
             or (key is not None and type(key) is not bytes)
         ):
             fields = topic, value, key, partition, headers, timestamp_ms
-            self._enter_taken(future, fields, sent_ns, timeout)
+            self._enter_taken(future, fields, None, sent_ns, timeout)
             return
+        if headers is not None:
+            try:
+                headers = shared_headers(headers, topic)
+            except Exception as error:
+                fields = topic, value, key, partition, None, timestamp_ms
+                self._enter_taken(future, fields, error, sent_ns, timeout)
+                return
         size = _BOOKKEEPING
         if value is not None:
             size += len(value)
         if key is not None:
             size += len(key)
         entry = (
-            future, topic, value, key, partition, None, timestamp_ms, sent_ns, size, this_thread(),
+            future, topic, value, key, partition, headers, timestamp_ms, sent_ns, size,
+            this_thread(),
         )  # fmt: skip
         self._put(entry, timeout)
 
-    def _enter_taken(self, future: Any, fields: Any, sent_ns: int, timeout: float | None) -> None:
-        """Do :meth:`enter` for a record of objects that may change, or that hooks see."""
+    def _enter_taken(
+        self,
+        future: Any,
+        fields: Any,
+        error: Exception | None,
+        sent_ns: int,
+        timeout: float | None,
+    ) -> None:
+        """Do :meth:`enter` for a record of objects that may change, or that hooks see.
+
+        ``error``: of a record that can't be sent. The producer's thread sets it.
+        """
         pipeline = self._core.pipeline
         taken = TakenRecord(fields)
         try:
+            if error is not None:
+                raise error
             pipeline.take(taken)
-        except Exception as error:  # the producer's thread sets it
-            taken.fail(error)
+        except Exception as raised:
+            taken.fail(raised)
         topic, value, key, partition, headers, timestamp_ms = taken.fields
-        if self._takes_all or headers or taken.error is not None:
-            value, key, partition, timestamp_ms = taken, None, None, None
+        headers = SharedHeaders(headers) if headers else None
+        if taken.error is not None or taken.waits or taken.original is not None:
+            value = taken
         entry = (
-            future, topic, value, key, partition, None, timestamp_ms, sent_ns,
+            future, topic, value, key, partition, headers, timestamp_ms, sent_ns,
             _BOOKKEEPING + taken.size, this_thread(),
         )  # fmt: skip
         try:
             self._put(entry, timeout)
-        except BaseException as error:
-            pipeline.refused(taken, error)
+        except BaseException as raised:
+            pipeline.refused(taken, raised)
             raise
 
     def _put(self, entry: EntryOfThread, timeout: float | None) -> None:

@@ -35,6 +35,8 @@ class Pump:
 
     def __init__(self, core: ProducerCore, inbox: Inbox) -> None:
         self._core = core
+        self._serialized = bool(core.hooks.serializers) or bool(core.hooks.interceptors)
+        """True: the callers have called hooks; what they have put here is checked."""
         self._inbox = inbox
         self._burst: deque[Chunk | Marker] = deque()
         """The items that were taken out of the inbox."""
@@ -125,7 +127,7 @@ class Pump:
         end = min(len(chunk), chunk.passed + most)
         while chunk.passed < end:
             if core.fast_path.serves():
-                chunk.passed += core.routes.append_entries(entries, chunk.passed, end)
+                chunk.passed += core.routes_of_bytes.append_entries(entries, chunk.passed, end)
             if chunk.passed < end:
                 show(entries)  # a record's error leads to this frame, and so to the record
                 chunk.passed += 1
@@ -140,6 +142,8 @@ class Pump:
         """Put a record into a batch, or let it wait."""
         future, *fields, sent_ns = entry
         pipeline, taken = self._core.pipeline, fields[1]
+        if self._serialized and type(taken) is not TakenRecord:
+            taken = TakenRecord((*fields[:4], fields[4] or (), fields[5]))
         if not starts(future):
             if type(taken) is TakenRecord:
                 pipeline.refused(taken, cancelled_by_caller(fields[0]))
@@ -147,7 +151,7 @@ class Pump:
         try:
             if type(taken) is TakenRecord:
                 pipeline.put_taken(taken, future, thread, sent_ns)
-            else:
+            else:  # it has its bytes, but was not checked
                 pipeline.put(
                     tuple(fields), future, over_capacity=True, caller=thread, sent_ns=sent_ns
                 )

@@ -349,7 +349,7 @@ class Producer(RecordCalls):
             raise KafkaException(
                 KafkaError(
                     KafkaError._STATE,
-                    "a delivery callback would wait for its own record for ever: give flush() a "
+                    "a delivery callback would wait forever for its own record: give flush() a "
                     "timeout there, and call close() after poll() or flush() has returned",
                 )
             )

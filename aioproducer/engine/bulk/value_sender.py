@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable, Coroutine, Iterable
+from itertools import chain
 from typing import Any
 
 from aioproducer.engine.bulk.column_writer import ColumnWriter
@@ -89,6 +90,28 @@ class ValueSender(ColumnWriter):
             elif not index % tuning.BULK_RECORDS_PER_TURN:
                 await asyncio.sleep(0)
 
+    async def _send_one_by_one(
+        self,
+        topic: str,
+        values: Iterable[Any],
+        partition: int | None,
+        headers: SharedHeaders | None,
+    ) -> None:
+        """Send each value before the next one is read, up to the first that is bytes."""
+        core, result, put = self._core, self._result, self._put
+        for value in values:
+            if self._stopped:
+                return
+            put(result.add(), topic, value, partition, headers)
+            self._worked_on_one(0)
+            if core.back_pressure.is_full:
+                await core.drain()
+            if self._work >= tuning.BULK_ROWS_PER_TURN:
+                self._work = 0
+                await asyncio.sleep(0)
+            if type(value) is bytes:
+                return
+
     async def _send_chunks(
         self,
         topic: str,
@@ -114,6 +137,9 @@ class ValueSender(ColumnWriter):
                 error = raised  # the records before it are sent
             if not chunk:
                 break
+            if len(chunk) == 1 and type(chunk[0]) is not bytes:
+                await self._send_one_by_one(topic, chain(chunk, iterator), partition, headers)
+                continue
             fitting = await self.write(topic, chunk, partition, headers)
             ahead = min(max(tuning.BULK_AHEAD, 2 * fitting), tuning.BULK_RECORDS_PER_TURN)
         if error is not None:

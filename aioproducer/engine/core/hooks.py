@@ -54,6 +54,12 @@ class Hooks:
     def __bool__(self) -> bool:
         return bool(self.interceptors) or bool(self.serializers) or self.partitioning
 
+    @property
+    def only_serialize(self) -> bool:
+        """True if a record that has its bytes meets no hook any more, and waits for none."""
+        waits = self.serializers.need_preparation
+        return not (bool(self.interceptors) or self.partitioning or waits)
+
     def partitioner(self) -> Any:
         """The user's partitioner, made now if it is a class."""
         return self._made(self._partitioner)

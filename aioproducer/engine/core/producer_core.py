@@ -127,6 +127,8 @@ class ProducerCore:
         """The traces of records and calls; None: there is no observer."""
         self.routes = RouteCache()
         """The routes of the fast path; empty if hooks rule it out."""
+        self.routes_of_bytes = self.routes
+        """The routes of records whose serializers were called."""
         self.back_pressure: BackPressure = Unavailable()
         """A view of the memory, for callers that send more."""
         self.wall_clock_ns = environment.wall_clock_ns
@@ -209,6 +211,8 @@ class ProducerCore:
         )
         self.back_pressure = engine.accumulator.waiters
         engine.start(self._close_with_loop)
+        if self.hooks.only_serialize:
+            self.routes_of_bytes = engine.accumulator.routes
         if not self.hooks:
             self.routes = engine.accumulator.routes
         forks.owned(self)

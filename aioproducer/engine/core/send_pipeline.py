@@ -36,18 +36,17 @@ class TakenRecord:
     ``fields``: the caller's; :meth:`SendPipeline.take` replaces them by bytes.
     """
 
-    __slots__ = ("error", "fields", "original", "seen_headers", "waits")
+    original: ProducerRecord[Any, Any] | None = None
+    """The record as interceptors have left it, for those who hear of its outcome; None: there are
+    no interceptors, or they already follow its future."""
+    seen_headers: Sequence[Header] = ()
+    """The headers that the interceptors get with the outcome."""
+    waits = False
+    """True: key and value are copies, because a serializer is not prepared."""
+    error: Exception | None = None
 
     def __init__(self, fields: RecordFields) -> None:
         self.fields: tuple[Any, Any, Any, Any, Any, Any] = fields
-        self.original: ProducerRecord[Any, Any] | None = None
-        """The record as interceptors have left it, for those who hear of its outcome; None: there
-        are no interceptors, or they already follow its future."""
-        self.seen_headers: Sequence[Header] = ()
-        """The headers that the interceptors get with the outcome."""
-        self.waits = False
-        """True: key and value are copies, because a serializer is not prepared."""
-        self.error: Exception | None = None
 
     def fail(self, error: Exception) -> None:
         """Note that the record can't be sent; its objects are not needed any more."""
@@ -185,7 +184,12 @@ class SendPipeline:
         taken = TakenRecord(fields)
         try:
             self.take(taken)
-            self._put(taken, token, over_capacity, caller, sent_ns)
+            if sent_ns is None:
+                sent_ns = self._wall_clock_ns()
+            if taken.original is None:
+                self._append_or_wait(taken, token, over_capacity, caller, sent_ns)
+            else:
+                self._put_observed(taken, taken.original, token, over_capacity, caller, sent_ns)
         except ProducerError as error:
             self.refused(taken, error)
             if self._transactions is not None and not over_capacity:  # send_many() does at its end
@@ -204,26 +208,25 @@ class SendPipeline:
                 raise taken.error
             if self._transactions is not None:
                 self._transactions.check_open()
-            self._put(taken, token, True, caller, sent_ns)
+            if taken.original is None:
+                self._append_or_wait(taken, token, True, caller, sent_ns)
+            else:
+                self._put_observed(taken, taken.original, token, True, caller, sent_ns)
         except Exception as error:
             self.refused(taken, error)
             raise
 
-    def _put(
+    def _put_observed(
         self,
         taken: TakenRecord,
+        original: ProducerRecord[Any, Any],
         token: RecordFuture,
         over_capacity: bool,
         caller: object,
-        sent_ns: int | None,
+        sent_ns: int,
     ) -> None:
-        """Put a record into a batch, or let it wait."""
-        if sent_ns is None:
-            sent_ns = self._wall_clock_ns()
-        if taken.original is None:
-            self._append_or_wait(taken, token, over_capacity, caller, sent_ns)
-            return
-        observed = self._interceptors.follow(token, taken.original, taken.seen_headers)
+        """Put a record whose outcome interceptors hear."""
+        observed = self._interceptors.follow(token, original, taken.seen_headers)
         taken.original = None  # from now on the interceptors get the outcome of the future
         try:
             self._append_or_wait(taken, observed, over_capacity, caller, sent_ns)
@@ -239,6 +242,7 @@ class SendPipeline:
         caller: object,
         sent_ns: int,
     ) -> None:
+        """Put a record into a batch, or let it wait."""
         preparation = self._preparation
         if preparation is None or (not taken.waits and taken.fields[0] in preparation.ready):
             record = self._serialized(taken, token, sent_ns)
