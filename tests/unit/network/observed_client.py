@@ -88,6 +88,7 @@ class FakeConnection:
         self.events: Any = events
         self.state = ConnectionState.CONNECTING
         self.was_ready = False
+        self.is_needed = True
         self.hung_up_at: int | None = None
         self.in_flight = InFlightRequests()
         self.versions = BrokerVersions([(api, 0, 9) for api in (0, 3, 22)])

@@ -42,6 +42,7 @@ def test_what_is_played_is_what_there_is() -> None:
         "in_flight",
         "versions",
         "was_ready",
+        "is_needed",
         "renewal_seconds",
     ):
         assert name in Connection.__init__.__code__.co_names
