@@ -58,7 +58,9 @@ class Wire:
 
     def _write(self, data: bytes | bytearray | memoryview) -> None:
         idle = self._loop.time() - self._used_at > self._forgets_after
-        api = header_of(bytes(data[_SIZE_BYTES : _SIZE_BYTES + _HEADER_BYTES]))[0]
+        head = bytes(data[_SIZE_BYTES : _SIZE_BYTES + _HEADER_BYTES])
+        whole = len(head) == _HEADER_BYTES  # else it is the end of a request in several pieces
+        api = header_of(head)[0] if whole else -1
         if idle and api not in _SETUP:
             self._connection.stall()
         self._use()
