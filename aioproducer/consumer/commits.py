@@ -41,8 +41,8 @@ class Commits:
 
     ``refused`` gets the error code when the group continues without the member; False: it may not.
     ``topic_id`` returns the id of the topic that is read by that name; None: it is unknown.
-    ``refresh_leaders`` is called when the coordinator does not know such an id: another topic may
-    have the name now.
+    ``doubt_topic`` is called when the coordinator does not know such an id: another topic may have
+    the name now.
     Source: Kafka's ``ConsumerCoordinator`` and ``CommitRequestManager``.
     """
 
@@ -53,7 +53,7 @@ class Commits:
         member: Callable[[], Membership],
         refused: Callable[[int], bool],
         topic_id: Callable[[str], UUID | None],
-        refresh_leaders: Callable[[], None],
+        doubt_topic: Callable[[TopicPartition], None],
         stats: ConsumerStats,
     ) -> None:
         self._link = link
@@ -61,7 +61,7 @@ class Commits:
         self._member = member
         self._refused = refused
         self._topic_id = topic_id
-        self._refresh_leaders = refresh_leaders
+        self._doubt_topic = doubt_topic
         self._turn = asyncio.Lock()
         """Commits overtake each other else, and the older offset would count."""
         self._stats = stats
@@ -244,7 +244,7 @@ class Commits:
                 passes = self._error(where, code)
             elif reaction is Reaction.FAIL:
                 if code == ErrorCode.UNKNOWN_TOPIC_ID:
-                    self._refresh_leaders()
+                    self._doubt_topic(where)
                 refusals[where] = code
                 del left[where]
             else:

@@ -75,9 +75,9 @@ class ConsumerParts:
         stats, topics = _stats(config, client.clock()), _topics(setup, link)
         self.source = RecordSource(client, fetcher, reading.max_batch_bytes, "Consumer")
         self.progress = Progress(self.source.cursor, lambda: self.assignment.acknowledged.set())
-        identity, refresh = self._identity, fetcher.refresh_leaders
+        identity, doubt = self._identity, fetcher.doubt_topic
         self.commits = Commits(
-            link, self.progress, identity, refused, leaders.topic_id, refresh, stats
+            link, self.progress, identity, refused, leaders.topic_id, doubt, stats
         )
         self.assignment = Assignment(
             client,

@@ -276,8 +276,14 @@ class Fetcher:
         moments = (plan.next_look, self._refresh.step(now))
         return min((moment for moment in moments if moment is not None), default=None)
 
-    def refresh_leaders(self) -> None:
-        """Ask for the leaders of all topics, soon: one of them may be another topic now."""
+    def doubt_topic(self, where: TopicPartition) -> None:
+        """A coordinator does not know the topic's id: another one may have its name now.
+
+        The leaders know better, unless nothing is fetched from them.
+        """
+        state = self.partitions.get(where)
+        if state is not None and state.paused and state.served_id is not None:
+            self._leaders.refused(state.served_id)
         self._refresh.request()
         self._wake.set()
 

@@ -16,7 +16,8 @@ from aioproducer.admin import Admin
 from aioproducer.consumer import Consumer
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.describe_request import ClusterDescription
-from aioproducer.errors import TopicRecreatedError
+from aioproducer.engine.protocol import Api
+from aioproducer.errors import TopicRecreatedError, UnknownTopicIdError
 from aioproducer.model import ConsumerRecord
 from aioproducer.testing import SimulatedWorld
 from tests.support.simulated_groups import ZERO, consumer, each_protocol, fill, live
@@ -345,6 +346,27 @@ def test_a_former_topic_that_is_shown_for_long_never_comes_back(
                 await asyncio.sleep(400)
                 assert places(found, "orders") == [(0, offset) for offset in range(150)]
                 reading.cancel()
+
+    live(life)
+
+
+def test_a_commit_tells_of_a_topic_that_is_created_again_while_it_is_paused() -> None:
+    """Nothing is fetched, so no leader can tell it."""
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 5, 1)
+        async with consumer(world, auto_commit=False) as reader:
+            records = aiter(reader)
+            for _ in range(5):
+                await anext(records)
+            reader.pause(ZERO)
+            await asyncio.sleep(5)
+            await renew(world, [b"new"])
+            world.cluster.fail_next(Api.OFFSET_COMMIT, UnknownTopicIdError, times=100)
+            with pytest.raises(UnknownTopicIdError):
+                await reader.commit()
+            await asyncio.sleep(10)
+            assert reader.positions == {ZERO: 0}
 
     live(life)
 

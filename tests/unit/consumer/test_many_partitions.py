@@ -305,7 +305,7 @@ async def committing(size: int) -> tuple[Member, Link, Commits]:
         lambda: Membership("g", "m", 3),
         lambda _: True,
         lambda _: None,
-        lambda: None,
+        lambda _: None,
         ConsumerStats(**window),  # type: ignore[arg-type]
     )
     for where in member.partitions:
