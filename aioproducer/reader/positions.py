@@ -46,8 +46,8 @@ def checked_position(name: str, position: Any) -> Position:
         if position >= _OFFSETS_END:
             raise ConfigError(f"{name} is an offset below 2**63, not {position!r:.80}")
         return position
-    if position in ("beginning", "end"):
-        return position  # type: ignore[no-any-return]
+    if isinstance(position, str) and position in ("beginning", "end"):
+        return position  # type: ignore[return-value]
     raise ConfigError(
         f"{name} is an offset, a datetime, 'beginning' or 'end', not {position!r:.80}"
     )
