@@ -98,7 +98,7 @@ class Leaders:
                 return errors
 
     def taking(
-        self, description: ClusterDescription, now: float, failing: Collection[str]
+        self, description: ClusterDescription, now: float, failing: Collection[str] = ()
     ) -> Generator[None, None, dict[str, ProducerError]]:
         """:meth:`take` in steps."""
         self._forget_left()

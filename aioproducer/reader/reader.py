@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
 from itertools import count
@@ -25,6 +26,7 @@ from aioproducer.engine.records.arrow_output import imported_pyarrow
 from aioproducer.engine.records.decoder import RecordBatch
 from aioproducer.errors import ClientClosedError, ConfigError, IllegalStateError
 from aioproducer.foundation.codecs import load_codecs
+from aioproducer.foundation.runtime.tasks import in_turns
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.reader.fetcher import Fetcher, FetchSettings
 from aioproducer.reader.iteration import Steps
@@ -35,6 +37,8 @@ from aioproducer.reader.record_source import RecordSource
 from aioproducer.reader.start import find_beyond, find_offsets, find_partitions
 
 _NUMBERS: Final = count(1)
+_AT_ONCE: Final = 1_000
+"""Partitions that begin in one turn of the event loop. Each takes some microseconds."""
 _MOST_ARROW_BYTES: Final = 64 * 1024 * 1024
 """Uncompressed bytes from which on a batch of Arrow takes no more."""
 
@@ -135,13 +139,15 @@ class Reader:
             ends = await find_offsets(self._client, wanted, isolation, timeout)
         beyond = await find_beyond(self._client, offsets, ends, timeout)
         states = []
-        for where, offset in offsets.items():
+        for number, (where, offset) in enumerate(offsets.items(), start=1):
             state = PartitionState(where, offset, ends.get(where))
             state.from_beginning = starts[where] == "beginning"
             state.in_log = where not in beyond
             states.append(state)
+            if not number % _AT_ONCE:
+                await asyncio.sleep(0)
         leaders = Leaders(dict.fromkeys(each.topic for each in self._assigned))
-        leaders.take(cluster, self._client.clock())
+        await in_turns(leaders.taking(cluster, self._client.clock()))
         settings = FetchSettings.of(self._options, self.config)
         return Fetcher(self._client, states, leaders, settings)
 

@@ -55,13 +55,11 @@ def _partitions(
     cluster: ClusterDescription, assigned: Iterable[Assigned]
 ) -> dict[TopicPartition, Position]:
     starts: dict[TopicPartition, Position] = {}
+    known: dict[str, dict[int, None]] = {}
     for topic, partition, start in assigned:
-        described = cluster.topics[topic]
-        if described.error_code:
-            raise error_about(f"topic {topic!r}", described.error_code)
-        there = [each.partition for each in described.partitions]
-        if not there:
-            raise LeaderNotAvailableError(f"topic {topic!r} has no partitions yet")
+        if topic not in known:
+            known[topic] = _numbers(cluster, topic)
+        there = known[topic]
         if partition is not None and partition not in there:
             raise UnknownTopicOrPartitionError(
                 f"{topic}-{partition}: the topic has the partitions 0 to {max(there)}"
@@ -69,6 +67,16 @@ def _partitions(
         for number in there if partition is None else [partition]:
             starts[TopicPartition(topic, number)] = start
     return starts
+
+
+def _numbers(cluster: ClusterDescription, topic: str) -> dict[int, None]:
+    """The numbers of a topic's partitions. Raises the error of the topic."""
+    described = cluster.topics[topic]
+    if described.error_code:
+        raise error_about(f"topic {topic!r}", described.error_code)
+    if not described.partitions:
+        raise LeaderNotAvailableError(f"topic {topic!r} has no partitions yet")
+    return dict.fromkeys(each.partition for each in described.partitions)
 
 
 async def find_beyond(

@@ -41,6 +41,8 @@ from aioproducer.reader.fetch_plan import FetchPlan
 from aioproducer.reader.fetch_request import Fetched, FetchLimits
 from aioproducer.reader.fetcher import Fetcher, FetchSettings
 from aioproducer.reader.leaders import Leaders
+from aioproducer.reader.positions import assigned
+from aioproducer.reader.start import _partitions
 from tests.support.operations import Name, counted_calls
 
 SETTINGS = FetchSettings(
@@ -403,3 +405,28 @@ async def test_a_leader_that_is_slow_holds_up_its_own_partitions(
     await member.assignment._reset(dict.fromkeys(wide, "beginning"), member)
     assert asked == lookups
     assert set(member.progress.partitions) == {*wide}
+
+
+def test_partitions_of_a_reader_are_looked_for_once_in_each_topic() -> None:
+    calls = []
+    for size in (500, 2_000):
+        partitions = tuple(PartitionDescription(number, 1, 1, (), ()) for number in range(size))
+        topic = TopicDescription("orders", None, False, 0, partitions)
+        cluster = ClusterDescription(0, "c", 1, {}, {"orders": topic})
+        wanted = assigned([TopicPartition("orders", number) for number in range(size)], 7)
+        steps = 0
+
+        class Number(int):
+            """Counts comparisons."""
+
+            def __eq__(self, other: object) -> bool:
+                nonlocal steps
+                steps += 1
+                return super().__eq__(other)
+
+            __hash__ = int.__hash__
+
+        counted = [each._replace(partition=Number(each.partition or 0)) for each in wanted]
+        assert len(_partitions(cluster, counted)) == size
+        calls.append(steps)
+    assert calls[1] < 5 * calls[0]
