@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import IntFlag, auto
@@ -413,8 +414,9 @@ class Assignment:
                 raise
             raise IllegalStateError(f"the callback {callback!r} was cancelled") from error
         finally:
-            _CALL.reset(token)
             del self._calls[call]
+            with suppress(ValueError):  # an ended loop's task is thrown away in any context
+                _CALL.reset(token)
 
     @property
     def in_callback(self) -> bool:
