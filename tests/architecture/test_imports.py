@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from aioproducer.foundation import compiled
+from tests.documentation.public_api import MODULES as PUBLIC
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "aioproducer"
 CONFIG = ROOT / ".importlinter"
@@ -191,3 +194,73 @@ def test_importing_the_package_loads_no_shell_and_no_extra() -> None:
         "aioproducer.compat",
     }
     assert not loaded & unwanted
+
+
+# --- tools that pack a program, such as PyInstaller, follow the import statements -------------
+
+
+def name_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imports_of(path: Path) -> set[str]:
+    """The modules that a file may import, anywhere in it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {each.name for each in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{each.name}" for each in node.names)}
+    return found
+
+
+SOURCES = {name_of(path): path for path in PACKAGE.rglob("*.py")}
+IMPORTS = {name: imports_of(path) for name, path in SOURCES.items()}
+
+
+def reached_from(name: str, *, unseen: tuple[str, ...] = ()) -> set[str]:
+    """The modules of the package, and the packages beside it, that a module leads to.
+
+    ``unseen``: modules in which no import statement is seen.
+    """
+    reached: set[str] = set()
+    left = [name]
+    while left:
+        each = left.pop()
+        parts = each.split(".")
+        if parts[0] != PACKAGE.name:
+            reached.add(parts[0])
+            continue
+        for size in range(1, len(parts) + 1):
+            module = ".".join(parts[:size])
+            if module in SOURCES and module not in reached:
+                reached.add(module)
+                left += () if module in unseen else IMPORTS[module]
+    return reached
+
+
+@pytest.mark.parametrize("module", [*PUBLIC, "aioproducer.consumer"])
+def test_imports_of_compiled_modules_are_seen_elsewhere(module: str) -> None:
+    """A packing tool reads bytecode, and a compiled module has none."""
+    assert reached_from(module, unseen=compiled.MODULES) == reached_from(module)
+
+
+NAMED_BY_TEXT = {
+    "__init__.py": "the table of names, which stands under TYPE_CHECKING as well",
+    "auth/configured.py": "import paths in options, which users write",
+    "cli/commands.py": "the commands",
+    "engine/columnar/protobuf_derived.py": "Spark",
+    "schema_registry/protobuf/schema.py": "generated modules, which users write",
+    "serialization/__init__.py": "the table of names, which stands under TYPE_CHECKING as well",
+    "testing/__init__.py": "the table of names, which stands under TYPE_CHECKING as well",
+}
+"""The only files that import modules by a text, and which ones."""
+
+
+def test_few_modules_are_imported_by_a_text() -> None:
+    found = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in SOURCES.values()
+        if re.search(r"\b(import_module|__import__)\(", path.read_text("utf-8"))
+    }
+    assert found == set(NAMED_BY_TEXT)

@@ -4,6 +4,7 @@ on can break it."""
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -72,7 +73,7 @@ class Place:
         orders: Mapping[str, Callable[..., Awaitable[None]]],
     ) -> list[str]:
         said, _ = await serve(
-            [lives.__file__, life, way, servers, str(self.package)],
+            [sys.executable, lives.__file__, life, way, servers, str(self.package)],
             orders=orders,
             cwd=self.folder,
             environment={

@@ -93,6 +93,14 @@ async def read(source: Any, count: int) -> list[Any]:
     return found
 
 
+async def begin_again(consumer: Any) -> None:
+    """Read from the beginning once the member has its partition, which it may lose for a while."""
+    while True:
+        with suppress(ProducerError):
+            return await consumer.seek(PARTITION, 0)  # type: ignore[no-any-return]
+        await asyncio.sleep(0.05)
+
+
 # --- producers ---------------------------------------------------------------------------------
 
 
@@ -386,7 +394,7 @@ async def consume(servers: str, watch: Watch, **options: Any) -> None:
         await consumer.lag()
         consumer.pause(PARTITION)
         consumer.resume(PARTITION)
-        await consumer.seek(PARTITION, 0)
+        await begin_again(consumer)
         await read(consumer, 20)
         watch.step()
         async for _ in consumer.batches():
@@ -396,7 +404,7 @@ async def consume(servers: str, watch: Watch, **options: Any) -> None:
         for api, code in ((12, 27), (12, 25), (8, 14), (8, 16), (68, 110), (68, 113), (1, 6)):
             tell(f"fail {api} {code}")
         await asyncio.sleep(0.5)
-        await consumer.seek(PARTITION, 0)
+        await begin_again(consumer)
         await read(consumer, 20)
         watch.step()
         async with Consumer(TOPIC, **given) as other:
@@ -410,8 +418,7 @@ async def consume(servers: str, watch: Watch, **options: Any) -> None:
             if seen == 20:
                 consumer.finish()
 
-        for where in consumer.assignment:
-            await consumer.seek(where, "beginning")
+        await begin_again(consumer)
         await consumer.run(handle)
         watch.step()
         repr(consumer.metrics())

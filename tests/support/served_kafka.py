@@ -119,13 +119,13 @@ async def serve(
     environment: Mapping[str, str],
     timeout: float,
 ) -> tuple[list[str], str]:
-    """Run a Python program: the lines that it said, and its standard error.
+    """Run a program: the lines that it said, and its standard error.
 
     A line that begins with one of ``orders`` calls it with the words after it, and the program gets
     a line when that is done. Raises AssertionError if the program fails.
     """
     process = await asyncio.create_subprocess_exec(
-        sys.executable, *program, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=cwd, env=environment
+        *program, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=cwd, env=environment
     )
     assert process.stdin is not None
     assert process.stdout is not None

@@ -10,7 +10,6 @@ from asyncio import current_task
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from importlib import import_module
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
@@ -59,10 +58,6 @@ AT_END: Final = 10.0
 """Seconds to deliver for a producer that nobody has closed: at the end of its event loop, or of the
 process."""
 
-_READINGS: Final = ("aioproducer.engine.core.health_source", "aioproducer.engine.metrics.snapshot")
-"""Modules that ``health()`` and ``metrics()`` need. A signal handler that called these in the midst
-of an import would find the module half made, so a producer is not made without the modules."""
-
 
 def loads_of(config: ProducerConfig) -> list[Load]:
     """The imports of all that a producer of ``config`` may need once it has started."""
@@ -72,6 +67,13 @@ def loads_of(config: ProducerConfig) -> list[Load]:
     if config.enable_metrics_push:
         loads.append(_load_telemetry)
     return loads
+
+
+def _load_readings() -> None:
+    """What ``health()`` and ``metrics()`` need. A signal handler that called these in the midst of
+    an import would find the module half made, so a producer is not made without the modules."""
+    import aioproducer.engine.core.health_source
+    import aioproducer.engine.metrics.snapshot  # noqa: F401
 
 
 def _load_check() -> None:
@@ -113,8 +115,7 @@ class ProducerCore:
         transaction: TransactionHandle | None,
         loads: Sequence[Load] = (),
     ) -> None:
-        for module in _READINGS:
-            import_module(module)
+        load_here((_load_readings,))
         self._environment = environment = current_environment()
         self.config = config
         self.client_id = config.client_id or f"producer-{next(_NUMBERS)}"
