@@ -60,7 +60,7 @@ ADAPTIVE_LINGER_MS: Final = 5
 AcksOption = Literal["all", "1", "0"]
 CompressionType = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 DnsLookup = Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]
-RecoveryStrategy = Literal["rebootstrap", "none"]
+RecoveryStrategy = Literal["rebootstrap", "same_cluster", "none"]
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 
 HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
@@ -170,22 +170,23 @@ class OptionTable(TokenOptions):
     metadata_recovery_strategy: RecoveryStrategy = option(
         Choice(RecoveryStrategy), "rebootstrap", Group.METADATA
     )
-    """The reaction when no known broker can be reached: `rebootstrap` starts again from
-    `bootstrap_servers`, `none` keeps trying the known brokers."""
+    """The reaction when no known broker can be reached. `rebootstrap` starts again from
+    `bootstrap_servers` and follows the cluster that answers, so that a client survives the
+    replacement of its cluster. `same_cluster` also starts again, but refuses every other cluster
+    than the first one; Kafka does not have this value. `none` keeps trying the known brokers."""
 
     metadata_recovery_rebootstrap_trigger_ms: int = option(
         Milliseconds(0, LONG_MAX), 300000, Group.METADATA
     )
-    """With `rebootstrap`, also start again from `bootstrap_servers` when metadata could not be
-    fetched for this long (KIP-1102)."""
+    """Also start again from `bootstrap_servers` when metadata could not be fetched for this long
+    (KIP-1102). No effect if `metadata_recovery_strategy="none"`."""
 
     metadata_cluster_check_enable: bool = option(Boolean(), True, Group.METADATA)
-    """Stay with the first cluster that answered, and with its brokers. A connection that reaches
-    another broker (swapped ports, recycled addresses) is closed after the login and before any
-    record is sent (KIP-1242). Metadata of another cluster is refused, also from
-    `bootstrap_servers`. Brokers check connections since Kafka 4.4; an older broker of another
-    cluster can receive records until its metadata arrives. No effect if
-    `metadata_recovery_strategy="none"`."""
+    """Check that a known broker is still the broker that it was. A connection that reaches another
+    broker (swapped ports, recycled addresses) is closed after the login and before any record is
+    sent, and the client starts again from `bootstrap_servers` (KIP-1242). Brokers check connections
+    since Kafka 4.4; an older broker of another cluster can receive records until its metadata
+    arrives. No effect if `metadata_recovery_strategy="none"`."""
 
     reconnect_backoff_ms: int = option(Milliseconds(0, LONG_MAX), 50, Group.NETWORK)
     """The wait before connecting to the same broker again. Doubles with every failure, with 20 %

@@ -235,6 +235,7 @@ class ConsumerMember(Member):
         self._all = True
         member_id = self._new_id() if new else self.identity.member_id
         self._go_on_as(self.identity._replace(member_id=member_id, generation=JOINING), why)
+        self._due.set()
 
     async def give_up(self, reason: str) -> None:
         """Leave the group, and join it again when the application is done with its records."""

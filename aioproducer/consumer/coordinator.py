@@ -110,6 +110,12 @@ class CoordinatorLink:
         if self._node is not None:
             self._patient.end_connection(self._node, BrokerConnectionError(why))
 
+    def follow(self, cluster_id: str) -> None:
+        """Look for the coordinator again: another cluster answers."""
+        self._node = None
+        for each in (self.client, self._patient):
+            each.follow(cluster_id)
+
     async def _ask(self, client: ClusterClient, request: Request, timeout: float | None) -> Any:
         node = await self._coordinator()
         try:

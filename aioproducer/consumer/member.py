@@ -190,6 +190,15 @@ class Member(ABC):
         False: a join is under way, and the error may be one of the generation before it.
         """
 
+    def leave_cluster(self) -> None:
+        """Another cluster answers, whose coordinator does not know the member: join there."""
+        if self.session.last_heartbeat is not None:
+            self._lose("another cluster answers now", new=True)
+
+    @abstractmethod
+    def _lose(self, why: str, *, new: bool) -> None:
+        """The group continues without the member; ``new``: it joins again by another id."""
+
     @abstractmethod
     async def give_up(self, reason: str) -> None:
         """Leave the group, and join it again when the application is done with its records."""

@@ -53,6 +53,9 @@ class ConsumerParts:
     gets an error that the application has to see.
     """
 
+    _cluster_id = ""
+    """The id of the last cluster that was followed to."""
+
     def __init__(
         self,
         setup: ConsumerSetup,
@@ -73,6 +76,7 @@ class ConsumerParts:
             lambda topic: self.assignment.recreated(topic),
         )
         stats, topics = _stats(config, client.clock()), _topics(setup, link)
+        self._clients = client, link
         self.source = RecordSource(client, fetcher, reading.max_batch_bytes, "Consumer")
         self.progress = Progress(self.source.cursor, lambda: self.assignment.acknowledged.set())
         identity, doubt = self._identity, fetcher.doubt_topic
@@ -91,6 +95,7 @@ class ConsumerParts:
             fail,
             stats,
         )
+        client.on_another_cluster = link.client.on_another_cluster = self._leave_cluster
         self._rack = settings.rack
         self.member = _member(setup, link, topics, self.assignment, stats, settings.rack or None)
         fetcher.on_take = self.member.session.look
@@ -105,12 +110,24 @@ class ConsumerParts:
             stats,
         )
         # A broker that takes long for a push must not hold up heartbeats, so it holds up fetches.
-        self.telemetry = (
-            consumer_telemetry(client, self.observation.metrics, self._labels)
-            if config.enable_metrics_push
-            else None
-        )
+        observed = self.observation.metrics, self._labels
+        pushes = config.enable_metrics_push
+        self.telemetry = consumer_telemetry(client, *observed) if pushes else None
         """The pushes of metrics; None: they are off."""
+
+    def _leave_cluster(self, cluster_id: str) -> bool:
+        """A client has found another cluster: all of them, and the member, go there.
+
+        Returns False if another client has found it before.
+        """
+        if cluster_id == self._cluster_id:
+            return False
+        self._cluster_id = cluster_id
+        for each in self._clients:
+            each.follow(cluster_id)
+        self.source.fetcher.leave_cluster()
+        self.member.leave_cluster()
+        return True
 
     def _labels(self) -> dict[str, str]:
         """The attributes of a consumer by KIP-714, as far as they are known."""

@@ -287,6 +287,15 @@ class Fetcher:
         self._refresh.request()
         self._wake.set()
 
+    def leave_cluster(self) -> None:
+        """Another cluster answers. Positions stay; where a log lacks the offset, reading continues
+        at the place that ``auto_offset_reset`` means."""
+        self._leaders.leave_cluster()
+        for state in self.partitions.values():
+            state.leave_cluster()
+        self._refresh.request()
+        self._wake.set()
+
     def _look_again(self) -> None:
         """The leaders were refreshed."""
         self._plan.look_again()

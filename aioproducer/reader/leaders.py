@@ -173,6 +173,12 @@ class Leaders:
             self._ended.discard(known.topic_id)
         self._forget((topic,))
 
+    def leave_cluster(self) -> None:
+        """Know nothing: another cluster has topics by these names."""
+        self._cluster = Cluster({})
+        for known in (self._former, self._told, self._offline):
+            known.clear()
+
     def _forget(self, topics: Iterable[str]) -> None:
         self._cluster.forget(topics)
         for topic in topics:

@@ -184,6 +184,11 @@ class PartitionState:
         self.leader_epoch = leader_epoch
         self._changed()
 
+    def leave_cluster(self) -> None:
+        """Another cluster has the partition: the epochs of the former one mean nothing there."""
+        self.leader_epoch = self.read_epoch = self.position_epoch = NO_EPOCH
+        self._changed()
+
     def failed(self, not_before: float) -> None:
         """A request failed: the next one waits until ``not_before``."""
         self.failures += 1

@@ -149,7 +149,14 @@ class Reader:
         leaders = Leaders(dict.fromkeys(each.topic for each in self._assigned))
         await in_turns(leaders.taking(cluster, self._client.clock()))
         settings = FetchSettings.of(self._options, self.config)
-        return Fetcher(self._client, states, leaders, settings)
+        fetcher = Fetcher(self._client, states, leaders, settings)
+
+        def left(_: str) -> bool:
+            fetcher.leave_cluster()
+            return True
+
+        self._client.on_another_cluster = left
+        return fetcher
 
     @property
     def _timeout(self) -> float:

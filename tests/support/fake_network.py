@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from types import SimpleNamespace
 from typing import Any
 
 from aioproducer.engine.metrics import ProducerMetrics
@@ -88,6 +89,9 @@ class FakeNetwork:
 
     def end(self, node: NodeId, reason: ProducerError) -> None:
         self.ended.append((node, reason))
+
+    def connections(self) -> list[Any]:
+        return [SimpleNamespace(node=node) for node in sorted(self.waiting, key=str)]
 
     def forget_except(self, nodes: Iterable[NodeId]) -> None:
         pass

@@ -76,6 +76,8 @@ class WorldOptions:
     bootstrap: tuple[BootstrapServer, ...] = (BOOT,)
     max_idle: float = 300.0
     rebootstrap_after: float | None = None
+    check_cluster: bool = True
+    same_cluster: bool = False
     random: Callable[[], Random] = NoJitter
     network: Callable[[ProducerMetrics, Callable[[], None]], FakeNetwork] = FakeNetwork
     wakeup: Callable[[Callable[[], float]], Wakeup] = WatchedWakeup
@@ -227,6 +229,8 @@ class World:
             max_idle=options.max_idle,
             backoff=self.backoff,
             rebootstrap_after=options.rebootstrap_after,
+            check_cluster=options.check_cluster,
+            same_cluster=options.same_cluster,
         )
 
     @property
@@ -348,4 +352,5 @@ class World:
         self.client.misrouted = lambda _: self.metadata.misrouted()
         if isinstance(self.wakeup, WatchedWakeup):
             self.wakeup.sender = sender
+        self.refresher.on_another_cluster = self.completer.leave_cluster
         return sender

@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any, Final, Literal, TypedDict
 
 from aioproducer.config import ProducerConfig
-from aioproducer.config.options import ADAPTIVE_LINGER_MS
+from aioproducer.config.options import ADAPTIVE_LINGER_MS, RecoveryStrategy
 from aioproducer.errors import ConfigError
 
 MISSING: Final = object()
@@ -67,6 +67,7 @@ class AIOKafkaOptions(TypedDict, total=False):
     sasl_kerberos_service_name: str
     sasl_kerberos_domain_name: str | None
     sasl_oauth_token_provider: Any
+    metadata_recovery_strategy: RecoveryStrategy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -99,6 +100,8 @@ class Options:
     sasl_kerberos_service_name: str = "kafka"
     sasl_kerberos_domain_name: str | None = None
     sasl_oauth_token_provider: Any = None
+    metadata_recovery_strategy: RecoveryStrategy = "rebootstrap"
+    """Not aiokafka's, which always follows the cluster that answers."""
 
     def check(self) -> None:
         """Raise ConfigError, a ValueError as aiokafka's; warn of what it has deprecated."""
@@ -161,6 +164,7 @@ class Options:
             bootstrap_servers=addresses(self.bootstrap_servers),
             client_id=self.client_id or f"aiokafka-producer-{next(_NUMBERS)}",
             metadata_max_age_ms=_whole(self.metadata_max_age_ms),
+            metadata_recovery_strategy=self.metadata_recovery_strategy,
             request_timeout_ms=timeout,
             delivery_timeout_ms=min(2 * timeout + max(linger, ADAPTIVE_LINGER_MS), _INT_MAX),
             max_block_ms=timeout,

@@ -285,6 +285,15 @@ class BatchQueue:
         if partition is not None:
             partition.renumber(now)
 
+    def leave_cluster(self, topic_partition: TopicPartition, now: float) -> bool:
+        """Do :meth:`Partition.leave_cluster`, and let no batch leave before those in flight are
+        back; True if they are."""
+        partition = self._find(topic_partition)
+        if partition is None:
+            return True
+        partition.leave_cluster()
+        return partition.block(0, now)
+
     def forget_acknowledged(self) -> None:
         """Note that the producer has a new id, which no broker knows."""
         for topic in self._topics.values():

@@ -371,6 +371,15 @@ class Partition:
         self._barrier = None
         self._line_up_anew(now)
 
+    def leave_cluster(self) -> None:
+        """Take the numbers of the queued batches back: another cluster gets them, and its log."""
+        for batch in self.queue:
+            if batch.order < 0:
+                break
+            batch.state = NO_PRODUCER_STATE
+        self.log_end = self._unplaced = 0
+        self.forget_acknowledged()
+
     def forget_acknowledged(self) -> None:
         """Note that the producer has a new id or epoch, which no broker knows."""
         self._acknowledged = self._forgotten = -1

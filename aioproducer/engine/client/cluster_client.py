@@ -6,6 +6,7 @@ Source: the threads of Kafka's ``KafkaAdminClient`` and ``ConsumerNetworkClient`
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from random import Random
@@ -31,6 +32,7 @@ from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.network.request import Request
 from aioproducer.errors import (
     BootstrapError,
+    BrokerConnectionError,
     ClientBrokenError,
     ClientClosedError,
     IllegalStateError,
@@ -55,6 +57,8 @@ from aioproducer.model import BootstrapServer, Node
 
 __all__ = ["ClusterClient"]
 
+logger = logs.RoomLogger(__name__)
+
 _T = TypeVar("_T")
 _R = TypeVar("_R", bound=Requester)
 
@@ -73,6 +77,10 @@ class ClusterClient:
     """More imports that the client may need after its start."""
     _left: Sequence[BootstrapServer] = ()
     """The bootstrap servers whose connections end: brokers are connected by their ids."""
+    answered: bool = False
+    """True once a broker has answered a request."""
+    _cluster_id: str | None = None
+    """The id of the cluster, once it is known."""
 
     def __init__(
         self,
@@ -96,6 +104,8 @@ class ClusterClient:
         self._broken: ClientBrokenError | None = None
         self.on_end: Callable[[], None] = lambda: None
         """Called when the client takes no more requests: it was closed, or a part has died."""
+        self.on_another_cluster: Callable[[str], bool] = lambda _: True
+        """Called with the id of another cluster that is followed; False: it is no news."""
         self._awaited: dict[asyncio.Future[Any], None] = {}
         """The futures of all requests."""
         self._loop: asyncio.AbstractEventLoop
@@ -126,8 +136,6 @@ class ClusterClient:
         self._requester_of: dict[type, Requester] = {}
         self._requesters: list[Requester] = []
         self._add(self._requests)
-        self.answered = False
-        """True once a broker has answered a request."""
         self.finishes = False
         """True once callers make no more requests, and the other requesters make their last."""
         self._finished = asyncio.Event()
@@ -217,6 +225,19 @@ class ClusterClient:
     def has_ended(self) -> bool:
         """True if the client takes no more requests."""
         return self._broken is not None or self._state != "started"
+
+    @property
+    def final_error(self) -> ProducerError | None:
+        """The reason that the client never takes a request again; None: it does, or will."""
+        if self._broken is not None:
+            return self._broken
+        if self._state == "closed":
+            return ClientClosedError(f"the {self._name} is closed; make a new one")
+        if self._state == "started" and self._loop.is_closed():
+            return ClientBrokenError(
+                f"the event loop of the {self._name} was closed; make a new one"
+            )
+        return None
 
     def check_usable(self) -> None:
         """Raise the reason if no request can be made here and now."""
@@ -341,49 +362,92 @@ class ClusterClient:
     ) -> ClusterDescription:
         """The brokers, and ``topics`` (None: all) as any broker knows them. None is created.
 
-        The known brokers are replaced. Raises the error of the whole response, also if another
-        cluster answers than before; a topic's error is in its description.
+        The known brokers are replaced. Raises the error of the whole response; a topic's error is
+        in its description. If another cluster answers than before, the bootstrap servers are asked,
+        and the cluster that they name is followed.
         """
         names = None if topics is None else tuple(topics)
         seconds = self.config.request_timeout_ms / 1000 if timeout is None else timeout
-        try:
-            found: ClusterDescription = await self.request(DescribeRequest(names), None, seconds)
-        except NetworkError:
-            self._rebootstrap()
-            raise
-        if found.error_code:
-            if found.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+        while True:
+            from_bootstrap = not self._peers.brokers
+            try:
+                found: ClusterDescription = await self.request(
+                    DescribeRequest(names), None, seconds
+                )
+            except NetworkError:
                 self._rebootstrap()
-            raise error_about("the broker refused a metadata request", found.error_code)
-        if found.brokers:
-            self._check_cluster(found.cluster_id)
-            self._peers.brokers = found.brokers
-            servers = (server.id for server in self._peers.bootstrap)
-            self._client.forget_except([*found.brokers, *servers])
-            self._left = self._peers.bootstrap
-            self._wakeup.wake()
-        return found
+                raise
+            if found.error_code:
+                if found.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+                    self._rebootstrap()
+                raise error_about("the broker refused a metadata request", found.error_code)
+            if not found.brokers:
+                return found
+            if self._accepts(found, from_bootstrap=from_bootstrap):
+                self._peers.brokers = found.brokers
+                servers = (server.id for server in self._peers.bootstrap)
+                self._client.forget_except([*found.brokers, *servers])
+                self._left = self._peers.bootstrap
+                self._wakeup.wake()
+                return found
 
-    def _check_cluster(self, found: str | None) -> None:
-        """Raise the error if another cluster answers than before (KIP-1242)."""
-        if not self.config.metadata_cluster_check_enable or not self._may_rebootstrap:
-            return
-        expected = self._client.cluster_id
-        if None not in (expected, found) and expected != found:
+    def _accepts(self, found: ClusterDescription, *, from_bootstrap: bool) -> bool:
+        """Follow the cluster that answers; False: a bootstrap server has to name the cluster.
+
+        Raises the error if only the first cluster is followed.
+        """
+        before, now = self._cluster_id, found.cluster_id
+        if before is None or now in (None, before):
+            self._know(now or before)
+            return True
+        if self.config.metadata_recovery_strategy == "same_cluster":
             error = RebootstrapRequiredError(
-                f"cluster {found!r} answers now, and this {self._name} has used cluster "
-                f"{expected!r}. If the cluster was replaced, make a new {self._name}, or set "
-                "metadata_cluster_check_enable=False"
+                f"cluster {now!r} answers now, and this {self._name} has used cluster {before!r}. "
+                "It stays with that one, because metadata_recovery_strategy is 'same_cluster'"
             )
-            for connection in self._client.connections():
-                self._client.end(connection.node, error)
-            self._rebootstrap()
+            self._start_again(error)
             raise error
-        self._client.cluster_id = found or expected
+        self._start_again(BrokerConnectionError("another cluster answers now"))
+        if self._checks and not from_bootstrap:
+            return False
+        assert now is not None
+        self._know(now)
+        logger.repeated(
+            logging.WARNING if self.on_another_cluster(now) else logging.DEBUG,
+            "cluster",
+            "Cluster %r answers in place of cluster %r, and this %s follows it",
+            now,
+            before,
+            self._name,
+            log=self.log,
+            cluster_id=now,
+        )
+        return True
+
+    def _know(self, cluster_id: str | None) -> None:
+        self._cluster_id = cluster_id
+        if self._checks:
+            self._client.cluster_id = cluster_id
+
+    def follow(self, cluster_id: str) -> None:
+        """Ask the bootstrap servers again: another client has found ``cluster_id`` there."""
+        if self._cluster_id != cluster_id:
+            self._start_again(BrokerConnectionError("another cluster answers now"))
+
+    def _start_again(self, reason: ProducerError) -> None:
+        """End every connection, and start again from the bootstrap servers."""
+        for connection in self._client.connections():
+            self._client.end(connection.node, reason)
+        self._rebootstrap()
 
     @property
     def _may_rebootstrap(self) -> bool:
-        return self.config.metadata_recovery_strategy == "rebootstrap"
+        return self.config.metadata_recovery_strategy != "none"
+
+    @property
+    def _checks(self) -> bool:
+        """True if known brokers have to belong to the cluster (KIP-1242)."""
+        return self.config.metadata_cluster_check_enable and self._may_rebootstrap
 
     def _rebootstrap(self) -> None:
         if self._may_rebootstrap:

@@ -38,7 +38,8 @@ class Metadata:
     """The state of the cluster, and the schedule of refreshes. Times are the clock's seconds.
 
     ``max_age``: refresh all that is so old; ``max_idle``: forget a topic not used for so long.
-    ``check_cluster``: the first cluster that answers is the only one (KIP-1242).
+    ``check_cluster``: known brokers have to belong to the cluster (KIP-1242). ``same_cluster``: the
+    first cluster that answers is the only one.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Metadata:
         backoff: ExponentialBackoff,
         rebootstrap_after: float | None,
         check_cluster: bool = True,
+        same_cluster: bool = False,
     ) -> None:
         self.bootstrap = tuple(bootstrap)
         self.last_update: float | None = None
@@ -59,7 +61,7 @@ class Metadata:
         self.cluster_id: str | None = None
         """The id of the cluster, once it is known."""
         self.foreign: ProducerError | None = None
-        """The error if another cluster gave the last answer; None: it was this one."""
+        """The error if the last answer was refused, because another cluster gave it."""
         self.on_request: Callable[[], None] = lambda: None
         """Called when an update is requested that was not requested before."""
         self.errors: dict[str, KafkaError] = {}
@@ -72,6 +74,8 @@ class Metadata:
         self._backoff = backoff
         self._rebootstrap_after = rebootstrap_after
         self._check_cluster = check_cluster
+        self.same_cluster = same_cluster
+        """True if no other cluster than the first one is followed."""
         self._last_used: dict[str, float] = {}
         self._partial = PartialUpdates(backoff)
         self._awaited = TopicWaiters[TopicInfo]()
@@ -88,8 +92,29 @@ class Metadata:
 
     @property
     def expected_cluster(self) -> str | None:
-        """The only cluster that may answer; None: any may."""
+        """The cluster that known brokers have to belong to; None: any."""
         return self.cluster_id if self._check_cluster else None
+
+    def is_another(self, cluster_id: str | None) -> bool:
+        """True if ``cluster_id`` is that of another cluster than the present one."""
+        return None not in (self.cluster_id, cluster_id) and self.cluster_id != cluster_id
+
+    def follows(self, node: NodeId) -> bool:
+        """True if another cluster is followed whose metadata ``node`` has sent.
+
+        Bootstrap servers name the cluster. A known broker that is checked does not: its address may
+        be that of another broker now.
+        """
+        return not self.same_cluster and not (self._check_cluster and isinstance(node, int))
+
+    def leave_cluster(self) -> list[TopicInfo]:
+        """Know no topic any more: another cluster answers. Returns the topics of the former one."""
+        former = [*self.snapshot.topics.values()]
+        self._cluster.forget([info.name for info in former])
+        self._cluster.take_brokers({})
+        self.errors.clear()
+        self._wanted = self._asked is None or not self._asked.full
+        return former
 
     def set_bootstrap(self, servers: Sequence[BootstrapServer]) -> None:
         """Use other bootstrap servers from now on."""

@@ -140,7 +140,8 @@ class Parts:
         return ExponentialBackoff(*self._retry_backoff, self._random)
 
     def _make_metadata(self, config: ProducerConfig) -> Metadata:
-        rebootstraps = config.metadata_recovery_strategy == "rebootstrap"
+        strategy = config.metadata_recovery_strategy
+        rebootstraps = strategy != "none"
         return Metadata(
             bootstrap_servers(config.bootstrap_servers),
             max_age=config.metadata_max_age_ms / 1000,
@@ -150,6 +151,7 @@ class Parts:
                 config.metadata_recovery_rebootstrap_trigger_ms / 1000 if rebootstraps else None
             ),
             check_cluster=rebootstraps and config.metadata_cluster_check_enable,
+            same_cluster=strategy == "same_cluster",
         )
 
     def _make_accumulator(self, config: ProducerConfig, partitioner: Any) -> RecordAccumulator:
@@ -229,6 +231,7 @@ class Parts:
             config.retries,
             self._manager,
         )
+        self.refresher.on_another_cluster = completer.leave_cluster
         expiry = Expiry(
             self.accumulator,
             completer,

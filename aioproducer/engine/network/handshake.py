@@ -42,8 +42,8 @@ _REMEMBERED: Final = 600.0
 """Seconds; then a peer is asked with the newest version again, for it may be a newer one."""
 
 _ANOTHER: Final = (
-    "another broker now has its address, and gets nothing from this client. If the cluster was "
-    "replaced, start a new client, or set metadata_cluster_check_enable=False"
+    "another broker now has its address, and gets nothing from this client, which asks "
+    "bootstrap_servers for its brokers (metadata_cluster_check_enable)"
 )
 _AGAIN: Final = "it asks the client to start again from bootstrap_servers"
 

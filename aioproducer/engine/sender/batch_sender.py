@@ -184,7 +184,9 @@ class BatchSender:
             self._compressing.discard(node)
             self._wakeup.wake()
             now = self._wakeup.clock.turn()  # a stop ages connections
-            if self._client.can_send(node, now):
+            numbers = self._sequence_numbers
+            current = all(numbers.is_current(each.topic_partition, each.state) for each in batches)
+            if current and self._client.can_send(node, now):
                 self._send(node, batches, now)
                 return
             for batch in batches:

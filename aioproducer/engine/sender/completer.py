@@ -303,6 +303,18 @@ class BatchCompleter:
         """Fail a batch whose ``delivery_timeout_ms`` is over."""
         self._fail(batch, error, batch.may_have_been_written, {}, now)
 
+    def leave_cluster(self, error: ProducerError, now: float) -> None:
+        """Another cluster takes the place of the producer's, as ``error`` says.
+
+        It gets the batches without an outcome (:meth:`Gaps.leave_cluster`). No transaction goes on
+        there: its coordinators do not know the producer id.
+        """
+        manager = self._transactions
+        if manager is None:
+            self._gaps.leave_cluster()
+        elif manager.leave_cluster(error):
+            self.abort(manager.refusal("send"), now)
+
     def abort(self, error: ProducerError, now: float, *, unsent_only: bool = False) -> int:
         """Fail every record that has no outcome. Returns their number.
 

@@ -19,6 +19,9 @@ The failed batch's records have their error by then; later records are delivered
 A batch that no broker remembers is *set aside* instead, if a later one may be in the log: the later
 one's outcome shows whether this one is in the log, too.
 
+If another cluster takes the place of the producer's, the numbers end: the batches that were sent
+get new ones of another producer id, once none of their partition is in flight any more.
+
 In a transaction nothing breaks: a batch that fails aborts the transaction as a whole, and the next
 one has an epoch of its own.
 
@@ -81,6 +84,8 @@ class Gaps:
         """The partitions with a batch that was set aside."""
         self.blocked: set[TopicPartition] = set()
         """The partitions that have a barrier."""
+        self._moving: set[TopicPartition] = set()
+        """The partitions with batches that were sent to a former cluster."""
 
     # --- batches that have numbers -------------------------------------------------------------
 
@@ -144,6 +149,22 @@ class Gaps:
             return lost
         return ()
 
+    # --- another cluster -----------------------------------------------------------------------
+
+    def leave_cluster(self) -> None:
+        """Send the batches to another cluster from now on, with numbers of another producer id.
+
+        Those that may be in the former cluster's log are sent as well: no broker of the other one
+        knows them. :meth:`close` does it partition by partition.
+        """
+        self._sequence_numbers.leave_cluster()
+        self._batches.forget_acknowledged()
+        self.breaks.clear()
+        for batch in self._batches:
+            if batch.state is not NO_PRODUCER_STATE:
+                self._moving.add(batch.topic_partition)
+        self.blocked |= self._moving
+
     # --- batches that were set aside -----------------------------------------------------------
 
     def told_by(
@@ -181,6 +202,9 @@ class Gaps:
         """
         concerned, self.blocked = self.blocked.union(self.breaks), set()
         for topic_partition in sorted(concerned):
+            if topic_partition in self._moving:
+                yield from self._move(topic_partition, now)
+                continue
             found = self.breaks.get(topic_partition)
             barrier = None if found is None else found.barrier
             if self._batches.block(topic_partition, barrier, now):
@@ -190,3 +214,13 @@ class Gaps:
                 self._batches.renumber(topic_partition, now)
             elif barrier is not None:
                 self.blocked.add(topic_partition)
+
+    def _move(self, topic_partition: TopicPartition, now: float) -> Iterator[ProducerBatch]:
+        """Block a partition until no batch is in flight to the former cluster."""
+        if not self._batches.leave_cluster(topic_partition, now):
+            self.blocked.add(topic_partition)
+            return
+        yield from self.take_aside(topic_partition)
+        self._moving.discard(topic_partition)
+        self.breaks.pop(topic_partition, None)
+        self._batches.renumber(topic_partition, now)

@@ -20,7 +20,9 @@ from aioproducer.engine.sender.pending_failures import PendingFailures
 from aioproducer.engine.sender.requests import MetadataRequest
 from aioproducer.errors import (
     BootstrapError,
+    BrokerConnectionError,
     Disposition,
+    InvalidProducerIdMappingError,
     KafkaError,
     MetadataTimeoutError,
     NetworkError,
@@ -64,6 +66,9 @@ class MetadataRefresher(Requester):
         super().__init__(wake)
         metadata.on_request = self.due_now
         self._on_refusal = on_refusal
+        self.on_another_cluster: Callable[[ProducerError, float], None] = lambda _, __: None
+        """Called with an error that names both when another cluster takes the place of the known
+        one, and with the time."""
         self._metadata = metadata
         self._client = client
         self._accumulator = accumulator
@@ -170,9 +175,11 @@ class MetadataRefresher(Requester):
                 kafka_error(news.error_code, f"the broker refused a metadata request: {said}")
             )
             return
-        if self._is_foreign(news):
-            self._refuse_cluster(news, node)
-            return
+        if news.brokers and self._metadata.is_another(news.cluster_id):
+            if not self._metadata.follows(node):
+                self._refuse_cluster(news, node)
+                return
+            yield from self._follow_cluster(news, node)
         self._refusal = None
         for topic, error in news.errors.items():
             if error.retriable and topic not in self._metadata.errors:
@@ -194,35 +201,62 @@ class MetadataRefresher(Requester):
                 self._fail_pending(topic, error)
             yield
 
-    def _is_foreign(self, news: MetadataNews) -> bool:
-        """True if another cluster answered than the one that the records are meant for."""
-        expected, found = self._metadata.expected_cluster, news.cluster_id
-        return bool(news.brokers) and None not in (expected, found) and expected != found
-
     def _refuse_cluster(self, news: MetadataNews, node: NodeId) -> None:
         """Do without the answer of another cluster; another server may know the right one."""
+        metadata, stays = self._metadata, self._metadata.same_cluster
         error = RebootstrapRequiredError(
-            f"{self._metadata.describe(node)} belongs to cluster {news.cluster_id!r} now, and "
-            f"this producer to cluster {self._metadata.cluster_id!r}: no more records are sent "
-            "there. If the cluster was replaced, start a new producer, or set "
-            "metadata_cluster_check_enable=False"
+            f"{metadata.describe(node)} belongs to cluster {news.cluster_id!r} now, and this "
+            f"producer to cluster {metadata.cluster_id!r}: no more records are sent there"
+            + (
+                ". It stays with that cluster, because metadata_recovery_strategy is 'same_cluster'"
+                if stays
+                else " before bootstrap_servers name the cluster"
+            )
         )
-        logger.repeated(logging.WARNING, ("foreign", node), "%s", error, error=error)
+        level = logging.WARNING if stays else logging.INFO
+        logger.repeated(level, ("foreign", node), "%s", error, error=error)
         self._client.end(node, error)
         self._failed(error)
+
+    def _follow_cluster(self, news: MetadataNews, node: NodeId) -> Generator[None, None, None]:
+        """Leave the known cluster for another one. Whatever is in flight there is in doubt."""
+        before, now = self._metadata.cluster_id, self._now
+        error = InvalidProducerIdMappingError(
+            f"cluster {news.cluster_id!r} answers in place of cluster {before!r}, and knows "
+            "nothing of this producer's transactions"
+        )
+        for connection in self._client.connections():
+            if connection.node != node:
+                why = BrokerConnectionError("another cluster answers now")
+                self._client.end(connection.node, why)
+        former = self._metadata.leave_cluster()
+        self.on_another_cluster(error, now)
+        for info in former:
+            if info.name not in news.topics:
+                partitions = tuple(PartitionLeader(each[0], None) for each in info.partitions)
+                self._accumulator.update_topic(info._replace(partitions=partitions), now)
+            yield
 
     def _tell_cluster(self, news: MetadataNews) -> None:
         """Write a line if the cluster or its brokers are others than before."""
         known, before = self._metadata.snapshot.brokers, self._metadata.cluster_id
         if not news.brokers or (known.keys() == news.brokers.keys() and before == news.cluster_id):
             return
-        moved = before is not None and before != news.cluster_id
+        if self._metadata.is_another(news.cluster_id):
+            logger.warning(
+                "Cluster %r with the brokers %s answers in place of cluster %r, and is followed. "
+                "Records without an acknowledgement may have been written to the former one",
+                news.cluster_id,
+                _shortened(news.brokers),
+                before,
+                cluster_id=news.cluster_id,
+                brokers=len(news.brokers),
+            )
+            return
         logger.repeated(
-            logging.WARNING if moved else logging.INFO,
+            logging.INFO,
             "cluster",
-            "Another cluster answers now: %s with the brokers %s"
-            if moved
-            else "Connected to cluster %s with the brokers %s",
+            "Connected to cluster %s with the brokers %s",
             news.cluster_id or "without an id",
             _shortened(news.brokers),
             cluster_id=news.cluster_id,

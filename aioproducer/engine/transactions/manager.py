@@ -87,6 +87,8 @@ class TransactionManager(RequestSource):
         self._fatal_error: ProducerError | None = None
         self._epoch_spent = False
         """A failure happened in the epoch: the next transaction needs another one."""
+        self._end_on_its_way = False
+        """The last request that was sent is an EndTxn."""
         if joined is not None:
             self.handle = joined
             sequence_numbers.begin_epoch(joined.producer_id, joined.epoch)
@@ -174,6 +176,13 @@ class TransactionManager(RequestSource):
             return self._fatal_error
         return self.transaction.error
 
+    @property
+    def final_error(self) -> ProducerError | None:
+        """The reason that no transaction can begin any more; None: one can, or is open."""
+        if self.joined and self.state is State.READY:
+            return errors.joined_has_ended(self, own=self.begun > 0)
+        return self._fatal_error
+
     def check_open(self, doing: str = "send") -> None:
         """Raise the reason if nothing can be written now."""
         self._require(doing, State.IN_TRANSACTION)
@@ -249,6 +258,19 @@ class TransactionManager(RequestSource):
             return self.refusal("send")
         return errors.discarded(self.error)
 
+    def leave_cluster(self, error: ProducerError) -> bool:
+        """Another cluster answers, where nobody knows the producer id: fail with ``error``.
+
+        Returns False if the producer has no id yet: it gets one there.
+        """
+        self._coordinators.clear()
+        if self.handle.producer_id < 0:
+            return False
+        if self._end_on_its_way and self.ending is not None and self.ending.open:
+            self.ending.may_be_done = True
+        self.fail(error)
+        return True
+
     # --- requests --------------------------------------------------------------------------
 
     def complete_unknown(self, *, settled: bool) -> None:
@@ -297,6 +319,7 @@ class TransactionManager(RequestSource):
         """``request`` is on its way."""
         if self.transaction is not None:
             self.transaction.sent(request)
+        self._end_on_its_way = isinstance(request, EndTxn)
 
     def response_lost(self, request: CoordinatorRequest, error: ProducerError) -> None:
         """``request`` was sent, and ``error`` leaves open whether it was read, or will be.

@@ -90,6 +90,16 @@ class SequenceNumbers:
         self._numbers.clear()
         self.assigned(producer_id, epoch)
 
+    def leave_cluster(self) -> None:
+        """Another cluster gets the next batches: it has to assign an id, and numbers begin at 0."""
+        self._numbers.clear()
+        if self.state is not ProducerIdState.UNUSED:
+            self._enter(ProducerIdState.NEEDED)
+
+    def is_current(self, topic_partition: TopicPartition, state: ProducerState) -> bool:
+        """True if the numbers of a batch are not those of a former cluster."""
+        return state is NO_PRODUCER_STATE or topic_partition in self._numbers
+
     @property
     def fresh(self) -> bool:
         """True if no batch was numbered yet in the epoch of :meth:`begin_epoch`."""

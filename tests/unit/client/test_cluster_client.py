@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -218,8 +219,8 @@ async def test_retries_end_with_the_last_error_as_the_cause() -> None:
 # --- another cluster ----------------------------------------------------------------------------
 
 
-async def test_a_client_keeps_to_the_first_cluster_that_answered() -> None:
-    async with fake() as kafka, started(kafka) as client:
+async def test_a_client_may_keep_to_the_first_cluster_that_answered() -> None:
+    async with fake() as kafka, started(kafka, metadata_recovery_strategy="same_cluster") as client:
         await client.describe()
         assert client._client.cluster_id == "fake"
         kafka.cluster_id = "another"
@@ -232,16 +233,73 @@ async def test_a_client_keeps_to_the_first_cluster_that_answered() -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"metadata_cluster_check_enable": False}, {"metadata_recovery_strategy": "none"}],
+    ("options", "checks"),
+    [
+        ({}, True),
+        ({"metadata_cluster_check_enable": False}, False),
+        ({"metadata_recovery_strategy": "none"}, False),
+    ],
     ids=str,
 )
-async def test_a_client_that_does_not_check_follows_its_servers(options: dict[str, object]) -> None:
+async def test_a_client_follows_the_cluster_that_its_servers_name(
+    options: dict[str, object], checks: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard: list[str] = []
     async with fake() as kafka, started(kafka, **options) as client:
+
+        def hear(cluster: str) -> bool:
+            heard.append(cluster)
+            return True
+
+        client.on_another_cluster = hear
         await client.describe()
-        assert client._client.cluster_id is None
+        assert client._client.cluster_id == ("fake" if checks else None)
         kafka.cluster_id = "another"
-        assert set((await client.describe()).brokers) == {1, 2}
+        found = await asyncio.gather(client.describe(), client.describe())
+        assert [set(each.brokers) for each in found] == [{1, 2}] * 2
+        assert client._client.cluster_id == ("another" if checks else None)
+        assert heard == ["another"]
+        [line] = [each for each in caplog.messages if "'another'" in each]
+        assert "'fake'" in line
+
+
+async def test_a_known_broker_does_not_name_the_cluster(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its address may be another broker's by now: the bootstrap servers know better."""
+    async with fake() as kafka, started(kafka) as client:
+        await client.describe()
+        kafka.cluster_id = "another"
+
+        async def back(*given: Any) -> Any:
+            found = await request(*given)
+            kafka.cluster_id = "fake"
+            return found
+
+        request = client.request
+        monkeypatch.setattr(client, "request", back)
+        assert (await client.describe()).cluster_id == "fake"
+        assert not [each for each in caplog.messages if "'another'" in each]
+
+
+async def test_a_client_follows_another_one_to_its_cluster() -> None:
+    async with fake() as kafka, started(kafka) as client:
+        await client.describe()
+        client.follow("fake")
+        assert client.node(1) is not None
+        client.follow("another")
+        assert client.node(1) is None
+
+
+async def test_the_reason_that_a_client_never_goes_on() -> None:
+    async with fake() as kafka:
+        config = ProducerConfig(bootstrap_servers=kafka.bootstrap_servers)
+        client = ClusterClient(config, "c", "Admin")
+        assert client.final_error is None
+        await client.start()
+        assert client.final_error is None
+        await client.close()
+        assert "closed" in str(client.final_error)
 
 
 async def test_an_error_that_asks_for_another_start_may_pass() -> None:

@@ -22,10 +22,10 @@ def config(**options: Any) -> ProducerConfig:
     return given.config()
 
 
-def test_the_signature_is_aiokafkas() -> None:
+def test_the_signature_is_aiokafkas_with_one_more_option() -> None:
     own = inspect.signature(AIOKafkaProducer).parameters
     known = inspect.signature(aiokafka.AIOKafkaProducer).parameters
-    assert list(own) == list(known)
+    assert list(own) == [*known, "metadata_recovery_strategy"]
     assert set(own) == {"loop", *AIOKafkaOptions.__annotations__}
     for name, parameter in known.items():
         if name not in ("acks", "partitioner"):  # theirs are private objects
@@ -88,6 +88,11 @@ def test_the_defaults_are_aiokafkas() -> None:
         ({"connections_max_idle_ms": None}, {"connections_max_idle_ms": -1}),
         ({"metadata_max_age_ms": 5}, {"metadata_max_age_ms": 5}),
         ({"client_id": "me"}, {"client_id": "me"}),
+        ({}, {"metadata_recovery_strategy": "rebootstrap"}),
+        (
+            {"metadata_recovery_strategy": "same_cluster"},
+            {"metadata_recovery_strategy": "same_cluster"},
+        ),
         ({"max_request_size": 5}, {"max_request_size": 5}),
         ({"enable_idempotence": 1}, {"enable_idempotence": True}),
         ({"enable_idempotence": None}, {"enable_idempotence": False}),

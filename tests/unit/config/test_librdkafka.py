@@ -70,6 +70,10 @@ def made(config: dict[Any, Any], **overrides: Any) -> ProducerConfig:
         ({"connections.max.idle.ms": 0}, {"connections_max_idle_ms": -1}),
         ({"topic.metadata.refresh.interval.ms": -1}, {"metadata_max_age_ms": 2**63 - 1}),
         (
+            {"metadata.recovery.strategy": "same_cluster"},
+            {"metadata_recovery_strategy": "same_cluster"},
+        ),
+        (
             {"reconnect.backoff.ms": 20},
             {"reconnect_backoff_ms": 20, "reconnect_backoff_max_ms": 10_000},
         ),

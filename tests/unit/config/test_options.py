@@ -251,7 +251,7 @@ RANGES: list[tuple[str, list[Any], list[Any]]] = [
     ("partitioner_ignore_keys", [False], [0, "false"]),
     ("compression_type", ["none", "gzip", "snappy", "lz4", "zstd"], ["brotli", "", None, 1]),
     ("client_dns_lookup", ["resolve_canonical_bootstrap_servers_only"], ["default"]),
-    ("metadata_recovery_strategy", ["none", "rebootstrap"], [None, "never"]),
+    ("metadata_recovery_strategy", ["none", "rebootstrap", "same_cluster"], [None, "never"]),
     ("ssl_truststore_type", ["JKS", "PKCS12", "PEM"], ["BCFKS", None]),
     ("ssl_endpoint_identification_algorithm", ["https", ""], [None, "LDAPS"]),
     ("ssl_context", [None], ["TLS", 5, object]),

@@ -163,10 +163,10 @@ class ConnectedBrokers(FakeNetwork):
     def __init__(self, metrics: ProducerMetrics, wake: Callable[[], None]) -> None:
         super().__init__(metrics, wake)
         self.limit = IN_FLIGHT
-        self.connections: dict[int, deque[InFlight]] = {node: deque() for node in NODES}
+        self.streams: dict[int, deque[InFlight]] = {node: deque() for node in NODES}
 
     def in_flight(self, node: NodeId) -> int:
-        return len(self.connections[int(node)])
+        return len(self.streams[int(node)])
 
     def send(self, node: NodeId, request: Any, now: float) -> None:
         assert self.can_send(node, 0.0)
@@ -176,7 +176,7 @@ class ConnectedBrokers(FakeNetwork):
                 (batch.topic_partition.partition, bytes(data)) for batch, data in request.batches
             ]
             assert len({partition for partition, _ in data}) == len(data)
-        self.connections[int(node)].append(InFlight(request, data))
+        self.streams[int(node)].append(InFlight(request, data))
 
 
 class Pause:
@@ -319,7 +319,7 @@ class DeliveryMachine(RuleBasedStateMachine):
 
     def on_connection(self, node: int, *, taken: bool) -> InFlight | None:
         """The first request of ``node`` that its broker has taken, or has not."""
-        for each in self.network.connections[node]:
+        for each in self.network.streams[node]:
             if (each.response is not None) is taken:
                 return each
         return None
@@ -344,7 +344,7 @@ class DeliveryMachine(RuleBasedStateMachine):
     @rule(node=st.sampled_from(sorted(NODES)))
     def an_answer_arrives(self, node: int) -> None:
         """Answers come in the order of the requests. Each is settled at once, between rounds."""
-        connection = self.network.connections[node]
+        connection = self.network.streams[node]
         if connection and connection[0].response is not None:
             flying = connection.popleft()
             self.network.completed.append(
@@ -352,14 +352,14 @@ class DeliveryMachine(RuleBasedStateMachine):
             )
             self.network.responded(self.clock())
 
-    @precondition(lambda self: any(self.network.connections.values()))
+    @precondition(lambda self: any(self.network.streams.values()))
     @rule(node=st.sampled_from(sorted(NODES)))
     def a_connection_breaks(self, node: int) -> None:
         """What its broker has not taken is lost, and so are the answers."""
         self.cut(node)
 
     def cut(self, node: int) -> list[InFlight]:
-        connection = self.network.connections[node]
+        connection = self.network.streams[node]
         error = BrokerConnectionError(f"the connection to {node} broke")
         lost = list(connection)
         connection.clear()
@@ -466,8 +466,8 @@ class DeliveryMachine(RuleBasedStateMachine):
                 return
             self.round()
             for node in NODES:
-                while self.network.connections[node]:
-                    if self.network.connections[node][0].response is None:
+                while self.network.streams[node]:
+                    if self.network.streams[node][0].response is None:
                         self.take(node, 0)
                     self.an_answer_arrives(node)
             self.now += 0.5
@@ -494,7 +494,7 @@ class DeliveryMachine(RuleBasedStateMachine):
     def bring_home_the_answers(self) -> None:
         """Those that brokers have given already, and what follows from them."""
         for node in NODES:
-            while (first := next(iter(self.network.connections[node]), None)) and first.response:
+            while (first := next(iter(self.network.streams[node]), None)) and first.response:
                 self.an_answer_arrives(node)
         self.round()
 
@@ -636,7 +636,7 @@ class LateMachine(FailureMachine):
     failed.
     """
 
-    @precondition(lambda self: any(self.network.connections.values()))
+    @precondition(lambda self: any(self.network.streams.values()))
     @rule(node=st.sampled_from(sorted(NODES)))
     def a_connection_breaks_but_its_requests_arrive(self, node: int) -> None:
         unread = deque((node, each) for each in self.cut(node))

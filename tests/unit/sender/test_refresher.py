@@ -12,11 +12,14 @@ from aioproducer.engine.accumulator.partition import Partition
 from aioproducer.engine.cluster.snapshot import TopicInfo
 from aioproducer.engine.network.in_flight import Completion
 from aioproducer.engine.sender.produce import ProduceRequest
-from aioproducer.engine.sender.requests import MetadataRequest
+from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
+from aioproducer.engine.sender.transaction_codec import TransactionRequest
+from aioproducer.engine.transactions.states import TransactionState
 from aioproducer.errors import (
     AuthenticationError,
     BootstrapError,
     BrokerConnectionError,
+    FatalTransactionError,
     KafkaError,
     MetadataTimeoutError,
     ProtocolError,
@@ -24,9 +27,13 @@ from aioproducer.errors import (
     UnsupportedVersionError,
 )
 from aioproducer.foundation.tuning import METADATA_STEPS_PER_TURN
-from tests.support.responses import metadata_response, unread
-from tests.support.world import BACKOFF, BOOT, BROKERS
-from tests.unit.sender.world import MAX_BLOCK, running
+from tests.support.responses import identity_response, metadata_response, unread
+from tests.support.world import BACKOFF, BOOT, BROKERS, DELIVERY
+from tests.unit.sender.transactions import COMMIT, VERSIONS, written
+from tests.unit.sender.world import MAX_BLOCK, SenderWorld, running, states, transactional
+
+THEIRS = {number: node._replace(host=f"elsewhere{number}") for number, node in BROKERS.items()}
+"""The brokers of another cluster have the same ids."""
 
 
 @pytest.mark.parametrize("code", [17, 29])
@@ -302,7 +309,113 @@ async def test_the_client_hears_which_cluster_is_meant() -> None:
         assert world.network.cluster_id == "ours"
 
 
-async def test_metadata_of_another_cluster_is_refused_until_ours_answers(
+async def test_metadata_of_another_cluster_is_refused_if_the_first_one_is_wanted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with running(known=False, rebootstrap_after=300.0, same_cluster=True) as world:
+        world.send()
+        await world.tell_metadata(cluster="ours")
+        await world.answer(world.one(ProduceRequest))
+        waiting = world.send(topic="other")
+        await world.turn(BACKOFF * 2)
+        await world.tell_metadata(topic="other", brokers=THEIRS, cluster="theirs")
+        assert not waiting.done()
+        [(node, reason)] = world.network.ended
+        assert node in BROKERS
+        assert isinstance(reason, RebootstrapRequiredError)
+        for part in ("'theirs'", "'ours'", "'same_cluster'", "host1:9092"):
+            assert part in str(reason)
+        assert caplog.messages[-1] == str(reason)
+        assert world.metadata.foreign is not None
+        assert world.metadata.snapshot.brokers == {}, "it begins again"
+        assert list(world.metadata.peers) == [BOOT]
+        await world.turn(BACKOFF * 4)
+        await world.tell_metadata(topic="other", brokers=THEIRS, cluster="theirs")
+        assert world.network.ended[-1][0] == BOOT.id
+        await world.turn(BACKOFF * 10)
+        await world.tell_metadata(topic="other", cluster="ours")
+        await world.answer(world.one(ProduceRequest))
+        assert (await waiting).topic == "other"
+        assert world.metadata.foreign is None
+
+
+async def rebootstrapped(world: SenderWorld, cluster: str = "theirs") -> None:
+    """The bootstrap server names ``cluster``, after a broker has turned out to be another one."""
+    world.network.misrouted(world.now)
+    await world.turn(BACKOFF * 10)
+    (sent,) = world.requests(MetadataRequest)
+    assert sent[0] == BOOT.id
+    assert sent[1].asked.full
+    response = metadata_response("orders", (1, 2), 0, THEIRS, 0, cluster_id=cluster)
+    await world.complete(sent, response)
+
+
+def naming_both(caplog: pytest.LogCaptureFixture, level: int = logging.WARNING) -> list[str]:
+    return [
+        each.getMessage()
+        for each in caplog.records
+        if each.levelno == level and "'ours'" in each.message and "'theirs'" in each.message
+    ]
+
+
+async def lose_in_flight(world: SenderWorld) -> None:
+    """The connections end, and with them the requests without an answer."""
+    for sent in world.requests(ProduceRequest):
+        await world.complete(sent, error=BrokerConnectionError("another cluster answers now"))
+
+
+async def test_batches_go_to_the_cluster_that_bootstrap_servers_name(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    options: dict[str, Any] = {"known": False, "idempotent": True, "rebootstrap_after": 300.0}
+    async with running(**options) as world:
+        world.send(b"ours")
+        await world.tell_metadata(cluster="ours")
+        await world.complete(world.one(InitProducerIdRequest), identity_response(7))
+        await world.answer(world.one(ProduceRequest))
+        doubtful = world.send(b"in doubt")
+        await world.turn()
+        lost = world.one(ProduceRequest)
+        assert states(lost) == [(7, 1)]
+        await rebootstrapped(world)
+        assert [node for node, _ in world.network.ended] == [1]
+        later = world.send(b"later")
+        await world.turn()
+        await world.complete(world.one(InitProducerIdRequest), identity_response(7))
+        assert world.requests(ProduceRequest) == [], "the first one may still be answered"
+        await world.complete(lost, error=BrokerConnectionError("another cluster answers now"))
+        assert not doubtful.done()
+        await world.turn(BACKOFF * 10)
+        sent = world.one(ProduceRequest)
+        assert states(sent) == [(7, 0)], "the other cluster's id, from the beginning"
+        await world.answer(sent, offset=0)
+        await world.turn(BACKOFF * 10)
+        sent = world.one(ProduceRequest)
+        assert states(sent) == [(7, 1)]
+        await world.answer(sent, offset=1)
+        assert [(await each).offset for each in (doubtful, later)] == [0, 1]
+        [line] = naming_both(caplog)
+        assert "in place of cluster 'ours'" in line
+        assert world.network.cluster_id == "theirs"
+        assert world.metadata.foreign is None
+
+
+async def test_a_record_in_doubt_that_expires_may_have_been_written_to_the_former_cluster() -> None:
+    options: dict[str, Any] = {"known": False, "idempotent": True, "rebootstrap_after": 300.0}
+    async with running(**options) as world:
+        doubtful = world.send(b"in doubt")
+        await world.tell_metadata(cluster="ours")
+        await world.complete(world.one(InitProducerIdRequest), identity_response(7))
+        await world.turn()
+        await rebootstrapped(world)
+        await lose_in_flight(world)
+        unsent = world.send(b"unsent")
+        await world.turn(DELIVERY + 1)
+        errors = [each.exception() for each in (doubtful, unsent)]
+        assert [getattr(each, "may_have_been_written", None) for each in errors] == [True, False]
+
+
+async def test_a_known_broker_of_another_cluster_makes_the_bootstrap_servers_decide(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with running(known=False, rebootstrap_after=300.0) as world:
@@ -311,24 +424,114 @@ async def test_metadata_of_another_cluster_is_refused_until_ours_answers(
         await world.answer(world.one(ProduceRequest))
         waiting = world.send(topic="other")
         await world.turn(BACKOFF * 2)
-        theirs = {1: BROKERS[1]._replace(host="elsewhere")}
-        await world.tell_metadata(topic="other", brokers=theirs, cluster="theirs")
-        assert not waiting.done()
+        await world.tell_metadata(topic="other", brokers=THEIRS, cluster="theirs")
         [(node, reason)] = world.network.ended
         assert node in BROKERS
-        assert isinstance(reason, RebootstrapRequiredError)
-        for part in ("'theirs'", "'ours'", "metadata_cluster_check_enable=False", "host1:9092"):
-            assert part in str(reason)
-        assert caplog.messages[-1] == str(reason)
-        assert world.metadata.snapshot.brokers == {}, "it begins again"
-        assert list(world.metadata.peers) == [BOOT]
-        await world.turn(BACKOFF * 4)
-        await world.tell_metadata(topic="other", brokers=theirs, cluster="theirs")
-        assert world.network.ended[-1][0] == BOOT.id
+        assert "bootstrap_servers" in str(reason)
+        assert world.metadata.snapshot.brokers == {}
+        assert world.metadata.cluster_id == "ours"
+        assert naming_both(caplog) == [], "nothing is decided yet"
         await world.turn(BACKOFF * 10)
-        await world.tell_metadata(topic="other", cluster="ours")
+        sent = world.one(MetadataRequest)
+        assert sent[0] == BOOT.id
+        await world.complete(
+            sent, metadata_response("other", (1,), 0, BROKERS, 5, cluster_id="ours")
+        )
         await world.answer(world.one(ProduceRequest))
         assert (await waiting).topic == "other"
+
+
+async def test_without_the_check_a_known_broker_names_the_cluster(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with running(known=False, check_cluster=False) as world:
+        world.send()
+        await world.tell_metadata(cluster="ours")
+        await world.answer(world.one(ProduceRequest))
+        waiting = world.send(topic="other")
+        await world.turn(BACKOFF * 2)
+        await world.tell_metadata(topic="other", brokers=THEIRS, cluster="theirs")
+        await world.answer(world.one(ProduceRequest))
+        assert (await waiting).topic == "other"
+        assert len(naming_both(caplog)) == 1
+        assert world.network.cluster_id is None
+        await world.turn(BACKOFF * 10)
+        asked = world.one(MetadataRequest)[1].asked
+        assert asked.full, "the other topics are asked for, too"
+
+
+async def test_a_topic_that_the_other_cluster_lacks_has_no_leader() -> None:
+    options: dict[str, Any] = {"known": False, "rebootstrap_after": 300.0}
+    async with running(**options) as world:
+        world.send(topic="gone")
+        await world.tell_metadata(topic="gone", cluster="ours")
+        await world.answer(world.one(ProduceRequest))
+        await rebootstrapped(world)
+        waiting = world.send(topic="gone")
+        await world.turn()
+        assert world.requests(ProduceRequest) == []
+        await world.turn(BACKOFF * 10)
+        await world.tell_metadata(topic="gone", brokers=THEIRS, cluster="theirs", epoch=0)
+        await world.answer(world.one(ProduceRequest))
+        assert (await waiting).topic == "gone"
+
+
+async def test_the_epochs_of_leaders_are_those_of_the_other_cluster() -> None:
+    async with running(known=False, rebootstrap_after=300.0) as world:
+        world.send()
+        await world.tell_metadata(cluster="ours", epoch=900)
+        await world.answer(world.one(ProduceRequest))
+        await rebootstrapped(world)
+        info = world.metadata.snapshot.topics["orders"]
+        assert [(each.leader, each.leader_epoch) for each in info.partitions] == [(1, 0), (2, 0)]
+
+
+@VERSIONS
+async def test_no_transaction_goes_on_in_another_cluster(
+    version: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    options: dict[str, Any] = {"version": version, "rebootstrap_after": 300.0}
+    async with transactional(**options) as world:
+        world.manager.begin()
+        world.metadata.cluster_id = "ours"
+        await written(world)
+        doubtful, unsent = world.send(), world.send(partition=1)
+        await world.turn()
+        await rebootstrapped(world)
+        for future, maybe in ((doubtful, True), (unsent, version == 2)):
+            error = future.exception()
+            assert isinstance(error, FatalTransactionError)
+            assert "'theirs' answers in place of cluster 'ours'" in str(error)
+            assert error.may_have_been_written is maybe
+        assert world.state() is TransactionState.FATAL_ERROR
+        assert world.changes, "callers are told"
+        assert len(naming_both(caplog)) == 1
+        await world.turn(DELIVERY)
+        assert world.requests(ProduceRequest)[1:] == []
+
+
+async def test_a_commit_on_its_way_to_the_former_cluster_may_have_been_done() -> None:
+    async with transactional(version=2, rebootstrap_after=300.0) as world:
+        world.manager.begin()
+        world.metadata.cluster_id = "ours"
+        await written(world)
+        ending = world.manager.commit()
+        await world.turn()
+        assert world.one(TransactionRequest)[1].request == COMMIT
+        await rebootstrapped(world)
+        assert ending.error is not None
+        assert ending.may_be_done
+        with pytest.raises(FatalTransactionError, match="may have been done"):
+            raise world.manager.failure("commit", ending.error)
+
+
+async def test_a_producer_without_an_identity_gets_it_from_the_other_cluster() -> None:
+    options: dict[str, Any] = {"known": False, "transactional_id": "t", "rebootstrap_after": 300.0}
+    async with running(**options) as world:
+        world.metadata.use("orders", world.now)
+        await world.tell_metadata(cluster="ours")
+        await rebootstrapped(world)
+        assert world.state() is TransactionState.UNINITIALIZED
 
 
 async def test_a_cluster_without_an_id_is_not_another_one() -> None:

@@ -52,9 +52,9 @@ def test_the_manager_goes_the_ways_of_the_table_and_no_others(
         assert (manager.state, manager.state_changes) == (source, 0)
 
 
-def test_a_fatal_error_can_come_wherever_a_coordinator_is_asked_and_is_the_end() -> None:
+def test_a_fatal_error_can_come_wherever_there_is_a_producer_id_and_is_the_end() -> None:
     direct = {state for state, targets in TRANSITIONS.items() if S.FATAL_ERROR in targets}
-    assert direct == set(S) - {S.UNINITIALIZED, S.READY, S.FATAL_ERROR}
+    assert direct == set(S) - {S.UNINITIALIZED, S.FATAL_ERROR}
     assert not TRANSITIONS[S.FATAL_ERROR]
     assert all(S.FATAL_ERROR in reachable(state) for state in set(S) - {S.FATAL_ERROR})
 
