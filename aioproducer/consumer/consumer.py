@@ -24,7 +24,7 @@ from aioproducer.consumer.assignment import Assignment, Callback
 from aioproducer.consumer.commits import Commits
 from aioproducer.consumer.coordinator import CoordinatorLink
 from aioproducer.consumer.ending import Ending
-from aioproducer.consumer.health import ConsumerHealth
+from aioproducer.consumer.health import UNUSABLE, ConsumerHealth
 from aioproducer.consumer.loops import Batches, Lists, Records
 from aioproducer.consumer.member import Member
 from aioproducer.consumer.metrics import ConsumerMetricsSnapshot, no_metrics
@@ -567,15 +567,15 @@ class Consumer:
 
         The call never waits and never raises, because it only uses what the consumer already knows.
         """
-        state = self._state
+        state, ended = self._state, self._client.final_error or self._link.client.final_error
         if os.getpid() != self._process:
             state = "forked"
+        elif state == "not started" and ended is not None:  # it can be started once
+            state = "closed"
         if state != "started":
-            return ConsumerHealth(self.client_id, self.group_id, state)
-        failed = self._source.fetcher.failure
-        if failed is None and self._client.has_ended:
-            failed = ClientBrokenError(f"a part of {self!r} has died")
-        return self._observation.health(self.client_id, failed, self._client.why_no_answer)
+            return ConsumerHealth(self.client_id, self.group_id, state, (UNUSABLE[state],))
+        failure = self._source.fetcher.failure or ended
+        return self._observation.health(self.client_id, failure, self._client.why_no_answer)
 
     def metrics(self) -> ConsumerMetricsSnapshot:
         """Return metrics of Java's consumer by group and name, as far as this consumer has them."""

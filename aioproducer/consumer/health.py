@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 from aioproducer.model import TopicPartition
 
 __all__ = ["ConsumerHealth"]
+
+UNUSABLE: Final = {
+    "not started": "the consumer was not started",
+    "closed": "the consumer is closed; make a new one",
+    "forked": "the consumer was made in another process (before a fork); make one in each process",
+}
+"""The reason that a consumer in this state reads nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +51,8 @@ class ConsumerHealth:
 
     @property
     def is_live(self) -> bool:
-        """False if only a new consumer would help: it is closed, failed, or in a forked process."""
+        """False if only a new consumer would help: it is closed, failed, or in a forked process.
+        ``reason`` says why."""
         return self.state not in ("closed", "failed", "forked")
 
     @property

@@ -89,6 +89,11 @@ class LoopThread:
         """True once the producer has ended, whatever the reason."""
         return self._undelivered is not None
 
+    @property
+    def why_ended(self) -> errors.ProducerError | None:
+        """The error of all calls, once the producer has ended; None: it has not."""
+        return self._refusal if self.ended else None
+
     def start(self, *, close_at_exit: bool) -> None:
         """Start the thread. Raises :class:`IllegalStateError` if it was started before.
 

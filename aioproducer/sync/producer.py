@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, Unpack, overload
 
@@ -23,7 +24,7 @@ from aioproducer.engine.core.send_pipeline import RecordFields
 from aioproducer.engine.core.tracing import Tracing, end_refused
 from aioproducer.engine.metrics import Latencies, MetricsSnapshot
 from aioproducer.engine.records.arrow import is_arrow
-from aioproducer.errors import ProducerError
+from aioproducer.errors import ProducerClosedError, ProducerError
 from aioproducer.model import (
     ConsumerGroupMetadata,
     Headers,
@@ -396,7 +397,11 @@ class Producer(Generic[K_contra, V_contra]):
 
     def health(self) -> Health:
         """The producer's health, from any thread: see :meth:`aioproducer.Producer.health`."""
-        return self._core.health()
+        health, ended = self._core.health(), self._thread.why_ended
+        if ended is None or not health.is_live:
+            return health
+        state = "closed" if isinstance(ended, ProducerClosedError) else "broken"
+        return replace(health, state=state, can_write=False, problems=(str(ended),))
 
     def client_instance_id(self, timeout: float | None = None) -> UUID:
         """The id of this producer: see :meth:`aioproducer.Producer.client_instance_id`."""

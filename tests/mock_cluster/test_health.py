@@ -7,14 +7,19 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from aioproducer import Health, Producer, ProducerError, sync
-from aioproducer.errors import TopicAuthorizationFailedError
+from aioproducer.errors import (
+    BootstrapError,
+    ProducerFencedError,
+    TopicAuthorizationFailedError,
+)
 from aioproducer.testing.fault_proxy import BlackHole, FaultProxy, Rule, Way
 from aioproducer.testing.mock_cluster import MockCluster
 from tests.mock_cluster.started import PATIENCE, started
@@ -232,6 +237,197 @@ def test_a_fork_may_start_what_was_not_started() -> None:
     """A web server loads the application, forks its workers, and these start the producer."""
     producer = Producer(bootstrap_servers="localhost:9092")
     assert told_by_a_fork(producer) == "not started True False"
+
+
+# --- live or not ---------------------------------------------------------------------------------
+
+
+Life = Callable[[MockCluster], Awaitable[tuple["Producer | sync.Producer[Any, Any]", str]]]
+"""A life up to some state: the producer, and words of the reason."""
+
+
+async def opened(cluster: MockCluster, **options: Any) -> Producer:
+    producer = Producer(bootstrap_servers=cluster.bootstrap_servers, **options)
+    await producer.start()
+    return producer
+
+
+async def never_started(cluster: MockCluster) -> tuple[Producer, str]:
+    return Producer(bootstrap_servers=cluster.bootstrap_servers), "not started"
+
+
+async def idle(cluster: MockCluster) -> tuple[Producer, str]:
+    return await started(cluster), ""
+
+
+async def without_brokers(cluster: MockCluster) -> tuple[Producer, str]:
+    producer = await all_known(cluster)
+    for broker in (1, 2, 3):
+        cluster.set_broker_down(broker)
+    lost = producer.send("orders", b"lost", partition=0)
+    lost.add_done_callback(lambda done: done.exception())
+    await until(lambda: not producer.health().is_ready)
+    return producer, "unreachable"
+
+
+async def without_rights(cluster: MockCluster) -> tuple[Producer, str]:
+    producer = await all_known(cluster)
+    cluster.push_request_errors(PRODUCE, TOPIC_AUTHORIZATION_FAILED)
+    with pytest.raises(TopicAuthorizationFailedError):
+        await producer.send("orders", b"refused")
+    return producer, "TOPIC_AUTHORIZATION_FAILED"
+
+
+async def to_be_aborted(cluster: MockCluster) -> tuple[Producer, str]:
+    producer = await opened(cluster, transactional_id="abortable")
+    await producer.begin_transaction()
+    await producer.send("orders", b"1")
+    cluster.push_request_errors(PRODUCE, TOPIC_AUTHORIZATION_FAILED)
+    with pytest.raises(TopicAuthorizationFailedError):
+        await producer.send("orders", b"2")
+    return producer, "can only be aborted"
+
+
+async def closed(cluster: MockCluster) -> tuple[Producer, str]:
+    producer = await started(cluster)
+    await producer.close()
+    return producer, "closed"
+
+
+async def closed_before_its_start(cluster: MockCluster) -> tuple[Producer, str]:
+    producer = Producer(bootstrap_servers=cluster.bootstrap_servers)
+    await producer.close()
+    return producer, "closed"
+
+
+async def without_a_name(cluster: MockCluster) -> tuple[Producer, str]:
+    producer = Producer(
+        bootstrap_servers="no-such-host.invalid:9092", bootstrap_resolve_timeout_ms=50
+    )
+    with pytest.raises(BootstrapError):
+        await producer.start()
+    return producer, "closed"
+
+
+async def without_its_sender(cluster: MockCluster) -> tuple[Producer, str]:
+    producer = await started(cluster)
+    for task in all_tasks():
+        if task.get_name() == "aioproducer-sender":
+            task.cancel()
+    await until(lambda: producer.health().state == "broken")
+    return producer, "is broken"
+
+
+async def without_its_loop(cluster: MockCluster) -> tuple[Producer, str]:
+    producer = await started(cluster)
+    gone = asyncio.new_event_loop()
+    gone.close()
+    producer._core._lifecycle.loop = gone
+    return producer, "event loop"
+
+
+async def fenced(cluster: MockCluster) -> tuple[Producer, str]:
+    producer = await opened(cluster, transactional_id="fenced")
+    manager_of(producer).fail(ProducerFencedError("a newer producer has this transactional id"))
+    return producer, "newer producer"
+
+
+async def without_its_cluster(cluster: MockCluster) -> tuple[Producer, str]:
+    producer = await opened(cluster, transactional_id="moved")
+    assert manager_of(producer).leave_cluster(ProducerError("cluster 'B' in place of 'A'"))
+    return producer, "cluster 'B'"
+
+
+async def joined_in_the_past(cluster: MockCluster) -> tuple[Producer, str]:
+    first = await opened(cluster, transactional_id="joined")
+    await first.begin_transaction(shared=True)
+    handle = first.transaction_handle(hand_over=True)
+    await first.close()
+    producer = await opened(cluster, transaction=handle)
+    await producer.send("orders", b"1")
+    await producer.commit_transaction()
+    return producer, "has ended"
+
+
+async def blocking(cluster: MockCluster) -> tuple[sync.Producer[Any, Any], str]:
+    producer: sync.Producer[Any, Any]
+    producer = sync.Producer(bootstrap_servers=cluster.bootstrap_servers)
+    await asyncio.to_thread(producer.start)
+    return producer, ""
+
+
+async def blocking_without_its_thread(cluster: MockCluster) -> tuple[sync.Producer[Any, Any], str]:
+    producer: sync.Producer[Any, Any]
+    producer = sync.Producer(bootstrap_servers=cluster.bootstrap_servers)
+    error = RuntimeError("can't start new thread")
+    threadless = patch.object(producer._thread._thread, "start", side_effect=error)
+    with threadless, pytest.raises(RuntimeError):
+        producer.start()
+    return producer, "new thread"
+
+
+async def blocking_closed_before_its_start(
+    cluster: MockCluster,
+) -> tuple[sync.Producer[Any, Any], str]:
+    producer: sync.Producer[Any, Any]
+    producer = sync.Producer(bootstrap_servers=cluster.bootstrap_servers)
+    producer.close()
+    return producer, "closed"
+
+
+def manager_of(producer: Producer) -> Any:
+    engine = producer._core._engine
+    assert engine is not None
+    assert engine.transactions is not None
+    return engine.transactions.manager
+
+
+RECOVERS: tuple[Life, ...] = (
+    never_started,
+    idle,
+    without_brokers,
+    without_rights,
+    to_be_aborted,
+    blocking,
+)
+ENDED: tuple[Life, ...] = (
+    closed,
+    closed_before_its_start,
+    without_a_name,
+    without_its_sender,
+    without_its_loop,
+    fenced,
+    without_its_cluster,
+    joined_in_the_past,
+    blocking_without_its_thread,
+    blocking_closed_before_its_start,
+)
+
+
+@pytest.mark.parametrize(
+    ("life", "live"),
+    [
+        *((each, True) for each in RECOVERS),
+        *((each, False) for each in ENDED),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+async def test_a_producer_that_can_never_go_on_is_not_live(
+    cluster: MockCluster, life: Life, live: bool
+) -> None:
+    producer, words = await life(cluster)
+    health = producer.health()
+    print(health)
+    assert health.is_live is live
+    assert words in health.reason
+    if not live:
+        assert not health.is_ready
+        assert health.can_write is False
+    if isinstance(producer, sync.Producer):
+        await asyncio.to_thread(producer.close, 0)
+    else:
+        producer._core._lifecycle.loop = asyncio.get_running_loop()
+        await producer.close(0)
 
 
 async def test_it_is_cheap(cluster: MockCluster) -> None:

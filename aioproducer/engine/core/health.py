@@ -51,8 +51,9 @@ class Health:
     client_id: str
     state: str
     """``not started``; ``started``; ``closing``; ``closed``; ``broken``: a part has failed;
-    ``fatal``: the brokers fenced or refused the transactional producer; ``forked``: it belongs to
-    another process."""
+    ``fatal``: no transaction can begin any more, because the brokers fenced or refused the
+    producer, another cluster took the place of theirs, or the transaction that it joined has
+    ended; ``forked``: it belongs to another process."""
     can_write: bool | None
     """True: at least one leader of the partitions in use accepts records. False: no leader does, or
     the producer is not usable. None: unknown, because no connection is open: a new producer
@@ -83,10 +84,11 @@ class Health:
 
     @property
     def is_live(self) -> bool:
-        """False if only a new producer would help: it is closed, broken, fenced, or in a forked
-        process.
+        """False if only a new producer would help: it is closed, broken or fatal, or in a forked
+        process. ``reason`` says why.
 
-        It stays True while brokers are down, because restarting the application would not help.
+        It stays True while brokers are down, refuse the login or belong to a cluster that is not
+        followed, because restarting the application would not help.
         """
         return self.state not in _ENDED
 

@@ -22,6 +22,8 @@ _UNUSABLE: Final = {
     "forked": "the producer was made in another process (before a fork); make one in each process",
 }
 
+_NO_LOOP: Final = "the event loop of the producer was closed; make a new one"
+
 
 class HealthSource:
     """Reads the parts of a started producer. No call waits, or changes anything."""
@@ -53,8 +55,8 @@ class HealthSource:
             sent.append(self._batches.sent_since(oldest))
         failed = manager is not None and manager.state is TransactionState.ABORTABLE_ERROR
         problem: tuple[str, ...] = ()
-        if manager is not None and manager.state is TransactionState.FATAL_ERROR:
-            state, problem = "fatal", (f"{manager.error}; close the producer and make a new one",)
+        if manager is not None and (final := manager.final_error) is not None:
+            state, problem = "fatal", (f"{final}; close the producer and make a new one",)
         linger = (config.linger_ms or 0) / 1000
         return HealthFacts(
             client_id=client_id,
@@ -85,6 +87,8 @@ def health_of(client_id: str, lifecycle: Lifecycle, source: HealthSource | None)
     state = str(lifecycle)
     if lifecycle.forked:
         state = "forked"
+    elif state in ("started", "closing") and lifecycle.loop.is_closed():
+        return Health(client_id, "broken", False, problems=(_NO_LOOP,))
     if source is not None and state in ("started", "closing"):
         return source.health(client_id, state)
     why = str(lifecycle.broken) if state == "broken" else _UNUSABLE.get(state, state)

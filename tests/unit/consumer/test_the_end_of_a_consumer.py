@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from aioproducer.errors import ClientBrokenError
+from aioproducer.consumer import Consumer
+from aioproducer.errors import ClientBrokenError, FencedInstanceIdError
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.testing import SimulatedWorld
 from tests.support.inside import all_tasks
@@ -256,5 +258,96 @@ def test_the_end_of_a_run_commits_and_leaves(protocol: str, way: str) -> None:
         group: Any = model_of(world).coordinators.groups.find("g")
         assert group is None or group.members == {}
         assert all_tasks() == {asyncio.current_task()}
+
+
+# --- live or not -------------------------------------------------------------------------------
+
+
+Life = Callable[[SimulatedWorld, Consumer], Awaitable[tuple[str, str]]]
+"""A life up to some state, which it returns with words of the reason."""
+
+
+async def never_started(world: SimulatedWorld, it: Consumer) -> tuple[str, str]:
+    return "not started", "not started"
+
+
+async def joined(world: SimulatedWorld, it: Consumer) -> tuple[str, str]:
+    await it.start()
+    await asyncio.sleep(20)
+    return "joined", ""
+
+
+async def without_coordinator(world: SimulatedWorld, it: Consumer) -> tuple[str, str]:
+    await joined(world, it)
+    world.cluster.crash(1)
+    await asyncio.sleep(30)
+    return "silent", "has not answered"
+
+
+async def closed(world: SimulatedWorld, it: Consumer) -> tuple[str, str]:
+    await joined(world, it)
+    await it.close()
+    return "closed", "closed"
+
+
+async def closed_before_its_start(world: SimulatedWorld, it: Consumer) -> tuple[str, str]:
+    await it.close()
+    return "closed", "closed"
+
+
+async def with_a_task_that_died(world: SimulatedWorld, it: Consumer) -> tuple[str, str]:
+    await joined(world, it)
+    for task in it._tasks:
+        task.cancel()
+    await asyncio.sleep(1)
+    return "failed", "every read raises"
+
+
+async def with_a_client_that_died(world: SimulatedWorld, it: Consumer) -> tuple[str, str]:
+    await joined(world, it)
+    it._client._break(RuntimeError("a bug"))
+    return "failed", "a bug"
+
+
+async def with_an_error_for_good(world: SimulatedWorld, it: Consumer) -> tuple[str, str]:
+    await joined(world, it)
+    it._fail(FencedInstanceIdError("another member has the group.instance.id"))
+    return "failed", "another member"
+
+
+async def without_its_loop(world: SimulatedWorld, it: Consumer) -> tuple[str, str]:
+    await joined(world, it)
+    loop = SimpleNamespace(is_closed=lambda: True)
+    it._client._loop = loop  # type: ignore[assignment]
+    return "failed", "event loop"
+
+
+RECOVERS: tuple[Life, ...] = (never_started, joined, without_coordinator)
+ENDED: tuple[Life, ...] = (
+    closed,
+    closed_before_its_start,
+    with_a_task_that_died,
+    with_a_client_that_died,
+    with_an_error_for_good,
+    without_its_loop,
+)
+
+
+@pytest.mark.parametrize(
+    ("steps", "is_live"),
+    [*((each, True) for each in RECOVERS), *((each, False) for each in ENDED)],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_a_consumer_that_can_never_go_on_is_not_live(steps: Life, is_live: bool) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        it = consumer(world)
+        loop = asyncio.get_running_loop()
+        state, words = await steps(world, it)
+        health = it.health()
+        assert (health.state, health.is_live) == (state, is_live)
+        assert words in health.reason
+        assert is_live or not health.is_ready
+        it._client._loop = loop
+        await it.close()
 
     live(life)
