@@ -52,6 +52,8 @@ class Application:
         self.aside: list[asyncio.Task[None]] = []
         """The calls that callers do not wait for."""
         self.started = False
+        self.at_rest = False
+        """True when its callers have ended."""
         self.ended: BaseException | None = None
         """The reason that it can send no more: it was closed or fenced."""
 

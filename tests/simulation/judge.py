@@ -47,8 +47,8 @@ SOON: Final = 3.0
 telemetry may take one."""
 _SLICES_AT_ONCE: Final = 4
 """Slices of results in one iteration: the sender's, and those of responses that are read in it."""
-_SMALL_REQUESTS: Final = 20_000
-"""Bytes of other requests."""
+_SMALL_REQUESTS: Final = 4_000
+"""Bytes of other requests to a connection."""
 SLACK: Final = 2.0
 """Seconds of the virtual clock by which a bound may be missed."""
 LOSSY: Final = frozenset({"lossy_crash", "truncate", "recreate", "replace"})
@@ -669,9 +669,12 @@ class Judge:
             yield f"{turns.most_delivered} records got results at once, more than {most:g}"
         step = knobs.get("BYTES_PER_STEP", tuning.BYTES_PER_STEP)
         piece = knobs.get("BYTES_PER_WRITE", tuning.BYTES_PER_WRITE)
-        most = (producers + 1) * (step + (self.plan.brokers + 1) * 2 * piece + _SMALL_REQUESTS)
-        if turns.most_written > most:
-            yield f"{turns.most_written} bytes were written at once, more than {most:g}"
+        most, written = (
+            step + 2 * piece + _SMALL_REQUESTS,
+            [w.most_in_turn for w in self.life.wires],
+        )
+        if max(written, default=0) > most:
+            yield f"{max(written)} bytes were written to a connection at once, more than {most:g}"
 
     def health(self) -> Iterator[str]:
         """No call fails in a life without any fault."""

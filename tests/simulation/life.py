@@ -302,6 +302,8 @@ class Life:
             if self.plan.cancelled_after is None:
                 raise
             await self._close_orderly(application)
+        finally:
+            application.at_rest = True
 
     async def _run_callers(self, application: Application) -> None:
         try:
@@ -337,10 +339,14 @@ class Life:
         assert self.plan.cancelled_after is not None
         await asyncio.sleep(self.plan.cancelled_after)
         self.tell("all tasks are cancelled")
-        for task in sorted(self.loop.tasks, key=hash):
+        for task in sorted(asyncio.all_tasks(), key=hash):
             if not task.done() and not task.get_name().startswith(OWN_TASKS):
                 self.lived.add("cancelled")
                 task.cancel()
+        for application in self.applications.values():
+            if application.at_rest and not self.closing(application.name):
+                self.journal.closed.add(application.name)  # by itself, as nobody else will
+                application.stop(ProducerError("cancelled"))
 
     async def _close_midway(self) -> None:
         [application, *_] = self.applications.values()

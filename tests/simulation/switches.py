@@ -41,7 +41,7 @@ FAULTS: Final = (
     "cancelled",
 )
 SWITCHES: Final = (*FEATURES, *FAULTS)
-NOT_YET: Final = frozenset({"cancelled", "replaced"})
+NOT_YET: Final = frozenset({"replaced"})
 """The switches whose known faults are not mended yet: they stay off."""
 DRAWN: Final = tuple(name for name in SWITCHES if name not in NOT_YET)
 BLOCK: Final = 8

@@ -28,33 +28,24 @@ class Turns:
         self._life = life
         self.most_delivered = 0
         """The most records that got a result in one iteration."""
-        self.most_written = 0
-        """The most bytes that were written in one iteration."""
         self.total_delivered = 0
         self.total_written = 0
         """The bytes of requests that no other broker could have got."""
         self._turn = -1
-        self._delivered = self._written = 0
+        self._delivered = 0
 
     def delivered(self) -> None:
         """A record is delivered."""
-        self._begin()
+        if self._turn != self._life.loop.turns:
+            self._turn, self._delivered = self._life.loop.turns, 0
         self.total_delivered += 1
         self._delivered += 1
         self.most_delivered = max(self.most_delivered, self._delivered)
 
     def written(self, size: int, api: int) -> None:
         """Bytes were written to a connection."""
-        self._begin()
         if api not in _ANY_BROKER:
             self.total_written += size
-        self._written += size
-        self.most_written = max(self.most_written, self._written)
-
-    def _begin(self) -> None:
-        if self._turn != self._life.loop.turns:
-            self._turn = self._life.loop.turns
-            self._delivered = self._written = 0
 
 
 class Watchdog:

@@ -47,6 +47,10 @@ class Wire:
         self._forgets_after = forgets_after
         self._count = written
         self._used_at = loop.time()
+        self._turn = -1
+        self._in_turn = 0
+        self.most_in_turn = 0
+        """The most bytes that were written in one iteration of the event loop."""
         self.cut_short = False
         """True if :meth:`values` has left out a request that was written in part."""
         self._written = bytearray()
@@ -66,6 +70,10 @@ class Wire:
         self._use()
         self._written += data
         self._count(len(data), api)
+        if self._turn != self._loop.turns:
+            self._turn, self._in_turn = self._loop.turns, 0
+        self._in_turn += len(data)
+        self.most_in_turn = max(self.most_in_turn, self._in_turn)
 
     def _use(self) -> None:
         self._used_at = self._loop.time()

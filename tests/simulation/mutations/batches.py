@@ -184,6 +184,7 @@ def doubt_before_a_barrier_not_waited_for(patch: Patch) -> None:
 MUTATIONS: tuple[Mutation, ...] = (
     offset_of_the_batch_in_each_slice,
     flush_forgets_slices,
+    all_results_at_once,
     retry_at_the_tail,
     split_out_of_order,
     refusal_retried,

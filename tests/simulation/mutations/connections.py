@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from typing import Any
 
 from aioproducer.engine.core import parts
@@ -80,7 +81,7 @@ def missing_descriptor_fatal(patch: Patch) -> None:
     def mutant(run: Any) -> Any:
         async def ran(self: Connection) -> Any:
             reason = await run(self)
-            if getattr(reason.__cause__, "errno", None) == errno.EMFILE:
+            if os.strerror(errno.EMFILE) in str(reason):
                 raise RuntimeError("no file descriptor")
             return reason
 
@@ -102,6 +103,8 @@ def requests_written_whole(patch: Patch) -> None:
 
 
 MUTATIONS: tuple[Mutation, ...] = (
+    missing_descriptor_fatal,
+    requests_written_whole,
     idle_connection_used,
     in_flight_not_limited,
     silent_broker_waited_for,

@@ -130,6 +130,7 @@ def offsets_not_waited_for(patch: Patch) -> None:
 
 
 MUTATIONS: tuple[Mutation, ...] = (
+    offsets_not_waited_for,
     partition_not_added,
     commit_before_flush,
     offsets_outside_of_the_transaction,
