@@ -382,6 +382,8 @@ class _Switching:
         self._on = on
         self._random = Random(f"switches {plan.seed}")
         self._knobs = drawn_knobs(self._random) if "knobs" in on else {}
+        if plan.executor_delays != BRISK:  # small batches would wait longer than they may
+            self._knobs.pop("COMPRESS_ELSEWHERE_BYTES", None)
         events = [event.at for event in plan.events]
         self._span = max([*events, 1.0])
         """Seconds in which most happens."""

@@ -41,9 +41,6 @@ FAULTS: Final = (
     "cancelled",
 )
 SWITCHES: Final = (*FEATURES, *FAULTS)
-NOT_YET: Final = frozenset({"replaced"})
-"""The switches whose known faults are not mended yet: they stay off."""
-DRAWN: Final = tuple(name for name in SWITCHES if name not in NOT_YET)
 BLOCK: Final = 8
 PLAIN: Final = range(2_000)
 """The seeds of lives without any switch: those in which the known faults were found first."""
@@ -61,8 +58,7 @@ def switches_of(seed: int) -> frozenset[str]:
     row = random.sample(range(BLOCK), BLOCK)[place]
     rows = dict(zip(FEATURES, random.sample(_ROWS, len(FEATURES)), strict=True))
     rows |= {fault: {random.randrange(1, BLOCK)} for fault in FAULTS}
-    on = frozenset(name for name, its in rows.items() if row == _IN_ALL or row in its)
-    return on - NOT_YET
+    return frozenset(name for name, its in rows.items() if row == _IN_ALL or row in its)
 
 
 class Pairs:
@@ -77,7 +73,7 @@ class Pairs:
 
     def lines(self) -> Iterator[str]:
         """The report, with the pairs that were never lived."""
-        every = [*_pairs(DRAWN)]
+        every = [*_pairs(SWITCHES)]
         missing = [each for each in every if not self._lived[each]]
         least = min((self._lived[each] for each in every), default=0)
         yield (

@@ -9,7 +9,7 @@ from random import Random
 import aioproducer
 from aioproducer.foundation import tuning
 from tests.simulation.knobs import KNOBS, drawn_knobs, tuned
-from tests.simulation.switches import BLOCK, DRAWN, PLAIN, Pairs, switches_of
+from tests.simulation.switches import BLOCK, PLAIN, SWITCHES, Pairs, switches_of
 
 FIRST = len(PLAIN)
 
@@ -24,8 +24,8 @@ def test_each_block_of_seeds_has_every_pair() -> None:
 
 def test_a_missing_pair_is_named() -> None:
     pairs = Pairs()
-    pairs.add(set(DRAWN) - {"burst"})
-    assert len([*pairs.lines()]) == len(DRAWN)
+    pairs.add(set(SWITCHES) - {"burst"})
+    assert len([*pairs.lines()]) == len(SWITCHES)
     assert "  never lived: burst with knobs" in pairs.lines()
 
 
