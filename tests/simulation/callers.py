@@ -311,6 +311,9 @@ class Caller:
             self.app.stop(error)
         except ProducerError:
             mine.outcome = "aborted"
+        except asyncio.CancelledError:
+            mine.outcome = "unknown"
+            raise
         else:
             mine.outcome = "committed"
         finally:
