@@ -184,6 +184,10 @@ class Workers:
         me = asyncio.current_task()
         assert me is not None
         while self._ready and not self._is_over:
+            key, lane = self._ready[0]
+            if not lane:
+                self._ready.popleft()
+                continue
             now = self._session.real_clock()
             if (
                 now >= self._session.ends
@@ -193,9 +197,7 @@ class Workers:
                     await self._source.pause()
                 await self._session.answer()
                 continue  # the group may have gone on without the member
-            key, lane = self._ready.popleft()
-            if not lane:
-                continue
+            self._ready.popleft()
             task = lane.popleft()
             lane.is_ready = False
             self._working[me] = where = task.progress.state.where
