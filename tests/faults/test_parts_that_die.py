@@ -212,10 +212,28 @@ ENDS_OF_RUNS = """
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def cancel_all_in_the_end():
+        "The task that was cancelled, or one that it awaits, waits for all others that it cancels."
+        async def cancel_others(main):
+            tasks = asyncio.all_tasks() - {main, asyncio.current_task()}
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+        await forget()
+        await sent.wait()
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.sleep(3600)
+        finally:
+            await asyncio.create_task(cancel_others(asyncio.current_task()))
+
     async def main():
         global sent
         sent = asyncio.Event()
-        if SCENARIO in ("cancel_all", "forget", "dead_and_forgotten", "use_in_scopes"):
+        if SCENARIO.startswith("cancel_all") or SCENARIO in (
+            "forget", "dead_and_forgotten", "use_in_scopes"
+        ):
             return await globals().get(SCENARIO, forget)()
         background = asyncio.create_task(globals().get(SCENARIO, use)())
         await sent.wait()
@@ -246,6 +264,7 @@ SCENARIOS = [
     "close",
     "forget",
     "cancel_all",
+    "cancel_all_in_the_end",
     "interrupted",
     "exits",
     "transact",
@@ -275,7 +294,7 @@ async def test_the_end_of_a_run_gives_up_no_record(start_kafka: StartKafka, loop
     kafka = await start_kafka(1, dict.fromkeys(SCENARIOS, 1))
     code, printed, said = await ended(ENDS_OF_RUNS, kafka.bootstrap_servers, loop, *SCENARIOS)
     assert said == ""
-    assert (code, printed.split()) == (0, ["KeyboardInterrupt", "SystemExit", "done"])
+    assert (code, printed.split()) == (0, [*["KeyboardInterrupt"] * 2, "SystemExit", "done"])
     wanted = Counter(b"%d" % number for number in range(500))
     found = {each: Counter(kafka.values(each)) for each in SCENARIOS}
     of_two = wanted + wanted

@@ -26,6 +26,8 @@ _WATCHES: Final[WeakSet[asyncio.Task[Any]]] = WeakSet()
 """The visible task of each owner."""
 _OUTER: Final[WeakSet[asyncio.Task[Any]]] = WeakSet()
 """Those of clients that the application has started, not another client."""
+_PATIENCE: Final = 1.0
+"""Seconds that a visible task waits for others if a task has cancelled it."""
 
 
 def is_being_cancelled() -> bool:
@@ -97,6 +99,21 @@ async def in_turns(steps: Generator[None, None, _Result]) -> _Result:
         await asyncio.sleep(0)
 
 
+class _Watch(asyncio.Task[None]):
+    """The visible task of an owner."""
+
+    patience: float | None = None
+    """Seconds to wait for other cancelled tasks; None: until they end.
+
+    A task that cancels this one may be among them, or be awaited by one, and wait for this task.
+    """
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        with suppress(RuntimeError):  # asyncio.run() cancels it while the loop stands still
+            self.patience = None if asyncio.current_task() is None else _PATIENCE
+        return super().cancel(msg)
+
+
 class TaskOwner:
     """Starts tasks, and calls ``on_death`` with the error of the first task that fails.
 
@@ -117,7 +134,7 @@ class TaskOwner:
         self._close_client: Callable[[], Awaitable[object]] | None = None
         self._is_outer = False
         """True for a client that the application has started, not another client."""
-        self._watch: asyncio.Task[None] | None = None
+        self._watch: _Watch | None = None
 
     def start(self, coroutine: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """Run ``coroutine`` as a task of this owner."""
@@ -182,7 +199,12 @@ class TaskOwner:
     def _watch_loop(self) -> None:
         if self._watch is None and not self._closed:
             name = "aioproducer-close-with-loop"
-            self._watch = new_visible_task(self._until_loop_ends(), name, self._context())
+            self._watch = _Watch(
+                self._until_loop_ends(),
+                loop=asyncio.get_running_loop(),
+                name=name,
+                context=self._context(),
+            )
             self._watch.add_done_callback(self._watch_ended)
             _WATCHES.add(self._watch)
         if self._watch is not None and self._is_outer:
@@ -214,9 +236,10 @@ class TaskOwner:
         except asyncio.CancelledError:
             if self._watch is not watch:  # it was ended
                 raise
-        with suppress(asyncio.CancelledError):
-            while others := self._cancelled_others():
-                await asyncio.wait(others)
+        with suppress(asyncio.CancelledError, TimeoutError):
+            async with asyncio.timeout(None if watch is None else watch.patience):
+                while others := self._cancelled_others():
+                    await asyncio.wait(others)
         if self._close_client is not None:
             await self._close_client()
         else:
