@@ -259,6 +259,11 @@ class Metadata:
             or now - self.last_full_update >= self._max_age
         )
 
+    def tries(self, now: float) -> None:
+        """A request is due: :attr:`rebootstrap_at` counts from here, also while none can leave."""
+        if self._trying_since is None:
+            self._trying_since = now
+
     def start(self, now: float) -> Asked:
         """Begin a request that leaves now; returns the topics it asks for."""
         full = self.is_full_refresh_due(now)
@@ -269,8 +274,6 @@ class Metadata:
         else:
             self._asked = Asked(self._partial.take(now, self._not_before), full)
         self._open = set(self._asked.topics)
-        if self._trying_since is None:
-            self._trying_since = now
         return self._asked
 
     def update(
@@ -354,13 +357,14 @@ class Metadata:
 
     # --- the cluster is gone ---------------------------------------------------------------
 
-    def rebootstrap_due(self, now: float) -> bool:
-        """True if no broker has answered for ``metadata_recovery_rebootstrap_trigger_ms``."""
-        return (
-            self._rebootstrap_after is not None
-            and self._trying_since is not None
-            and now - self._trying_since >= self._rebootstrap_after
-        )
+    @property
+    def rebootstrap_at(self) -> float:
+        """The time at which no broker has answered for
+        ``metadata_recovery_rebootstrap_trigger_ms``."""
+        if not self.may_rebootstrap or self._trying_since is None:
+            return float("inf")
+        assert self._rebootstrap_after is not None
+        return self._trying_since + self._rebootstrap_after
 
     @property
     def may_rebootstrap(self) -> bool:

@@ -43,6 +43,7 @@ from aioproducer.errors import (
 )
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.running_clock import RunningClock
+from aioproducer.foundation.runtime.tasks import new_task
 from aioproducer.foundation.wording import duration
 from aioproducer.model import Peer
 
@@ -153,6 +154,7 @@ class Connection:
         self._answers: deque[Answer] = deque()
         """The responses to the connection's own requests (versions, login, barrier)."""
         self._abort_reason: ProducerError | None = None
+        self._opening: asyncio.Task[Any] | None = None
         self._mechanism: Mechanism | None = None
         """The mechanism of the last login, with its credentials."""
 
@@ -209,6 +211,8 @@ class Connection:
             self._abort_reason = reason
         if self.exchange is not None:
             self.exchange.abort()
+        elif self._opening is not None:
+            self._opening.cancel()  # an address that is silent would hold up the next connection
 
     def leave(self) -> bool:
         """End the connection, for others serve instead; False: a request is in flight."""
@@ -262,9 +266,15 @@ class Connection:
         return explain_end(error, self.node, tls, mechanism, greeted=known, ready=ready)
 
     async def _open(self) -> Exchange:
-        transport, exchange = await open_transport(
-            self.node, self._settings.socket, self._setup_timeout, self._exchange
+        self._opening = opening = new_task(
+            open_transport(self.node, self._settings.socket, self._setup_timeout, self._exchange)
         )
+        try:
+            transport, exchange = await opening
+        except asyncio.CancelledError:
+            if self._abort_reason is not None and opening.cancelled():
+                raise self._abort_reason from None
+            raise
         self.exchange = exchange
         connected = transport.get_extra_info("socket")
         self.round_trip = RoundTrip(connected)

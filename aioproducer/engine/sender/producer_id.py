@@ -83,6 +83,11 @@ class ProducerIdRequester(Requester):
         assigned: AssignedIdentity | None = completion.result
         if assigned is not None:
             code = assigned.error_code
+            if not code and assigned.producer_id in self._sequence_numbers.former:
+                # This cluster may have written batches with this id, as those of the former one.
+                self._sequence_numbers.refused()
+                self._not_before = now + self._retry_backoff
+                return
             if not code:
                 self._sequence_numbers.assigned(assigned.producer_id, assigned.epoch)
                 logger.info(

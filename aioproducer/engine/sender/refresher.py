@@ -100,22 +100,26 @@ class MetadataRefresher(Requester):
         self.due = NEVER
         if self._metadata.is_full_refresh_due(now):
             self._forget_idle_topics(now)
+        self._metadata.tries(now)
         peers = self._metadata.peers
         node = self._client.least_loaded(peers, now)
         gone = node is None and not self._client.reaches(peers)
-        if (gone or self._metadata.rebootstrap_due(now)) and self._metadata.may_rebootstrap:
+        if (gone and self._metadata.may_rebootstrap) or self._metadata.rebootstrap_at <= now:
             logger.repeated(
                 logging.WARNING,
                 "rebootstrap",
                 "No known broker responds: starting again from bootstrap_servers",
             )
             self._metadata.rebootstrap(now)
+            for server in self._metadata.bootstrap:  # its name may lead elsewhere by now
+                self._client.end(server.id, BrokerConnectionError("bootstrapping again"))
             self.due = now
             return
         if node is None:
             self.due = self._client.next_chance(peers, now) or NEVER
         if node is None or not self._client.ready(node, now):
             self.waits = True
+            self.due = min(self.due, self._metadata.rebootstrap_at)
             return
         asked, detailed = self._metadata.start(now), frozenset(self._metadata.detailed)
         self._client.send_to_any(node.id, MetadataRequest(asked, detailed), peers, now)
@@ -230,6 +234,7 @@ class MetadataRefresher(Requester):
                 why = BrokerConnectionError("another cluster answers now")
                 self._client.end(connection.node, why)
         former = self._metadata.leave_cluster()
+        self._client.cluster_id = None  # until its brokers are known
         self.on_another_cluster(error, now)
         for info in former:
             if info.name not in news.topics:

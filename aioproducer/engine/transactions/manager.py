@@ -333,6 +333,14 @@ class TransactionManager(RequestSource):
             self.ending.may_be_done = True
         super().response_lost(request, error)
 
+    def handle_response(
+        self, request: CoordinatorRequest, response: Response, broker: str
+    ) -> Reaction:
+        """See :meth:`RequestSource.handle_response`. After a fatal error no response counts."""
+        if self.state is State.FATAL_ERROR:
+            return Reaction.FATAL
+        return super().handle_response(request, response, broker)
+
     def request_failed(self, request: CoordinatorRequest, error: ProducerError) -> None:
         """``request`` can't be sent."""
         self.fail(error)

@@ -15,6 +15,7 @@ cdef class SequenceNumbers:
     cdef public long long _producer_id
     cdef public int _epoch
     cdef public dict _numbers
+    cdef public set former
 
     @cython.locals(numbers=_Numbers, sequence="long long")
     cpdef stamp(self, topic_partition, long long count)

@@ -64,6 +64,8 @@ class SequenceNumbers:
         self._producer_id = -1
         self._epoch = -1
         self._numbers: dict[TopicPartition, _Numbers] = {}
+        self.former: set[int] = set()
+        """The ids that former clusters assigned."""
 
     def _enter(self, state: ProducerIdState) -> None:
         self.state = state
@@ -94,6 +96,7 @@ class SequenceNumbers:
         """Another cluster gets the next batches: it has to assign an id, and numbers begin at 0."""
         self._numbers.clear()
         if self.state is not ProducerIdState.UNUSED:
+            self.former.add(self._producer_id)
             self._enter(ProducerIdState.NEEDED)
 
     def is_current(self, topic_partition: TopicPartition, state: ProducerState) -> bool:

@@ -314,24 +314,27 @@ def test_the_ids_of_topics_are_all_there_or_none(topics: list[str], ids: dict[st
 )
 def test_rebootstrap_is_due_when_no_broker_has_answered_for_long(later: float, due: bool) -> None:
     it = settled()
-    assert not it.rebootstrap_due(NOW + 1e6), "nobody was asked, so nobody failed to answer"
+    assert it.rebootstrap_at > NOW + 1e6, "nobody was asked, so nobody failed to answer"
+    it.tries(NOW)
     it.start(NOW)
     it.failed(NOW)
     it.start(NOW + later)
-    assert it.rebootstrap_due(NOW + later) is due
+    assert (it.rebootstrap_at <= NOW + later) is due
 
 
 def test_an_answer_ends_the_wait_for_a_rebootstrap() -> None:
     it = settled()
+    it.tries(NOW)
     it.start(NOW)
     it.failed(NOW)
     asked(it, news(info("orders")), NOW + REBOOTSTRAP_AFTER - 1)
-    it.start(NOW + REBOOTSTRAP_AFTER)
-    assert not it.rebootstrap_due(NOW + REBOOTSTRAP_AFTER)
+    it.tries(NOW + REBOOTSTRAP_AFTER)
+    assert it.rebootstrap_at > NOW + REBOOTSTRAP_AFTER
 
 
 def test_rebootstrap_begins_again_with_the_bootstrap_list_and_keeps_topics_and_leaders() -> None:
     it = settled()
+    it.tries(NOW)
     it.start(NOW)
     it.failed(NOW)
     assert it.may_rebootstrap
@@ -344,7 +347,7 @@ def test_rebootstrap_begins_again_with_the_bootstrap_list_and_keeps_topics_and_l
     due = it.next_refresh()
     assert due is not None
     assert due <= NOW + 60
-    assert not it.rebootstrap_due(NOW + 60 + REBOOTSTRAP_AFTER - 1), "its time begins anew"
+    assert it.rebootstrap_at > NOW + 60 + REBOOTSTRAP_AFTER - 1, "its time begins anew"
     asked(it, news(info("orders")), NOW + 61)
     assert it.snapshot.leader("orders", 0) == BROKERS[1]
     assert it.may_rebootstrap
@@ -354,9 +357,10 @@ def test_a_producer_that_shall_not_rebootstrap_never_does() -> None:
     it = metadata(rebootstrap_after=None)
     it.use("orders", NOW)
     asked(it, news(info("orders")))
+    it.tries(NOW)
     it.start(NOW)
     it.failed(NOW)
-    assert not it.rebootstrap_due(NOW + 1e9)
+    assert it.rebootstrap_at > NOW + 1e9
     assert not it.may_rebootstrap
 
 

@@ -594,6 +594,23 @@ async def test_abort_while_connecting() -> None:
         assert not owner.ready.is_set()
 
 
+async def test_abort_while_an_address_is_silent() -> None:
+    """The next connection to the broker need not wait until the set-up times out."""
+    asked = asyncio.Event()
+
+    async def resolve(host: str, port: int) -> list[tuple[str, int]]:
+        asked.set()
+        await asyncio.get_running_loop().create_future()
+        raise AssertionError
+
+    owner = Owner(Node(1, "kafka", 9092), socket=SocketSettings(-1, -1, resolve=resolve))
+    reason = BrokerConnectionError("moved")
+    running = owner.run()
+    await asked.wait()
+    owner.connection.abort(reason)
+    assert await asyncio.wait_for(running, LONG) is reason
+
+
 async def test_abort_during_the_handshake() -> None:
     asked = asyncio.Event()
 

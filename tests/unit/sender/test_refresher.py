@@ -30,7 +30,14 @@ from aioproducer.foundation.tuning import METADATA_STEPS_PER_TURN
 from tests.support.responses import identity_response, metadata_response, unread
 from tests.support.world import BACKOFF, BOOT, BROKERS, DELIVERY
 from tests.unit.sender.transactions import COMMIT, VERSIONS, written
-from tests.unit.sender.world import MAX_BLOCK, SenderWorld, running, states, transactional
+from tests.unit.sender.world import (
+    MAX_BLOCK,
+    SenderWorld,
+    coordinator_answer,
+    running,
+    states,
+    transactional,
+)
 
 THEIRS = {number: node._replace(host=f"elsewhere{number}") for number, node in BROKERS.items()}
 """The brokers of another cluster have the same ids."""
@@ -382,16 +389,18 @@ async def test_batches_go_to_the_cluster_that_bootstrap_servers_name(
         later = world.send(b"later")
         await world.turn()
         await world.complete(world.one(InitProducerIdRequest), identity_response(7))
+        await world.turn(BACKOFF * 2)
+        await world.complete(world.one(InitProducerIdRequest), identity_response(8))
         assert world.requests(ProduceRequest) == [], "the first one may still be answered"
         await world.complete(lost, error=BrokerConnectionError("another cluster answers now"))
         assert not doubtful.done()
         await world.turn(BACKOFF * 10)
         sent = world.one(ProduceRequest)
-        assert states(sent) == [(7, 0)], "the other cluster's id, from the beginning"
+        assert states(sent) == [(8, 0)], "another id than the former cluster's, from the beginning"
         await world.answer(sent, offset=0)
         await world.turn(BACKOFF * 10)
         sent = world.one(ProduceRequest)
-        assert states(sent) == [(7, 1)]
+        assert states(sent) == [(8, 1)]
         await world.answer(sent, offset=1)
         assert [(await each).offset for each in (doubtful, later)] == [0, 1]
         [line] = naming_both(caplog)
@@ -413,6 +422,21 @@ async def test_a_record_in_doubt_that_expires_may_have_been_written_to_the_forme
         await world.turn(DELIVERY + 1)
         errors = [each.exception() for each in (doubtful, unsent)]
         assert [getattr(each, "may_have_been_written", None) for each in errors] == [True, False]
+
+
+async def test_known_brokers_that_are_silent_make_the_bootstrap_servers_decide() -> None:
+    """No request leaves, so none can fail: the addresses of brokers that moved take no packets."""
+    async with running(known=False, rebootstrap_after=60.0) as world:
+        world.send()
+        await world.tell_metadata(cluster="ours")
+        await world.answer(world.one(ProduceRequest))
+        world.network.unreachable.update(BROKERS)
+        world.send(topic="other")
+        await world.turn(BACKOFF * 2)
+        assert world.requests(MetadataRequest) == []
+        await world.turn(60.0)
+        assert world.one(MetadataRequest)[0] == BOOT.id
+        assert [node for node, _ in world.network.ended] == [BOOT.id], "its name is resolved anew"
 
 
 async def test_a_known_broker_of_another_cluster_makes_the_bootstrap_servers_decide(
@@ -517,9 +541,12 @@ async def test_a_commit_on_its_way_to_the_former_cluster_may_have_been_done() ->
         await written(world)
         ending = world.manager.commit()
         await world.turn()
-        assert world.one(TransactionRequest)[1].request == COMMIT
+        sent = world.one(TransactionRequest)
+        assert sent[1].request == COMMIT
         await rebootstrapped(world)
         assert ending.error is not None
+        await world.complete(sent, coordinator_answer(COMMIT))
+        assert world.state() is TransactionState.FATAL_ERROR, "no response counts any more"
         assert ending.may_be_done
         with pytest.raises(FatalTransactionError, match="may have been done"):
             raise world.manager.failure("commit", ending.error)
