@@ -159,13 +159,11 @@ def test_a_record_that_the_blocking_shell_refuses(servers: str, name: str) -> No
 def test_a_record_for_which_the_blocking_shell_has_no_memory(servers: str) -> None:
     gate = threading.Event()
 
-    def on_send(record: ProducerRecord) -> ProducerRecord:
+    def partition(*_: object) -> int:
         gate.wait(60)
-        return record
+        return 0
 
-    options = small_memory(
-        servers, interceptor_classes=[SimpleNamespace(on_send=on_send)], max_block_ms=2_000
-    )
+    options = small_memory(servers, partitioner=partition, max_block_ms=2_000)
     with sync.Producer(**options) as producer:
         producer.begin_transaction()
         with pytest.raises(BufferExhaustedError):
