@@ -77,6 +77,7 @@ class ConsumerParts:
         )
         stats, topics = _stats(config, client.clock()), _topics(setup, link)
         self._clients = client, link
+        self._topics = topics
         self.source = RecordSource(client, fetcher, reading.max_batch_bytes, "Consumer")
         self.progress = Progress(self.source.cursor, lambda: self.assignment.acknowledged.set())
         identity, doubt = self._identity, fetcher.doubt_topic
@@ -126,6 +127,7 @@ class ConsumerParts:
         for each in self._clients:
             each.follow(cluster_id)
         self.source.fetcher.leave_cluster()
+        self._topics.leave_cluster()
         self.member.leave_cluster()
         return True
 

@@ -80,8 +80,9 @@ class GroupTopics:
         self._subscription = subscription
         self._client = client
         self._group_id = group_id
+        self._begins_early = offset_reset in ("earliest", "none")
         self._first: dict[tuple[str, UUID | None], float] | None = (
-            {} if offset_reset in ("earliest", "none") else None
+            {} if self._begins_early else None
         )
         """The number of partitions of each topic by name and id when the member started, infinite
         for a topic with an error; None: they are not known yet."""
@@ -113,16 +114,27 @@ class GroupTopics:
 
         Raises the error of a topic.
         """
+        if self._first is None:
+            await self.subscribed()
         found = await self._client.describe({where.topic for where in partitions})
         for name, topic in found.topics.items():
             if topic.error_code:
                 raise error_about(f"topic {name!r}", topic.error_code)
-        first = self._first or {}
+        first = self._first
+        if first is None:  # another cluster has answered
+            return await self.new_among(partitions)
         counts = {
             name: first.get((name, topic.topic_id), first.get((name, None), 0))
+            if topic.topic_id is not None
+            # a broker of before Kafka 2.8 tells no ids, and others may have told one before
+            else max((count for (noted, _), count in first.items() if noted == name), default=0)
             for name, topic in found.topics.items()
         }
         return {where for where in partitions if where.partition >= counts[where.topic]}
+
+    def leave_cluster(self) -> None:
+        """Another cluster answers: its topics have other ids, and are not new for that."""
+        self._first = {} if self._begins_early else None
 
     async def counts(self, topics: Iterable[str]) -> Mapping[str, int]:
         """The number of partitions of each topic that exists. Raises the error of a topic."""

@@ -20,6 +20,8 @@ from aioproducer.engine.protocol import Api
 from aioproducer.errors import TopicRecreatedError, UnknownTopicIdError
 from aioproducer.model import ConsumerRecord
 from aioproducer.testing import SimulatedWorld
+from aioproducer.testing.simulation.kafka.cluster import Cluster
+from aioproducer.testing.simulation.kafka.requests import apis
 from tests.support.simulated_groups import ZERO, consumer, each_protocol, fill, live
 
 # --- missing -----------------------------------------------------------------------------------
@@ -194,6 +196,71 @@ def test_a_partition_without_an_offset_is_read_from_the_end_if_it_is_old(protoco
                 reading = asyncio.create_task(collect(reader, found))
                 await asyncio.sleep(20)
                 assert len(reader.assignment) == 1
+            await asyncio.sleep(20)
+            assert len(reader.assignment) == 2
+            await fill(world, 2, 2)
+            await asyncio.sleep(20)
+            assert places(found, "orders") == [(0, 15), (1, 15)]
+            reading.cancel()
+
+    live(life, 2)
+
+
+@each_protocol
+def test_partitions_of_another_cluster_are_not_new(
+    protocol: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its topics have other ids."""
+    monkeypatch.setattr(apis, "RANGES", {**apis.RANGES, Api.API_VERSIONS: (0, 4)})
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 30, 1)
+        found: list[ConsumerRecord] = []
+        options: dict[str, Any] = {"metadata_max_age_ms": 2_000, "group_protocol": protocol}
+        async with consumer(world, auto_offset_reset="latest", **options) as reader:
+            reading = asyncio.create_task(collect(reader, found))
+            await asyncio.sleep(10)
+            monkeypatch.setattr(Cluster, "id", "standby")
+            await renew(world, [b"%d" % number for number in range(50)])
+            await asyncio.sleep(60)
+            await write(world, "orders", 0, 1)
+            await asyncio.sleep(20)
+            assert places(found, "orders") == [(0, 50)]
+            reading.cancel()
+
+    live(life)
+
+
+@pytest.mark.parametrize(("before", "after"), [(True, False), (False, True)])
+def test_partitions_of_which_some_brokers_tell_no_id_are_not_new(
+    before: bool, after: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The brokers of a cluster are updated one after the other, or taken back."""
+    tells_ids = before
+    describe = ClusterClient.describe
+
+    async def described(
+        client: ClusterClient, topics: Collection[str] | None = (), timeout: float | None = None
+    ) -> ClusterDescription:
+        found = await describe(client, topics, timeout)
+        if tells_ids:
+            return found
+        without = {name: each._replace(topic_id=None) for name, each in found.topics.items()}
+        return found._replace(topics=without)
+
+    monkeypatch.setattr(ClusterClient, "describe", described)
+
+    async def life(world: SimulatedWorld) -> None:
+        nonlocal tells_ids
+        await fill(world, 30, 2)
+        found: list[ConsumerRecord] = []
+        options: dict[str, Any] = {"auto_offset_reset": "latest", "auto_commit": False}
+        async with consumer(world, **options) as reader:
+            async with consumer(world, **options):
+                await asyncio.sleep(20)
+                reading = asyncio.create_task(collect(reader, found))
+                assert len(reader.assignment) == 1
+                tells_ids = after
             await asyncio.sleep(20)
             assert len(reader.assignment) == 2
             await fill(world, 2, 2)
