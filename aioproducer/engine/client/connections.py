@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -55,7 +56,8 @@ def loads_of_logins(config: ProducerConfig) -> Sequence[Load]:
 
 
 def _load_look_ups() -> None:
-    import concurrent.futures.thread  # noqa: F401  # asyncio's, for an address with a zone
+    with suppress(RuntimeError):  # the interpreter ends, so asyncio has no executor either
+        import concurrent.futures.thread  # noqa: F401  # asyncio's, for an address with a zone
 
 
 def _load_tunnel() -> None:

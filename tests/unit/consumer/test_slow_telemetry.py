@@ -10,6 +10,7 @@ import pytest
 from aioproducer.engine.protocol import SUPPORTED, Api
 from aioproducer.testing import SimulatedWorld
 from aioproducer.testing.simulation.kafka.calls import Answer, Call, Parked
+from aioproducer.testing.simulation.kafka.requests import apis
 from aioproducer.testing.simulation.kafka.requests.apis import HANDLERS, RANGES
 from tests.support.simulated_groups import consumer, each_protocol, fill, live
 
@@ -50,6 +51,7 @@ def telemetry(monkeypatch: pytest.MonkeyPatch) -> Broker:
     ):
         monkeypatch.setitem(HANDLERS, api, handler)
         monkeypatch.setitem(RANGES, api, SUPPORTED[api])
+    monkeypatch.setattr(apis, "_TELEMETRY", ())
     return broker
 
 
