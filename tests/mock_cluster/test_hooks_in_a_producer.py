@@ -249,6 +249,33 @@ async def test_interceptors_hear_of_failures(orders: MockCluster) -> None:
     ]
 
 
+@pytest.mark.parametrize("prepares", [False, True])
+async def test_headers_that_can_be_read_once_reach_the_record_and_interceptors(
+    orders: MockCluster, prepares: bool
+) -> None:
+    seen: list[object] = []
+
+    class Watching:
+        def on_acknowledgement(self, metadata: Any, error: Any, headers: Any) -> None:
+            seen.append(headers)
+
+    class Preparing:
+        async def prepare(self, topic: str) -> None: ...
+
+        def serialize(self, topic: str, data: bytes) -> bytes:
+            return data
+
+    headers: Any = iter([("trace", b"1"), ("span", b"2")])
+    async with Producer(
+        bootstrap_servers=orders.bootstrap_servers,
+        interceptor_classes=[Watching],
+        value_serializer=Preparing() if prepares else None,
+    ) as producer:
+        await producer.send("orders", b"v", partition=0, headers=headers)
+    assert seen == [(("trace", b"1"), ("span", b"2"))]
+    assert read_first(orders, "orders", 1)[0].headers == [("trace", b"1"), ("span", b"2")]
+
+
 async def test_what_interceptors_know_of_a_record_that_failed(orders: MockCluster) -> None:
     """Its topic, its headers, and its partition as soon as one was chosen."""
     fates: list[tuple[RecordMetadata, object, object]] = []

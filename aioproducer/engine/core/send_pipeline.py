@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import current_task
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
@@ -108,6 +108,9 @@ class SendPipeline:
         Raises the error of a record that can't be sent.
         """
         if self._intercepts:
+            *before, headers, timestamp_ms = taken.fields
+            if isinstance(headers, Iterator):  # it can only be read once
+                taken.fields = *before, list(headers), timestamp_ms
             taken.original = original = self._interceptors.on_send(ProducerRecord(*taken.fields))
             taken.seen_headers = self._interceptors.headers_of(original)
             taken.fields = original.fields()
