@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from aioproducer import Producer, ProducerBrokenError
+from aioproducer import Producer, ProducerBrokenError, ProducerClosedError
 from aioproducer.engine.accumulator.memory_quota import MemoryQuota
 from aioproducer.engine.accumulator.partition import Backlog
 from aioproducer.engine.metrics import ProducerMetrics
@@ -300,6 +300,33 @@ async def test_the_end_of_a_run_gives_up_no_record(start_kafka: StartKafka, loop
     of_two = wanted + wanted
     assert found == {each: of_two if each == "cancel_all" else wanted for each in SCENARIOS}
     assert [each.body.committed for each in kafka.requests(END_TXN)] == [False]
+
+
+async def test_a_close_after_the_end_of_the_run_can_be_cancelled(kafka: FakeKafka) -> None:
+    """On Python 3.11, ``wait_for()`` runs it in a task that it cancels."""
+    producer = Producer(bootstrap_servers=kafka.bootstrap_servers)
+    await producer.start()
+    kafka.mute.add(PRODUCE)
+    record = producer.send("orders", b"v")
+    await kafka.until_received(PRODUCE)
+    name = "aioproducer-close-with-loop"
+    (watch,) = (each for each in asyncio.all_tasks() if each.get_name() == name)
+
+    async def use() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            closing = asyncio.create_task(producer.close())
+            await asyncio.sleep(0)
+            closing.cancel()
+            await asyncio.wait([closing])
+
+    using = asyncio.create_task(use())
+    await asyncio.sleep(0)
+    for task in (using, watch):  # asyncio.run() cancels them outside of any task as well
+        asyncio.get_running_loop().call_soon(task.cancel)
+    await asyncio.wait_for(asyncio.wait([using, watch]), PATIENCE)
+    assert isinstance(record.exception(), ProducerClosedError)
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])

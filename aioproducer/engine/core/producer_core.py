@@ -255,14 +255,14 @@ class ProducerCore:
             life.check_same_place()
             self.fast_path.close()
             life.begin_closing(self._close(engine, timeout))
-        closing = life.closing
+        closing, had_ended = life.closing, engine.loop_ends
         assert closing is not None
         try:
             try:
                 await asyncio.wait([closing], timeout=timeout)
             except asyncio.CancelledError:
-                task = current_task()
-                if engine.loop_ends and task is not None and task.cancelling() == 1:
+                task, ends = current_task(), engine.loop_ends and not had_ended
+                if ends and task is not None and task.cancelling() == 1:
                     await asyncio.wait([closing])  # asyncio.run() has cancelled all tasks, once
                 raise
             if not closing.done():
