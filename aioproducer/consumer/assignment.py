@@ -223,7 +223,7 @@ class Assignment:
             raise error_about(f"the offsets of group {self._link.group_id!r}", found.error_code)
         if reaction is not Reaction.DONE:  # the member's next heartbeat says what else is to do
             return
-        reset: set[TopicPartition] = set()
+        reset: list[TopicPartition] = []
         for number, (where, committed) in enumerate(found.offsets.items(), start=1):
             start = committed
             if where in self._anew:
@@ -233,7 +233,7 @@ class Assignment:
             elif start is None and where in self._fallbacks:
                 start = OffsetAndMetadata(self._fallbacks[where])
             if start is None:
-                reset.add(where)
+                reset.append(where)
             else:
                 self._add(where, start, None if committed is None else committed.offset, token)
             if not number % _AT_ONCE:
@@ -501,13 +501,13 @@ class Assignment:
     def start_over(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Return the records after the group's offsets, or from ``offsets`` on if it has none."""
         token = object()
-        again = frozenset(offsets.keys() & self._owned.keys())
+        again = [where for where in self._owned if where in offsets]
         for where in again:
             self._stop(where)
             self._owned[where] = token
             self._fallbacks[where] = offsets[where]
         self.rewind()
-        self._start(again, token)
+        self._start(frozenset(again), token)
 
     def recreated(self, topic: str) -> bool:
         """A topic was deleted and created again: read it from its beginning.
@@ -516,7 +516,7 @@ class Assignment:
         """
         if reset_position(self._settings.offset_reset) is None:
             return False
-        again = frozenset(where for where in self.owned if where.topic == topic)
+        again = [where for where in self._owned if where.topic == topic]
         logger.warning(
             "Group %r: topic %r was deleted and created again: its offsets mean other records, "
             "and it is read from its beginning",
@@ -531,8 +531,8 @@ class Assignment:
             self._owned[where] = token
             self._starts.pop(where, None)
             self._fallbacks.pop(where, None)
-        self._anew |= again
-        self._start(again, token)
+        self._anew.update(again)
+        self._start(frozenset(again), token)
         return True
 
     def handlers_ended(self) -> None:

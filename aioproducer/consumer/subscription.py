@@ -116,7 +116,7 @@ class GroupTopics:
         """
         if self._first is None:
             await self.subscribed()
-        found = await self._client.describe({where.topic for where in partitions})
+        found = await self._client.describe(dict.fromkeys(where.topic for where in partitions))
         for name, topic in found.topics.items():
             if topic.error_code:
                 raise error_about(f"topic {name!r}", topic.error_code)

@@ -104,7 +104,7 @@ async def divided(
     """
     if len(partitions) <= _LOOKED_UP_ONE_BY_ONE:
         return [(where,) for where in partitions]
-    found = await client.describe({where.topic for where in partitions})
+    found = await client.describe(dict.fromkeys(where.topic for where in partitions))
     leaders = {
         TopicPartition(name, each.partition): each.leader
         for name, topic in found.topics.items()
