@@ -132,9 +132,12 @@ class Plan:
 
     @property
     def forgets_after(self) -> float:
-        """Seconds without use after which the network forgets a connection."""
+        """Seconds without use after which the network forgets a connection.
+
+        A plan without producers has readers, whose connections may be idle as long as is usual.
+        """
         idle = (each.get("connections_max_idle_ms", 540_000) for each in self.producers.values())
-        return max(idle, default=0) / 1000 * 1.2 if self.firewall else float("inf")
+        return max(idle, default=540_000) / 1000 * 1.2 if self.firewall else float("inf")
 
     def lines(self) -> Iterator[str]:
         """The plan in words."""

@@ -32,6 +32,7 @@ FOUND_ONCE: Final = (
     515_679_661,
     970_599_780,
 )
+FOUND_WITH_SWITCHES: Final = (64_183_192,)
 AT_ONCE: Final = 25
 """The lives of a test."""
 SOAK_AT_ONCE: Final = 250
@@ -56,6 +57,12 @@ def test_known_lives_keep_every_promise(first: int) -> None:
 @pytest.mark.parametrize("seed", FOUND_ONCE)
 def test_what_was_found_once_is_mended(seed: int) -> None:
     live([seed], plain=True)
+
+
+@chosen_alone
+@pytest.mark.parametrize("seed", FOUND_WITH_SWITCHES)
+def test_what_was_found_once_with_its_switches_is_mended(seed: int) -> None:
+    live([seed])
 
 
 @chosen_alone

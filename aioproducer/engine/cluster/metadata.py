@@ -242,8 +242,13 @@ class Metadata:
             self.on_request()
 
     def next_refresh(self) -> float | None:
-        """The time of the next request; None while one is under way or nobody needs one."""
-        if self._asked is not None or not self._last_used:
+        """The time of the next request; None while one is under way or nobody needs one.
+
+        A producer that uses no topic needs the brokers if an update is requested: a transaction may
+        have to end while another cluster answers.
+        """
+        needed = self._last_used or (self._wanted and self.last_update is not None)
+        if self._asked is not None or not needed:
             return None
         due = self._not_before
         if not self._wanted and self.last_full_update is not None:

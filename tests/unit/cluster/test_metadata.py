@@ -38,6 +38,31 @@ def test_nothing_is_asked_at_construction_and_the_bootstrap_list_is_the_first_cl
     assert it.last_update is None
 
 
+@pytest.mark.parametrize(
+    "happens",
+    [
+        pytest.param(Metadata.request_update, id="a coordinator can't be reached"),
+        pytest.param(Metadata.misrouted, id="a broker is at the address of another one"),
+        pytest.param(lambda it: it.rebootstrap(NOW), id="no known broker answers"),
+        pytest.param(lambda it: it.leave_cluster(), id="another cluster answers"),
+    ],
+)
+def test_the_brokers_are_asked_for_although_every_topic_is_forgotten(
+    happens: Callable[[Metadata], object],
+) -> None:
+    """A transaction may have to end after its topics were not used for long."""
+    it = settled()
+    it.forget(it.topics)
+    assert it.next_refresh() is None, "no topic is used, and the brokers are known"
+    happens(it)
+    assert it.next_refresh() == pytest.approx(NOW + BACKOFF)
+    request = it.start(NOW + BACKOFF)
+    assert request.full
+    assert not request.topics
+    told(it, news(), request)
+    assert it.next_refresh() is None
+
+
 def _use_known(it: Metadata) -> None:
     it.use("orders", NOW)
 
