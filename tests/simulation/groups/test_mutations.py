@@ -64,7 +64,7 @@ MUTATIONS: Final[dict[Callable[[Patch], None], int]] = {
     a_revocation_waits_for_nothing: 2_935,
     a_revocation_commits_nothing: 70,
     lost_partitions_are_read_on: 41,
-    an_aborted_work_does_not_come_again: 47,
+    an_aborted_work_does_not_come_again: 3_088,
     positions_wait_for_records: 0,
 }
 """Each with the seed of a life that finds it."""
