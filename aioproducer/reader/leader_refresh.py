@@ -67,6 +67,7 @@ class LeaderRefresh:
         return None
 
     async def _refresh(self) -> None:
+        self._stale = False
         failure: ProducerError | None = None
         errors: dict[str, ProducerError] = {}
         try:
@@ -83,7 +84,7 @@ class LeaderRefresh:
         now = self._client.clock()
         self._under_way = False
         self._refreshed = now
-        self._stale = failure is not None
+        requested, self._stale = self._stale, failure is not None
         for state in self._read_ahead.partitions.values():
             found = failure or errors.get(state.where.topic)
             if found is None:
@@ -91,6 +92,7 @@ class LeaderRefresh:
             elif state.wants_records and self._is_final(state.where.topic, found, now):
                 self._read_ahead.fail(state, found)
         self._failures = self._failures + 1 if self._stale else 0
+        self._stale = self._stale or requested
         self._not_before = now + self._backoff.delay(max(self._failures, 1))
         self._wake()
 

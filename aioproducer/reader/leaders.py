@@ -15,6 +15,9 @@ from aioproducer.model import Node, TopicPartition
 _LONGEST_FAILURE: Final = 15.0
 """Seconds for which a topic's leaders may fail before another topic that is told has its name."""
 
+_LONGEST_ABSENCE: Final = 30.0
+"""Seconds for which brokers may tell nothing but a former id, while no other one can be read."""
+
 _STEP: Final = 1_000
 """Partitions that are taken in one step, at least."""
 
@@ -48,7 +51,8 @@ class Leaders:
 
     Brokers learn one after the other that a topic was created again, and nothing says which of two
     ids is newer. The partitions' leaders decide: while they serve the known id, another one that is
-    told changes nothing. An id that was superseded never comes back.
+    told changes nothing. An id that was superseded does not come back, unless every broker tells it
+    for long and nothing was read by another one: an error, or a broker that lagged, misled then.
     """
 
     def __init__(self, topics: Iterable[str]) -> None:
@@ -65,6 +69,8 @@ class Leaders:
         """Those that leaders know no longer, or can't know: they serve topics by their names."""
         self._told: dict[str, tuple[UUID | None, float]] = {}
         """The other id that is told of a topic whose leaders fail, and since when."""
+        self._returning: dict[str, tuple[UUID | None, float]] = {}
+        """The former id that is told of a topic that can't be read, and since when."""
         self._offline: dict[str, dict[int, tuple[int, ...]]] = {}
         """The replicas that are down, of the partitions that have such, by topic."""
 
@@ -80,6 +86,7 @@ class Leaders:
     def leave(self, topic: str) -> None:
         """Want the leaders of a topic no longer."""
         self._topics.pop(topic, None)
+        self._returning.pop(topic, None)
         self._left.add(topic)
 
     def take(
@@ -102,7 +109,7 @@ class Leaders:
     ) -> Generator[None, None, dict[str, ProducerError]]:
         """:meth:`take` in steps."""
         self._forget_left()
-        left = _STEP
+        left, cluster = _STEP, self._cluster
         errors: dict[str, ProducerError] = {}
         if description.brokers:
             self._cluster.take_brokers(description.brokers)
@@ -125,6 +132,8 @@ class Leaders:
             if left <= 0:
                 left = _STEP
                 yield
+                if self._cluster is not cluster:  # it was left meanwhile
+                    break
         return errors
 
     def _take(self, topic: TopicDescription) -> None:
@@ -138,7 +147,10 @@ class Leaders:
     def _judged(self, topic: TopicDescription, now: float, *, fails: bool) -> _Told:
         name, topic_id, known = topic.name, topic.topic_id, self.topic_id(topic.name)
         if topic_id in self._former.get(name, ()):
-            return _Told.FORMER
+            if not self._returns(topic, known, now, fails=fails):
+                return _Told.FORMER
+            self._former[name] = [each for each in self._former[name] if each != topic_id]
+        self._returning.pop(name, None)
         if None in (known, topic_id) or topic_id == known:
             self._told.pop(name, None)
             return _Told.PRESENT
@@ -153,10 +165,24 @@ class Leaders:
         self._told[name] = topic_id, since
         return _Told.SUCCESSOR if now - since > _LONGEST_FAILURE else _Told.FORMER
 
+    def _returns(
+        self, topic: TopicDescription, known: UUID | None, now: float, *, fails: bool
+    ) -> bool:
+        """True if a former id has been told for so long that it must be the present one."""
+        name, topic_id = topic.name, topic.topic_id
+        was_read = known is not None and self._served.get(name) == known
+        told, since = self._returning.get(name, (None, now))
+        if told != topic_id or (was_read and not (fails and known in self._ended)):
+            since = now
+        self._returning[name] = topic_id, since
+        return now - since > _LONGEST_ABSENCE
+
     def served(self, topic: str, topic_id: UUID, *, by_id: bool) -> None:
         """A leader has answered a fetch of ``topic``."""
         self._served[topic] = topic_id
-        if not by_id:
+        if by_id:
+            self._ended.discard(topic_id)  # a leader that has just started refused it
+        else:
             self._ended.add(topic_id)
 
     def refused(self, topic_id: UUID) -> None:
@@ -171,12 +197,20 @@ class Leaders:
             former.append(known.topic_id)
             del former[:-_FORMER_IDS]
             self._ended.discard(known.topic_id)
+        self._served.pop(topic, None)
         self._forget((topic,))
 
     def leave_cluster(self) -> None:
         """Know nothing: another cluster has topics by these names."""
         self._cluster = Cluster({})
-        for known in (self._former, self._told, self._offline):
+        for known in (
+            self._former,
+            self._served,
+            self._ended,
+            self._told,
+            self._returning,
+            self._offline,
+        ):
             known.clear()
 
     def _forget(self, topics: Iterable[str]) -> None:

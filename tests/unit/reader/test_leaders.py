@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
 from uuid import UUID
+
+import pytest
 
 from aioproducer.engine.client.describe_request import (
     ClusterDescription,
@@ -11,6 +15,7 @@ from aioproducer.engine.client.describe_request import (
 )
 from aioproducer.errors import TopicRecreatedError
 from aioproducer.model import Node, TopicPartition
+from aioproducer.reader.leader_refresh import LeaderRefresh
 from aioproducer.reader.leaders import Leaders
 
 ZERO = TopicPartition("orders", 0)
@@ -154,3 +159,73 @@ def test_a_broker_that_tells_no_ids_makes_no_other_topic() -> None:
     known = described(1).topics["orders"]
     description = described(None)._replace(topics={"orders": known._replace(topic_id=None)})
     assert leaders.take(description, 1) == {}
+
+
+@pytest.mark.parametrize("by_id", [True, False])
+@pytest.mark.parametrize("first", [1, 2])
+def test_a_topic_that_one_outdated_answer_has_superseded_comes_back(
+    by_id: bool, first: int
+) -> None:
+    """The leader refuses its id once, or knows no ids, and then one broker tells the former one."""
+    leaders = Leaders(["orders"])
+    leaders.take(described(2), 0)
+    leaders.served("orders", UUID(int=2), by_id=by_id)
+    leaders.refused(UUID(int=2))
+    assert is_recreated(leaders, 1, 1)
+    leaders.renew("orders")
+    for now in (2, 20, 31):
+        assert not is_recreated(leaders, first if now == 2 else 2, now, "orders")
+    for now in (55, 65):
+        assert not is_recreated(leaders, 2, now, "orders")
+    assert leaders.topic_id("orders") == UUID(int=2)
+    assert leaders.leader(ZERO) is not None
+
+
+def test_a_leader_that_serves_an_id_again_has_not_lost_it() -> None:
+    leaders = Leaders(["orders"])
+    leaders.take(described(2), 0)
+    read(leaders, 2)
+    leaders.refused(UUID(int=2))
+    read(leaders, 2)
+    assert not is_recreated(leaders, 1, 100)
+    assert leaders.topic_id("orders") == UUID(int=2)
+
+
+def test_a_description_of_a_cluster_that_is_left_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("aioproducer.reader.leaders._STEP", 1)
+    leaders = Leaders(["orders", "payments"])
+    known = described(1).topics["orders"]
+    topics = {name: known._replace(name=name) for name in leaders.topics}
+    steps = leaders.taking(described(1)._replace(topics=topics), 0)
+    next(steps)
+    leaders.leave_cluster()
+    assert list(steps) == []
+    assert [leaders.topic_id(each) for each in leaders.topics] == [None, None]
+
+
+async def test_a_request_during_a_refresh_is_not_lost() -> None:
+    """The answer may be older than the error that asks for another one."""
+    begun: list[Any] = []
+
+    async def describe(topics: object) -> ClusterDescription:
+        refresh.request()
+        return described(1)
+
+    client: Any = SimpleNamespace(
+        backoff=lambda: SimpleNamespace(delay=lambda failures: float(failures)),
+        clock=lambda: 0.0,
+        start_task=lambda refreshing, name: begun.append(refreshing),
+        describe=describe,
+        has_ended=False,
+    )
+    ahead: Any = SimpleNamespace(partitions={})
+    leaders = Leaders(["orders"])
+    refresh = LeaderRefresh(
+        client, leaders, ahead, 300, 60, lambda: None, lambda _: None, lambda _: False
+    )
+    refresh.request()
+    assert refresh.step(0) is None
+    await begun.pop()
+    assert refresh.step(0) == 1, "after one backoff"
