@@ -76,8 +76,7 @@ class ConsumerParts:
             lambda topic: self.assignment.recreated(topic),
         )
         stats, topics = _stats(config, client.clock()), _topics(setup, link)
-        self._clients = client, link
-        self._topics = topics
+        self._clients, self._topics = (client, link), topics
         self.source = RecordSource(client, fetcher, reading.max_batch_bytes, "Consumer")
         self.progress = Progress(self.source.cursor, lambda: self.assignment.acknowledged.set())
         identity, doubt = self._identity, fetcher.doubt_topic

@@ -16,7 +16,6 @@ from contextlib import suppress
 from contextvars import copy_context
 from queue import Empty, SimpleQueue
 from threading import Thread, get_ident
-from time import monotonic
 from typing import Any, Final, TypeAlias, TypeVar
 
 from aioproducer.errors import ProducerClosedError
@@ -178,11 +177,10 @@ def load_here(loads: Iterable[Load]) -> None:
 
 def _wait_for_loads() -> None:
     """A child that is forked during an import would find the lock of a module held for ever."""
-    until = monotonic() + _LONGEST_FORK
     for end, thread in list(_loading.items()):
         if thread != get_ident():
             with suppress(Empty):
-                end.get(timeout=max(until - monotonic(), 0))
+                end.get(timeout=_LONGEST_FORK)
                 end.put(None)  # for another fork that waits
 
 
