@@ -36,10 +36,17 @@ class TcpServer:
         self.port = self._server.sockets[0].getsockname()[1]
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._server is None:
+            writer.transport.abort()  # it came in while the server closed
+            return
         self.accepted += 1
         task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
         self._tasks[task] = writer
-        task.add_done_callback(lambda done: self._tasks.pop(done, None) and None)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Also a task that was cancelled before its first step."""
+        self._tasks.pop(task).transport.abort()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -48,8 +55,6 @@ class TcpServer:
             pass
         except Exception as error:
             self.failures.append(error)
-        finally:
-            writer.transport.abort()
 
     async def cut(self) -> None:
         """End every connection, and wait until it has ended."""
