@@ -167,8 +167,8 @@ def read_back(cluster: MockCluster, expected: dict[int, list[int]]) -> dict[int,
     return numbers
 
 
-def serializer(port: int) -> AvroSerializer[Any]:
-    registry = SchemaRegistry(f"http://127.0.0.1:{port}/apis/ccompat/v7", timeout=0.5)
+def serializer(port: int, timeout: float) -> AvroSerializer[Any]:
+    registry = SchemaRegistry(f"http://127.0.0.1:{port}/apis/ccompat/v7", timeout=timeout)
     schemas: dict[type, str] = {kind: json.dumps(schema(kind)) for kind in (Ordered, Paid, Shipped)}
 
     class Late(AvroSerializer[Any]):
@@ -186,7 +186,7 @@ async def test_slow_silent_and_away(
     ticks = Ticks()
     ticking = asyncio.create_task(ticks.run())
     async with Way(urlsplit(registry_server.url).port or 0) as way:
-        avro = serializer(way.port)
+        avro = serializer(way.port, 0.5)
         async with Producer(
             bootstrap_servers=cluster.bootstrap_servers, value_serializer=avro, max_block_ms=2000
         ) as producer:
@@ -217,9 +217,9 @@ async def test_slow_silent_and_away(
 
 async def test_killed(cluster: MockCluster) -> None:
     with started() as server:
-        avro = serializer(urlsplit(server.url).port or 0)
+        avro = serializer(urlsplit(server.url).port or 0, 10)  # its first answer may take seconds
         async with Producer(
-            bootstrap_servers=cluster.bootstrap_servers, value_serializer=avro, max_block_ms=1000
+            bootstrap_servers=cluster.bootstrap_servers, value_serializer=avro, max_block_ms=4000
         ) as producer:
             flow = Flow(producer)
             await flow.send(Ordered)
