@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -117,6 +118,7 @@ def produce_response(
     *,
     code: int = 0,
     offset: int = 42,
+    log_append_time: datetime | None = None,
     leader: tuple[int, int] = (-1, -1),
     record_errors: Mapping[int, str] | None = None,
 ) -> Any:
@@ -135,6 +137,7 @@ def produce_response(
                             index=partition,
                             error_code=ErrorCode(code),
                             base_offset=offset,
+                            log_append_time=log_append_time,
                             record_errors=wrong,
                             current_leader=parts.LeaderIdAndEpoch(
                                 leader_id=leader[0], leader_epoch=leader[1]

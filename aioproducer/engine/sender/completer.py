@@ -16,7 +16,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from aioproducer.engine.accumulator import (
     PendingRecord,
@@ -64,6 +64,10 @@ if TYPE_CHECKING:
     from aioproducer.engine.transactions.manager import TransactionManager
 
 logger = RoomLogger(__name__)
+
+_FIRST_APPEND_TIME_MS: Final = 86_400_000
+"""A log append time in the first day of 1970 is a placeholder, which no clock of a broker shows.
+The records keep their own timestamps."""
 
 
 class BatchCompleter:
@@ -121,6 +125,8 @@ class BatchCompleter:
         if gaps.aside:
             self._settle_aside(batch, base_offset, now)
         self._reports.delivered(batch, now)
+        if log_append_time_ms < _FIRST_APPEND_TIME_MS:
+            log_append_time_ms = -1
         late, count = self._late_results, batch.builder.count
         if late.waiting or late.set_in_turn + count > tuning.RECORDS_PER_SLICE:
             late.deliver(batch, base_offset, log_append_time_ms, log_start_offset)

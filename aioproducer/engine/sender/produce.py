@@ -50,9 +50,6 @@ _END: Final = struct.Struct(">iB")
 """The pause in milliseconds, no tagged fields."""
 _NO_TIME: Final = -1
 _LAST_TIME: Final = 2**43
-_MOCK_TIME: Final = 1_234
-"""The log append time in all responses of librdkafka's mock cluster, whose log has the records' own
-times. No clock of a broker shows it."""
 _LONGEST_PAUSE_MS: Final = 1_000
 
 
@@ -312,19 +309,17 @@ def read_produce_response(
 
 
 def _result(partition: Any) -> PartitionResult:
-    appended_ms = partition.log_append_time_ms
-    if appended_ms == _MOCK_TIME:
-        appended_ms = _NO_TIME
     if partition.base_offset < _NO_OFFSET:
         raise ProtocolError(f"the response has the impossible base offset {partition.base_offset}")
     if not partition.error_code:
         start = partition.log_start_offset
+        appended_ms = partition.log_append_time_ms
         return PartitionResult(0, partition.base_offset, appended_ms, log_start_offset=start)
     leader_id, leader_epoch = partition.current_leader
     return PartitionResult(
         partition.error_code,
         partition.base_offset,
-        appended_ms,
+        partition.log_append_time_ms,
         partition.error_message,
         {
             each.batch_index: each.batch_index_error_message
@@ -358,8 +353,6 @@ def read_usual_response(begins: bytes, body: bytes) -> UsualResponse | None:
         or not 0 <= pause <= _LONGEST_PAUSE_MS
     ):
         return None
-    if time == _MOCK_TIME:
-        time = _NO_TIME
     return [(offset, time, start)], pause / 1000
 
 
@@ -390,8 +383,6 @@ def read_usual_response_of_several(
                     return None
                 if (topic, index) in places:
                     return None
-                if time == _MOCK_TIME:
-                    time = _NO_TIME
                 places[topic, index] = offset, time, start
             at += 1
             if body[at - 1]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from aioproducer.engine.sender.produce import ProduceRequest
@@ -23,6 +25,8 @@ from tests.support.responses import identity_response
 from tests.support.world import BACKOFF, DELIVERY
 from tests.unit.sender.transactions import written
 from tests.unit.sender.world import identified, running, states, transactional
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("error", [BrokerConnectionError("broken"), None])
@@ -82,6 +86,22 @@ async def test_stale_leaders_are_refreshed_whether_the_batch_is_retried_or_not(
         assert future.done() is (retries == 0)
         if future.done():
             assert isinstance(future.exception(), KafkaError)
+
+
+@pytest.mark.parametrize(
+    ("said_ms", "timestamp_ms"),
+    [(None, 1), (0, 1), (1_234, 1), (86_400_000, 86_400_000), (1_700_000_000_123,) * 2],
+)
+async def test_a_log_append_time_that_no_clock_shows_is_none(
+    said_ms: int | None, timestamp_ms: int
+) -> None:
+    """librdkafka's mock cluster responds with 1234, and its log has the records' own times."""
+    said = None if said_ms is None else EPOCH + timedelta(milliseconds=said_ms)
+    async with running() as world:
+        future = world.send()
+        await world.turn()
+        await world.answer(world.one(ProduceRequest), log_append_time=said)
+        assert future.result().timestamp_ms == timestamp_ms
 
 
 async def test_records_that_the_broker_refused_get_their_own_errors() -> None:

@@ -353,21 +353,6 @@ def test_a_topic_made_anew_in_between_answers_under_the_id_that_was_asked() -> N
         read(made, response(13, [("orders", 0, {})]))
 
 
-@pytest.mark.parametrize("partitions", [1, 2])
-def test_the_time_that_a_mock_cluster_makes_up_is_none(partitions: int) -> None:
-    """librdkafka's says 1234 in each response, and keeps the records' own times in its log."""
-    moment = datetime.datetime(1970, 1, 1, 0, 0, 1, 234_000, tzinfo=datetime.UTC)
-    made = request(*(("orders", number) for number in range(partitions)))
-    said = [("orders", number, {"log_append_time": moment}) for number in range(partitions)]
-    results, _ = read(made, response(HIGHEST, said[:1]))
-    assert [each.log_append_time_ms for each in results.values()] == [-1]
-    usual = made.build(HIGHEST).read_usual
-    assert usual is not None
-    found = usual(frame_of(their_response(HIGHEST, said)))
-    assert found is not None
-    assert [time for _, time, _ in found[0]] == [-1] * partitions
-
-
 # --- usual responses ----------------------------------------------------------------------------
 
 PLACES = [("orders", 0), ("orders", 1), ("orders", 300), ("events", 0)]
