@@ -9,7 +9,8 @@ Source: Kafka's ``IncompleteBatches``, and the calls of its ``Sender`` to the ``
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from math import inf
+from typing import Any
 
 from aioproducer.engine.accumulator.batch_growth import BatchGrowth
 from aioproducer.engine.accumulator.flushes import Flushes
@@ -22,8 +23,6 @@ from aioproducer.engine.records.acceleration import RecordsBuilder
 from aioproducer.engine.records.bulk_tokens import BulkToken
 from aioproducer.foundation import tuning
 from aioproducer.model import BatchOrder, TopicPartition
-
-_NEVER: Final = float("inf")
 
 
 class BatchQueue:
@@ -53,7 +52,7 @@ class BatchQueue:
         self._flushes = flushes
         self._sizes = sizes
         self._batches: dict[ProducerBatch, None] = {}
-        self.next_expiry = _NEVER
+        self.next_expiry = inf
         """No batch expires before this time; infinite without batches."""
         self._closing = False
 
@@ -257,7 +256,7 @@ class BatchQueue:
         partition.settle(batch, now)
         del self._batches[batch]
         if not self._batches:
-            self.next_expiry = _NEVER
+            self.next_expiry = inf
         self._topics[batch.topic_partition.topic].forget(batch)
         self._flushes.done(batch)
         buffer = batch.release()
@@ -302,7 +301,7 @@ class BatchQueue:
 
     # --- time --------------------------------------------------------------------------------
 
-    def expired(self, now: float, most: float = float("inf")) -> list[ProducerBatch]:
+    def expired(self, now: float, most: float = inf) -> list[ProducerBatch]:
         """The batches whose ``delivery_timeout_ms`` is over, sent or not.
 
         Once the batches have ``most`` records, the others are left for the next call.
@@ -318,7 +317,7 @@ class BatchQueue:
                 late.append(batch)
                 records += batch.count
         rest = (batch.deadline for batch in self._batches if batch.deadline > now)
-        self.next_expiry = min(rest, default=_NEVER)
+        self.next_expiry = min(rest, default=inf)
         return late
 
     # --- partitions --------------------------------------------------------------------------

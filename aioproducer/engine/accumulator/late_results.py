@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Final
+from math import inf
+from typing import Any
 
 from aioproducer.engine.accumulator.flushes import Flushes
 from aioproducer.engine.accumulator.producer_batch import ProducerBatch
@@ -12,8 +13,6 @@ from aioproducer.engine.records.acceleration import deliver_records
 from aioproducer.engine.records.builder import Run
 from aioproducer.engine.records.bulk_tokens import BulkToken
 from aioproducer.foundation import tuning
-
-_NEVER: Final = float("inf")
 
 
 class LateResults:
@@ -25,7 +24,7 @@ class LateResults:
 
     def __init__(self, flushes: Flushes) -> None:
         self._flushes = flushes
-        self._turned = _NEVER
+        self._turned = inf
         """The time of the last turn, if it left results; else later than any time."""
         self.waiting: deque[_Rest] = deque()
         """The delivered batches that have records without results."""
@@ -60,7 +59,7 @@ class LateResults:
             took = max(now - self._turned, 0.0)
             most = max(tuning.RECORDS_PER_SLICE, int(took * tuning.RESULTS_PER_SECOND))
             self._set(max(most, self._results_waiting // tuning.RESULTS_WAITING_PART))
-        self._turned = now if self.waiting else _NEVER
+        self._turned = now if self.waiting else inf
 
     def _set(self, most: int) -> None:
         waiting = self.waiting

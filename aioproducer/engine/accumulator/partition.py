@@ -16,7 +16,7 @@ import heapq
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
-from typing import Final
+from math import inf
 
 from aioproducer.engine.accumulator.batch_growth import BatchGrowth
 from aioproducer.engine.accumulator.pending_records import PendingRecord
@@ -24,8 +24,6 @@ from aioproducer.engine.accumulator.producer_batch import ProducerBatch
 from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE
 from aioproducer.foundation import tuning
 from aioproducer.model import BatchOrder, TopicPartition
-
-_NEVER: Final = float("inf")
 
 
 class Partition:
@@ -435,7 +433,7 @@ class Backlog:
         self.is_due = False
         """True if a batch here need not linger: it is full, a retry, left out of the last
         request, or another one follows it."""
-        self.oldest = _NEVER
+        self.oldest = inf
         """A lower bound of the creation of the batches here."""
         self.not_ready_since: float | None = None
         """The time of the first refusal, while the leader takes no batch."""
@@ -459,7 +457,7 @@ class Backlog:
         taken: list[ProducerBatch] = []
         partitions = self.partitions
         self.is_due = False
-        self.oldest = _NEVER
+        self.oldest = inf
         size = 0
         for _ in range(len(partitions)):
             partition = next(iter(partitions))

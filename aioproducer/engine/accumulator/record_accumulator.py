@@ -8,9 +8,10 @@ pending record, which :meth:`PendingQueue.admit` puts into a batch later.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
+from math import inf
 from random import Random
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 from aioproducer.engine.accumulator.batch_growth import BatchGrowth
 from aioproducer.engine.accumulator.batch_queue import BatchQueue
@@ -36,8 +37,6 @@ from aioproducer.engine.partitioning import STICKY, UNKNOWN, PartitionFunction
 from aioproducer.engine.records.acceleration import RouteCache, batch_size_bound, route
 from aioproducer.errors import InvalidPartitionError
 from aioproducer.model import Header, TopicPartition
-
-_NEVER: Final = float("inf")
 
 
 class RecordAccumulator:
@@ -403,7 +402,7 @@ class RecordAccumulator:
         deadline: float = self.batches.next_expiry
         if self._records.quota.used:
             deadline = min(deadline, self._records.next_deadline() or deadline)
-        return None if deadline == _NEVER else deadline
+        return None if deadline == inf else deadline
 
     @property
     def somebody_waits(self) -> bool:

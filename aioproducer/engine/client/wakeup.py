@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from math import inf
 from typing import Final
 
 from aioproducer.foundation import tuning
@@ -14,8 +15,6 @@ from aioproducer.foundation.runtime.running_clock import PART_OF_BEAT, RunningCl
 
 _LEAST_DELAY: Final = 1e-6
 """Seconds. The clock's times are rounded: a shorter delay might not move them."""
-
-_NEVER: Final = float("inf")
 
 
 class Wakeup:
@@ -57,7 +56,7 @@ class Wakeup:
         Times are the clock's seconds. ``late_at``: the time at which something is late, if it is
         waited for. The sleep ends long before, so that a stop is noticed.
         """
-        self.clock.limit = _NEVER
+        self.clock.limit = inf
         if late_at is not None:
             pause = (late_at - self._now) * PART_OF_BEAT
             if pause < tuning.LEAST_BEAT:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator
+from math import inf
 from random import Random
 from typing import Any, Final
 
@@ -56,7 +57,6 @@ from aioproducer.model import BootstrapServer, NodeId, Peer
 
 _PRODUCE: Final = Api.PRODUCE
 _FETCH: Final = Api.FETCH
-_NEVER: Final = float("inf")
 _MAY_BE_ASKED_TWICE: Final = frozenset(
     {Api.METADATA, Api.FIND_COORDINATOR, Api.INIT_PRODUCER_ID, Api.DESCRIBE_CONFIGS}
 )
@@ -74,7 +74,7 @@ class _AskedOfAny:
         """The brokers that were not asked."""
         self.owing: dict[NodeId, float] = {}
         """The brokers that have not answered, and the time at which each of them counts as slow."""
-        self.next_at = _NEVER
+        self.next_at = inf
         """The time to ask another one."""
         self.answered = False
         """One of them has; the answers of the others are dropped."""
@@ -83,7 +83,7 @@ class _AskedOfAny:
         """``node`` gets the request."""
         self.left = [peer for peer in self.left if peer.id != node]
         self.owing[node] = slow_at
-        self.next_at = slow_at if self.left else _NEVER
+        self.next_at = slow_at if self.left else inf
 
 
 class NetworkClient:
@@ -234,7 +234,7 @@ class NetworkClient:
 
     def _is_slow(self, node: NodeId, now: float) -> bool:
         """True if ``node`` owes an answer for so long that another broker is asked as well."""
-        return any(each.owing.get(node, _NEVER) <= now for each in self._asked_of_any.values())
+        return any(each.owing.get(node, inf) <= now for each in self._asked_of_any.values())
 
     def connections(self) -> list[ConnectionView]:
         """The connection of each broker; any thread may ask."""
@@ -381,7 +381,7 @@ class NetworkClient:
         lost = isinstance(completion.error, NetworkError | RequestTimeoutError)
         if asked.answered or (lost and asked.owing):
             return False
-        asked.answered, asked.next_at = True, _NEVER
+        asked.answered, asked.next_at = True, inf
         return True
 
     def _not_sent(

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
+from math import inf
 from random import Random
 from typing import Any, Final, NoReturn, TypeAlias
 
@@ -47,7 +48,6 @@ from aioproducer.foundation.runtime.tasks import new_task
 from aioproducer.foundation.wording import duration
 from aioproducer.model import Peer
 
-_NEVER: Final = float("inf")
 _LOOKS: Final = 8
 """Looks at the requests before a renewal in the time of a request."""
 _AT_ONE_BROKER: Final = (Api.PRODUCE, Api.FETCH)
@@ -364,7 +364,7 @@ class Connection:
         mechanism = self._mechanism = await self._settings.mechanism.current()
         async with self._bounded(f"complete the {mechanism.name} login", more):
             session = await log_in(mechanism, self.node.host, self.versions, self._send_and_receive)
-        renewal = float("inf") if session is None else renewed_after(session, self._random)
+        renewal = inf if session is None else renewed_after(session, self._random)
         exchange.login_due = self._clock() + self._clock.lost + renewal
         return None if session is None else renewal
 
@@ -419,7 +419,7 @@ class Connection:
         answer: Answer = asyncio.get_running_loop().create_future()
         self._answers.append(answer)
         used = exchange.last_used
-        exchange.send(payload, None, self._clock(), _NEVER)  # its own waiter has a bound
+        exchange.send(payload, None, self._clock(), inf)  # its own waiter has a bound
         exchange.last_used = used  # it is no use that keeps a connection open
         return answer
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from math import inf
 
 from aioproducer.engine.network.connection import Connection, ConnectionState
 from aioproducer.engine.network.in_flight import InFlightRequest
@@ -12,8 +12,6 @@ from aioproducer.errors import BrokerConnectionError, RequestTimeoutError
 from aioproducer.foundation import tuning
 from aioproducer.foundation.runtime.running_clock import RunningClock
 from aioproducer.foundation.wording import duration
-
-_NEVER: Final = float("inf")
 
 
 class ConnectionTimeouts:
@@ -23,7 +21,7 @@ class ConnectionTimeouts:
         self.request_timeout = request_timeout
         self.max_idle = max_idle
         self.clock = clock
-        self.look_at = _NEVER
+        self.look_at = inf
         """No connection is overdue or idle before this moment; often none is at it either."""
         self.shortest = min(request_timeout, max_idle)
         """Seconds after which a request or an idle connection is late at the earliest."""
@@ -50,9 +48,9 @@ class ConnectionTimeouts:
 
     def next(self) -> float | None:
         """The moment to look at the connections; None: there are none."""
-        if self.look_at == _NEVER:
+        if self.look_at == inf:
             return None
-        return self.look_at if self.clock.lost == self._lost else -_NEVER
+        return self.look_at if self.clock.lost == self._lost else -inf
 
     def poll(self, connections: Iterable[Connection], now: float) -> float | None:
         """End the connections that are overdue or idle; the moment to look again, if any."""
@@ -60,22 +58,22 @@ class ConnectionTimeouts:
         if due is None or now < due:
             return due
         self._lost = self.clock.lost
-        self.look_at = min((self._check(each, now) for each in connections), default=_NEVER)
+        self.look_at = min((self._check(each, now) for each in connections), default=inf)
         return self.next()
 
     def _check(self, connection: Connection, now: float) -> float:
         """The next moment to look at ``connection``; ends it if it is overdue or idle."""
         if connection.state is ConnectionState.CONNECTING:
-            return _NEVER if self.is_slow(connection, now) else self._slow_at(connection)
+            return inf if self.is_slow(connection, now) else self._slow_at(connection)
         if connection.state is not ConnectionState.READY:
-            return _NEVER
+            return inf
         overdue = connection.in_flight.overdue(now)
         if overdue is not None:
             look_again = connection.passes_until(overdue, now)
             if look_again is not None:
                 return look_again
             connection.abort(_timed_out(connection, overdue, now))
-            return _NEVER
+            return inf
         deadline = connection.in_flight.next_deadline()
         if deadline is not None:
             return self.end_idle(connection, now) if self._is_lost(connection, now) else deadline
@@ -97,7 +95,7 @@ class ConnectionTimeouts:
     def unused_for(self, connection: Connection, now: float) -> float:
         """Seconds since the last use of a connection that has ended; 0 if it was in use."""
         if not connection.is_needed:
-            return _NEVER
+            return inf
         in_use = connection.in_flight and not self._is_lost(connection, now)
         return 0.0 if in_use or not connection.was_ready else self.idle_for(connection, now)
 
@@ -130,7 +128,7 @@ class ConnectionTimeouts:
         connection.abort(
             BrokerConnectionError(f"{connection.node}: {what} (connections_max_idle_ms)")
         )
-        return _NEVER
+        return inf
 
 
 def _timed_out(connection: Connection, request: InFlightRequest, now: float) -> RequestTimeoutError:

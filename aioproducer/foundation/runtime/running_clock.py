@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Final
 
 _SOON: Final = 0.25
@@ -11,7 +12,6 @@ _SOON: Final = 0.25
 PART_OF_BEAT: Final = 1 / 8
 """A client that waits looks at the clock after this part of the time until something is late. At
 most twice as much is added, so a stop by itself never makes anything late."""
-_NEVER: Final = float("inf")
 
 
 class RunningClock:
@@ -25,7 +25,7 @@ class RunningClock:
     __slots__ = ("_source", "limit", "lost")
 
     def __init__(self, source: Callable[[], float]) -> None:
-        self.limit = _NEVER
+        self.limit = inf
         """The last time before the next turn; infinite while nothing is waited for."""
         self.lost = 0.0
         """Seconds left out so far. The time with these is the age that brokers and firewalls
@@ -58,7 +58,7 @@ class RunningClock:
     def turned(self) -> None:
         """The loop turns, and will turn again soon: several turns together are no stop."""
         self.turn()
-        self.limit = _NEVER
+        self.limit = inf
         self.expect_turn()
 
     def outside(self) -> float:
