@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from uuid import UUID
 
 import pytest
 
-from aioproducer.engine.protocol import SUPPORTED, Api
+from aioproducer.engine.protocol import Api
 from aioproducer.testing import SimulatedWorld
 from aioproducer.testing.simulation.kafka.calls import Answer, Call, Parked
-from aioproducer.testing.simulation.kafka.requests import apis
-from aioproducer.testing.simulation.kafka.requests.apis import HANDLERS, RANGES
-from tests.support.simulated_groups import consumer, each_protocol, fill, live
+from aioproducer.testing.simulation.kafka.options import ClusterOptions
+from aioproducer.testing.simulation.kafka.requests.apis import HANDLERS
+from tests.support.simulated_groups import consumer, each_protocol, fill
 
 SLOW = 20.0
 """Seconds for a push; the session of the consumers is 10 s."""
@@ -24,18 +23,6 @@ class Broker:
     def __init__(self) -> None:
         self.pushes = 0
 
-    def subscriptions(self, call: Call) -> Answer:
-        return {
-            "error_code": 0,
-            "client_instance_id": UUID(int=7),
-            "subscription_id": 1,
-            "accepted_compression_types": [],
-            "push_interval_ms": 1_000,
-            "telemetry_max_bytes": 1_000_000,
-            "delta_temporality": False,
-            "requested_metrics": [""],
-        }
-
     def push(self, call: Call) -> Answer:
         self.pushes += 1
         deadline = call.now + SLOW
@@ -45,13 +32,7 @@ class Broker:
 @pytest.fixture
 def telemetry(monkeypatch: pytest.MonkeyPatch) -> Broker:
     broker = Broker()
-    for api, handler in (
-        (Api.GET_TELEMETRY_SUBSCRIPTIONS, broker.subscriptions),
-        (Api.PUSH_TELEMETRY, broker.push),
-    ):
-        monkeypatch.setitem(HANDLERS, api, handler)
-        monkeypatch.setitem(RANGES, api, SUPPORTED[api])
-    monkeypatch.setattr(apis, "_TELEMETRY", ())
+    monkeypatch.setitem(HANDLERS, Api.PUSH_TELEMETRY, broker.push)
     return broker
 
 
@@ -72,4 +53,6 @@ def test_a_slow_push_delays_no_heartbeat(protocol: str, telemetry: Broker) -> No
             began = world.now
         assert world.now - began < 5, "the last push is given up after a second"
 
-    live(life)
+    world = SimulatedWorld(0, 1, options=ClusterOptions(telemetry_interval_ms=1_000))
+    world.cluster.create_topic("orders", 1)
+    world._run(life(world), timeout=3_600)
