@@ -104,17 +104,15 @@ async def test_while_it_closes(orders: MockCluster) -> None:
 # --- loops, threads, processes ----------------------------------------------------------------
 
 
+async def left_open(orders: MockCluster) -> Producer:
+    producer = Producer(bootstrap_servers=orders.bootstrap_servers)
+    await producer.start()
+    await producer.send("orders", b"v")
+    return producer
+
+
 def test_a_second_event_loop(orders: MockCluster) -> None:
-    producers = []
-
-    async def first() -> None:
-        producer = Producer(bootstrap_servers=orders.bootstrap_servers)
-        await producer.start()
-        await producer.send("orders", b"v")
-        producers.append(producer)
-
-    async def second() -> None:
-        (producer,) = producers
+    async def second(producer: Producer) -> None:
         with pytest.raises(WrongLoopError, match="another loop") as raised:
             producer.send("orders", b"v")
         assert isinstance(raised.value, RuntimeError)
@@ -123,26 +121,19 @@ def test_a_second_event_loop(orders: MockCluster) -> None:
                 await call()
 
     with asyncio.Runner() as runner:
-        runner.run(first())
+        producer = runner.run(left_open(orders))
         with asyncio.Runner() as other:
-            other.run(second())
-        runner.run(producers[0].close())
+            other.run(second(producer))
+        runner.run(producer.close())
 
 
 def test_asyncio_run_twice_with_a_producer_left_open(orders: MockCluster) -> None:
-    producers: list[Producer] = []
-
-    async def first() -> None:
-        producer = Producer(bootstrap_servers=orders.bootstrap_servers)
-        await producer.start()
-        await producer.send("orders", b"v")
-        producers.append(producer)
+    producer = asyncio.run(left_open(orders))
 
     async def second() -> None:
         with pytest.raises(ProducerError, match=r"loop|closed"):
-            producers[0].send("orders", b"v")
+            producer.send("orders", b"v")
 
-    asyncio.run(first())
     asyncio.run(second())
 
 

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.support.simulated_world import whole_round
+from tests.support.simulated_world import make_all_due
 
 if TYPE_CHECKING:
     from tests.simulation.life import Life
@@ -65,7 +65,7 @@ class Watchdog:
             return
         before, now = self._progress(), life.loop.time()
         for application in life.applications.values():
-            whole_round(application.producer)
+            make_all_due(application.producer)
         self.looks += 1
         life.loop.settle(MOST_ROUNDS)
         after = self._progress()

@@ -45,8 +45,8 @@ def change(
     world.cluster._change(change, *arguments, **options)
 
 
-def whole_round(producer: Any) -> None:
-    """Have the sender of a producer look for work in all of its parts, if it runs."""
+def make_all_due(producer: Any) -> None:
+    """Make every part of a producer's sender due, if the sender runs."""
     engine = producer._core._engine
     if engine is not None and engine._sender_task is not None and not engine._sender_task.done():
         engine._sender.connections_changed()
