@@ -252,7 +252,7 @@ def _load_cryptography() -> None:
 
 
 class _Asking(NamedTuple):
-    """How servers are asked for tokens."""
+    """The means of asking servers for tokens."""
 
     clock: Callable[[], float]
     tls: Callable[[], ssl.SSLContext]

@@ -35,7 +35,7 @@ class GroupRecords:
         await self._consumer.close()
 
     async def chunks(self, count: int | None) -> AsyncGenerator[Iterable[ConsumerRecord]]:
-        """As of :class:`RecordChunks`."""
+        """Yield chunks of records, as :class:`RecordChunks` does."""
         left = _MOST if count is None else count
         while left > 0:
             most = min(left, _MOST)

@@ -41,7 +41,7 @@ class PartitionRecords:
         await self._reader.close()
 
     async def chunks(self, count: int | None) -> AsyncGenerator[Iterable[ConsumerRecord]]:
-        """As of :class:`RecordChunks`."""
+        """Yield chunks of records, as :class:`RecordChunks` does."""
         left = count
         async for batch in self._reader.batches():
             records = list(islice(batch, left))

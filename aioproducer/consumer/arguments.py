@@ -1,4 +1,4 @@
-"""What users give to a consumer, and the checks of it. No I/O."""
+"""The arguments of a consumer, and their checks. No I/O."""
 
 from __future__ import annotations
 

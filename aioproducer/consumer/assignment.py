@@ -244,10 +244,10 @@ class Assignment:
     async def _places(
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, Position]:
-        """Where to begin partitions for which the group has no offset.
+        """The positions at which to begin partitions for which the group has no offset.
 
-        Those that did not exist when this member started begin at their beginning: nobody has
-        decided to skip what was written before the group noticed them.
+        A partition that did not exist when this member started begins at its beginning: nobody has
+        decided to skip the records that were written before the group noticed it.
         """
         place = reset_position(self._settings.offset_reset)
         if place is None:
@@ -551,7 +551,7 @@ class Assignment:
         await self._tell_of_revocation(self.owned)
 
     def _untold(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
-        """Those of ``partitions`` that are this member's, and whose end is still to be reported."""
+        """This member's partitions among ``partitions`` whose end is still to be reported."""
         return frozenset(
             each for each in partitions if each in self._owned and each not in self._told
         )

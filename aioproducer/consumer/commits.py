@@ -204,7 +204,7 @@ class Commits:
     def _take_losses(
         self, portion: Iterable[TopicPartition], owned: dict[TopicPartition, PartitionState]
     ) -> list[TopicPartition]:
-        """Those of ``owned`` that are this member's no longer, or came back."""
+        """Take lost partitions out of ``owned``, even those that came back, and return them."""
         present = self._progress.states(portion)
         lost = [each for each in portion if each in owned and present.get(each) is not owned[each]]
         for where in lost:

@@ -100,7 +100,7 @@ class Session:
             await self._answered.wait()
 
     def wake(self) -> None:
-        """Those that wait for an answer may have nothing to wait for."""
+        """Wake the waiters for an answer: they may have nothing to wait for."""
         self._answered.set()
 
     def over(self) -> None:

@@ -110,7 +110,7 @@ class GroupTopics:
         return wanted
 
     async def new_among(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
-        """Those of ``partitions`` that did not exist when the member started.
+        """The partitions among ``partitions`` that did not exist when the member started.
 
         Raises the error of a topic.
         """

@@ -41,6 +41,6 @@ def begin_work(work: Work) -> None:
 
 
 def work_of(broker: object) -> Work | None:
-    """What the current task works on, if its messages come from this broker."""
+    """The work of the current task, if its messages come from this broker."""
     work = _WORK.get()
     return work if work is not None and work.broker is broker else None

@@ -7,7 +7,7 @@ rooms import from this package, and from none of its modules.
 
 When memory is full, a record becomes a pending record with a deadline (``SendPipeline._enqueue``).
 :meth:`PendingRecords.add` refuses it if pending records have no room either. The sender hands out
-returned memory in its whole rounds (``Sender._serve_memory``). First come pending records, those of
+returned memory in its rounds (``Sender._serve_memory``). First come pending records, those of
 the partition that had the least memory when it began to wait (:meth:`MemoryQuota.grant`). Then
 callers of ``drain()`` go on (:meth:`MemoryWaiters.serve`). A pending record fails with
 BufferExhaustedError at its deadline (``Expiry._expire_pending``). A caller of ``drain()`` fails

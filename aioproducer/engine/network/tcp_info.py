@@ -68,7 +68,7 @@ def round_trip(connected: Any) -> float | None:
 
 
 def traffic(connected: Any) -> Traffic | None:
-    """What passes over a socket; None: the system does not know."""
+    """The traffic of a socket; None: the system does not know."""
     info = _tcp_info(connected)
     if info is None or len(info) < _SIZE:
         return None

@@ -15,7 +15,7 @@ MOST_TIMEOUTS: Final = 4
 
 
 class Transfer:
-    """Whether the bytes of a connection pass, although its first request is late.
+    """A look at a connection whose first request is late: do its bytes still pass?
 
     A request that ended while its bytes were on their way would be sent again, over the same narrow
     path, and might never arrive. So it has time until no byte has passed for ``timeout`` seconds,

@@ -4,7 +4,7 @@ A commit takes these steps::
 
     TransactionApi.commit            calls the manager, wakes the sender, and waits (_until)
     TransactionManager.commit        enters the state COMMITTING
-    Sender._whole_round              calls TransactionDriver.step, which calls _step_transaction
+    Sender._round                    calls TransactionDriver.step, which calls _step_transaction
     TransactionManager.next_request  EndTxn, once every record has its outcome; FindCoordinator
                                      before it, if its coordinator is not known
     TransactionDriver._send          sends the request; requests/end_txn.py writes its fields

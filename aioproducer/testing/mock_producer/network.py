@@ -128,7 +128,7 @@ class InMemoryNetwork(NetworkClient):
             self._loop.call_soon(self._respond, node, request, now)
 
     def send_to_any(self, node: NodeId, request: Any, peers: object, now: float) -> None:
-        """The same: no peer is slow."""
+        """Send to the node: no peer is slow."""
         self.send(node, request, now)
 
     def _count(self, node: NodeId) -> None:

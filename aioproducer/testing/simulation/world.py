@@ -109,7 +109,7 @@ def _network_client(loop: SimulatedLoop, settings: ClientSettings, *given: Any) 
 
 
 async def _load(loads: Iterable[Load]) -> None:
-    """Whether another world has imported something makes no difference."""
+    """Import at once: what another world has imported makes no difference to this one."""
     load_here(loads)
 
 
