@@ -44,7 +44,9 @@ class NarrowPath:
         passing: set[asyncio.Task[None]] = set()
 
         def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            passing.add(asyncio.create_task(self._pass(reader, writer)))
+            task = asyncio.create_task(self._pass(reader, writer))
+            task.add_done_callback(lambda _: writer.transport.abort())
+            passing.add(task)
 
         server = await asyncio.start_server(accept, sock=listener, limit=PIECE)
         try:
@@ -65,7 +67,6 @@ class NarrowPath:
                 both.create_task(self._slowly(responses, writer))
         finally:
             broker.transport.abort()
-            writer.transport.abort()
 
     async def _slowly(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         while data := await source.read(PIECE):
