@@ -185,8 +185,8 @@ class OptionTable(TokenOptions):
     """Check that a known broker is still the broker that it was. A connection that reaches another
     broker (swapped ports, recycled addresses) is closed after the login and before any record is
     sent, and the client starts again from `bootstrap_servers` (KIP-1242). Brokers check connections
-    since Kafka 4.4; an older broker of another cluster can receive records until its metadata
-    arrives. No effect if `metadata_recovery_strategy="none"`."""
+    since Kafka 4.4; once a connection was lost, an older broker is asked for its cluster on each
+    new connection. No effect if `metadata_recovery_strategy="none"`."""
 
     reconnect_backoff_ms: int = option(Milliseconds(0, LONG_MAX), 50, Group.NETWORK)
     """The wait before connecting to the same broker again. Doubles with every failure, with 20 %

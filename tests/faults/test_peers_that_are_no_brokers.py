@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from aiokafka.record import MemoryRecords  # type: ignore[import-untyped]
 
 from aioproducer import (
     BootstrapError,
@@ -483,3 +484,54 @@ async def test_check_passes_through_such_a_proxy_at_once(start_kafka: StartKafka
     async with Producer(bootstrap_servers=kafka.servers[1].address, **HASTY) as producer:
         await producer.check(topics=["orders"])
     assert kafka.hung_up == [4, 3, 4, 3]
+
+
+# --- another cluster, whose brokers are too old to check connections ------------------------------
+
+
+def producer_ids(kafka: FakeKafka) -> list[tuple[int, bytes | None]]:
+    """Of the batches that came in: the producer id and the first value."""
+    found = []
+    for request in kafka.requests(PRODUCE):
+        for topic in request.body.topic_data:
+            for data in topic.partition_data:
+                batch = MemoryRecords(bytes(data.records)).next_batch()
+                found.append((batch.producer_id, next(batch).value))
+    return found
+
+
+@pytest.mark.parametrize("brokers", [1, 2])
+async def test_no_batch_reaches_another_cluster_with_the_id_of_the_former_one(
+    start_kafka: StartKafka, caplog: pytest.LogCaptureFixture, brokers: int
+) -> None:
+    """Its own producer may have that id, and its batches would make ours look like duplicates."""
+    caplog.set_level(logging.WARNING)
+    kafka = await start_kafka(brokers, {"orders": 1})
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **QUICK) as producer:
+        await producer.send("orders", b"before")
+        kafka.cluster_id = "another"
+        for server in kafka.servers.values():
+            await server.cut()
+        await producer.send("orders", b"after")
+    (former, _), *others = producer_ids(kafka)
+    assert [value for _, value in others] == [b"after"], "once"
+    assert others[0][0] != former
+    assert "'another'" in caplog.text
+
+
+async def test_the_first_connections_are_not_asked_for_their_cluster(
+    start_kafka: StartKafka,
+) -> None:
+    """A broker that does not check connections is asked once another connection was lost."""
+    kafka = await start_kafka(2, {"orders": 2})
+    servers = kafka.servers[1].address
+    async with Producer(bootstrap_servers=servers, **QUICK) as producer:
+        for partition in (0, 1):
+            await producer.send("orders", b"", partition=partition)
+        of_records = {each.connection for each in kafka.requests(PRODUCE)}
+        assert all(each.body.topics for each in kafka.requests(METADATA))
+        await kafka.servers[1].cut()
+        await producer.send("orders", b"", partition=0)
+        [asked] = [each for each in kafka.requests(METADATA) if not each.body.topics]
+        assert asked.connection == kafka.requests(PRODUCE)[-1].connection
+        assert asked.connection not in of_records

@@ -28,13 +28,7 @@ from aioproducer.engine.network.connection_states import (
 )
 from aioproducer.engine.network.connection_view import ConnectionView
 from aioproducer.engine.network.frames import read_response, throttle_seconds
-from aioproducer.engine.network.handshake import (
-    CHECKED,
-    UNCHECKED,
-    WITH_FEATURES,
-    BrokerIdentity,
-    HangUps,
-)
+from aioproducer.engine.network.handshake import UNCHECKED, WITH_FEATURES, BrokerIdentity, HangUps
 from aioproducer.engine.network.in_flight import Completion, InFlightRequest
 from aioproducer.engine.network.lazy_metadata import LazyMetadataResponse
 from aioproducer.engine.network.request import Request
@@ -53,7 +47,7 @@ from aioproducer.errors import (
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.runtime.running_clock import RunningClock
 from aioproducer.foundation.runtime.tasks import TaskOwner
-from aioproducer.model import BootstrapServer, NodeId, Peer
+from aioproducer.model import BootstrapServer, Node, NodeId, Peer
 
 _PRODUCE: Final = Api.PRODUCE
 _FETCH: Final = Api.FETCH
@@ -295,8 +289,10 @@ class NetworkClient:
             setup_timeout=backoff.delay(state.setup_failures + 1),
             clock=self.clock,
             random=self.random,
-            identity=self._identity(node) if highest >= CHECKED else None,
+            identity=self._identity(node),
             first_version=min(self._first_version, highest),
+            highest_version=highest,
+            is_doubtful=self._hang_ups.has_lost,
         )
         state.tries(connection, now)
         self._timeouts.connection_tried(now)
@@ -474,13 +470,14 @@ class NetworkClient:
         state.opened(now)
         self._refused.discard(connection.node.id)
         self._refusals = 0
-        self._hang_ups.answered((connection.node.host, connection.node.port))
+        newest = connection.versions.to_ask_again
+        self._hang_ups.answered((connection.node.host, connection.node.port), newest)
         self.connections_opened += 1
         self.features = max(
             (each.versions.features for each in self._connections() if each.was_ready),
             key=lambda features: features.epoch,
         )
-        self._first_version = max(connection.versions.to_ask_again, WITH_FEATURES)
+        self._first_version = max(newest, WITH_FEATURES)
         self._timeouts.connection_opened(now)
         if self._asked_of_any:
             self._timeouts.look_again(now)  # it may answer what another broker owes
@@ -561,6 +558,7 @@ class NetworkClient:
         self._refusals += refused
         unused = self._timeouts.unused_for(connection, now)
         before, hung_up_at = state.last_error, connection.hung_up_at
+        self._hang_ups.has_lost |= connection.is_needed and (was_ready or isinstance(node, Node))
         state.ended(reason, self.settings, now, self.random, refusals=self._refusals, unused=unused)
         if hung_up_at is not None:
             if self._hang_ups.hung_up((node.host, node.port), hung_up_at, now):

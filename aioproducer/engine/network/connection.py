@@ -18,6 +18,7 @@ from random import Random
 from typing import Any, Final, NoReturn, TypeAlias
 
 from aioproducer.auth.mechanism import Mechanism
+from aioproducer.engine.cluster.metadata_response import MetadataNews
 from aioproducer.engine.network import frames
 from aioproducer.engine.network.connection_end import explain_end, is_hang_up
 from aioproducer.engine.network.exchange import Exchange
@@ -28,6 +29,8 @@ from aioproducer.engine.network.handshake import (
     ApiVersionsHandshake,
     BrokerIdentity,
     api_versions_request,
+    check_cluster,
+    cluster_request,
 )
 from aioproducer.engine.network.in_flight import InFlightRequest, InFlightRequests
 from aioproducer.engine.network.lazy_metadata import LazyMetadataResponse
@@ -42,6 +45,7 @@ from aioproducer.errors import (
     ProducerError,
     ProtocolError,
 )
+from aioproducer.foundation import tuning
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.running_clock import RunningClock
 from aioproducer.foundation.runtime.tasks import new_task
@@ -120,11 +124,14 @@ class Connection:
         random: Random,
         identity: BrokerIdentity | None = None,
         first_version: int = UNCHECKED,
+        highest_version: int = CHECKED,
+        is_doubtful: bool = False,
     ) -> None:
         """Prepare a connection to ``node``.
 
         ``identity``: the broker that has to be there; None: any. ``first_version``: the version of
-        ApiVersions to begin with.
+        ApiVersions to begin with; ``highest_version``: the newest one to ask with.
+        ``is_doubtful``: a broker that does not check its identity is asked for its cluster.
         """
         self.node = node
         self.state = ConnectionState.CONNECTING
@@ -147,6 +154,8 @@ class Connection:
         self._events = events
         self._identity = identity
         self._first_version = first_version
+        self._highest_version = highest_version
+        self._is_doubtful = is_doubtful
         self._setup_timeout = setup_timeout
         self._clock = clock
         self._random = random
@@ -303,9 +312,9 @@ class Connection:
         async with self._bounded("answer an ApiVersions request"):
             await self._negotiate_versions(first)
         renewal = await self._log_in(exchange)
-        if self._identity is not None and (before_login or first < CHECKED):
-            await self._check_identity()
         self.versions[Api.METADATA]  # else there is nothing to ask of this broker
+        if self._identity is not None and self._spoken < CHECKED:
+            await self._check_identity(self._identity)
         self.state = ConnectionState.READY
         self.was_ready = exchange.is_ready = True
         self._events.ready(self)
@@ -335,11 +344,28 @@ class Connection:
                 f"{' (request_timeout_ms)' if self.versions.known else hint}"
             ) from None
 
-    async def _check_identity(self) -> None:
-        """End the connection if another broker answers, unless the broker is too old to say so."""
-        if self.versions.to_ask_again >= CHECKED:
+    async def _check_identity(self, identity: BrokerIdentity) -> None:
+        """End the connection if another broker answers, as far as the broker is able to say so."""
+        if min(self._highest_version, self.versions.to_ask_again) >= CHECKED:
             async with self._bounded("answer an ApiVersions request"):
                 await self._negotiate_versions(CHECKED)
+        if self._is_doubtful and self._spoken < CHECKED:
+            async with self._bounded("answer a Metadata request"):
+                check_cluster(await self._cluster_id(), identity)
+
+    async def _cluster_id(self) -> str | None:
+        """The id of the cluster to which the broker belongs; None: it does not say so."""
+        asked = self._put(cluster_request(self.versions[Api.METADATA]))
+        lazy, _ = self._decoded(*await self._answer_to(asked))
+        reading = lazy.read(())
+        try:
+            while True:
+                for _ in range(tuning.METADATA_STEPS_PER_TURN):
+                    next(reading)
+                await asyncio.sleep(0)
+        except StopIteration as end:
+            news: MetadataNews = end.value
+            return news.cluster_id
 
     async def _negotiate_versions(self, first: int) -> None:
         handshake = ApiVersionsHandshake(first)

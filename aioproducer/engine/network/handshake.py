@@ -3,7 +3,8 @@
 A broker that does not know our version of ApiVersions answers with UNSUPPORTED_VERSION in the
 layout of version 0, and names the versions it knows (KIP-511); some only answer with the error.
 From version 5 on the request names the broker that the client looks for, and a broker that is
-another one says so (KIP-1242).
+another one says so (KIP-1242). An older broker can only be asked for its cluster, by a Metadata
+request without topics.
 """
 
 from __future__ import annotations
@@ -105,6 +106,9 @@ class HangUps:
     def __init__(self) -> None:
         self._seen: dict[_Address, tuple[int, float, bool]] = {}
         """The version to try, the time to forget it, and True if a peer refused all of them."""
+        self.has_lost = False
+        """True once a connection was lost, or a known broker was not reached: others may have the
+        addresses by now."""
 
     def highest(self, address: _Address, now: float) -> int:
         """The highest version to ask the peer at ``address`` with."""
@@ -124,9 +128,15 @@ class HangUps:
         self._seen[address] = lower, now + _REMEMBERED, refused_all or lower == CHECKED
         return not refused_all and lower != CHECKED
 
-    def answered(self, address: _Address) -> None:
-        """The peer has answered: it refuses some versions at most."""
-        if address in self._seen:
+    def answered(self, address: _Address, newest: int) -> None:
+        """The peer has answered: it refuses some versions at most.
+
+        ``newest``: the newest version that it says it knows. If that is one in which brokers check
+        connections, the end may have been an accident, and the next connection asks with it again.
+        """
+        if newest >= CHECKED:
+            self._seen.pop(address, None)
+        elif address in self._seen:
             version, until, _ = self._seen[address]
             self._seen[address] = version, until, False
 
@@ -142,6 +152,18 @@ def api_versions_request(
     cluster_id, node_id = (None, -1) if identity is None else identity
     request = schema.ApiVersionsRequest("aioproducer", software_version, cluster_id, node_id)
     return frames.encoded(Api.API_VERSIONS, version, request)
+
+
+def cluster_request(version: int) -> EncodedPayload:
+    """The Metadata request in ``version`` that asks for the brokers and for no topic."""
+    request = request_schema(Api.METADATA).MetadataRequest(topics=[])
+    return frames.encoded(Api.METADATA, version, request)
+
+
+def check_cluster(cluster_id: str | None, identity: BrokerIdentity) -> None:
+    """Raise :class:`RebootstrapRequiredError` if a broker of another cluster has answered."""
+    if cluster_id not in (None, identity.cluster_id):
+        raise RebootstrapRequiredError(_ANOTHER)
 
 
 def _accepted(response: Any) -> BrokerVersions:

@@ -95,7 +95,7 @@ def api_versions(version: int) -> bytes:
 API_VERSIONS = api_versions(4)
 
 
-def metadata(cluster: str) -> bytes:
+def metadata(cluster: str | None) -> bytes:
     """The body of a Metadata response v9, after the correlation id."""
     parts: Any = response_module(Api.METADATA, 9)
     return b"\0" + encode(
@@ -114,6 +114,7 @@ class Owner:
         *,
         identity: BrokerIdentity | None = None,
         first_version: int = UNCHECKED,
+        given: dict[str, Any] | None = None,
         **changes: Any,
     ) -> None:
         settings: dict[str, Any] = {
@@ -144,6 +145,7 @@ class Owner:
             random=Random(1),
             identity=identity,
             first_version=first_version,
+            **(given or {}),
         )
 
     def _on_response(

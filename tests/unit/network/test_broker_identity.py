@@ -22,7 +22,7 @@ from aioproducer.errors.codes import ErrorCode
 from aioproducer.model import BootstrapId, BootstrapServer, Node
 from tests.support.settling import settle
 from tests.unit.network.observed_client import ONE, TWO, Ask, FakeConnection, ObservedClient
-from tests.unit.network.scripted_broker import LONG, Owner, Peer, broker
+from tests.unit.network.scripted_broker import LONG, Owner, Peer, broker, metadata
 
 SEVEN = BrokerIdentity("ours", 7)
 
@@ -40,8 +40,11 @@ def versions_of(version: int, highest: int, code: int = ErrorCode.NONE) -> bytes
 class Answering:
     """A broker that answers ApiVersions, and remembers what it was asked."""
 
-    def __init__(self, highest: int, *, says: int = ErrorCode.NONE) -> None:
+    def __init__(
+        self, highest: int, *, says: int = ErrorCode.NONE, cluster: str | None = "ours"
+    ) -> None:
         self.highest = highest
+        self.cluster = cluster
         self.says = says
         self.asked: list[tuple[int, Any, Any]] = []
 
@@ -49,6 +52,10 @@ class Answering:
         while True:
             request = await peer.request()
             number, version = request[4:8], int.from_bytes(request[2:4], "big")
+            if int.from_bytes(request[:2], "big") == Api.METADATA:
+                self.asked.append((version, "cluster", None))
+                peer.say(number + metadata(self.cluster))
+                continue
             if version > self.highest:
                 self.asked.append((version, None, None))
                 peer.say(number + versions_of(0, self.highest, ErrorCode.UNSUPPORTED_VERSION))
@@ -64,10 +71,11 @@ async def outcome(
     script: Callable[[Peer], Awaitable[None]],
     identity: BrokerIdentity | None,
     first: int,
+    **given: Any,
 ) -> Any:
     """The connection once it is ready, or the error that has ended it."""
     async with broker(script) as node:
-        owner = Owner(node, identity=identity, first_version=first)
+        owner = Owner(node, identity=identity, first_version=first, given=given)
         running = owner.run()
         ready = asyncio.ensure_future(owner.ready.wait())
         await asyncio.wait({running, ready}, return_when=asyncio.FIRST_COMPLETED, timeout=LONG)
@@ -115,6 +123,47 @@ async def test_another_broker_ends_the_connection_before_it_is_used(first: int) 
     assert "another broker now has its address" in str(error)
 
 
+@pytest.mark.parametrize("cluster", ["ours", None])
+@pytest.mark.parametrize(
+    ("highest", "first", "most", "asked"),
+    [
+        pytest.param(4, 4, 5, [(4, None, -1), (9, "cluster", None)], id="does not check"),
+        pytest.param(5, 4, 4, [(4, None, -1), (9, "cluster", None)], id="hung up at the check"),
+        pytest.param(
+            4,
+            5,
+            5,
+            [(5, None, None), (4, None, -1), (9, "cluster", None)],
+            id="older than the last broker",
+        ),
+        pytest.param(5, 4, 5, [(4, None, -1), (5, "ours", 7)], id="turns out to check"),
+        pytest.param(5, 5, 5, [(5, "ours", 7)], id="checks"),
+    ],
+)
+async def test_a_broker_that_does_not_check_is_asked_for_its_cluster_after_a_loss(
+    highest: int, first: int, most: int, asked: list[Any], cluster: str | None
+) -> None:
+    script = Answering(highest, cluster=cluster)
+    connection = await outcome(script, SEVEN, first, highest_version=most, is_doubtful=True)
+    assert connection.was_ready
+    assert script.asked == asked
+
+
+async def test_a_broker_of_another_cluster_that_does_not_check_is_found_out() -> None:
+    error = await outcome(Answering(4, cluster="theirs"), SEVEN, 4, is_doubtful=True)
+    assert isinstance(error, RebootstrapRequiredError)
+    assert "another broker now has its address" in str(error)
+
+
+async def test_damaged_metadata_ends_a_connection_that_is_not_ready() -> None:
+    async def script(peer: Peer) -> None:
+        peer.say(await peer.number() + versions_of(4, 4))
+        peer.say(await peer.number() + metadata("ours")[:-9])
+
+    error = await outcome(script, SEVEN, 4, is_doubtful=True)
+    assert isinstance(error, ProtocolError)
+
+
 async def test_another_error_of_the_check_is_a_protocol_error() -> None:
     error = await outcome(Answering(5, says=ErrorCode.INVALID_REQUEST), SEVEN, UNCHECKED)
     assert isinstance(error, ProtocolError)
@@ -157,6 +206,28 @@ async def test_brokers_are_checked_once_the_cluster_is_known(world: ObservedClie
     assert given(world, client, TWO) == (BrokerIdentity("ours", 2), 3)
     speaks(world.connections[-1], 0)
     assert given(world, client, Node(3, "host3", 9092))[1] == 3, "a proxy's answer, perhaps"
+
+
+async def test_a_reset_does_not_switch_the_check_off(world: ObservedClient) -> None:
+    """The next connection asks with a lower version, and the one after it with the newest."""
+    client = world.client
+    client.cluster_id = "ours"
+    client.connect(ONE, world.clock())
+    speaks(world.connections[-1], CHECKED)
+    await settle()
+    await world.connections[-1].breaks(BrokerConnectionError("lost"))
+    world.now += 5
+    assert given(world, client, ONE) == (BrokerIdentity("ours", 1), CHECKED)
+    await settle()
+    world.connections[-1].hung_up_at = CHECKED
+    await world.connections[-1].breaks(BrokerConnectionError("reset"))
+    assert given(world, client, ONE) == (BrokerIdentity("ours", 1), UNCHECKED)
+    assert world.connections[-1].given["is_doubtful"], "its cluster is asked for instead"
+    speaks(world.connections[-1], CHECKED)
+    await settle()
+    await world.connections[-1].breaks(BrokerConnectionError("lost"))
+    world.now += 5
+    assert given(world, client, ONE) == (BrokerIdentity("ours", 1), CHECKED)
 
 
 async def test_a_bootstrap_server_is_never_a_certain_broker(world: ObservedClient) -> None:

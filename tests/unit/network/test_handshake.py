@@ -212,9 +212,9 @@ def test_a_version_is_remembered_for_some_minutes() -> None:
     """Then the peer may be a newer one."""
     hang_ups = HangUps()
     hang_ups.hung_up(HERE, 4, 100.0)
-    hang_ups.answered(HERE)
+    hang_ups.answered(HERE, 4)
     assert hang_ups.highest(HERE, 699.0) == 3
-    hang_ups.answered(HERE)
+    hang_ups.answered(HERE, 4)
     assert hang_ups.highest(HERE, 700.0) == CHECKED
     assert hang_ups.hung_up(HERE, 4, 700.0)
 
@@ -222,5 +222,13 @@ def test_a_version_is_remembered_for_some_minutes() -> None:
 def test_a_peer_that_has_answered_is_asked_with_a_lower_version_at_once() -> None:
     hang_ups = HangUps()
     hang_ups.hung_up(HERE, 0, 100.0)
-    hang_ups.answered(HERE)
+    hang_ups.answered(HERE, 4)
     assert hang_ups.hung_up(HERE, 4, 101.0)
+
+
+def test_a_peer_that_knows_the_newest_version_is_asked_with_it_again() -> None:
+    """A connection may also end by accident while the versions are asked for."""
+    hang_ups = HangUps()
+    hang_ups.hung_up(HERE, CHECKED, 100.0)
+    hang_ups.answered(HERE, CHECKED)
+    assert hang_ups.highest(HERE, 100.0) == CHECKED
