@@ -84,7 +84,7 @@ class LeaderRefresh:
         now = self._client.clock()
         self._under_way = False
         self._refreshed = now
-        requested, self._stale = self._stale, failure is not None
+        requested, self._stale = self._stale, failure is not None or self._leaders.is_doubtful
         for state in self._read_ahead.partitions.values():
             found = failure or errors.get(state.where.topic)
             if found is None:

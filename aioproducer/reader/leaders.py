@@ -18,6 +18,10 @@ _LONGEST_FAILURE: Final = 15.0
 _LONGEST_ABSENCE: Final = 30.0
 """Seconds for which brokers may tell nothing but a former id, while no other one can be read."""
 
+_IN_A_ROW: Final = 5
+"""Descriptions that tell another id, at least, before it counts as told for long: two may come from
+one broker that lags, however much time is between them."""
+
 _STEP: Final = 1_000
 """Partitions that are taken in one step, at least."""
 
@@ -44,6 +48,18 @@ class _Told(Enum):
     """Another one, which has the name now."""
 
 
+class _OtherId(NamedTuple):
+    """An id of a topic that is not the known one, and is told by one description after another."""
+
+    topic_id: UUID | None
+    since: float
+    times: int = 1
+
+    def lasts(self, now: float, seconds: float) -> bool:
+        """True if enough descriptions have told it, for more than ``seconds``."""
+        return self.times >= _IN_A_ROW and now - self.since > seconds
+
+
 class Leaders:
     """The newest leaders of ``topics``.
 
@@ -51,8 +67,10 @@ class Leaders:
 
     Brokers learn one after the other that a topic was created again, and nothing says which of two
     ids is newer. The partitions' leaders decide: while they serve the known id, another one that is
-    told changes nothing. An id that was superseded does not come back, unless every broker tells it
-    for long and nothing was read by another one: an error, or a broker that lagged, misled then.
+    told changes nothing. Leaders that serve topics by their names (Fetch before version 13) can't
+    contradict; there another id has to be told for long, and nothing else. An id that was
+    superseded does not come back, unless every broker tells it for long and nothing was read by
+    another one: an error, or a broker that lagged, misled then.
     """
 
     def __init__(self, topics: Iterable[str]) -> None:
@@ -66,11 +84,15 @@ class Leaders:
         self._served: dict[str, UUID] = {}
         """The ids by which topics were read."""
         self._ended: set[UUID] = set()
-        """Those that leaders know no longer, or can't know: they serve topics by their names."""
-        self._told: dict[str, tuple[UUID | None, float]] = {}
-        """The other id that is told of a topic whose leaders fail, and since when."""
-        self._returning: dict[str, tuple[UUID | None, float]] = {}
-        """The former id that is told of a topic that can't be read, and since when."""
+        """Those that leaders know no longer."""
+        self._by_name: set[UUID] = set()
+        """Those that leaders can't know: they serve topics by their names."""
+        self._told: dict[str, _OtherId] = {}
+        """The other id that is told of a topic whose leaders fail, or can't know it."""
+        self._returning: dict[str, _OtherId] = {}
+        """The former id that is told of a topic that can't be read."""
+        self.is_doubtful = False
+        """True if the last description told another id, and the next ones have to decide."""
         self._offline: dict[str, dict[int, tuple[int, ...]]] = {}
         """The replicas that are down, of the partitions that have such, by topic."""
 
@@ -87,6 +109,7 @@ class Leaders:
         """Want the leaders of a topic no longer."""
         self._topics.pop(topic, None)
         self._returning.pop(topic, None)
+        self._told.pop(topic, None)
         self._left.add(topic)
 
     def take(
@@ -109,6 +132,7 @@ class Leaders:
     ) -> Generator[None, None, dict[str, ProducerError]]:
         """:meth:`take` in steps."""
         self._forget_left()
+        self.is_doubtful = False
         left, cluster = _STEP, self._cluster
         errors: dict[str, ProducerError] = {}
         if description.brokers:
@@ -159,11 +183,14 @@ class Leaders:
             return _Told.PRESENT
         if known in self._ended:
             return _Told.SUCCESSOR
-        told, since = self._told.get(name, (None, now))
-        if not fails or told != topic_id:
-            since = now
-        self._told[name] = topic_id, since
-        return _Told.SUCCESSOR if now - since > _LONGEST_FAILURE else _Told.FORMER
+        if not (fails or known in self._by_name):
+            self._told.pop(name, None)
+            return _Told.FORMER
+        other = self._told[name] = _told_again(self._told.get(name), topic_id, now)
+        if other.lasts(now, _LONGEST_FAILURE):
+            return _Told.SUCCESSOR
+        self.is_doubtful = True
+        return _Told.FORMER
 
     def _returns(
         self, topic: TopicDescription, known: UUID | None, now: float, *, fails: bool
@@ -171,19 +198,21 @@ class Leaders:
         """True if a former id has been told for so long that it must be the present one."""
         name, topic_id = topic.name, topic.topic_id
         was_read = known is not None and self._served.get(name) == known
-        told, since = self._returning.get(name, (None, now))
-        if told != topic_id or (was_read and not (fails and known in self._ended)):
-            since = now
-        self._returning[name] = topic_id, since
-        return now - since > _LONGEST_ABSENCE
+        other = _told_again(self._returning.get(name), topic_id, now)
+        is_gone = fails and (known in self._ended or known in self._by_name)
+        if was_read and not is_gone:
+            other = _OtherId(topic_id, now)
+        self._returning[name] = other
+        return other.lasts(now, _LONGEST_ABSENCE)
 
     def served(self, topic: str, topic_id: UUID, *, by_id: bool) -> None:
         """A leader has answered a fetch of ``topic``."""
         self._served[topic] = topic_id
         if by_id:
             self._ended.discard(topic_id)  # a leader that has just started refused it
+            self._by_name.discard(topic_id)
         else:
-            self._ended.add(topic_id)
+            self._by_name.add(topic_id)
 
     def refused(self, topic_id: UUID) -> None:
         """A leader that has served a topic by its id does not know the id any more."""
@@ -197,6 +226,7 @@ class Leaders:
             former.append(known.topic_id)
             del former[:-_FORMER_IDS]
             self._ended.discard(known.topic_id)
+            self._by_name.discard(known.topic_id)
         self._served.pop(topic, None)
         self._forget((topic,))
 
@@ -207,6 +237,7 @@ class Leaders:
             self._former,
             self._served,
             self._ended,
+            self._by_name,
             self._told,
             self._returning,
             self._offline,
@@ -239,6 +270,13 @@ class Leaders:
         """The id of a topic; None: it is not known, or has none."""
         info = self._cluster.topics.get(topic)
         return None if info is None else info.topic_id
+
+
+def _told_again(before: _OtherId | None, topic_id: UUID | None, now: float) -> _OtherId:
+    """``topic_id`` is told once more, or for the first time."""
+    if before is None or before.topic_id != topic_id:
+        return _OtherId(topic_id, now)
+    return before._replace(times=before.times + 1)
 
 
 def _info(topic: TopicDescription) -> TopicInfo:

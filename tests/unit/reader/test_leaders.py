@@ -98,14 +98,42 @@ def test_a_superseded_topic_never_comes_back() -> None:
 
 
 def test_fetches_by_names_say_nothing_about_ids() -> None:
+    """So another id counts when it is told for long, and nothing else."""
     leaders = Leaders(["orders"])
     leaders.take(described(1), 0)
     leaders.served("orders", UUID(int=1), by_id=False)
-    assert is_recreated(leaders, 2, 0)
+    for now in range(1, 17):
+        assert not is_recreated(leaders, 2, now)
+        assert leaders.is_doubtful, "the next description is due soon"
+    assert is_recreated(leaders, 2, 17)
     leaders.renew("orders")
-    assert not is_recreated(leaders, 1, 600)
-    assert not is_recreated(leaders, 2, 600)
+    for now in (20, 21, 30, 40, 41):
+        assert not is_recreated(leaders, 1, now)
+    assert not is_recreated(leaders, 2, 42)
     assert leaders.topic_id("orders") == UUID(int=2)
+
+
+@pytest.mark.parametrize("apart", [1, 300])
+def test_a_broker_that_lags_supersedes_no_topic_that_is_read_by_its_name(apart: int) -> None:
+    """Two lone descriptions do not count as long, however far apart they are."""
+    leaders = Leaders(["orders"])
+    leaders.take(described(2), 0)
+    leaders.served("orders", UUID(int=2), by_id=False)
+    for number in range(1, 40):
+        told = 2 if number % 3 == 0 else 1
+        assert not is_recreated(leaders, told, number * apart)
+        leaders.served("orders", UUID(int=2), by_id=False)
+    assert leaders.topic_id("orders") == UUID(int=2)
+
+
+def test_two_descriptions_while_leaders_fail_supersede_no_topic() -> None:
+    leaders = Leaders(["orders"])
+    leaders.take(described(2), 0)
+    read(leaders, 2)
+    assert not is_recreated(leaders, 1, 1, "orders")
+    assert not is_recreated(leaders, 1, 300, "orders")
+    assert not is_recreated(leaders, 2, 301)
+    assert not leaders.is_doubtful
 
 
 def test_leaders_that_are_gone_do_not_keep_a_topic() -> None:
@@ -115,7 +143,7 @@ def test_leaders_that_are_gone_do_not_keep_a_topic() -> None:
     for now in (0, 10):
         assert not is_recreated(leaders, 2, now, "orders")
     assert not is_recreated(leaders, 1, 12, "orders"), "it has another leader"
-    for now in (14, 25, 29):
+    for now in (14, 15, 25, 29):
         assert not is_recreated(leaders, 2, now, "orders")
     assert is_recreated(leaders, 2, 30, "orders")
     for now in (31, 40):
@@ -175,7 +203,7 @@ def test_a_topic_that_one_outdated_answer_has_superseded_comes_back(
     leaders.renew("orders")
     for now in (2, 20, 31):
         assert not is_recreated(leaders, first if now == 2 else 2, now, "orders")
-    for now in (55, 65):
+    for now in (55, 56, 57, 65):
         assert not is_recreated(leaders, 2, now, "orders")
     assert leaders.topic_id("orders") == UUID(int=2)
     assert leaders.leader(ZERO) is not None
