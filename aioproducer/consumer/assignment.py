@@ -428,6 +428,11 @@ class Assignment:
         """The callback that has run for the longest time, and when it began."""
         return next(iter(self._calls.values()), None)
 
+    async def call_ended(self) -> None:
+        """Wait until the callback that runs has ended."""
+        async with self._turn:
+            pass
+
     # --- held --------------------------------------------------------------------------------
 
     def hold(self, partitions: Iterable[TopicPartition], reason: Hold) -> None:

@@ -117,6 +117,47 @@ def test_a_close_tells_of_the_partitions_before_its_commit(protocol: str) -> Non
     live(life, 2)
 
 
+@each_protocol
+@pytest.mark.parametrize("seconds", [2, 60])
+def test_a_close_during_a_revocation_lets_its_callback_end(protocol: str, seconds: int) -> None:
+    """Within the time of a close; a longer callback is cancelled."""
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 10, 2)
+        assigned, began = asyncio.Event(), asyncio.Event()
+        told: list[Partitions] = []
+        ended: list[Partitions] = []
+
+        async def revoked(partitions: Partitions) -> None:
+            told.append(partitions)
+            began.set()
+            await asyncio.sleep(seconds)
+            await reader.commit({min(partitions): 3})
+            ended.append(partitions)
+
+        reader = consumer(
+            world,
+            on_assigned=lambda _: assigned.set(),
+            on_revoked=revoked,
+            auto_commit=False,
+            group_protocol=protocol,
+        )
+        await reader.start()
+        await assigned.wait()
+        async with consumer(world, group_protocol=protocol):
+            await began.wait()
+            closed = world.now
+            await reader.close()
+            assert world.now - closed < 15
+        assert ended == (told if seconds == 2 else [])
+        assert {*told[0], *(each for more in told[1:] for each in more)} == {ZERO, ONE}
+        if seconds == 2:
+            first = min(told[0])
+            assert world.cluster.committed_offsets("g")[first].offset == 3
+
+    live(life, 2)
+
+
 def test_a_close_after_a_failed_callback_tells_what_was_lost() -> None:
     async def life(world: SimulatedWorld) -> None:
         lost: list[Partitions] = []
