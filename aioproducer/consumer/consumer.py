@@ -295,9 +295,9 @@ class Consumer:
     async def close(self) -> None:
         """Commit the acknowledged records, leave the group, and close all connections.
 
-        ``on_revoked`` is called before the commit. Closing usually takes two round trips, and at
-        most about ten seconds, plus the time to close the connections. If the call is cancelled,
-        closing continues in the background.
+        A callback that runs ends first; ``on_revoked`` is called before the commit. Closing usually
+        takes two round trips, and at most about ten seconds and the time to close the connections.
+        If the call is cancelled, closing continues in the background.
 
         Raises:
             IllegalStateError: a callback of the consumer called this.
@@ -433,10 +433,10 @@ class Consumer:
         Leaving the block commits the records sent and the offsets of the records read, together
         (KIP-447). An exception aborts both and is raised again; the next loop returns the records
         again. If the group refuses the offsets because of a rebalance, the transaction is aborted,
-        and the loop continues without an error. A revocation waits for the current transaction.
-        From this call on the consumer does not commit automatically. Set
+        and the loop continues without an error. A revocation waits for the current transaction, and
+        the consumer does not commit automatically from this call on. Set
         ``isolation_level="read_committed"`` if the records you read are also written in
-        transactions.
+        transactions. A position that moves without records is committed in an empty transaction.
         """
         lists = self._lists(max_records)
         self._transactional = True
