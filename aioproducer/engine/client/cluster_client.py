@@ -403,7 +403,7 @@ class ClusterClient:
         if self.config.metadata_recovery_strategy == "same_cluster":
             error = RebootstrapRequiredError(
                 f"cluster {now!r} answers now, and this {self._name} has used cluster {before!r}. "
-                "It stays with that one, because metadata_recovery_strategy is 'same_cluster'"
+                f"It stays with {before!r}, because metadata_recovery_strategy is 'same_cluster'"
             )
             self._start_again(error)
             raise error

@@ -212,7 +212,8 @@ class MetadataRefresher(Requester):
             f"{metadata.describe(node)} belongs to cluster {news.cluster_id!r} now, and this "
             f"producer to cluster {metadata.cluster_id!r}: no more records are sent there"
             + (
-                ". It stays with that cluster, because metadata_recovery_strategy is 'same_cluster'"
+                f". It stays with {metadata.cluster_id!r}, because metadata_recovery_strategy is "
+                "'same_cluster'"
                 if stays
                 else " before bootstrap_servers name the cluster"
             )
@@ -249,7 +250,7 @@ class MetadataRefresher(Requester):
             return
         if self._metadata.is_another(news.cluster_id):
             logger.warning(
-                "Cluster %r with the brokers %s answers in place of cluster %r, and is followed. "
+                "Cluster %r with the brokers %s answers in place of cluster %r. "
                 "Records without an acknowledgement may have been written to the former one",
                 news.cluster_id,
                 _shortened(news.brokers),

@@ -69,7 +69,7 @@ def wrong_state(subject: object, doing: str, state: State) -> IllegalStateError:
 def abortable(subject: object, doing: str, cause: ProducerError) -> AbortableTransactionError:
     """The error of a call in a transaction that can only be aborted because of ``cause``."""
     error = AbortableTransactionError(
-        f"{subject}: can't {doing}, the transaction can only be aborted: {cause}. "
+        f"{subject}: can't {doing}, the transaction can only be aborted: {cause}; "
         f"{_ADVICE[State.ABORTABLE_ERROR]}"
     )
     error.__cause__ = cause
@@ -84,7 +84,7 @@ def fatal(
     unknown = ""
     if ending is not None and ending.committed and ending.may_be_done and not ending.done:
         unknown = ". An earlier request had no response, so the commit may have been done"
-    error = kind(f"{subject}: can't {doing}: {cause}{unknown}. {_ADVICE[State.FATAL_ERROR]}")
+    error = kind(f"{subject}: can't {doing}: {cause}{unknown}; {_ADVICE[State.FATAL_ERROR]}")
     error.__cause__ = cause
     return error
 
