@@ -92,7 +92,7 @@ class Expiry:
         written = "it may have been written" if maybe else "it was not written"
         return DeliveryTimeoutError(
             f"{batch.topic_partition}: not acknowledged within "
-            f"{duration(self._batches.delivery_timeout)} (delivery_timeout_ms), {written}. "
+            f"{duration(self._batches.delivery_timeout)} (delivery_timeout_ms); {written}. "
             "Resolve the cause, or raise the timeout: "
             f"{batch.last_error or self._why_not_sent(batch)}"
         )
@@ -112,7 +112,7 @@ class Expiry:
             return f"the coordinator did not add the partition to the transaction{said}"
         broker = self._metadata.describe(leader)
         failure = self._metadata.foreign or self._client.failures().get(leader)
-        return f"{broker} did not accept the batch" if failure is None else f"last error: {failure}"
+        return f"{broker} did not accept the batch" if failure is None else str(failure)
 
     # --- pending records ---------------------------------------------------------------------
 
