@@ -28,7 +28,7 @@ SMALLEST_BATCH: Annotated[int, 100] = 16_000
 """The bytes of a first batch while ``batch_size`` is None. ``max_request_size`` and
 ``buffer_memory`` may lower them."""
 
-LARGEST_BATCH: Annotated[int, 100] = 64 * SMALLEST_BATCH
+LARGEST_BATCH: Annotated[int, 1_000] = 64 * SMALLEST_BATCH
 """The bytes of the largest batch while ``batch_size`` is None. Compression may enlarge data that is
 random, and the batch then still fits into a broker's default ``message.max.bytes``, 1,048,588."""
 
