@@ -87,6 +87,7 @@ class TransactionDriver(Requester):
         self._transaction_channel = _Channel(manager)
         self._offsets_channel = _Channel(offsets)
         self._state_changes_seen = manager.state_changes
+        manager.on_request = self._batch_waits
 
     @property
     def idle(self) -> bool:
@@ -131,6 +132,11 @@ class TransactionDriver(Requester):
         if self._manager.state_changes != self._state_changes_seen:
             self._state_changes_seen = self._manager.state_changes
             self._on_change()
+
+    def _batch_waits(self) -> None:
+        """A batch may leave after the next request; a later step of the present round asks, too."""
+        if self._transaction_channel.in_flight is None:
+            self.due_now()
 
     # --- requests --------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ that may be in the log: its response is the only proof that nothing of it comes 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from uuid import UUID
 
@@ -83,6 +83,8 @@ class TransactionManager(RequestSource):
         self.offered_version = 1
         """The protocol that the brokers have now; it is taken on between transactions."""
         self.joined = joined is not None
+        self.on_request: Callable[[], None] = lambda: None
+        """Called when a batch waits for :meth:`next_request`."""
         self._sequence_numbers = sequence_numbers
         self._fatal_error: ProducerError | None = None
         self._epoch_spent = False
@@ -210,7 +212,12 @@ class TransactionManager(RequestSource):
 
     def add_partition(self, topic_partition: TopicPartition) -> bool:
         """Let batches into a partition: True if they may leave, False if it is added first."""
-        return self.transaction is not None and self.transaction.add_partition(topic_partition)
+        if self.transaction is None:
+            return False
+        may_leave = self.transaction.add_partition(topic_partition)
+        if not may_leave:
+            self.on_request()
+        return may_leave
 
     def contains(self, topic_partition: TopicPartition) -> bool:
         """True if ``topic_partition`` is in the transaction."""

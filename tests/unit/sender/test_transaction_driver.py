@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from uuid import UUID
 
 import pytest
 
+from aioproducer import Producer
 from aioproducer.engine.network.versions import Features
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
@@ -21,6 +23,7 @@ from aioproducer.engine.transactions.states import TransactionState
 from aioproducer.errors import (
     AbortableTransactionError,
     BrokerConnectionError,
+    NotEnoughReplicasError,
     ProducerError,
     ProducerFencedError,
     RequestTimeoutError,
@@ -28,6 +31,10 @@ from aioproducer.errors import (
 )
 from aioproducer.errors.codes import ErrorCode
 from aioproducer.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from aioproducer.testing import SimulatedWorld
+from aioproducer.testing.fault_proxy import ApiKey
+from aioproducer.testing.simulation.kafka import ClusterOptions
+from tests.support.simulated_world import run_in
 from tests.support.world import BACKOFF
 from tests.unit.sender.transactions import (
     COMMIT,
@@ -397,3 +404,31 @@ async def test_what_the_brokers_have_agreed_on_is_taken_on_after_the_transaction
         assert await answered(world) == COMMIT
         assert await answered(world) == InitProducerId(epoch_bump=True)
         assert world.manager.handle.version == 2
+
+
+# --- requests that nothing else asks for -----------------------------------------------------
+def test_a_partition_is_added_when_the_backoff_of_its_last_batch_is_over() -> None:
+    """The batch lines up after the driver's step of that round, and nothing else happens then."""
+    simulated = SimulatedWorld(0, 1, options=ClusterOptions(transaction_version=1))
+    cluster = simulated.cluster
+    cluster.create_topic("orders")
+
+    async def life() -> float:
+        async with Producer(
+            bootstrap_servers=cluster.bootstrap_servers,
+            transactional_id="orders",
+            retry_backoff_ms=2_000,
+            retry_backoff_max_ms=2_000,
+            enable_metrics_push=False,
+        ) as producer:
+            cluster.fail_next(ApiKey.PRODUCE, NotEnoughReplicasError)
+            await producer.begin_transaction()
+            producer.send("orders", b"aborted")
+            await asyncio.sleep(0.1)
+            await producer.abort_transaction()
+            began = simulated.now
+            async with producer.transaction():
+                await producer.send("orders", b"1")
+            return simulated.now - began
+
+    assert run_in(simulated, life()) < 3
