@@ -15,6 +15,7 @@ from aioproducer.testing.simulation.kafka.cluster import GROUPS_TOPIC
 from aioproducer.testing.simulation.network import Connection
 from aioproducer.testing.simulation.world import SimulatedWorld
 from tests.simulation.groups.plan import PLAYTIME, GroupPlan, MemberPlan
+from tests.simulation.knobs import tuned
 from tests.support.simulated_world import loop_of, model_of, network_of, run_in
 
 TOPIC: Final = "ledger"
@@ -24,6 +25,13 @@ PATIENCE: Final = 400
 """Seconds after the last fault in which everything has to be read."""
 LONGEST_CLOSE: Final = 16.0
 SESSION_MS: Final = 10_000
+LONGEST_WORK: Final = 20.0
+"""Seconds that a record may take (``max_poll_interval_ms``)."""
+HANG: Final = 45.0
+"""Seconds for which a handler hangs."""
+MOST_HANGS: Final = 2
+SLACK: Final = 4.0
+"""Seconds after which a member that hangs has been noticed."""
 
 
 class PlannedError(Exception):
@@ -49,6 +57,10 @@ class GroupLife:
         """The last offset that a member got of a partition."""
         self.failed: set[int] = set()
         self.starts: Counter[str] = Counter()
+        self.hangs = 0
+        """The times that a handler hung."""
+        self.consumers: dict[str, Consumer] = {}
+        """The present consumer of each member."""
         self.peace = asyncio.Event()
         self._watch_commits()
 
@@ -103,7 +115,7 @@ class GroupLife:
             "auto_offset_reset": "earliest",
             "session_timeout_ms": SESSION_MS,
             "heartbeat_interval_ms": 1_000,
-            "max_poll_interval_ms": 20_000,
+            "max_poll_interval_ms": int(LONGEST_WORK * 1000),
             "metadata_max_age_ms": 5_000,
             "request_timeout_ms": 10_000,
             "isolation_level": "read_committed" if self.plan.transactional else "read_uncommitted",
@@ -137,6 +149,7 @@ class GroupLife:
         owned: set[TopicPartition] = set()
         consumer = Consumer(TOPIC, **self._options(member), **self._callbacks(member, owned))
         await consumer.start()
+        self.consumers[member.name] = consumer
         try:
             yield consumer
         finally:
@@ -154,9 +167,27 @@ class GroupLife:
         number = self._got(member.name, record)
         if member.work:
             await asyncio.sleep(member.work)
+        if number == self.plan.hangs_at and self.hangs < MOST_HANGS:
+            self.hangs += 1
+            await self._hang(member)
         if number == member.fails_at and number not in self.failed:
             self.failed.add(number)
             raise PlannedError
+
+    async def _hang(self, member: MemberPlan) -> None:
+        """Hang with a record: the member has no partition any more when that took too long."""
+        consumer = self.consumers[member.name]
+
+        def look() -> None:
+            kept = consumer._assignment.owned
+            if kept and not self._froze:
+                self.broken(f"{member.name} hangs, and keeps {min(kept)}")
+
+        look_at = asyncio.get_running_loop().call_later(LONGEST_WORK + SLACK, look)
+        try:
+            await asyncio.sleep(HANG)
+        finally:
+            look_at.cancel()
 
     async def _member(self, member: MemberPlan) -> None:
         await asyncio.sleep(member.begins)
@@ -388,7 +419,8 @@ def lived(plan: GroupPlan, trace: Callable[[bytes], None] | None = None) -> list
             await life.live()
 
     try:
-        run_in(life.world, bounded())
+        with tuned(plan.knobs):
+            run_in(life.world, bounded())
     except BaseException as error:
         life.broken(f"the life ended with {error!r}")
     return life.violations

@@ -12,6 +12,7 @@ from aioproducer.consumer.assignment import Assignment
 from aioproducer.consumer.commits import Commits
 from aioproducer.consumer.progress import Progress
 from aioproducer.consumer.transactions import Transactions
+from aioproducer.consumer.work_watch import WorkWatch
 from tests.simulation.groups.life import lived
 from tests.simulation.groups.plan import make_plan
 
@@ -58,6 +59,18 @@ def positions_wait_for_records(patch: Patch) -> None:
     patch.setattr(Transactions, "_commit_positions", _nothing)
 
 
+def a_record_hangs_once(patch: Patch) -> None:
+    """The watch marks the place of a record, which may come again and hang again."""
+    give_up, noticed = WorkWatch._give_up, dict[WorkWatch, Any]()
+
+    async def once(self: WorkWatch, *place: Any) -> None:
+        if noticed.get(self) != place:
+            noticed[self] = place
+            await give_up(self, *place)
+
+    patch.setattr(WorkWatch, "_give_up", once)
+
+
 MUTATIONS: Final[dict[Callable[[Patch], None], int]] = {
     work_is_acknowledged_at_once: 1,
     a_failed_record_is_acknowledged: 1,
@@ -66,6 +79,7 @@ MUTATIONS: Final[dict[Callable[[Patch], None], int]] = {
     lost_partitions_are_read_on: 41,
     an_aborted_work_does_not_come_again: 3_088,
     positions_wait_for_records: 0,
+    a_record_hangs_once: 4_038,
 }
 """Each with the seed of a life that finds it."""
 
