@@ -7,7 +7,6 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Final
 
 from tests.simulation.drawing import make_plan
@@ -33,7 +32,6 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--find", action="store_true", help="for each fault the first seed")
     parser.add_argument("--story", action="store_true", help="print what happened in a life")
     parser.add_argument("--plain", action="store_true", help="without any switch")
-    parser.add_argument("--watched", action="store_true", help="look for work that sleeps")
     parser.add_argument("--most", type=int, default=1, help="failing lives until it ends")
     options = parser.parse_args(arguments)
     if options.find:
@@ -57,7 +55,6 @@ def _live(seeds: Iterable[int], gone: list[str], options: argparse.Namespace) ->
     pairs = Pairs()
     for seed in seeds:
         plan = make_plan(seed, plain=options.plain).without(gone)
-        plan = replace(plan, watched=options.watched)
         life = Life(plan)
         life.live()
         found = Judge(life).violations()

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, Final
 
 from tests.simulation.knobs import drawn_knobs
-from tests.simulation.plan import BRISK, PARTITIONS_OF_INPUT, TOPICS, Event, Plan, Step
+from tests.simulation.plan import BRISK, KIND, PARTITIONS_OF_INPUT, TOPICS, Event, Plan, Step
 from tests.simulation.switches import switches_of
 
 _PRODUCERS: Final = ("a", "b")
@@ -370,6 +370,8 @@ _DROPPED: Final = 0.5
 _WHILE_IT_IS_RETRIED: Final = (0.01, 0.03, 0.1)
 _HOLDS: Final = (0.05, 0.4, 3.0)
 _INTERVALS_MS: Final = (200, 2_000, 60_000)
+_EXPIRING: Final = 0.2
+"""The part of idempotent producers that brokers forget as they refuse one of its batches."""
 _LOST_FIRST: Final = (18, 3, 22, 10, 71, 72)
 """The APIs at which a peer hangs up: ApiVersions, Metadata, InitProducerId, and so on."""
 
@@ -483,6 +485,11 @@ class _Switching:
         if any("transactional_id" in each for each in self._plan.producers.values()):
             for _ in range(random.choice([0, 2, 4])):
                 yield Event(self._moment(), "fail", (_PRODUCE, _NOT_ENOUGH_REPLICAS, 4))
+        if all(each.keys().isdisjoint(KIND) for each in self._plan.producers.values()):
+            own = Random(f"expiry {self._plan.seed}")
+            if own.random() < _EXPIRING:
+                args = own.choice([1, 2, 4, 8]), own.choice([1, 3])
+                yield Event(0.0, "refuse_and_expire", args)
         if "slow" in on:
             yield Event(self._moment(), "slow", (random.choice([5.0, 50.0]), seconds))
         if "dripping" in on:

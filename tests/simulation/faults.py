@@ -6,6 +6,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from aioproducer.errors.codes import ErrorCode
 from aioproducer.testing.simulation.kafka.faults import RequestFaults
 from aioproducer.testing.simulation.world import SimulatedWorld
 from tests.simulation.plan import Event
@@ -262,7 +263,35 @@ class Faults:
 
     def expire_ids(self) -> None:
         """The brokers forget the producers."""
+        self._note_expiry()
         change(self.world, self.model.expire_producer_ids)
+
+    def refuse_and_expire(self, after: int, lost: int) -> None:
+        """A batch is refused for good, the brokers forget the producers at that moment, and the
+        responses of the next batches are lost: brokers take any number then.
+
+        ``after``: the number of requests before it.
+        """
+        rules, left = self.model.faults, after
+        usual = rules.error_of
+
+        def error_of(api: int, broker: int) -> ErrorCode:
+            nonlocal left
+            if api != PRODUCE or left:
+                left -= api == PRODUCE
+                return usual(api, broker)
+            rules.error_of = usual  # type: ignore[method-assign]
+            self._note_expiry()
+            for partition in self.model.cluster.partitions():
+                partition.producers.expire()
+            self.model.lose_next_response(PRODUCE, times=lost, after=1)
+            return ErrorCode.INVALID_RECORD
+
+        rules.error_of = error_of  # type: ignore[method-assign]
+
+    def _note_expiry(self) -> None:
+        ends = {each.where: each.log.end_offset for each in self.model.cluster.partitions()}
+        self.life.expiries.append(ends)
 
     def fence(self) -> None:
         """Other producers start with the transactional ids."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from aioproducer import (
@@ -33,9 +34,10 @@ from aioproducer.errors import (
 )
 from aioproducer.errors.codes import ErrorCode
 from aioproducer.foundation import tuning
+from aioproducer.model import TopicPartition
 from aioproducer.testing.simulation.loop import BEGIN
 from tests.simulation.journal import Call, Sent, Transaction
-from tests.simulation.plan import BRISK, DELAYING, FORGETFUL, GROUP, MURMUR2, TOPICS
+from tests.simulation.plan import BRISK, DELAYING, EXPIRING, FORGETFUL, GROUP, MURMUR2, TOPICS
 from tests.simulation.wire import PRODUCE, values_of
 from tests.support.simulated_world import model_of
 
@@ -49,6 +51,8 @@ _SLICES_AT_ONCE: Final = 4
 """Slices of results in one iteration: the sender's, and those of responses that are read in it."""
 _SMALL_REQUESTS: Final = 4_000
 """Bytes of other requests to a connection."""
+_LATE_BY: Final = 1.0
+"""Seconds after its timeout in which a request has ended."""
 SLACK: Final = 2.0
 """Seconds of the virtual clock by which a bound may be missed."""
 LOSSY: Final = frozenset({"lossy_crash", "truncate", "recreate", "replace"})
@@ -137,6 +141,7 @@ class Judge:
             self.who_leaves_delivers,
             self.hooks_are_told_once,
             self.no_turn_is_long,
+            self.late_requests_end,
         ):
             found += [f"{promise.__name__}: {each}" for each in promise()]
         return found
@@ -269,10 +274,25 @@ class Judge:
             places = self.places.get(sent.value, [])
             if len(places) > 1:
                 may = not self._idempotent(sent.producer) and not self.plan.kinds <= HARMLESS
-                open_case = self._idempotent(sent.producer) and FORGETFUL & self.plan.kinds
+                open_case = self._idempotent(sent.producer) and self._may_repeat(places)
                 if not may and not open_case:
                     at = [f"{topic}-{number}@{record.offset}" for topic, number, record in places]
                     yield f"{sent.name} is in the log {len(places)} times: {at}"
+
+    def _may_repeat(self, places: list[tuple[str, int, Any]]) -> bool:
+        """True if a broker has forgotten the producer between two copies of a record.
+
+        One that knows the first copy only takes another one with another number.
+        """
+        if FORGETFUL & self.plan.kinds - EXPIRING:
+            return True
+        places = sorted(places, key=lambda place: place[2].offset)
+        topic, number, _ = places[0]
+        where, offsets = TopicPartition(topic, number), [each.offset for *_, each in places]
+        return all(
+            any(first < ends[where] <= second for ends in self.life.expiries)
+            for first, second in pairwise(offsets)
+        )
 
     def nothing_out_of_order(self) -> Iterator[str]:
         """The records of a producer in a partition are in the order of their sends."""
@@ -677,6 +697,17 @@ class Judge:
         )
         if max(written, default=0) > most:
             yield f"{max(written)} bytes were written to a connection at once, more than {most:g}"
+
+    def late_requests_end(self) -> Iterator[str]:
+        """Only Produce and Fetch get more time than ``request_timeout_ms`` while bytes pass."""
+        for wire in self.life.wires:
+            if wire.client in self.plan.producers:
+                timeout = self._options(wire.client)["request_timeout_ms"] / 1000
+                if wire.longest_wait > timeout + _LATE_BY:
+                    yield (
+                        f"a request of producer {wire.client} that another broker could answer was "
+                        f"waited for {wire.longest_wait:.1f} s, not {timeout:g} s"
+                    )
 
     def health(self) -> Iterator[str]:
         """No call fails in a life without any fault."""

@@ -91,6 +91,8 @@ class Life:
         """The brokers that are down."""
         self.fenced: set[str] = set()
         """The producers whose transactional id another producer has taken, or tried to."""
+        self.expiries: list[dict[TopicPartition, int]] = []
+        """The ends of the logs whenever the brokers forgot the producers."""
         self._fencing: list[asyncio.Task[None]] = []
         self.lived: set[str] = set()
         """The switches of the plan that had an effect."""
@@ -252,8 +254,7 @@ class Life:
             self.world.at(event.at, _begin(self._faults, event))
         for name, options in self.plan.producers.items():
             self.applications[name] = self._make_application(name, options)
-        if self.plan.watched:
-            self.loop.before_sleep = self.watchdog.look
+        self.loop.before_sleep = self.watchdog.look
         reading = self.loop.create_task(self._read_along()) if self.plan.reads else None
         tasks = [
             self.loop.create_task(self._run_application(each), name=f"application {each.name}")

@@ -26,7 +26,9 @@ MURMUR2: Final = {
 }
 """The hashes of the callers' keys, by kafka-python."""
 GROUP: Final = "readers"
-FORGETFUL: Final = frozenset({"expire_ids", "lossy_crash", "truncate", "recreate", "replace"})
+EXPIRING: Final = frozenset({"expire_ids", "refuse_and_expire"})
+"""The faults after which the brokers have their logs, but know no producer."""
+FORGETFUL: Final = EXPIRING | {"lossy_crash", "truncate", "recreate", "replace"}
 """The faults after which brokers do not know what a producer has written. Neither the producer nor
 Kafka can settle all of these cases."""
 DELAYING: Final = frozenset({"freeze", "silent", "slow", "stall", "drip"})
@@ -110,8 +112,6 @@ class Plan:
     """True: a Reader that starts behind the ends of the logs reads them in the end."""
     firewall: bool = False
     """True: the network forgets connections that no producer may still use."""
-    watched: bool = False
-    """True: a watchdog looks for work that sleeps (:mod:`tests.simulation.watchdog`)."""
     switches: frozenset[str] = frozenset()
     """The features and faults that are on (:mod:`tests.simulation.switches`)."""
     knobs: dict[str, float] = field(default_factory=dict)

@@ -1,8 +1,9 @@
 """Lives of the simulated world keep every promise.
 
-A hundred are the same in each run, and so are those that found a fault once. Five hundred are new,
-and a hundred thousand with ``-m soak``. ``AIOPRODUCER_LIVES=1000-2000`` lives those seeds instead.
-A failing life prints the command that lives it again, and the smallest plan that fails.
+Some are the same in each run, without and with features side by side, and so are those that found
+a fault once. Two hundred and fifty are new, and a hundred thousand with ``-m soak``.
+``AIOPRODUCER_LIVES=1000-2000`` lives those seeds instead. A failing life prints the command that
+lives it again, and the smallest plan that fails.
 """
 
 from __future__ import annotations
@@ -17,10 +18,15 @@ from tests.simulation.__main__ import report
 from tests.simulation.drawing import make_plan
 from tests.simulation.seeds import new_seeds
 from tests.simulation.shrinking import violations
+from tests.simulation.switches import BLOCK, PLAIN
 
 CHOSEN: Final = os.environ.get("AIOPRODUCER_LIVES", "")
-FIRST, _, END = (CHOSEN or "0-100").partition("-")
-KNOWN: Final = range(int(FIRST), int(END or int(FIRST) + 1))
+FIRST, _, END = CHOSEN.partition("-")
+KNOWN: Final = (
+    range(int(FIRST), int(END or int(FIRST) + 1))
+    if CHOSEN
+    else (*range(60), *range(len(PLAIN), len(PLAIN) + 3 * BLOCK))
+)
 FOUND_ONCE: Final = (
     900_063,
     1_015_507,

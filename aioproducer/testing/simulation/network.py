@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import socket
+import struct
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -22,6 +24,10 @@ MOST_DROPS: Final = 200
 """The pieces of a response that drips."""
 CAPACITY: Final = 1 << 20
 """Bytes that the sockets and the network of one direction hold."""
+_TCP_INFO: Final = struct.Struct("=24xI24xII8xI48xQQ8xI")
+"""Linux's ``struct tcp_info`` up to ``tcpi_notsent_bytes``. Of it, :meth:`getsockopt` gives these:
+segments without an acknowledgement; milliseconds since data came and since some was acknowledged;
+microseconds of a round trip; acknowledged and received bytes; bytes that were not sent."""
 
 
 class Receiver(Protocol):
@@ -56,6 +62,10 @@ class Direction:
         self._agenda = agenda
         self._delay = delay
         self._drip = drip
+        self.passed = 0
+        """Bytes that have arrived."""
+        self.passed_at = agenda.now
+        """The moment at which the last ones did."""
         self._arrives_at = 0.0
         self._under_way: deque[bytes] = deque()
         self._size = 0
@@ -110,6 +120,8 @@ class Direction:
             if self._under_way:
                 data = self._under_way.popleft()
                 self._size -= len(data)
+                self.passed += len(data)
+                self.passed_at = self._agenda.now
                 self.receiver.arrived(data)
                 self.on_room()
             else:
@@ -492,6 +504,22 @@ class SimulatedTransport(asyncio.Transport):
     def setsockopt(self, *_: Any) -> None:
         """It has no options."""
 
-    def getsockopt(self, *_: Any) -> bytes:
-        """It has no options. Raises :class:`OSError`."""
-        raise OSError(errno.ENOPROTOOPT, "Protocol not available")
+    def getsockopt(self, level: int, option: int, size: int) -> bytes:
+        """Linux's ``TCP_INFO``, without a round-trip time. Other options raise :class:`OSError`.
+
+        The other side acknowledges bytes as soon as they arrive.
+        """
+        if (level, option) != (socket.IPPROTO_TCP, getattr(socket, "TCP_INFO", None)):
+            raise OSError(errno.ENOPROTOOPT, "Protocol not available")
+        sends, receives, now = self._sends, self._receives, self._loop.time()
+        data, acknowledged = (round((now - each.passed_at) * 1e3) for each in (receives, sends))
+        info = _TCP_INFO.pack(
+            sends.under_way,
+            data,
+            acknowledged,
+            0,
+            sends.passed,
+            receives.passed,
+            len(self._unsent),
+        )
+        return info[:size]

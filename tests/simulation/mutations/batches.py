@@ -197,4 +197,5 @@ MUTATIONS: tuple[Mutation, ...] = (
     offset_of_the_batch_for_all,
     compressing_batch_said_to_be_written,
     flush_forgets_what_waited,
+    doubt_before_a_barrier_not_waited_for,
 )

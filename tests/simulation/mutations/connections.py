@@ -6,12 +6,14 @@ import errno
 import os
 from typing import Any
 
+from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.core import parts
 from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.network.connection import Connection
 from aioproducer.engine.network.exchange import Exchange
 from aioproducer.engine.network.timeouts import ConnectionTimeouts
 from aioproducer.engine.sender.produce import ProduceSettings
+from aioproducer.foundation.runtime import tasks
 from tests.simulation.mutations.patch import Mutation, Patch
 
 
@@ -102,7 +104,33 @@ def requests_written_whole(patch: Patch) -> None:
     patch(Exchange, "_write_in_turns", mutant)
 
 
+def drip_extends_every_api(patch: Patch) -> None:
+    """Each late request whose bytes pass gets more time, also if another broker could answer it."""
+
+    def mutant(_passes: Any) -> Any:
+        def passes(self: Connection, late: Any, now: float) -> Any:
+            assert self.exchange is not None
+            return self._transfer.look(late.sent, now, receives=self.exchange.is_amid_response)
+
+        return passes
+
+    patch(Connection, "passes_until", mutant)
+
+
+def replaced_cluster_refused(patch: Patch) -> None:
+    """The cluster that answers at bootstrap_servers is refused if it is not the first one."""
+    patch(Metadata, "follows", lambda _: lambda self, node: False)
+
+
+def tasks_end_with_the_loop(patch: Patch) -> None:
+    """A program that cancels all tasks ends the sender and the connections as well."""
+    patch(tasks, "new_task", lambda _: tasks.new_visible_task)
+
+
 MUTATIONS: tuple[Mutation, ...] = (
+    drip_extends_every_api,
+    replaced_cluster_refused,
+    tasks_end_with_the_loop,
     missing_descriptor_fatal,
     requests_written_whole,
     idle_connection_used,

@@ -1,4 +1,4 @@
-"""Faults of the hook for failed records."""
+"""Faults of hooks, and of the objects that callers pass."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import asyncio
 from typing import Any
 
 from aioproducer.engine.core.failure_worker import FailureWorker
+from aioproducer.engine.core.serializer_preparation import SerializerPreparation
 from aioproducer.engine.observer import ObservedFuture
+from aioproducer.serialization import record_serializers
 from tests.simulation.mutations.patch import Mutation, Patch
 
 
@@ -57,6 +59,23 @@ def trace_ends_twice(patch: Patch) -> None:
     patch(ObservedFuture, "set_result", mutant)
 
 
+def value_copied_late(patch: Patch) -> None:
+    """A record that waits refers to its caller's buffer until a batch takes it."""
+
+    def mutant(plain_bytes: Any) -> Any:
+        def made(data: Any, *more: Any) -> Any:
+            return data if isinstance(data, bytearray) else plain_bytes(data, *more)
+
+        return made
+
+    patch(record_serializers, "plain_bytes", mutant)
+
+
+def value_serialized_late(patch: Patch) -> None:
+    """A serializer that was not prepared gets its caller's object, as it is later."""
+    patch(SerializerPreparation, "copy_of", lambda _: lambda self, data, topic: data)
+
+
 class _First:
     def __init__(self, handler: Any) -> None:
         self._handler = handler
@@ -73,4 +92,6 @@ MUTATIONS: tuple[Mutation, ...] = (
     close_waits_for_its_own_hook,
     failed_record_not_kept,
     trace_ends_twice,
+    value_copied_late,
+    value_serialized_late,
 )

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from aioproducer.engine.core.transaction_api import TransactionApi
+from aioproducer.engine.sender.transaction_driver import TransactionDriver
 from aioproducer.engine.transactions.manager import TransactionManager
 from aioproducer.engine.transactions.states import TransactionState as State
 from aioproducer.engine.transactions.transaction import Transaction
@@ -129,6 +130,12 @@ def offsets_not_waited_for(patch: Patch) -> None:
     patch(TransactionManager, "complete_unknown", mutant)
 
 
+def partition_added_in_a_later_round(patch: Patch) -> None:
+    """A batch whose backoff is over waits until something else happens before its partition is
+    added (version 1)."""
+    patch(TransactionDriver, "_batch_waits", lambda _: lambda self: None)
+
+
 MUTATIONS: tuple[Mutation, ...] = (
     offsets_not_waited_for,
     partition_not_added,
@@ -139,4 +146,5 @@ MUTATIONS: tuple[Mutation, ...] = (
     commit_not_awaited,
     lost_number_forgotten,
     fenced_producer_goes_on,
+    partition_added_in_a_later_round,
 )

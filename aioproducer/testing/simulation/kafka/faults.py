@@ -16,6 +16,8 @@ class _Rule:
     left: int
     code: ErrorCode = ErrorCode.NONE
     milliseconds: int = 0
+    skipped: int = 0
+    """The requests before them that it leaves alone."""
 
     def meets(self, api: int, broker: int) -> bool:
         return self.left > 0 and self.api in (None, api) and self.broker in (None, broker)
@@ -33,9 +35,9 @@ class RequestFaults:
         """Answer with an error code instead of doing the work."""
         self._errors.append(_Rule(api, broker, times, ErrorCode(code)))
 
-    def lose_next_response(self, api: int, broker: int | None, times: int) -> None:
-        """Do the work, and end the connection in place of the response."""
-        self._lost.append(_Rule(api, broker, times))
+    def lose_next_response(self, api: int, broker: int | None, times: int, after: int = 0) -> None:
+        """Do the work, and end the connection in place of the response, ``after`` so many."""
+        self._lost.append(_Rule(api, broker, times, skipped=after))
 
     def throttle(self, milliseconds: int, times: int, broker: int | None) -> None:
         """Answer with a throttle time, and read nothing more from the connection until then."""
@@ -59,6 +61,9 @@ class RequestFaults:
 def _take(rules: list[_Rule], api: int, broker: int) -> _Rule | None:
     for rule in rules:
         if rule.meets(api, broker):
+            if rule.skipped:
+                rule.skipped -= 1
+                continue
             rule.left -= 1
             if not rule.left:
                 rules.remove(rule)

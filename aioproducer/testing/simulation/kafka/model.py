@@ -230,11 +230,13 @@ class KafkaModel:
         """Answer the next requests of one kind with an error code instead of doing the work."""
         self.faults.fail_next(api, code, broker, times)
 
-    def lose_next_response(self, api: int, *, broker: int | None = None, times: int = 1) -> None:
+    def lose_next_response(
+        self, api: int, *, broker: int | None = None, times: int = 1, after: int = 0
+    ) -> None:
         """Do what the next requests of one kind ask for, and cut the connection in place of the
-        response.
+        response. ``after``: the number of requests before them.
         """
-        self.faults.lose_next_response(api, broker, times)
+        self.faults.lose_next_response(api, broker, times, after)
 
     def throttle(self, milliseconds: int, requests: int = 1, *, broker: int | None = None) -> None:
         """Throttle the next requests: their responses say so, and their connections are muted."""

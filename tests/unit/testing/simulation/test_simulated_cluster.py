@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
@@ -16,6 +17,7 @@ from aioproducer.errors import NotEnoughReplicasError, TopicAuthorizationFailedE
 from aioproducer.reader import Reader
 from aioproducer.testing import SimulatedWorld, expect, read_back, simulate
 from aioproducer.testing.fault_proxy import ApiKey
+from tests.support.simulated_world import connections_to, network_of
 
 T = TypeVar("T")
 Life: TypeAlias = Callable[[SimulatedWorld], Coroutine[Any, Any, T]]
@@ -275,6 +277,22 @@ def test_a_stalled_broker_answers_no_new_connection() -> None:
                 await producer.send("orders", b"1")
             world.cluster.release(1)
             await producer.send("orders", b"2")
+
+    run(life, brokers=1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what passes")
+def test_a_response_whose_bytes_still_pass_is_waited_for() -> None:
+    """It takes about three seconds, and request_timeout_ms is one."""
+
+    async def life(world: SimulatedWorld) -> None:
+        async with producer_of(world, request_timeout_ms=1_000) as producer:
+            await producer.send("orders", b"1")
+            before = connections_to(world, 1)
+            network_of(world).dripping[before[0].address] = 1, 0.05
+            assert await seconds_of(world, producer, b"2") > 2
+            assert connections_to(world, 1) == before
+        assert world.cluster.records("orders").values == [b"1", b"2"]
 
     run(life, brokers=1)
 
