@@ -19,9 +19,11 @@ import pytest
 from aioproducer import Producer, ProducerClosedError, ProducerError, RecordMetadata
 from aioproducer.testing.simulation.loop import SimulatedLoop
 from aioproducer.testing.simulation.network import SimulatedNetwork
+from aioproducer.testing.simulation.world import SimulatedWorld
 from tests.support.fake_kafka import FakeKafka
 from tests.support.inside import core_of, engine_of, lifecycle_of, running_engine
 from tests.support.simulated_producer import SimulatedProducer
+from tests.support.simulated_world import network_of, run_in
 
 INIT_PRODUCER_ID = 22
 PATIENCE = 1000.0
@@ -581,3 +583,33 @@ def test_close_at_every_moment_of_start() -> None:
     while close_during_start(moment):
         moment += 1
     assert moment > 2
+
+
+# --- connections -------------------------------------------------------------------------------
+
+
+def connections_left(turns: int) -> int:
+    """The connections that are left of a start that is cancelled after so many turns of the loop.
+
+    The producer closes then, and cancels its connections.
+    """
+    world = SimulatedWorld(0, 1)
+    world.cluster.set_latency(0.0)
+
+    async def life() -> int:
+        servers = world.cluster.bootstrap_servers
+        producer = Producer(bootstrap_servers=servers, transactional_id="orders")
+        starting = asyncio.create_task(producer.start())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        starting.cancel()
+        await asyncio.wait([starting])
+        await producer.close(0)
+        await asyncio.sleep(1)
+        return len(network_of(world).connections)
+
+    return run_in(world, life())
+
+
+def test_a_connection_that_is_cancelled_as_it_opens_is_closed() -> None:
+    assert {turns: left for turns in range(60) if (left := connections_left(turns))} == {}

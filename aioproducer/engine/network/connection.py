@@ -281,6 +281,8 @@ class Connection:
         try:
             transport, exchange = await opening
         except asyncio.CancelledError:
+            if not opening.cancelled() and opening.exception() is None:
+                self.exchange = opening.result()[1]  # it was open already: run() ends it
             if self._abort_reason is not None and opening.cancelled():
                 raise self._abort_reason from None
             raise
