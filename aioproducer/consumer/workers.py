@@ -183,20 +183,21 @@ class Workers:
     async def _work(self) -> None:
         me = asyncio.current_task()
         assert me is not None
+        paused = False
         while self._ready and not self._is_over:
             key, lane = self._ready[0]
             if not lane:
                 self._ready.popleft()
                 continue
             now = self._session.real_clock()
-            if (
-                now >= self._session.ends
-                or now - self._source.turn_began > tuning.LONGEST_WORKERS_TURN
-            ):
+            long = now - self._source.turn_began > tuning.LONGEST_WORKERS_TURN
+            if now >= self._session.ends or (long and not paused):
                 async with self._pause:  # meanwhile none of the others begins with a record
                     await self._source.pause()
                 await self._session.answer()
+                paused = True  # a record follows, however long the pause took
                 continue  # the group may have gone on without the member
+            paused = False
             self._ready.popleft()
             task = lane.popleft()
             lane.is_ready = False
