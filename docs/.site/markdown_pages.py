@@ -103,7 +103,9 @@ def overview(pages: dict[Entry, str]) -> str:
 @cache
 def _package() -> griffe.Object:
     roles = griffe.load_extensions(str(DOCS / ".site" / "roles.py"))
-    found = griffe.load("aioproducer", search_paths=[ROOT], extensions=roles)
+    found = griffe.load(
+        "aioproducer", search_paths=[ROOT], extensions=roles, allow_inspection=False
+    )
     assert isinstance(found, griffe.Object)
     return found
 

@@ -117,7 +117,7 @@ def _parts() -> Iterator[tuple[str, list[str]]]:
 
 
 def _package() -> griffe.Module:
-    package = griffe.load("aioproducer", search_paths=[ROOT], force_inspection=False)
+    package = griffe.load("aioproducer", search_paths=[ROOT], allow_inspection=False)
     assert isinstance(package, griffe.Module)
     return package
 
