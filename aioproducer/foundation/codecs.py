@@ -1,7 +1,7 @@
 """The libraries of the codecs: each is imported when its codec is used, so a platform may lack it.
 
-They are default dependencies where they have wheels, and extras everywhere. A client that reads
-imports all that are installed when it starts.
+lz4 and zstandard are default dependencies where they have wheels, and all are extras everywhere. A
+client that reads imports all that are installed when it starts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from aioproducer.errors import MissingExtraError
 
 __all__ = ["codec_library", "is_loaded", "load_codecs"]
 
-_LIBRARIES: Final = {"snappy": "cramjam", "lz4": "cramjam", "zstd": "zstandard"}
+_LIBRARIES: Final = {"snappy": "cramjam", "lz4": "lz4.frame", "zstd": "zstandard"}
 """The module by codec; ``gzip`` only needs the standard library."""
 
 
@@ -30,18 +30,21 @@ def codec_library(codec: str) -> Any:
         match module:  # an import statement for each: tools that pack a program look for these
             case "cramjam":
                 import cramjam as library
+            case "lz4.frame":
+                import lz4.frame as library  # type: ignore[import-untyped,no-redef]
             case "zstandard":
                 import zstandard as library
     except ImportError as error:
         raise MissingExtraError(
-            f"the codec {codec} needs {module}: pip install 'aioproducer[{codec}]'"
+            f"the codec {codec} needs {str(module).partition('.')[0]}: "
+            f"pip install 'aioproducer[{codec}]'"
         ) from error
     return library
 
 
 def load_codecs() -> None:
     """Import every codec that is installed: a batch may have any of them."""
-    for codec in ("snappy", "zstd"):
+    for codec in _LIBRARIES:
         with suppress(MissingExtraError):
             codec_library(codec)
 

@@ -107,8 +107,15 @@ RESPONSE_PLACE: Annotated[int, 100] = 1024 * 1024
 DECOMPRESSION_STEP: Annotated[int, 100] = 64 * 1024
 """Bytes that the first step of a decompression takes at least."""
 
-GZIP_SLICE: Annotated[int, 1_000] = 256 * 1024
-"""Bytes of gzip data in a step: the end of a member copies the rest of its slice."""
+COMPRESSED_SLICE: Annotated[int, 1_000] = 256 * 1024
+"""Bytes of gzip or LZ4 data in a step: the end of a gzip member copies the rest of its slice."""
+
+DECODED_AT_ONCE: Annotated[int, 0] = 1024 * 1024
+"""Bytes of a batch's records that an event loop's thread decodes, at one or two nanoseconds each.
+Larger batches are decoded in another thread."""
+
+COMPRESSED_AT_ONCE: Annotated[int, 0] = 64 * 1024
+"""Bytes of a compressed batch that the event loop's thread begins to decompress."""
 
 # --- connections ---------------------------------------------------------------------------
 

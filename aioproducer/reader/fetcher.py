@@ -135,7 +135,8 @@ class Fetcher:
             settings.lookup_timeout,
         )
         self._failure: ProducerError | None = None
-        self._is_finished = False
+        self.is_finished = False
+        """True: nothing is handed out any more."""
         self._ends = False
         """True: no further request is sent."""
         self._waits_since: float | None = None
@@ -161,7 +162,7 @@ class Fetcher:
 
         Raises the error of a partition, which is tried again afterwards.
         """
-        while not self._is_finished:
+        while not self.is_finished:
             self.on_take()
             found = self.read_ahead.take()
             if found is not None:
@@ -182,7 +183,7 @@ class Fetcher:
 
     def finish(self) -> None:
         """Hand out nothing any more, as if every partition were read up to its end."""
-        self._is_finished = True
+        self.is_finished = True
         self._arrived.set()
 
     def count_wait(self) -> None:

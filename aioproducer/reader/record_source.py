@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
 
 from aioproducer.engine.client.cluster_client import ClusterClient
-from aioproducer.engine.records.decoder import RecordBatch, decode, records_to_arrow
+from aioproducer.engine.records.decoder import RecordBatch, decode, decode_at_once, records_to_arrow
 from aioproducer.errors import CorruptRecordsError, IllegalStateError, MissingExtraError
 from aioproducer.foundation import tuning
+from aioproducer.foundation.runtime.threads import ThreadForEach
 from aioproducer.model import TopicPartition
 from aioproducer.reader.cursor import Cursor
 from aioproducer.reader.fetcher import Fetcher
@@ -21,6 +23,8 @@ _HELD: Final = 0.01
 """Seconds after which they have several: a heartbeat needs some for its timer, its request, its
 answer and the tasks between them."""
 _TURNS: Final = 12
+_THREADS: Final = ThreadForEach("aioproducer-decode")
+_Outcome: TypeAlias = RecordBatch | CorruptRecordsError | MissingExtraError
 
 
 class RecordSource:
@@ -50,14 +54,14 @@ class RecordSource:
     async def open_next_batch(self) -> bool:
         """Put the cursor on the next batch; False: there is none."""
         self.cursor.finish()
-        found = await self._next_item()
+        found = await self._next_decoded()
         if found is None:
             return False
-        self.cursor.open(*found, self._decode(*found))
+        self.cursor.open(*found)
         return True
 
     def open_batch_now(self) -> bool:
-        """Put the cursor on a batch that is there; False: there is none, or an error is next."""
+        """Put the cursor on a batch that is there; False: none is, or it is large, or an error."""
         self.cursor.finish()
         found = self._decoded_now(None)
         if found is None:
@@ -67,17 +71,15 @@ class RecordSource:
 
     async def next_batch(self) -> RecordBatch | None:
         """The next batch with records for the application; None: there is none."""
-        rest = self.cursor.interrupt()  # records of it may have been read one by one
-        while True:
-            found = rest or await self._next_item()
-            if found is None:
-                return None
-            rest = None
-            batch = self._decode(*found)
-            found[0].advance(found[1].next_offset)
+        if (rest := self.cursor.interrupt()) is not None:  # records of it were read one by one
+            self._put_back(*rest)
+        while (found := await self._next_decoded()) is not None:
+            state, item, batch = found
+            state.advance(item.next_offset)
             if len(batch):
                 self._in_batches += len(batch)
                 return batch
+        return None
 
     async def next_arrow_batch(self, max_rows: int) -> Any:
         """Batches of one topic that are there, up to about ``max_rows``, as Arrow."""
@@ -108,19 +110,32 @@ class RecordSource:
         found = self.fetcher.read_ahead.take_of(topic)
         if found is None:
             return None
-        try:
-            return *found, self._decode(*found)
-        except (CorruptRecordsError, MissingExtraError):  # it is fetched again, and raised then
-            return None
+        state, item = found
+        outcome = self._decode(decode_at_once, item, state.position, state.end)
+        if isinstance(outcome, RecordBatch):
+            return state, item, outcome
+        self._put_back(state, item)
+        return None
 
-    async def _next_item(self) -> tuple[PartitionState, Item] | None:
+    async def _next_decoded(self) -> tuple[PartitionState, Item, RecordBatch] | None:
+        """Wait for a batch, and decode it: a large one beside the event loop."""
         if self._reading:
             raise IllegalStateError(f"another task reads from this {self._name}: one at a time can")
         self._client.check_usable()
         self._reading = True
         try:
             await self.pause()
-            return await self.fetcher.next_item()
+            while (found := await self.fetcher.next_item()) is not None:
+                state, item = found
+                outcome = self._decode(decode_at_once, item, state.position, state.end)
+                if outcome is None:
+                    outcome = await self._decode_beside(state, item)
+                if isinstance(outcome, RecordBatch):
+                    return state, item, outcome
+                if outcome is not None:
+                    self.fetcher.fetch_again(state)
+                    raise outcome
+            return None
         finally:
             self._reading = False
             self._asked = self._client.clock()
@@ -146,18 +161,41 @@ class RecordSource:
             finally:  # else a step that is cancelled each time would never come to its end
                 self.turn_began = self._client.real_clock()
 
-    def _decode(self, state: PartitionState, item: Item) -> RecordBatch:
-        assert item.batch is not None
+    async def _decode_beside(self, state: PartitionState, item: Item) -> _Outcome | None:
+        """None: the partition was moved, paused or released meanwhile."""
+        seeks, outcome, is_next = state.seeks, None, False
         try:
-            return decode(
+            outcome = await asyncio.get_running_loop().run_in_executor(
+                _THREADS, self._decode, decode, item, state.position, state.end
+            )
+        finally:
+            if self.fetcher.partitions.get(state.where) is state and state.seeks == seeks:
+                is_next = not (outcome is None or state.paused or self.fetcher.is_finished)
+                if not is_next:
+                    self._put_back(state, item)
+        return outcome if is_next else None
+
+    def _decode(
+        self,
+        by: Callable[..., RecordBatch | None],
+        item: Item,
+        from_offset: int,
+        until_offset: int | None,
+    ) -> _Outcome | None:
+        try:
+            return by(
                 item.batch,
-                from_offset=state.position,
-                until_offset=state.end,
+                from_offset=from_offset,
+                until_offset=until_offset,
                 limit=self._limit,
             )
-        except (CorruptRecordsError, MissingExtraError):
-            self.fetcher.fetch_again(state)
-            raise
+        except (CorruptRecordsError, MissingExtraError) as error:
+            return error
+
+    def _put_back(self, state: PartitionState, item: Item) -> None:
+        """Hand out later what was taken."""
+        state.put_back(item)
+        self.fetcher.read_ahead.announce(state)
 
     @property
     def handed_out(self) -> int:

@@ -13,7 +13,7 @@ from tests.packaging.wheel import CleanEnvironment
 pytestmark = pytest.mark.slow
 
 MOST_PACKAGES = 6
-LIBRARIES = {"cramjam", "crc32c", "mmh3", "zstandard"}
+LIBRARIES = {"lz4", "crc32c", "mmh3", "zstandard"}
 
 
 @pytest.fixture(scope="module")

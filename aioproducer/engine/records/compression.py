@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aioproducer.foundation.codecs import codec_library
@@ -73,35 +74,15 @@ def _lz4(level: int) -> Callable[[memoryview], bytes]:
 
     Kafka's default level 9 means LZ4's fast compressor; other levels mean its high compressor.
     """
-    from aioproducer.engine.records.lz4_frames import (
-        BLOCK_SIZE,
-        END,
-        HEADER,
-        framed_block,
-        only_block,
-    )
-
-    lz4 = codec_library("lz4").lz4
+    frame = codec_library("lz4")
     least, highest = _LZ4_HIGH_LEVELS
-    own_level = min(max(level, least), highest)
-
-    def fast(block: memoryview) -> memoryview:
-        return memoryview(lz4.compress_block(block, store_size=False))
-
-    def high(block: memoryview) -> memoryview:
-        return only_block(memoryview(lz4.compress(block, level=own_level)))
-
-    compress_block = fast if level == _LZ4_DEFAULT_LEVEL else high
-
-    def compress(data: memoryview) -> bytes:
-        parts: list[bytes | memoryview] = [HEADER]
-        for start in range(0, len(data), BLOCK_SIZE):
-            block = data[start : start + BLOCK_SIZE]
-            parts += framed_block(block, compress_block(block))
-        parts.append(END)
-        return b"".join(parts)
-
-    return compress
+    return partial(
+        frame.compress,
+        compression_level=0 if level == _LZ4_DEFAULT_LEVEL else min(max(level, least), highest),
+        block_size=frame.BLOCKSIZE_MAX64KB,
+        block_linked=False,
+        store_size=False,
+    )
 
 
 def _zstd(level: int) -> Callable[[memoryview], bytes]:

@@ -7,8 +7,11 @@ from typing import Any, Final, overload
 
 from aioproducer.engine.records.acceleration import ParsedRecords
 from aioproducer.engine.records.arrow_output import to_arrow
+from aioproducer.engine.records.decompression import UnpackedTooLargeError
 from aioproducer.engine.records.encoded_batch import EncodedBatch
 from aioproducer.engine.records.field_reader import MalformedRecordError
+from aioproducer.errors import CorruptRecordsError
+from aioproducer.foundation import tuning
 from aioproducer.foundation.wording import counted
 from aioproducer.model import ConsumerRecord, TopicPartition
 
@@ -116,6 +119,26 @@ def decode(
         return RecordBatch(batch, ParsedRecords(batch, data, from_offset, until_offset), len(data))
     except MalformedRecordError as error:
         raise batch.corrupt(error) from error
+
+
+def decode_at_once(
+    batch: EncodedBatch, *, from_offset: int, until_offset: int | None, limit: int
+) -> RecordBatch | None:
+    """:func:`decode`, or None: it would take too long for the thread of an event loop.
+
+    A few compressed bytes may take long, so their records are decompressed up to a limit first.
+    """
+    most = tuning.DECODED_AT_ONCE
+    if batch.size > (tuning.COMPRESSED_AT_ONCE if batch.compression_id else most):
+        return None
+    try:
+        return decode(
+            batch, from_offset=from_offset, until_offset=until_offset, limit=min(limit, most)
+        )
+    except CorruptRecordsError as error:
+        if isinstance(error.__cause__, UnpackedTooLargeError):
+            return None
+        raise
 
 
 def records_to_arrow(batches: Sequence[RecordBatch]) -> Any:

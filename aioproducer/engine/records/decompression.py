@@ -11,7 +11,6 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from aioproducer.engine.records.lz4_frames import FrameError, blocks_in
 from aioproducer.foundation import tuning
 from aioproducer.foundation.codecs import codec_library
 
@@ -67,7 +66,7 @@ class _Output:
         if self._left < 0:
             raise _too_large(self._limit)
         self._pieces.append(piece)
-        self._step *= 2
+        self._step = min(2 * self._step, self._limit + 1)
 
     def joined(self) -> bytes:
         """All pieces."""
@@ -94,7 +93,7 @@ def _gunzip(data: memoryview, limit: int) -> bytes:
     for _ in range(_GZIP_MOST_MEMBERS):
         member = zlib.decompressobj(wbits=31)
         while not member.eof:
-            part = data[position : position + tuning.GZIP_SLICE]
+            part = data[position : position + tuning.COMPRESSED_SLICE]
             try:
                 piece = member.decompress(part, output.step)
             except zlib.error as error:
@@ -153,18 +152,21 @@ def _snappy_blocks(data: memoryview) -> Iterator[memoryview]:
 
 
 def _unlz4(data: memoryview, limit: int) -> bytes:
-    """One frame of independent blocks; bytes after it are ignored, as Java does."""
-    cramjam = codec_library("lz4")
+    """One frame; bytes after it are ignored, as Java does."""
+    lz4 = codec_library("lz4")
     output = _Output(len(data), limit)
+    context = lz4.create_decompression_context()
+    position, is_whole = 0, False
     try:
-        for block in blocks_in(data):
-            if block.is_stored:
-                output.add(bytes(block.data))
-                continue
-            piece = bytearray(block.largest)
-            size = cramjam.lz4.decompress_block_into(block.data, piece, output_len=block.largest)
-            output.add(bytes(memoryview(piece)[:size]))
-    except (FrameError, cramjam.DecompressionError) as error:
+        while not is_whole:
+            part = data[position : position + tuning.COMPRESSED_SLICE]
+            piece, size, is_whole = lz4.decompress_chunk(context, part, max_length=output.step)
+            position += size
+            if piece:
+                output.add(piece)
+            elif not part:
+                raise _invalid("lz4", _ENDS_EARLY)
+    except RuntimeError as error:  # the library has no error of its own
         raise _invalid("lz4", error) from error
     return output.joined()
 

@@ -18,12 +18,13 @@ from aioproducer.errors import (
     InvalidTopicError,
 )
 from aioproducer.errors.codes import ErrorCode
+from aioproducer.foundation import tuning
 from aioproducer.model import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from aioproducer.reader.cursor import Cursor
 from aioproducer.reader.partition import PartitionState
 from aioproducer.testing import SimulatedWorld
 from tests.support.simulated_groups import ONE, ZERO, consumer, each_protocol, fill, live
-from tests.support.simulated_world import model_of
+from tests.support.simulated_world import loop_of, model_of
 
 # --- callbacks ---------------------------------------------------------------------------------
 
@@ -364,3 +365,106 @@ def test_a_consumer_has_three_connections_to_a_broker(protocol: str) -> None:
         assert 2 <= most <= 3
 
     live(life, 2)
+
+
+# --- large batches -----------------------------------------------------------------------------
+
+
+def decoding_takes(
+    monkeypatch: pytest.MonkeyPatch, world: SimulatedWorld, seconds: float
+) -> asyncio.Event:
+    """Every batch is decoded in a thread, which takes so long; the event tells of the first one."""
+    began = asyncio.Event()
+
+    def delay() -> float:
+        began.set()
+        return seconds
+
+    monkeypatch.setattr(tuning, "DECODED_AT_ONCE", 0)
+    loop_of(world).executor_delay = delay
+    return began
+
+
+@pytest.mark.parametrize("way", ["records", "batches", "lists", "run"])
+def test_batches_that_are_decoded_in_a_thread_are_read_in_order(
+    monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 300, 1)
+        decoding_takes(monkeypatch, world, 0.5)
+        found: list[bytes | None] = []
+        all_there = asyncio.Event()
+
+        async def handle(record: ConsumerRecord) -> None:
+            found.append(record.value)
+            if len(found) == 300:
+                all_there.set()
+
+        async def read() -> None:
+            if way == "run":
+                await reader.run(handle, concurrency=1)
+            elif way == "records":
+                async for record in reader:
+                    await handle(record)
+            else:
+                async for several in reader.batches() if way == "batches" else reader.lists(7):
+                    for record in several:
+                        await handle(record)
+
+        async with consumer(world) as reader:
+            reading = asyncio.create_task(read())
+            async with asyncio.timeout(60):
+                await all_there.wait()
+            reading.cancel()
+        assert found == [b"%d" % number for number in range(300)]
+
+    live(life)
+
+
+@pytest.mark.parametrize("event", ["cancelled", "paused", "sought", "closed", "revoked"])
+def test_a_batch_in_a_thread_is_read_once_whatever_happens_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, event: str
+) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 10, 1)
+        offsets: list[int] = []
+        reader = consumer(world)
+        await reader.start()
+        began = decoding_takes(monkeypatch, world, 5.0)
+
+        async def read() -> None:
+            async for record in reader:
+                offsets.append(record.offset)
+
+        reading = asyncio.create_task(read())
+        await began.wait()
+        expected = [*range(10)]
+        match event:
+            case "cancelled":
+                reading.cancel()
+                await asyncio.wait([reading])
+                reading = asyncio.create_task(read())
+            case "paused":
+                reader.pause(ZERO)
+                await asyncio.sleep(20)
+                assert not offsets
+                reader.resume(ZERO)
+            case "sought":
+                await reader.seek(ZERO, 7)
+                expected = [7, 8, 9]
+            case "revoked":
+                await reader._assignment.revoked([ZERO])
+                await asyncio.sleep(20)
+                expected = []
+            case _:
+                await reader.close()
+                expected = []
+        await asyncio.sleep(20)
+        assert offsets == expected
+        reading.cancel()
+        await reader.close()
+        async with consumer(world) as other:
+            if len(expected) < 10 and event != "sought":
+                assert (await anext(aiter(other))).offset == 0, "nothing was committed"
+
+    live(life)

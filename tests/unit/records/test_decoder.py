@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import gc
+import zlib
 from collections.abc import Sequence
+from random import Random
 from typing import Any
 
 import pytest
 
 from aioproducer.engine.records import decoder, parsed_records
 from aioproducer.engine.records.compression import compression
-from aioproducer.engine.records.decoder import RecordBatch, decode
+from aioproducer.engine.records.decoder import RecordBatch, decode, decode_at_once
 from aioproducer.errors import CorruptRecordsError
+from aioproducer.foundation import tuning
 from aioproducer.foundation.varint import encode_varint
 from aioproducer.model import TopicPartition
 from tests.support.encoded_batches import (
     FORMS,
+    LIMIT,
     NOW,
     WHERE,
     batch,
@@ -270,6 +274,33 @@ def test_records_that_unpack_to_more_than_the_limit(codec: str) -> None:
         f"the batch of flights-3 at offset 7 has {len(data)} bytes and decompresses to more than "
         "100000: raise max_batch_bytes if that is right, or continue after it, at offset 10"
     )
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_a_few_bytes_that_unpack_to_many_are_not_decoded_at_once(codec: str) -> None:
+    used = compression(codec)
+    assert used is not None
+
+    def at_once(value_size: int, limit: int = LIMIT) -> RecordBatch | None:
+        payload = used.compress(memoryview(record(0, bytes(value_size))))
+        encoded = only_batch(batch(payload, attributes=used.id))
+        return decode_at_once(encoded, from_offset=0, until_offset=None, limit=limit)
+
+    most = tuning.DECODED_AT_ONCE
+    found = at_once(most - 100)
+    assert found is not None
+    assert len(found) == 1
+    assert at_once(most) is None
+    assert at_once(5_000, limit=5_000) is None, "the other way raises the error"
+
+
+@pytest.mark.parametrize(("attributes", "most"), [(0, 2**20), (1, 2**16)])
+def test_large_batches_are_not_decoded_at_once(attributes: int, most: int) -> None:
+    payload = record(0, Random(1).randbytes(most))
+    if attributes:
+        payload = zlib.compressobj(0, wbits=31).compress(payload)
+    encoded = only_batch(batch(payload, attributes=attributes))
+    assert decode_at_once(encoded, from_offset=0, until_offset=None, limit=LIMIT) is None
 
 
 # --- RecordBatch -------------------------------------------------------------------------------
