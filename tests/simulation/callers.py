@@ -83,7 +83,8 @@ class Application:
         except asyncio.CancelledError:
             ran = self.life.running_time - began
             closes = options["on_failed"] == "close"
-            if closes and ran < options["delivery_timeout_ms"] / 1000:
+            early = ran < options["delivery_timeout_ms"] / 1000
+            if closes and early and not self.life.loop_ends:
                 self._waits_for_itself(f"close() was cancelled after {ran:g} s")
             elif not closes and self.ended is None and self._outcomes_are_old():
                 self._waits_for_itself(f"flush() was cancelled after {ran:g} s")

@@ -93,6 +93,8 @@ class Life:
         """The producers whose transactional id another producer has taken, or tried to."""
         self.expiries: list[dict[TopicPartition, int]] = []
         """The ends of the logs whenever the brokers forgot the producers."""
+        self.loop_ends = False
+        """True once all tasks were cancelled: each producer then closes by itself as well."""
         self._fencing: list[asyncio.Task[None]] = []
         self.lived: set[str] = set()
         """The switches of the plan that had an effect."""
@@ -340,6 +342,7 @@ class Life:
         assert self.plan.cancelled_after is not None
         await asyncio.sleep(self.plan.cancelled_after)
         self.tell("all tasks are cancelled")
+        self.loop_ends = True
         for task in sorted(asyncio.all_tasks(), key=hash):
             if not task.done() and not task.get_name().startswith(OWN_TASKS):
                 self.lived.add("cancelled")
