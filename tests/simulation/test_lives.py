@@ -25,7 +25,7 @@ FIRST, _, END = CHOSEN.partition("-")
 KNOWN: Final = (
     range(int(FIRST), int(END or int(FIRST) + 1))
     if CHOSEN
-    else (*range(60), *range(len(PLAIN), len(PLAIN) + 3 * BLOCK))
+    else (*range(16), *range(len(PLAIN), len(PLAIN) + 3 * BLOCK))
 )
 FOUND_ONCE: Final = (
     900_063,
