@@ -117,7 +117,8 @@ TABLE: Final = (
         "transaction_timeout_ms"),
     Row(ErrorCode.INVALID_PRODUCER_ID_MAPPING, broker.InvalidProducerIdMappingError, _ABORTABLE,
         advice="the transactional id has another producer id now: a newer producer has used up "
-        "the epochs of this one, or nothing used the id for transactional.id.expiration.ms"),
+        "the epochs of this one, nothing used the id for transactional.id.expiration.ms, or "
+        "another cluster answers"),
     Row(ErrorCode.INVALID_TRANSACTION_TIMEOUT, broker.InvalidTransactionTimeoutError, _FATAL,
         advice="lower transaction_timeout_ms, or raise the brokers' transaction.max.timeout.ms"),
     Row(ErrorCode.OPERATION_NOT_ATTEMPTED, broker.OperationNotAttemptedError, _ABORTABLE),

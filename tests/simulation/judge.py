@@ -511,7 +511,8 @@ class Judge:
                 continue
             mine = [t for t in self.journal.transactions if t.producer == name]
             too_long = self.plan.transaction_version == 1 and any(map(self._took_too_long, mine))
-            refused = "refuse" in self.plan.kinds
+            # A cluster that replaced another one may refuse a request before metadata names it.
+            refused = not {"refuse", "replace"}.isdisjoint(self.plan.kinds)
             if name not in self.life.fenced and not too_long and not refused:
                 yield f"producer {name} can't go on: {application.ended!r}"
 
