@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.simulation.groups.life import lived
@@ -10,7 +12,9 @@ from tests.simulation.seeds import new_seeds
 
 AT_ONCE = 10
 KNOWN = [*range(5), *range(len(PLAIN), len(PLAIN) + 5)]
-FOUND_ONCE = 321, 1_108, 1_174, 4_011
+FOUND_ONCE = 321, 1_108, 1_174
+CALM_HANDLERS = 69
+"""Two members of this life call handlers, and nothing goes wrong."""
 SOAK_AT_ONCE = 250
 
 
@@ -30,6 +34,12 @@ def test_known_lives_of_groups_keep_every_promise(first: int) -> None:
 @pytest.mark.parametrize("seed", FOUND_ONCE)
 def test_what_was_found_once_is_mended(seed: int) -> None:
     live([seed])
+
+
+def test_handlers_go_on_with_the_least_length_of_a_turn() -> None:
+    """Once they paused for ever, because time passes in each pause."""
+    plan = replace(make_plan(CALM_HANDLERS), knobs={"LONGEST_WORKERS_TURN": 0.0})
+    assert lived(plan) == []
 
 
 def test_new_lives_of_groups_keep_every_promise() -> None:
