@@ -38,7 +38,7 @@ FOUND_ONCE: Final = (
     515_679_661,
     970_599_780,
 )
-FOUND_WITH_SWITCHES: Final = (64_183_192,)
+FOUND_WITH_SWITCHES: Final = (42_000_098, 64_183_192)
 AT_ONCE: Final = 25
 """The lives of a test."""
 SOAK_AT_ONCE: Final = 250

@@ -281,6 +281,7 @@ class RecordAccumulator:
                 self.pending.let_wait(record, None, now)
             else:
                 self._place(known, record, now)
+        self._wake()  # the bytes are fewer than the estimate, so callers may have room
 
     def _partition_for(self, topic: Topic, record: PendingRecord, now: float) -> Partition | None:
         key, partition = record.record.key, record.record.partition

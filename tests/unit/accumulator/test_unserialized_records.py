@@ -47,8 +47,10 @@ def test_they_count_for_their_estimate_and_then_for_their_bytes() -> None:
     line = Line(world)
     record = line.put(b"x" * 10, size=600)
     assert world.records.bytes == 600
+    wakes = world.wakes
     line.serialize()
     assert world.records.bytes == record.size < 600
+    assert world.wakes > wakes, "callers that wait may have room"
     assert world.accumulator.pending.awaiting("t") == [record], "its topic is not known yet"
     world.learn(1, topic="t")
     assert record.settled
