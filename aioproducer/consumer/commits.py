@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from itertools import count
-from typing import Final
+from typing import Final, TypeAlias
 from uuid import UUID
 
 from aioproducer.consumer.coordinator import CoordinatorLink
@@ -34,6 +34,12 @@ logger = RoomLogger(__name__)
 _GRACE: Final = 5.0
 """Seconds that a coordinator has to learn of a partition whose leader already serves it."""
 _UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+Offsets: TypeAlias = tuple[
+    dict[TopicPartition, OffsetAndMetadata], dict[TopicPartition, PartitionState]
+]
+"""What to commit, and the states of the partitions that are this member's."""
 
 
 class Commits:
@@ -71,7 +77,20 @@ class Commits:
 
         Raises the error of a partition, when the others are committed, or of the whole group.
         """
-        await self._commit(lambda: self._progress.to_commit(partitions), timeout, explicit=False)
+        listed = [*partitions]
+
+        async def acknowledged() -> Offsets:
+            found: dict[TopicPartition, OffsetAndMetadata] = {}
+            owned: dict[TopicPartition, PartitionState] = {}
+            for portion in portions(listed):
+                some = self._progress.to_commit(portion)
+                found |= some
+                owned |= self._progress.states(some)
+                if len(portion) < len(listed):
+                    await asyncio.sleep(0)
+            return found, owned
+
+        await self._commit(acknowledged, timeout, explicit=False)
 
     async def commit_offsets(
         self, offsets: dict[TopicPartition, OffsetAndMetadata], timeout: float
@@ -81,7 +100,11 @@ class Commits:
         In a rebalance, offsets of partitions that stay are committed in the new generation. Those
         of partitions that go are refused: their new owner may have read on already.
         """
-        await self._commit(lambda: offsets, timeout, explicit=True)
+
+        async def given() -> Offsets:
+            return dict(offsets), self._progress.states(offsets)
+
+        await self._commit(given, timeout, explicit=True)
 
     async def commit_if_possible(
         self, partitions: Iterable[TopicPartition], timeout: float
@@ -130,7 +153,7 @@ class Commits:
 
     async def _commit(
         self,
-        offsets: Callable[[], dict[TopicPartition, OffsetAndMetadata]],
+        offsets: Callable[[], Awaitable[Offsets]],
         timeout: float,
         *,
         explicit: bool,
@@ -138,7 +161,7 @@ class Commits:
         attempts = _Attempts(f"committing the offsets of group {self._link.group_id!r}")
         try:
             async with PatientTimeout(timeout), self._turn:
-                await self._settle(dict(offsets()), attempts, explicit=explicit)
+                await self._settle(*await offsets(), attempts, explicit=explicit)
         except TimeoutError as error:
             if isinstance(error, ProducerError):
                 raise
@@ -154,13 +177,16 @@ class Commits:
     async def _settle(
         self,
         left: dict[TopicPartition, OffsetAndMetadata],
+        owned: dict[TopicPartition, PartitionState],
         attempts: _Attempts,
         *,
         explicit: bool,
     ) -> None:
-        """Commit ``left``, again and again, until each offset is taken or refused for good."""
+        """Commit ``left``, again and again, until each offset is taken or refused for good.
+
+        ``owned``: the states of those that are this member's.
+        """
         refusals: dict[TopicPartition, int] = {}
-        owned = self._progress.states(left)
         grace_ends = self._link.client.clock() + _GRACE
         backoff = self._link.client.backoff()
         for failures in count(1):

@@ -7,12 +7,16 @@ unacknowledged record, so a commit never passes a gap.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from math import inf
+from typing import Final
 
 from aioproducer.model import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from aioproducer.reader.cursor import Cursor
 from aioproducer.reader.partition import NO_EPOCH, PartitionState
+
+_AT_ONCE: Final = 1_000
+"""Partitions that are looked at in one step. Each takes some microseconds."""
 
 
 class PartitionProgress:
@@ -252,16 +256,23 @@ class Progress:
                 found[where] = _at(offset, epoch)
         return found
 
-    def moved(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The position of each partition that is behind what was committed.
+    def moved(self) -> Generator[None, None, dict[TopicPartition, OffsetAndMetadata]]:
+        """The position of each partition that is behind what was committed, found in steps.
 
         Everything before it counts as done, also what the application works on.
         """
-        places = {where: self._place(where) for where in self.partitions}
+        found: dict[TopicPartition, tuple[PartitionProgress, OffsetAndMetadata]] = {}
+        for number, (where, progress) in enumerate([*self.partitions.items()], start=1):
+            if not number % _AT_ONCE:
+                yield
+            if self.partitions.get(where) is progress:
+                offset, epoch = self._place(where)
+                if offset != progress.done:
+                    found[where] = progress, _at(offset, epoch)
         return {
-            where: _at(offset, epoch)
-            for where, (offset, epoch) in places.items()
-            if offset != self.partitions[where].done
+            where: offset
+            for where, (progress, offset) in found.items()
+            if self.partitions.get(where) is progress
         }
 
     def committed(self, where: TopicPartition, offset: int) -> None:

@@ -24,6 +24,7 @@ from aioproducer.errors import (
 )
 from aioproducer.errors.codes import ErrorCode
 from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.runtime.tasks import in_turns
 from aioproducer.model import (
     ConsumerGroupMetadata,
     ConsumerRecord,
@@ -140,7 +141,7 @@ class Transactions:
             except TimeoutError:
                 if not bound.expired():
                     raise
-            if self._progress.moved():
+            if await in_turns(self._progress.moved()):
                 await self._commit_positions()
 
     async def _commit_positions(self) -> None:
@@ -166,7 +167,7 @@ class Transactions:
                 async with self._producer.transaction():
                     yield
                     self._check_owned(partitions)
-                    offsets = self._progress.moved()
+                    offsets = await in_turns(self._progress.moved())
                     partitions = {where: self._progress.partitions.get(where) for where in offsets}
                     if offsets:
                         await self._producer.send_offsets_to_transaction(offsets, self._group())

@@ -5,13 +5,14 @@ Source: Kafka's ``FetchRequest``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from aioproducer.engine.client.list_offsets import IsolationLevel
 from aioproducer.engine.network.frames import EncodedPayload, encoded
+from aioproducer.engine.network.lazy_metadata import LazyResponse
 from aioproducer.engine.protocol import Api, request_schema
 from aioproducer.errors import ProtocolError
 from aioproducer.model import TopicPartition
@@ -158,25 +159,60 @@ class FetchRequest:
         )
         return encoded(Api.FETCH, version, request)
 
-    def read(self, response: Any) -> Fetched:
-        """The content of the response.
+    def read(self, response: Any) -> Any:
+        """The content of the response (:class:`Fetched`); of a :class:`LazyResponse` in steps.
 
         Raises :class:`ProtocolError` if it lacks a partition, and is not one of a session.
         """
+        if isinstance(response, LazyResponse):
+            return response.steps(self._reading(response.pieces()))
+        reading = self._reading(_pieces(response))
+        while True:
+            try:
+                next(reading)
+            except StopIteration as end:
+                fetched: Fetched = end.value
+                return fetched
+
+    def _reading(self, pieces: Iterable[Any]) -> Generator[None, None, Fetched]:
+        """Read a response, whose structs come after those inside of them."""
         found: dict[TopicPartition, FetchedPartition] = {}
-        for topic in response.responses:
-            name = topic.topic or self.topics.get(topic.topic_id)
-            if not name:
-                continue
-            for each in topic.partitions:
-                found[TopicPartition(name, each.partition_index)] = _partition(each)
-        withheld = not response.responses and response.throttle_time_ms > 0
+        aborted: list[AbortedTransaction] = []
+        partitions: list[tuple[int, FetchedPartition]] = []
+        has_topics = by_ids = False
+        for piece in pieces:
+            match type(piece).__name__:
+                case "AbortedTransaction":
+                    aborted.append(AbortedTransaction(piece.producer_id, piece.first_offset))
+                case "PartitionData":
+                    partitions.append((piece.partition_index, _partition(piece, tuple(aborted))))
+                    aborted.clear()
+                case "FetchableTopicResponse":
+                    has_topics = True
+                    by_ids = by_ids or not piece.topic
+                    if name := piece.topic or self.topics.get(piece.topic_id):
+                        found.update(
+                            (TopicPartition(name, each[0]), each[1]) for each in partitions
+                        )
+                    partitions.clear()
+            yield
+        response = piece
+        withheld = not has_topics and response.throttle_time_ms > 0
         if self.session.epoch <= 0 and not response.error_code and not withheld:
             missing = [each.where for each in self.partitions if each.where not in found]
             if missing:
                 raise ProtocolError(f"the response does not mention {', '.join(map(str, missing))}")
-        by_ids = any(not topic.topic for topic in response.responses)
         return Fetched(response.error_code, found, response.session_id, withheld, by_ids)
+
+
+def _pieces(response: Any) -> Iterator[Any]:
+    """The structs of a decoded response, as :meth:`LazyResponse.pieces` has them."""
+    for topic in response.responses:
+        for partition in topic.partitions:
+            yield from partition.aborted_transactions or ()
+            yield partition
+        yield topic
+    yield response
 
 
 def _by_topic(
@@ -191,17 +227,13 @@ def _by_topic(
         yield {"topic_id": topic_id} if by_id else {"topic": topic}, found
 
 
-def _partition(said: Any) -> FetchedPartition:
-    aborted = (
-        AbortedTransaction(each.producer_id, each.first_offset)
-        for each in said.aborted_transactions or ()
-    )
+def _partition(said: Any, aborted: tuple[AbortedTransaction, ...]) -> FetchedPartition:
     return FetchedPartition(
         said.error_code,
         said.records or b"",
         said.high_watermark,
         said.last_stable_offset,
         said.log_start_offset,
-        tuple(aborted),
+        aborted,
         said.preferred_read_replica,
     )

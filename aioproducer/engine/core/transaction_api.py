@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from types import TracebackType
 from typing import Final
 from uuid import UUID
@@ -59,6 +60,9 @@ class SenderCommands:
     """The ids of topics; none if one of them is unknown."""
 
 
+_MOST_OFFSETS: Final = 1_000
+"""The most offsets of a request. Each takes microseconds to write, and the event loop waits for the
+whole request."""
 _IN_A_BLOCK: Final = "use `async with producer.transaction():`"
 
 
@@ -261,11 +265,15 @@ class TransactionApi:
         if not offsets:
             self.manager.check_open("send offsets")
             return
-        topic_ids = self._sender.topic_ids({partition.topic for partition in offsets})
-        pending = self.manager.add_offsets(offsets, group, topic_ids)
+        pending = [
+            self.manager.add_offsets(
+                some, group, self._sender.topic_ids({each[0] for each in some})
+            )
+            for some in _portions(offsets)
+        ]
         with self._timed("send_offsets"):
             await self._until(
-                lambda: self.manager.is_written(pending),
+                lambda: all(self.manager.is_written(each) for each in pending),
                 timeout,
                 "send_offsets_to_transaction()",
                 "Abort the transaction",
@@ -427,3 +435,12 @@ class TransactionApi:
                 raise failure from error
             logger.error("%s: the abort failed: %s", self.manager, failure, error=failure)
             error.add_note(f"The transaction was not aborted: {failure}")
+
+
+def _portions(
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+) -> Iterator[Mapping[TopicPartition, OffsetAndMetadata]]:
+    """The offsets, for as many requests as they need."""
+    left = iter(offsets.items())
+    while portion := dict(islice(left, _MOST_OFFSETS)):
+        yield portion

@@ -30,7 +30,7 @@ from aioproducer.engine.network.connection_view import ConnectionView
 from aioproducer.engine.network.frames import read_response, throttle_seconds
 from aioproducer.engine.network.handshake import UNCHECKED, WITH_FEATURES, BrokerIdentity, HangUps
 from aioproducer.engine.network.in_flight import Completion, InFlightRequest
-from aioproducer.engine.network.lazy_metadata import LazyMetadataResponse
+from aioproducer.engine.network.lazy_metadata import LazyResponse
 from aioproducer.engine.network.request import Request
 from aioproducer.engine.network.timeouts import ConnectionTimeouts
 from aioproducer.engine.network.transport import prepare_tls
@@ -591,8 +591,8 @@ class NetworkClient:
 
 def _read(request: Request, response: Any) -> tuple[Any, float | None]:
     """The value of a response, and the pause that the broker asks for; None: it can't ask."""
-    if isinstance(response, LazyMetadataResponse):
-        result = request.read(response)  # a generator: the refresher reads it in steps
+    if isinstance(response, LazyResponse):
+        result = request.read(response)  # a generator: the one who asked reads it in steps
     else:
         result = read_response(response, request.read)
     return result, throttle_seconds(response)

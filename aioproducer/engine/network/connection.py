@@ -33,7 +33,7 @@ from aioproducer.engine.network.handshake import (
     cluster_request,
 )
 from aioproducer.engine.network.in_flight import InFlightRequest, InFlightRequests
-from aioproducer.engine.network.lazy_metadata import LazyMetadataResponse
+from aioproducer.engine.network.lazy_metadata import LazyMetadataResponse, LazyResponse
 from aioproducer.engine.network.tcp_info import RoundTrip
 from aioproducer.engine.network.transfer import Transfer
 from aioproducer.engine.network.transport import SocketSettings, open_transport
@@ -54,12 +54,14 @@ from aioproducer.model import Peer
 
 _LOOKS: Final = 8
 """Looks at the requests before a renewal in the time of a request."""
+_LARGE_FETCH: Final = 1 << 16
+"""Bytes of a Fetch response that is decoded in steps: it may be about thousands of partitions."""
 _AT_ONE_BROKER: Final = (Api.PRODUCE, Api.FETCH)
 """The requests with records, which only the leader of their partitions takes."""
 
 Answer: TypeAlias = asyncio.Future[tuple[InFlightRequest, bytes]]
 Response: TypeAlias = Any
-"""A message of :func:`response_schema`, a :class:`LazyMetadataResponse`, or a usual response."""
+"""A message of :func:`response_schema`, a :class:`LazyResponse`, or a usual response."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -466,11 +468,11 @@ class Connection:
     def _decoded(self, request: InFlightRequest, body: bytes) -> tuple[Response, int]:
         """The response, and the number of bytes after it."""
         api, version = request.form.api, request.form.version
-        if api is not Api.METADATA:
+        if api is not Api.METADATA and (api is not Api.FETCH or len(body) < _LARGE_FETCH):
             return frames.decode_response(api, version, body)
+        kind = LazyMetadataResponse if api is Api.METADATA else partial(LazyResponse, api)
         left_over = partial(self._report_left_over, request)
-        lazy = LazyMetadataResponse(version, body, on_refusal=self._refuse, on_left_over=left_over)
-        return lazy, 0
+        return kind(version, body, on_refusal=self._refuse, on_left_over=left_over), 0
 
     def _report_left_over(self, request: InFlightRequest) -> None:
         self._events.anomaly(self, f"{request.form.label} responses end with unknown bytes")

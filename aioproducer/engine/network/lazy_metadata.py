@@ -1,7 +1,7 @@
-"""A Metadata response that is decoded in steps. No I/O.
+"""Responses that are decoded in steps: of Metadata, and large ones of Fetch. No I/O.
 
-A response with thousands of topics takes long to decode. So the callback that brings it does not
-decode it: the part of the client that asked does, a piece at a time.
+A response with thousands of topics or partitions takes long to decode. So the callback that brings
+it does not decode it: the part of the client that asked does, a piece at a time.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _THROTTLE_BYTES: Final = 4
 _T = TypeVar("_T")
 
 
-class LazyMetadataResponse:
-    """The bytes of a response in ``version``, header included.
+class LazyResponse:
+    """The bytes of a response of ``api`` in ``version``, header included.
 
     ``on_refusal`` gets the error if the bytes can't be decoded; ``on_left_over`` is called for
     bytes after the end. Raises :class:`ProtocolError` if the header can't be decoded.
@@ -28,18 +28,20 @@ class LazyMetadataResponse:
 
     def __init__(
         self,
+        api: Api,
         version: int,
         body: bytes,
         *,
         on_refusal: Callable[[ProtocolError], None],
         on_left_over: Callable[[], None],
     ) -> None:
+        self._api = api
         self._version = version
         self._body = body
         self._on_refusal = on_refusal
         self._on_left_over = on_left_over
         try:
-            start = self._start = response_start(Api.METADATA, version, body)
+            start = self._start = response_start(api, version, body)
             first = body[start : start + _THROTTLE_BYTES]
             if len(first) < _THROTTLE_BYTES:
                 raise EOFError(f"it ends at byte {len(body)}")
@@ -47,13 +49,6 @@ class LazyMetadataResponse:
             raise self._undecodable(error) from error
         self.throttle_time_ms = int.from_bytes(first, "big", signed=True)
         """The pause that the broker asks for; it is the first field in all versions."""
-
-    def read(
-        self, asked: Container[str], detailed: Collection[str] = ()
-    ) -> Generator[None, None, MetadataNews]:
-        """The metadata of the topics ``asked`` (:func:`read_metadata`), as :meth:`steps`."""
-        pieces = self.pieces(lists=bool(detailed))
-        return self.steps(read_metadata(pieces, self._version, asked, detailed))
 
     def steps(self, reading: Generator[None, None, _T]) -> Generator[None, None, _T]:
         """The steps of ``reading``, which takes :meth:`pieces`.
@@ -70,7 +65,7 @@ class LazyMetadataResponse:
 
     def pieces(self, *, lists: bool = True) -> Iterator[Any]:
         """Its structs in their order; ``lists``: with the lists of numbers."""
-        schema = response_schema(Api.METADATA)
+        schema = response_schema(self._api)
         end = yield from schema.decode_in_steps(
             self._body, self._start, self._version, numbers=lists
         )
@@ -80,4 +75,27 @@ class LazyMetadataResponse:
             self._on_left_over()
 
     def _undecodable(self, error: Exception) -> ProtocolError:
-        return undecodable(Api.METADATA, self._version, self._body, error)
+        return undecodable(self._api, self._version, self._body, error)
+
+
+class LazyMetadataResponse(LazyResponse):
+    """A response of Metadata."""
+
+    def __init__(
+        self,
+        version: int,
+        body: bytes,
+        *,
+        on_refusal: Callable[[ProtocolError], None],
+        on_left_over: Callable[[], None],
+    ) -> None:
+        super().__init__(
+            Api.METADATA, version, body, on_refusal=on_refusal, on_left_over=on_left_over
+        )
+
+    def read(
+        self, asked: Container[str], detailed: Collection[str] = ()
+    ) -> Generator[None, None, MetadataNews]:
+        """The metadata of the topics ``asked`` (:func:`read_metadata`), as :meth:`steps`."""
+        pieces = self.pieces(lists=bool(detailed))
+        return self.steps(read_metadata(pieces, self._version, asked, detailed))

@@ -26,5 +26,5 @@ class Request(Protocol):
         """The value of a response. Pure.
 
         An exception for an impossible response ends its connection, and has no other effect.
-        Metadata is read in steps (:meth:`LazyMetadataResponse.read`), which end the same way.
+        A :class:`LazyResponse` is read in steps, which end the same way.
         """

@@ -35,6 +35,7 @@ from aioproducer.engine.groups.reactions import Reaction
 from aioproducer.engine.groups.requests import FetchedOffsets, Membership, OffsetCommit
 from aioproducer.errors import KafkaError, ProducerTimeoutError
 from aioproducer.foundation.backoff import ExponentialBackoff
+from aioproducer.foundation.runtime.tasks import in_turns
 from aioproducer.model import ConsumerRecord, Node, OffsetAndMetadata, TopicPartition
 from aioproducer.reader.cursor import Cursor
 from aioproducer.reader.fetch_plan import FetchPlan
@@ -226,11 +227,8 @@ async def test_the_cost_grows_as_the_partitions(job: Callable[[Member], Awaitabl
     assert large < 5 * small
 
 
-@pytest.mark.parametrize("job", [revoke_half, begin])
-async def test_other_tasks_have_turns_between_partitions(
-    job: Callable[[Member], Awaitable[None]],
-) -> None:
-    member = await begun(4_000)
+async def turns_during(job: Awaitable[object]) -> int:
+    """The turns of another task until ``job`` is done."""
     turns = 0
 
     async def count() -> None:
@@ -242,9 +240,43 @@ async def test_other_tasks_have_turns_between_partitions(
     counting = asyncio.create_task(count())
     await asyncio.sleep(0)
     turns = 0
-    await job(member)
+    await job
     counting.cancel()
-    assert turns >= 3
+    return turns
+
+
+async def look_for_moves(member: Member) -> None:
+    for where in member.partitions:
+        member.fetcher.partitions[where].advance(9)
+    moved = await in_turns(member.progress.moved())
+    assert moved == dict.fromkeys(member.partitions, OffsetAndMetadata(9))
+
+
+@pytest.mark.parametrize("job", [revoke_half, begin, look_for_moves])
+async def test_other_tasks_have_turns_between_partitions(
+    job: Callable[[Member], Awaitable[None]],
+) -> None:
+    assert await turns_during(job(await begun(4_000))) >= 3
+
+
+async def test_partitions_that_go_meanwhile_have_not_moved() -> None:
+    member = await begun(2_000)
+    for where in member.partitions:
+        member.fetcher.partitions[where].advance(9)
+    first, last = member.partitions[0], member.partitions[-1]
+    steps = member.progress.moved()
+    next(steps)
+    member.assignment._release([first, last])
+    assert (await in_turns(steps)).keys() == {*member.partitions} - {first, last}
+
+
+async def test_a_commit_looks_at_partitions_in_turns() -> None:
+    """Also if there is nothing to commit, once a second."""
+    member, link, commits = await committing(4_000)
+    await commits.commit(member.partitions, 5.0)
+    link.asked.clear()
+    assert await turns_during(commits.commit(member.partitions, 5.0)) >= 3
+    assert link.asked == []
 
 
 async def test_a_change_of_every_partition_is_looked_at_in_several_rounds() -> None:

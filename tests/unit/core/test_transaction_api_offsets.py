@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer.engine.transactions.requests import FindCoordinator, Response
+from aioproducer.engine.transactions.requests import FindCoordinator, Response, TxnOffsetCommit
 from aioproducer.engine.transactions.states import TransactionState
 from aioproducer.errors import (
     AbortableTransactionError,
@@ -16,7 +16,7 @@ from aioproducer.errors import (
     ProducerFencedError,
     ProducerTimeoutError,
 )
-from aioproducer.model import TransactionHandle
+from aioproducer.model import OffsetAndMetadata, TopicPartition, TransactionHandle
 from tests.unit.core.transaction_calls import (
     CLOSED,
     SHORT,
@@ -47,6 +47,21 @@ async def test_offsets_are_waited_for(version: int) -> None:
     task = await waiting(calls.send_offsets(CONSUMED, READERS, None))
     calls.sender_runs()
     await task
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_many_offsets_are_written_in_portions(version: int) -> None:
+    """The event loop waits for the whole of each request."""
+    calls = await opened(version, writes=False)
+    offsets = {
+        TopicPartition("orders", number): OffsetAndMetadata(number) for number in range(2_500)
+    }
+    task = await waiting(calls.send_offsets(offsets, READERS, None))
+    calls.sender_runs()
+    await task
+    written = [each for each in calls.world.asked if isinstance(each, TxnOffsetCommit)]
+    assert [len(each.offsets) for each in written] == [1_000, 1_000, 500]
+    assert {where: each.offsets[where] for each in written for where in each.offsets} == offsets
 
 
 async def test_no_offsets_are_nothing_to_ask_for() -> None:

@@ -20,8 +20,9 @@ from aioproducer.engine.network.connection import ConnectionState
 from aioproducer.engine.network.exchange import Exchange
 from aioproducer.engine.network.frames import EncodedPayload, UsualResponse, request_form
 from aioproducer.engine.network.in_flight import InFlightRequest, InFlightRequests
+from aioproducer.engine.network.lazy_metadata import LazyResponse
 from aioproducer.engine.network.transport import SocketSettings
-from aioproducer.engine.protocol import Api
+from aioproducer.engine.protocol import Api, response_schema
 from aioproducer.errors import BrokerConnectionError
 from aioproducer.foundation.runtime.running_clock import RunningClock
 from aioproducer.model import Node
@@ -67,6 +68,31 @@ async def test_the_handshake_says_who_we_are_and_then_requests_may_be_sent() -> 
         client_software_name="aioproducer", client_software_version="1.2.3"
     )
     assert seen[0][used:] == encode(said)
+
+
+@pytest.mark.parametrize(("partitions", "in_steps"), [(10, False), (4_000, True)])
+async def test_a_fetch_response_with_thousands_of_partitions_is_decoded_in_steps(
+    partitions: int, in_steps: bool
+) -> None:
+    schema = response_schema(Api.FETCH)
+    data = tuple(schema.PartitionData(partition_index=number) for number in range(partitions))
+    topic = schema.FetchableTopicResponse(topic="orders", partitions=data)
+    answer = schema.encode(schema.FetchResponse(responses=(topic,)), 9)
+
+    async def script(peer: Peer) -> None:
+        await peer.handshake()
+        peer.say(await peer.number() + answer)
+
+    async with broker(script) as node:
+        owner = Owner(node)
+        running = owner.run()
+        await asyncio.wait_for(owner.ready.wait(), LONG)
+        owner.send(EncodedPayload(Api.FETCH, 9, (b"",)), "fetch")
+        _, response, size = await asyncio.wait_for(owner.answers.get(), LONG)
+        assert isinstance(response, LazyResponse) is in_steps
+        assert size == 4 + 4 + len(answer)
+        owner.connection.abort(BrokerConnectionError("enough"))
+        await running
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 7, 1000])

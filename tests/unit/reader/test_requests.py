@@ -11,8 +11,9 @@ import pytest
 
 from aioproducer.engine.client.list_offsets import IsolationLevel, ListOffsetsRequest
 from aioproducer.engine.network import frames
+from aioproducer.engine.network.lazy_metadata import LazyResponse
 from aioproducer.engine.network.request import Request
-from aioproducer.engine.protocol import SUPPORTED, Api
+from aioproducer.engine.protocol import SUPPORTED, Api, response_schema
 from aioproducer.errors import ProtocolError
 from aioproducer.model import TopicPartition
 from aioproducer.reader.epoch_request import EpochEnd, EpochEndRequest, EpochOfPosition
@@ -131,6 +132,62 @@ def test_null_arrays_are_empty(version: int) -> None:
     empty = {"records": None, "aborted_transactions": None}
     found = fetch(ONE).read(ours(sample(response_type(Api.FETCH, version), empty))).partitions[ONE]
     assert (found.records, found.aborted) == (b"", ())
+
+
+def large_response(partitions: int) -> bytes:
+    """A Fetch response v12, with an aborted transaction of each partition."""
+    schema = response_schema(Api.FETCH)
+    aborted = tuple(
+        schema.AbortedTransaction(producer_id=number, first_offset=7) for number in (1, 2)
+    )
+    topics = tuple(
+        schema.FetchableTopicResponse(
+            topic=topic,
+            partitions=tuple(
+                schema.PartitionData(
+                    partition_index=number,
+                    high_watermark=number,
+                    aborted_transactions=aborted if number % 2 else None,
+                    records=b"records of %d" % number,
+                )
+                for number in range(partitions // 2)
+            ),
+        )
+        for topic in ("orders", "bills")
+    )
+    response = schema.FetchResponse(session_id=7, responses=topics)
+    return bytes(4) + b"\0" + schema.encode(response, 12)
+
+
+def test_a_large_response_is_read_in_steps() -> None:
+    """The same as one that is decoded at once."""
+    wire = large_response(600)
+    at_once = frames.decode_response(Api.FETCH, 12, wire).response
+    refusals: list[ProtocolError] = []
+    lazy = LazyResponse(Api.FETCH, 12, wire, on_refusal=refusals.append, on_left_over=pytest.fail)
+    assert lazy.throttle_time_ms == at_once.throttle_time_ms
+    steps, reading = 0, fetch(ONE).read(lazy)
+    while True:
+        try:
+            next(reading)
+        except StopIteration as end:
+            found = end.value
+            break
+        steps += 1
+    assert steps == 600 + 600 + 2 + 1
+    assert not refusals
+    assert found == fetch(ONE).read(at_once)
+    assert found.partitions[ONE].aborted == (AbortedTransaction(1, 7), AbortedTransaction(2, 7))
+    assert len(found.partitions) == 600
+
+
+def test_a_large_response_that_is_damaged_ends_its_connection() -> None:
+    refusals: list[ProtocolError] = []
+    wire = large_response(600)[:-9]
+    lazy = LazyResponse(Api.FETCH, 12, wire, on_refusal=refusals.append, on_left_over=pytest.fail)
+    with pytest.raises(ProtocolError) as refused:
+        list(fetch(ONE).read(lazy))
+    assert refusals == [refused.value]
 
 
 @pytest.mark.parametrize("version", versions(Api.FETCH))
