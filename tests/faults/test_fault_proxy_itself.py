@@ -7,7 +7,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -475,3 +475,19 @@ async def test_a_connection_that_was_closed_with_its_last_bytes_can_be_dropped()
         reading.set_result(None)
         await asyncio.wait_for(lost.wait(), 5)
         writer.close()
+
+
+async def test_a_connection_of_tls_that_is_over_is_aborted_without_an_error() -> None:
+    class Over(asyncio.Transport):
+        """As Python 3.11's, which has forgotten its protocol."""
+
+        def is_closing(self) -> bool:
+            return True
+
+        def get_extra_info(self, name: str, default: Any = None) -> Any:
+            raise AttributeError("'NoneType' object has no attribute '_get_extra_info'")
+
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    protocol = asyncio.StreamReaderProtocol(reader)
+    abort(asyncio.StreamWriter(Over(), protocol, reader, loop))

@@ -44,11 +44,22 @@ Happened = Callable[[Fault], None]
 def abort(writer: asyncio.StreamWriter) -> None:
     """Close a connection at once, with all unsent bytes; nothing if its socket is closed.
 
-    asyncio's transport raises AttributeError then, if bytes waited when it was told to close.
+    asyncio's transports raise AttributeError then: one if bytes waited when it was told to close,
+    and that of TLS, in Python 3.11, for every question.
     """
-    connected = writer.get_extra_info("socket")
-    if connected is None or connected.fileno() >= 0:
-        writer.transport.abort()
+    with suppress(AttributeError):
+        connected = writer.get_extra_info("socket")
+        if connected is None or connected.fileno() >= 0:
+            writer.transport.abort()
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    """Close a connection at once, so that the other side gets a reset."""
+    with suppress(AttributeError):
+        connected = writer.get_extra_info("socket")
+        if connected is not None and connected.fileno() >= 0:
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+            writer.transport.abort()
 
 
 class _OverError(Exception):
@@ -83,11 +94,9 @@ class _OneWay:
             self.writer.get_extra_info("socket").shutdown(socket.SHUT_WR)
 
     def close(self, *, reset: bool) -> None:
-        connected = self.writer.get_extra_info("socket")
-        if reset and connected is not None and connected.fileno() >= 0:
-            connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
-            self.writer.transport.abort()
-        else:
+        if reset:
+            _reset(self.writer)
+        if not self.writer.is_closing():
             self.writer.close()
 
 
