@@ -23,8 +23,9 @@ from aioproducer.auth.pem import pem_blocks
 from aioproducer.auth.private_file import private_file
 from aioproducer.auth.tls_options import TlsOptions
 from aioproducer.config.secret import Secret
-from aioproducer.errors import ConfigError
+from aioproducer.errors import ConfigError, SslAuthenticationError
 from aioproducer.foundation.runtime.locks import free_lock
+from aioproducer.model import has_name
 
 __all__ = ["CipherSuiteError", "TlsContexts", "TlsOptions", "server_name"]
 
@@ -128,13 +129,21 @@ def _state_of(path: str) -> tuple[int, ...] | None:
     return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_dev)
 
 
-def server_name(host: str) -> str:
+def server_name(host: str, *, verified: bool = True) -> str:
     """The name of a broker's host as its certificate has it; for ``server_hostname`` of asyncio.
 
     A dot at the end says that a name is complete, and ``%eth0`` through which interface an IPv6
     address is reached; neither is part of a certificate, or of SNI (RFC 6066).
+
+    Raises SslAuthenticationError if the name is to be ``verified`` and nothing is left of it: for
+    asyncio, an empty name is no name, so any certificate would do.
     """
     bare = host.rstrip(".").partition("%")[0]
+    if verified and not has_name(bare):
+        raise SslAuthenticationError(
+            f"the host {host!r} has no name that a certificate could prove: a broker, or somebody "
+            "between, tells an address that no broker has. Check advertised.listeners"
+        )
     try:
         return str(ip_address(bare.strip("[]")))
     except ValueError:

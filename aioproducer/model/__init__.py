@@ -94,6 +94,11 @@ def address_of(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def has_name(host: str) -> bool:
+    """True unless ``host`` has no letter or digit, so that it names nothing (``.``, ``%eth0``)."""
+    return any(map(str.isalnum, host.partition("%")[0]))
+
+
 _NULL: Any = None
 """Kafka's null, which a record of every type may have."""
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from aioproducer.engine.cluster.snapshot import NO_EPOCH, PartitionLeader, TopicInfo
 from aioproducer.errors import KafkaError, ProtocolError, error_about, kafka_error
 from aioproducer.foundation.wording import counted
-from aioproducer.model import Node, PartitionInfo
+from aioproducer.model import Node, PartitionInfo, has_name
 
 _FIRST_VERSION_WITH_RELIABLE_EPOCHS: Final = 9
 """Before (Kafka 2.4), a broker may tell an old leader epoch while replicas are reassigned."""
@@ -65,7 +65,7 @@ def read_metadata(
     for piece in pieces:
         match type(piece).__name__:
             case "MetadataResponseBroker":
-                if piece.host:
+                if has_name(piece.host):
                     node = _node(piece)
                     brokers[node.id] = node
             case "MetadataResponsePartition":

@@ -248,7 +248,7 @@ async def _open(
         context = await loop.run_in_executor(_CONTEXTS, settings.tls.get)
         tls = {
             "ssl": context,
-            "server_hostname": server_name(name),
+            "server_hostname": server_name(name, verified=context.check_hostname),
             "ssl_handshake_timeout": _NO_TIMEOUT,
             "ssl_shutdown_timeout": TLS_SHUTDOWN_TIMEOUT,
         }

@@ -18,7 +18,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from aioproducer.auth.tls import TlsContexts, TlsOptions
 from aioproducer.auth.tls_errors import explain_tls
 from aioproducer.config.secret import Secret
+from aioproducer.engine.network.transport import SocketSettings, open_transport
 from aioproducer.errors import BrokerConnectionError, SslAuthenticationError
+from aioproducer.model import Node
 from aioproducer.testing.certificates import Authority, Certificate
 from tests.unit.auth.tls_servers import PATIENT, PEER, ServerThread, TlsServer, talk
 
@@ -56,6 +58,29 @@ async def test_a_name_or_an_address_is_verified(
         options = TlsOptions(truststore_certificates=authority.pem)
         assert await talk(server, options, host=host) == b"ping"
         assert server.names == [asked]
+
+
+@pytest.mark.parametrize("host", ["", ".", "..", "%x", "[]", "-"])
+@pytest.mark.parametrize("own_context", [False, True])
+async def test_a_host_without_a_name_is_refused_before_a_byte_is_sent(
+    authority: Authority, host: str, own_context: bool
+) -> None:
+    """asyncio takes an empty name for none, and then every certificate of the authority will do."""
+    options = TlsOptions(truststore_certificates=authority.pem)
+    if own_context:
+        options = TlsOptions(context=ssl.create_default_context(cadata=authority.pem))
+
+    async def resolve(_: str, port: int) -> list[tuple[str, int]]:
+        return [("127.0.0.1", port)]
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        node = Node(1, host, listener.getsockname()[1])
+        settings = SocketSettings(-1, -1, tls=TlsContexts(options), resolve=resolve)
+        with pytest.raises(SslAuthenticationError, match="no name that a certificate could prove"):
+            await open_transport(node, settings, PATIENT, asyncio.Protocol)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
 
 
 async def test_client_and_broker_show_certificates_with_an_authority_between(

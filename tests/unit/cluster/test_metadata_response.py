@@ -234,8 +234,9 @@ def test_a_topic_that_was_not_asked_for_is_not_taken_up() -> None:
     assert not said.errors
 
 
-def test_a_broker_without_address_is_left_out() -> None:
-    brokers = [(1, "host1", 9092, None), (2, "", 9092, None), (-1, "", -1, None)]
+@pytest.mark.parametrize("host", ["", ".", "..", "%x", "-"])
+def test_a_broker_without_address_is_left_out(host: str) -> None:
+    brokers = [(1, "host1", 9092, None), (2, host, 9092, None), (-1, "", -1, None)]
     assert set(read(response(HIGHEST, [], brokers)).brokers) == {1}
 
 
