@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
 
 from aioproducer.errors import ConfigError
+from aioproducer.errors.client import is_plain, shown
 from aioproducer.model import ConsumerRecord
 
 __all__ = ["Render", "as_json", "template"]
@@ -22,16 +23,19 @@ _ESCAPED: Final = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
 _SIZE: Final = struct.Struct(">i")
 
 
-def template(text: str, null: str = "") -> Render:
+def template(text: str, null: str = "", *, for_people: bool = False) -> Render:
     r"""kcat's format: ``%t`` topic, ``%p`` partition, ``%o`` offset, ``%k`` key, ``%s`` value,
     ``%T`` timestamp in milliseconds, ``%h`` headers, ``%K`` and ``%S`` sizes, ``%R`` the value's
     size as four bytes; ``\n``, ``\t``, ``\r``, ``\0``, ``\xNN``. ``null`` stands for a null.
+    ``for_people``: what a terminal would obey in a record is escaped.
 
     Raises:
         ConfigError: an unknown token, or none that shows a part of the record.
     """
     none = _encoded(null)
     fields = _fields(none)
+    if for_people:
+        fields |= {letter: _for_people(fields[letter]) for letter in "tksh"}
     parts: list[bytes | Render] = []
     for token in _TOKEN.finditer(text):
         letter, escape = token[1], token[2]
@@ -61,7 +65,16 @@ def as_json(record: ConsumerRecord) -> bytes:
         "headers": [{"key": key, **_text("value", value)} for key, value in record.headers],
     }
     line = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+    if not line.isprintable():
+        line = "".join([each if is_plain(each) else json.dumps(each)[1:-1] for each in line])
     return line.encode("utf-8", "backslashreplace") + b"\n"
+
+
+def _for_people(render: Render) -> Render:
+    def shown_to_people(record: ConsumerRecord) -> bytes:
+        return shown(render(record).decode("utf-8", "backslashreplace"), kept="\n\t").encode()
+
+    return shown_to_people
 
 
 def _text(name: str, value: bytes | None) -> dict[str, str | None]:

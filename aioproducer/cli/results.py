@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import typer
 
 from aioproducer.errors import ConfigError
+from aioproducer.errors.client import shown
 
 __all__ = ["Broker", "broker_fields", "cluster_lines", "print_result", "require_output", "table"]
 
@@ -46,7 +47,7 @@ def print_result(result: Mapping[str, Any], lines: Iterable[str], *, as_json: bo
         typer.echo(json.dumps(result))
         return
     for line in lines:
-        typer.echo(line)
+        typer.echo(shown(line))
 
 
 def broker_fields(broker: Broker) -> dict[str, Any]:
@@ -68,7 +69,8 @@ def cluster_lines(
 
 def table(rows: Sequence[tuple[str, ...]], indent: str = "  ") -> Iterator[str]:
     """Rows whose columns stand below each other."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
+    safe = [tuple(map(shown, row)) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*safe, strict=True)]
+    for row in safe:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
         yield indent + "  ".join(cells).rstrip()

@@ -206,4 +206,5 @@ def _render(form: str | None, headers: bool, null_marker: str, json_lines: bool)
         raise ConfigError("give one of --format, --headers and --json")
     if json_lines:
         return as_json
-    return template(form or (_HEADERS_AND_VALUE if headers else _VALUE), null_marker)
+    form = form or (_HEADERS_AND_VALUE if headers else _VALUE)
+    return template(form, null_marker, for_people=sys.stdout.isatty())

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Collection
 from typing import TextIO
 
+from aioproducer.errors.client import shown
+
 __all__ = ["Terminal", "discard"]
 
 _TOLD_OTHERWISE = (
@@ -32,7 +34,8 @@ class Terminal:
 
     def say(self, text: str) -> None:
         """Print one line, with the name of the program before it."""
-        self.print_line(f"aioproducer: {text}")
+        line = shown(text, kept="\n")
+        self.print_line(f"aioproducer: {line}")
 
     def prompt(self) -> None:
         """Show that a line is waited for."""

@@ -4,10 +4,31 @@ from __future__ import annotations
 
 from copy import copy
 from typing import ClassVar, TypeVar
+from unicodedata import category
 
 from aioproducer.errors.dispositions import Written
 
 _Error = TypeVar("_Error", bound="ProducerError")
+
+
+def shown(text: str, kept: str = "") -> str:
+    r"""``text`` as people may read it, whoever wrote it: ``\x1b`` for what a terminal would obey.
+
+    Control characters are escaped, C1 and line ends included, and characters that change the
+    direction of others or can't be seen; but none of ``kept``.
+    """
+    if text.isprintable():
+        return text
+    return "".join([each if is_plain(each) or each in kept else _escaped(each) for each in text])
+
+
+def is_plain(character: str) -> bool:
+    """True if a terminal does nothing but show ``character``."""
+    return character.isprintable() or category(character) == "Zs"  # spaces of any width
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
 
 
 def anew(error: _Error) -> _Error:
@@ -34,6 +55,10 @@ class ProducerError(Exception):
     """True if the record may be in the log: it was sent, and no response told whether it was
     written. False: it was never sent, or the broker refused it. For a call of an Admin: True if the
     change may have been made."""
+
+    def __str__(self) -> str:
+        """The message. What a peer says in it can't give orders to a terminal, or begin a line."""
+        return shown(super().__str__(), kept="\n").replace("\n", "\n  ")
 
 
 class UsageError(ProducerError):

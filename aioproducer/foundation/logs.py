@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final, TypeAlias
 
+from aioproducer.errors.client import shown
 from aioproducer.foundation.wording import counted, duration
 
 __all__ = ["ClientLog", "RoomLogger", "current", "enter", "entered", "tell_due"]
@@ -306,6 +307,7 @@ class RoomLogger:
         if not self._logger.isEnabledFor(level):
             return
         log = log or _current.get()
+        values = tuple([shown(each) if isinstance(each, str) else each for each in values])
         error = fields.get("error")
         if isinstance(error, BaseException):
             fields = fields | {"error": type(error).__name__, "reason": str(error)}

@@ -90,13 +90,15 @@ Peer: TypeAlias = Node | BootstrapServer
 
 
 def address_of(host: str, port: int) -> str:
-    """``host:port``, an IPv6 host in brackets."""
+    """``host:port``, an IPv6 host in brackets, and in escapes a host that no text can show."""
+    host = host if host.isprintable() else ascii(host)[1:-1]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def has_name(host: str) -> bool:
-    """True unless ``host`` has no letter or digit, so that it names nothing (``.``, ``%eth0``)."""
-    return any(map(str.isalnum, host.partition("%")[0]))
+    """False if nothing can have the name ``host``: it has no letter or digit (``.``, ``%eth0``), or
+    a character that can't be shown."""
+    return host.isprintable() and any(map(str.isalnum, host.partition("%")[0]))
 
 
 _NULL: Any = None

@@ -337,3 +337,11 @@ def test_the_names_of_loggers_leave_the_folder_out(caplog: pytest.LogCaptureFixt
 def test_no_logger_is_named_after_the_folder() -> None:
     for path in (PACKAGE / "engine").rglob("*.py"):
         assert "logging.getLogger(__name__)" not in path.read_text("utf-8"), path
+
+
+def test_values_of_a_line_give_a_terminal_no_orders_and_begin_no_line(
+    client: logs.ClientLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    LOGGER.warning("broker %s says %s, %d", "a\nCRITICAL forged", "\x1b[2J\u202e", 7)
+    [line] = [each.getMessage() for each in caplog.records]
+    assert line == r"[shop] broker a\nCRITICAL forged says \x1b[2J\u202e, 7"

@@ -138,5 +138,5 @@ def _message(obstacles: list[tuple[str, str]]) -> str:
     if len(obstacles) == 1:
         [(name, problem)] = obstacles
         return f"librdkafka's option {name!r}: {problem}"
-    lines = (f"\n  {name!r}: {problem}" for name, problem in obstacles)
+    lines = (f"\n{name!r}: {problem}" for name, problem in obstacles)
     return f"{len(obstacles)} of librdkafka's options can't be taken:{''.join(lines)}"

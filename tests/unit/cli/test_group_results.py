@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from aioproducer.admin import GroupDescription, GroupListing, GroupMember
 from aioproducer.cli.group_results import (
     GroupProgress,
@@ -13,6 +15,7 @@ from aioproducer.cli.group_results import (
     listing_lines,
 )
 from aioproducer.cli.offset_reset import OffsetChange
+from aioproducer.cli.results import cluster_lines, print_result
 from aioproducer.model import Node, TopicPartition
 
 ZERO, ONE, TWO = (TopicPartition("orders", number) for number in range(3))
@@ -119,3 +122,27 @@ def test_changes_of_offsets() -> None:
         "executed": True,
         "offsets": [{"topic": "orders", "partition": 1, "now": None, "new": 10, "clamped": True}],
     }
+
+
+def test_what_others_call_themselves_gives_a_terminal_no_orders(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    bad = "\x1b[2J\nforged\x9b\u202e"
+    member = GroupMember(bad, bad, bad, bad, (TopicPartition(bad, 0),))
+    group = GroupDescription(bad, bad, bad, bad, bad, (member,), Node(1, bad, 9092, bad))
+    found = GroupProgress(group, {TopicPartition(bad, 0): (1, 2)})
+    changes = [OffsetChange(TopicPartition(bad, 0), 4, 0, remark=bad)]
+    listed = [GroupListing(bad, bad, bad, bad)]
+    results = [
+        (group_fields(found), [*group_lines(found)]),
+        (listing_fields(listed[0]), [*listing_lines(listed)]),
+        (change_fields(bad, changes, executed=False), [*change_lines(bad, changes, executed=True)]),
+        ({"cluster": bad}, [*cluster_lines(bad, [Node(1, bad, 9092, bad)], {bad: 1})]),
+    ]
+    for fields, lines in results:
+        for as_json in (False, True):
+            print_result(fields, lines, as_json=as_json)
+            said = capsys.readouterr().out.splitlines()
+            assert len(said) == (1 if as_json else len(lines))
+            assert all(line.isprintable() for line in said)
+            assert all("forged" not in line[:6] for line in said)

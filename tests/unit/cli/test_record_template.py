@@ -83,3 +83,28 @@ def test_json_of_nulls_and_of_other_scripts() -> None:
 def test_json_of_a_header_that_is_no_text() -> None:
     line = as_json(RECORD._replace(headers=(("\udcff", b"1"),)))
     assert json.loads(line)["headers"] == [{"key": "\udcff", "value": "1"}]
+
+
+HOSTILE = "\x1b]0;owned\x07\r\x9b2J\u202e\u2066"
+"""It sets a window's title, goes to the line's begin, clears the screen, and turns text around."""
+
+
+def test_a_terminal_is_given_no_orders() -> None:
+    record = RECORD._replace(
+        key=HOSTILE.encode(),
+        value=f"two\nlines\tof grüße,\u3000日本 {HOSTILE}".encode() + b"\xff",
+        headers=((HOSTILE, HOSTILE.encode()),),
+    )
+    escaped = r"\x1b]0;owned\x07\r\x9b2J\u202e\u2066"
+    render = template(r"%k|%s|%h\x1b[0m", for_people=True)
+    assert render(record).decode() == (
+        f"{escaped}|two\nlines\tof grüße,\u3000日本 {escaped}\\xff|{escaped}={escaped}\x1b[0m"
+    )
+    assert template("%k")(record) == HOSTILE.encode(), "a pipe gets the bytes"
+
+
+def test_json_gives_a_terminal_no_orders() -> None:
+    line = as_json(RECORD._replace(value=HOSTILE.encode(), headers=((HOSTILE, None),)))
+    assert line[:-1].decode().isprintable()
+    found = json.loads(line)
+    assert (found["value"], found["headers"][0]["key"]) == (HOSTILE, HOSTILE)

@@ -234,7 +234,7 @@ def test_a_topic_that_was_not_asked_for_is_not_taken_up() -> None:
     assert not said.errors
 
 
-@pytest.mark.parametrize("host", ["", ".", "..", "%x", "-"])
+@pytest.mark.parametrize("host", ["", ".", "..", "%x", "-", "a\nb", "a\x1b"])
 def test_a_broker_without_address_is_left_out(host: str) -> None:
     brokers = [(1, "host1", 9092, None), (2, host, 9092, None), (-1, "", -1, None)]
     assert set(read(response(HIGHEST, [], brokers)).brokers) == {1}

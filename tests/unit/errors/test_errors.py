@@ -21,6 +21,7 @@ from aioproducer.errors import (
     kafka_error,
 )
 from aioproducer.errors.codes import RETRIABLE, ErrorCode
+from aioproducer.model import Node
 
 ALL = {
     name: each
@@ -182,3 +183,20 @@ def test_public_names_are_there_and_builtins_are_not_shadowed() -> None:
     assert set(errors.__all__) <= set(ALL) | HELPERS
     assert not set(ALL) & set(vars(builtins)), "a name that shadows a builtin misleads"
     assert aioproducer.ProducerError is ProducerError
+
+
+def test_what_a_peer_says_gives_a_terminal_no_orders_and_begins_no_line() -> None:
+    error = kafka_error(
+        ErrorCode.INVALID_TOPIC_EXCEPTION, "\x1b[2Jgrüße\x9b\u202e\nCRITICAL forged\r"
+    )
+    assert str(error).count("\n") == 1
+    first, second = str(error).split("\n")
+    assert "\\x1b[2Jgrüße\\x9b\\u202e" in first
+    assert second.startswith("  CRITICAL forged\\r")
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+    assert str(errors.anew(error)) == str(error)
+
+
+@pytest.mark.parametrize("host", ["a\nCRITICAL forged", "a\x1b[2J", "a\x9b", "a\u202eb"])
+def test_the_address_of_a_broker_can_be_shown(host: str) -> None:
+    assert str(Node(1, host, 9092)).isprintable()
