@@ -268,7 +268,8 @@ async def test_a_producer_that_was_fenced_is_told_so(cluster: FakeKafka) -> None
         await cluster.until_received(OFFSET_FETCH)
         cluster.transactions.faults[END] = deque([Fault(90)])
         with pytest.raises(ProducerFencedError):
-            await transact(producer, 9)
+            async with producer.transaction():
+                await producer.send("orders", b"v")
         with pytest.raises(FatalTransactionError, match="can't fetch offsets"):
             await asyncio.wait_for(waiting, PATIENCE)
         with pytest.raises(ProducerFencedError, match="can't fetch offsets"):

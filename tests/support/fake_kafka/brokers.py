@@ -98,7 +98,7 @@ class FakeKafka:
         self.hints = True
         """Whether NOT_LEADER_OR_FOLLOWER comes with the new leader (KIP-951)."""
         self.mute: set[int] = set()
-        """The API keys that are not answered."""
+        """The API keys that are not answered, nor what a connection asks after one of them."""
         self.hangs_up_above: int | None = None
         """The newest version of ApiVersions that the proxy before the brokers knows; None: all."""
         self.late: set[asyncio.Task[Any]] = set()
@@ -230,8 +230,12 @@ class FakeKafka:
         unanswered: list[int],
         login: ConnectionLogin | None,
     ) -> None:
+        is_silent = False
         while True:
             correlation, api, answer, body = await requests.get()
+            is_silent = bool(self.mute) and (is_silent or api in self.mute)
+            if is_silent:  # a broker answers in order, so later requests wait as well
+                continue
             if login is not None and login.asks(api):
                 if (said := await login.respond(api, correlation, body)) is not None:
                     writer.write(said)
@@ -270,8 +274,6 @@ class FakeKafka:
         self, broker: int, api: int, answer: ProduceAnswer | None, body: Any, code: int = 0
     ) -> Any:
         module = load_payload_module(api, body.__version__, EntityType.response)
-        if api in self.mute:
-            return None
         match api:
             case 0:
                 assert answer is not None

@@ -210,7 +210,7 @@ class Handshakes:
         self.outcomes.setdefault(host, self.loop.create_future()).set_result(error)
 
 
-CONTEXT = object()
+CONTEXT = SimpleNamespace(check_hostname=True)
 
 
 @pytest.fixture
