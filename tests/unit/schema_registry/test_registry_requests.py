@@ -164,7 +164,7 @@ def test_a_message_is_printable_and_short_and_holds_no_secret() -> None:
     with pytest.raises(SchemaRegistryError) as caught:
         body_of(Answer(409, body), "POST x", "x", Secret("t0k3n"))
     shown = str(caught.value)
-    assert "line 1\nline 2\\x1b[31m ********" in shown
+    assert "line 1\n  line 2\\x1b[31m ********" in shown, "a second line begins none"
     assert len(shown) < 9000
 
 
