@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from copy import copy
 from typing import ClassVar, TypeVar
-from unicodedata import category
 
 from aioproducer.errors.dispositions import Written
 
@@ -23,8 +22,10 @@ def shown(text: str, kept: str = "") -> str:
 
 
 def is_plain(character: str) -> bool:
-    """True if a terminal does nothing but show ``character``."""
-    return character.isprintable() or category(character) == "Zs"  # spaces of any width
+    """True if a terminal does nothing but show ``character``, be it a space of any width."""
+    return character.isprintable() or (
+        character.isspace() and character > "\x9f" and character not in "\u2028\u2029"
+    )
 
 
 def _escaped(character: str) -> str:
