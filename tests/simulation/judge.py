@@ -29,6 +29,7 @@ from aioproducer.errors import (
     Disposition,
     OutOfOrderSequenceNumberError,
     PreparationTimeoutError,
+    ProducerTimeoutError,
     RequestTimeoutError,
     TransactionAbortedError,
 )
@@ -539,6 +540,8 @@ class Judge:
         """Consumed offsets move with committed transactions alone, and those move them."""
         for each in self.journal.transactions:
             if each.outcome == "committed" and each.refused_offset is not None:
+                if isinstance(each.refused_offset, ProducerTimeoutError):
+                    continue  # another task waited no longer; the commit may have taken them along
                 yield (
                     f"transaction {each.number} of producer {each.producer} was committed without "
                     f"its offsets: {each.refused_offset!r}"
@@ -553,7 +556,9 @@ class Judge:
             last = [t for t in done if not any(other.began >= t.ended for other in done)]
             allowed = [t.offset and t.offset[1] for t in last] or [None]
             allowed += [
-                t.tried_offset and t.tried_offset[1] for t in mine if t.outcome == "unknown"
+                t.tried_offset and t.tried_offset[1]
+                for t in mine
+                if t.outcome == "unknown" or isinstance(t.refused_offset, ProducerTimeoutError)
             ]
             found = committed.get(where)
             offset = None if found is None else found.offset
