@@ -56,7 +56,8 @@ class Ending:
         if (handlers := assignment.handlers) is not None:
             handlers.drop(assignment.owned)
         assignment.end()
-        if not (called := assignment.oldest_call is not None):
+        called = assignment.oldest_call is not None
+        if not called:
             parts.member.end()
         goodbye = new_task(parts.source.fetcher.end())  # beside the other steps, and a short one
         async with AsyncExitStack() as then:  # the last one first, whatever another one raises
@@ -72,9 +73,7 @@ class Ending:
                 commit = partial(parts.commits.commit, assignment.owned, _ALL_STEPS)
                 then.push_async_callback(self._ask, "commit", commit, _ALL_STEPS)
             then.push_async_callback(self._step, "tell its callbacks", assignment.tell_of_end)
-            if (
-                called
-            ):  # a callback that has begun ends, as in Java, where close() can't overtake it
+            if called:  # it ends first, as in Java, where close() can't overtake a callback
                 await self._step("wait for a callback", assignment.call_ended)
                 parts.member.end()
             await self._stop(tasks[1:])
