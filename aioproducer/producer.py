@@ -13,8 +13,8 @@ from aioproducer.config import (
     UntypedOptions,
     hidden_mapping,
     hide_secrets,
-    no_config,
 )
+from aioproducer.config.producer_config import configuration
 from aioproducer.engine.client.elsewhere import ASYNC_WITH, elsewhere, in_other_producers
 from aioproducer.engine.core.arguments import (
     NO_VALUE,
@@ -183,12 +183,7 @@ class Producer(Generic[K_contra, V_contra]):
     ) -> None:
         hide_secrets(options)
         config = hidden_mapping(config)
-        if config is None:
-            config = ProducerConfig(**options)
-        elif not isinstance(config, ProducerConfig):
-            raise no_config(config, "Producer")
-        elif options:
-            config = config.replace(**options)
+        config = configuration(config, options, "Producer")
         if transaction is not None:
             config = _joining(config, transaction)
         self._core = core = ProducerCore(config, transaction, (_load_bulk,))

@@ -14,7 +14,7 @@ from aioproducer.config import ProducerConfig
 from aioproducer.config.names import BY_JAVA_NAME, unknown_keyword, unknown_property
 from aioproducer.config.option import Option
 from aioproducer.config.options import OPTIONS
-from aioproducer.config.placeholders import BUILT_IN, Reference
+from aioproducer.config.placeholders import BUILT_IN, Reference, Settled
 from aioproducer.config.producer_config import read_properties
 from aioproducer.config.reader_options import READER_OPTIONS
 from aioproducer.engine.core.arguments import checked_topic
@@ -168,7 +168,7 @@ def producer_config(
                 f"the environment variable {BOOTSTRAP_SERVERS}. `aioproducer mock` starts a mock "
                 "cluster at localhost:9092"
             )
-        options = {**options, "bootstrap_servers": servers}
+        options = {**options, "bootstrap_servers": Settled(servers)}
     return ProducerConfig.from_properties(properties, **options)
 
 

@@ -25,7 +25,7 @@ from aioproducer.config.options import (
     RecoveryStrategy,
     SecurityProtocol,
 )
-from aioproducer.config.plain_secrets import hidden_mapping, hide_secrets, no_config
+from aioproducer.config.plain_secrets import hidden_mapping, hide_secrets
 from aioproducer.config.producer_config import ProducerConfig
 from aioproducer.config.reader_options import ReaderKeywords, ReaderOptions
 from aioproducer.config.secret import Secret
@@ -48,5 +48,4 @@ __all__ = [
     "hide_secrets",
     "parse_jaas",
     "Secret",
-    "no_config",
 ]

@@ -3,6 +3,10 @@
 The syntax and the three providers are Kafka's: ``EnvVarConfigProvider``, ``FileConfigProvider``,
 ``DirectoryConfigProvider``. Their sources are an argument, :data:`THIS_PROCESS` or
 a test's own.
+
+A text is expanded once: :meth:`Reference.in_value` finds placeholders in the options that a user
+wrote, and in nothing else. The values of a configuration are :class:`Settled` if they look like
+placeholders, so that none is found in them again, whoever hands them on.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from aioproducer.config.secret import MASK, Secret
 from aioproducer.errors import ConfigError
 
 __all__ = [
+    "AUTOMATIC_CONFIG_PROVIDERS",
     "BUILT_IN",
     "BUILT_IN_PROPERTIES",
     "CONFIG_PROVIDERS",
@@ -25,13 +30,19 @@ __all__ = [
     "Provider",
     "Providers",
     "Reference",
+    "Settled",
     "Surroundings",
     "UnresolvedError",
+    "settled",
 ]
 
 ProviderKind: TypeAlias = Literal["env", "file", "dir"]
 
 CONFIG_PROVIDERS: Final = "config.providers"
+AUTOMATIC_CONFIG_PROVIDERS: Final = "AIOPRODUCER_AUTOMATIC_CONFIG_PROVIDERS"
+"""The environment variable with the only providers that placeholders may use in this process, as
+Kafka's system property ``org.apache.kafka.automatic.config.providers`` (CVE-2024-31141): a list of
+class names, or of ``env``, ``file`` and ``dir``; ``none``: no provider. Not set: all of them."""
 _PACKAGE: Final = "org.apache.kafka.common.config.provider"
 _CLASSES: Final[dict[str, ProviderKind]] = {
     f"{_PACKAGE}.EnvVarConfigProvider": "env",
@@ -44,6 +55,20 @@ _PLACEHOLDER: Final = r"\$\{([^}:]*):(?:([^}:]*):)?([^}]*)\}"
 
 class UnresolvedError(ConfigError):
     """A placeholder's variable, file or key is not there, in this process."""
+
+
+class Settled(str):
+    """A text that is used as it is, although it looks like a placeholder."""
+
+    __slots__ = ()
+
+
+def settled(value: Any) -> Any:
+    """An option's final value, marked if it is a text in which a placeholder could be found."""
+    if isinstance(value, Secret):
+        text = settled(value.reveal())
+        return Secret(text) if isinstance(text, Settled) else value
+    return Settled(value) if isinstance(value, str) and "${" in value else value
 
 
 class Surroundings(Protocol):
@@ -64,6 +89,8 @@ class Provider(NamedTuple):
     """The only files and directories that are read; empty: all may be."""
     allowlist_pattern: str | None = None
     """The pattern of the names of variables that are read; None: all may be."""
+    automatic: bool = True
+    """False: an option names this file, and no placeholder that a user wrote."""
 
 
 class Providers(NamedTuple):
@@ -131,9 +158,12 @@ class Reference(NamedTuple):
 
     @classmethod
     def in_value(cls, value: object, providers: Providers | None) -> Reference | None:
-        """The reference that an option's value is; None if it holds no placeholder."""
+        """The reference that an option's value is; None if it holds no placeholder, or is a
+        configuration's value already."""
         text = value.reveal() if isinstance(value, Secret) else value
-        if providers is None or not isinstance(text, str) or not providers.names_one_of(text):
+        if providers is None or not isinstance(text, str) or isinstance(text, Settled):
+            return None
+        if not providers.names_one_of(text):
             return None
         return cls(Secret(text), providers)
 
@@ -156,6 +186,7 @@ class Reference(NamedTuple):
                 )
             if name not in known:
                 return match[0]
+            _check_allowed(known[name], option, surroundings)
             return _read(known[name], option, (path, key), surroundings).reveal()
 
         return Secret(re.sub(_PLACEHOLDER, replaced, self.text.reveal()))
@@ -198,6 +229,17 @@ def _provider(kind: ProviderKind, prefix: str, properties: Mapping[str, Any]) ->
         if not posixpath.isabs(path):
             raise ConfigError(f"{prefix}allowed.paths: {path!r} is not an absolute path")
     return Provider(kind, allowed_paths=paths)
+
+
+def _check_allowed(provider: Provider, option: str, surroundings: Surroundings) -> None:
+    allowed = surroundings.variable(AUTOMATIC_CONFIG_PROVIDERS) if provider.automatic else None
+    if allowed is not None and not any(
+        provider.kind in (name.strip(), _CLASSES.get(name.strip())) for name in allowed.split(",")
+    ):
+        raise ConfigError(
+            f"{option} refers to a provider of the kind {provider.kind!r}, which the environment "
+            f"variable {AUTOMATIC_CONFIG_PROVIDERS} does not allow in this process"
+        )
 
 
 def _read(

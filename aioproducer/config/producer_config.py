@@ -25,19 +25,28 @@ from aioproducer.config.placeholders import (
     THIS_PROCESS,
     Providers,
     Reference,
+    settled,
 )
 from aioproducer.config.plain_secrets import (
     hidden_mapping,
     hidden_properties,
     hide_secrets,
     holds_secret,
+    no_config,
     no_positional,
 )
 from aioproducer.config.properties import decode_properties, parse_properties
 from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError
 
-__all__ = ["ProducerConfig", "PropertiesSource", "property_value", "read_properties"]
+__all__ = [
+    "ProducerConfig",
+    "PropertiesSource",
+    "configuration",
+    "literal_configuration",
+    "property_value",
+    "read_properties",
+]
 
 PropertiesSource: TypeAlias = Mapping[str, Any] | str | os.PathLike[str]
 """Java properties with their dotted names, or the path of a ``.properties`` file."""
@@ -61,7 +70,9 @@ class ProducerConfig(GivenOptions):
     A ``str`` can contain ``${env:NAME}``, ``${file:/path/of.properties:key}`` or
     ``${dir:/path:file}`` (the whole content of a file, without the last line feed). These
     placeholders are resolved here. ``repr`` and pickles keep the placeholder, so it is resolved
-    again where a pickle is loaded.
+    again where a pickle is loaded. A resolved value is used as it is, in copies too. The
+    environment variable ``AIOPRODUCER_AUTOMATIC_CONFIG_PROVIDERS`` limits the placeholders of a
+    process, as Kafka's ``org.apache.kafka.automatic.config.providers`` does.
 
     Raises:
         ConfigError: an option is unknown, of the wrong type, out of range, not available in this
@@ -100,11 +111,11 @@ class ProducerConfig(GivenOptions):
                 value = option.default
             values[name] = value
         for name, value in values.items():
-            object.__setattr__(self, name, value)
+            object.__setattr__(self, name, settled(value))
         object.__setattr__(self, "given", frozenset(given))
         object.__setattr__(self, "references", references)
         for name, value in tuple(settle(self)):
-            object.__setattr__(self, name, value)
+            object.__setattr__(self, name, settled(value))
 
     @classmethod
     def from_properties(
@@ -181,13 +192,20 @@ class ProducerConfig(GivenOptions):
         """Return a copy with ``changes`` applied to the options that were set explicitly.
 
         An option that depends on another (``enable_idempotence`` on ``acks``) is determined again.
+        The values of ``changes`` are used as they are: a placeholder in them is not resolved, as
+        they may be made of this configuration's values.
 
         Raises:
             ConfigError: as for :class:`ProducerConfig`.
         """
         hide_secrets(changes)
         _refuse_unknown(changes)
-        return _make({**self._given_options(), **_with_references(changes)})
+        for name, value in changes.items():
+            if name not in CHECKED_SECRETS and Reference.in_value(value, BUILT_IN) is not None:
+                _logger.warning(
+                    "%s is used literally: ProducerConfig.replace() resolves no placeholders", name
+                )
+        return _make({**self._given_options(), **changes})
 
     __replace__ = replace
 
@@ -211,7 +229,8 @@ class ProducerConfig(GivenOptions):
             return self
         made = object.__new__(ProducerConfig)
         for each in fields(self):
-            object.__setattr__(made, each.name, changed.get(each.name, getattr(self, each.name)))
+            value = changed.get(each.name, getattr(self, each.name))
+            object.__setattr__(made, each.name, settled(value))
         return made
 
     @property
@@ -276,6 +295,34 @@ def _make(options: Mapping[str, Any]) -> ProducerConfig:
     made = object.__new__(ProducerConfig)
     made._take(options)
     return made
+
+
+def configuration(
+    config: ProducerConfig | None, options: Mapping[str, Any], client: str
+) -> ProducerConfig:
+    """The configuration by the arguments of a constructor, of the class with the name ``client``:
+    ``config``, with ``options``, which a user wrote as keywords, in place of its own.
+
+    The caller has hidden secrets in both: they are in its frame, too.
+
+    Raises:
+        ConfigError: an option is wrong, or ``config`` is something else.
+    """
+    if config is None:
+        return ProducerConfig(**options)
+    if not isinstance(config, ProducerConfig):
+        raise no_config(config, client)
+    return _make({**config._given_options(), **_with_references(options)}) if options else config
+
+
+def literal_configuration(**options: Unpack[ProducerOptions]) -> ProducerConfig:
+    """The configuration of another library's options, which knows no placeholders.
+
+    Raises:
+        ConfigError: as for :class:`ProducerConfig`.
+    """
+    hide_secrets(options)
+    return _make(options)
 
 
 def _with_references(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any, Final, Unpack
 
 from aioproducer.config import ProducerConfig, ProducerOptions, hide_secrets
 from aioproducer.config.failure_hook import FailureHookOption
+from aioproducer.config.producer_config import configuration
 from aioproducer.engine.client.arguments import checked_topic
 from aioproducer.engine.core.producer_core import load_for
 from aioproducer.engine.failures import FailedRecordHandler, handler_of, hurry_up
@@ -98,7 +99,9 @@ class DeadLetterTopic:
         """The handler for a producer of ``config``."""
         own: ProducerConfig | None = None
         if self._producer is None:
-            own = self._other_cluster or config.replace(**{**_UNLIKE, **self._options})
+            own = self._other_cluster or configuration(
+                config, {**_UNLIKE, **self._options}, "DeadLetterTopic"
+            )
             if own.client_id is not None and "client_id" not in self._options:
                 own = own.replace(client_id=f"{own.client_id}-dead-letters")
             load_for(own)  # its start comes at the first failed record, when no import may

@@ -20,6 +20,7 @@ from aioproducer.config.placeholders import (
     CONFIG_PROVIDERS,
     Providers,
     UnresolvedError,
+    settled,
 )
 from aioproducer.config.plain_secrets import hidden_properties, plain_secrets_of
 from aioproducer.errors import ConfigError
@@ -94,6 +95,8 @@ class SinkPlan:
     def config(self, **overrides: Any) -> ProducerConfig:
         """The producer's configuration, with the environment and the files of this process.
 
+        No placeholder in ``overrides`` is resolved: they are names that the write has, too.
+
         Raises:
             ConfigError: an option is wrong.
             UnresolvedError: a variable or a file is not there.
@@ -102,7 +105,9 @@ class SinkPlan:
             {"batch.size": _BATCH_SIZE, **_with_providers(self.properties)}
         )
         try:
-            return ProducerConfig.from_properties(properties, **overrides)
+            return ProducerConfig.from_properties(
+                properties, **{name: settled(value) for name, value in overrides.items()}
+            )
         except UnresolvedError as error:
             problem = str(error)
         raise UnresolvedError(

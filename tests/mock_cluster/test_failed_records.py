@@ -61,6 +61,27 @@ class Seen(list[FailedRecord]):
         return [record.value for record in self]
 
 
+async def test_a_resolved_client_id_reads_no_file(
+    orders: MockCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "token").write_text("hunter2")
+    literal = f"${{dir:{tmp_path}:token}}"
+    monkeypatch.setenv("AIOPRODUCER_TEST_NAME", literal)
+    name = "${env:AIOPRODUCER_TEST_NAME}"
+    target = DeadLetterTopic("failed")
+    orders.push_request_errors(PRODUCE, POLICY_VIOLATION)
+    async with Producer(
+        bootstrap_servers=orders.bootstrap_servers, client_id=name, on_failed=target, **QUICK
+    ) as producer:
+        with pytest.raises(errors.PolicyViolationError):
+            await producer.send("orders", b"v")
+        handler: Any = target.handler_for(producer.config)
+    assert producer.client_id == literal
+    assert handler._own.client_id == f"{literal}-dead-letters"
+    async with Reader("failed", bootstrap_servers=orders.bootstrap_servers, end="end") as reader:
+        assert [record.value async for record in reader] == [b"v"]
+
+
 async def test_a_refused_record(orders: MockCluster) -> None:
     seen = Seen()
     producer = await started(orders, on_failed=seen)

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, TypedDict
 
 from aioproducer.config import ProducerConfig
 from aioproducer.config.options import ADAPTIVE_LINGER_MS, RecoveryStrategy
+from aioproducer.config.producer_config import literal_configuration
 from aioproducer.errors import ConfigError
 
 MISSING: Final = object()
@@ -160,7 +161,7 @@ class Options:
         """
         timeout, linger = _whole(self.request_timeout_ms), _whole(self.linger_ms)
         backoff = _whole(self.retry_backoff_ms)
-        return ProducerConfig(
+        return literal_configuration(
             bootstrap_servers=addresses(self.bootstrap_servers),
             client_id=self.client_id or f"aiokafka-producer-{next(_NUMBERS)}",
             metadata_max_age_ms=_whole(self.metadata_max_age_ms),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from aioproducer.config.librdkafka.row import Converted
-from aioproducer.config.placeholders import BUILT_IN, Reference
+from aioproducer.config.placeholders import Provider, Providers, Reference
 from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError
 
@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 _PORT: Final = 9092
+_FILE: Final = Providers((("dir", Provider("dir", automatic=False)),))
 _RETRIEVER: Final = "org.apache.kafka.common.security.oauthbearer"
 _PARTITIONERS: Final = {
     "random": "random",
@@ -180,7 +181,7 @@ def certificate_file(option: str) -> Callable[[Any], Converted]:
                 " ssl_keystore_location with ssl_keystore_type='PEM'"
             )
         text = Secret(f"${{dir:{directory or '.'}:{name}}}")
-        return {option: Reference(text, BUILT_IN), "ssl_keystore_type": "PEM"}
+        return {option: Reference(text, _FILE), "ssl_keystore_type": "PEM"}
 
     return convert
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from aioproducer.config import ProducerConfig, no_config
+from aioproducer.config import ProducerConfig
 from aioproducer.config.names import belongs_to_consumers
+from aioproducer.config.producer_config import configuration
 from aioproducer.errors import ConfigError
 
 OF_PRODUCERS: Final = frozenset(
@@ -66,11 +67,7 @@ def client_config(
     option as a keyword is a mistake. Raises :class:`ConfigError`.
     """
     refuse_misplaced(options, name, also)
-    if config is None:
-        return ProducerConfig(**options)
-    if not isinstance(config, ProducerConfig):
-        raise no_config(config, name)
-    return config.replace(**options) if options else config
+    return configuration(config, options, name)
 
 
 def refuse_misplaced(options: Mapping[str, Any], name: str, also: Collection[str]) -> None:

@@ -80,7 +80,7 @@ class Exchange:
         self._rest: deque[memoryview] = deque()
         """The parts of large requests that are written in later turns of the event loop."""
         self._node = node
-        self._client_id = client_id
+        self._client_id = str(client_id)  # it may be of a subclass, as Settled
         self._clock = clock
         self._responses = ResponseCutter()
         self._on_usual = on_usual

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from aioproducer.config import ProducerConfig, ProducerOptions, hidden_mapping, no_config
+from aioproducer.config import ProducerConfig, ProducerOptions, hidden_mapping
+from aioproducer.config.producer_config import configuration
 
 _DECIDED: Final[dict[str, Any]] = {
     "batch_size": 0,
@@ -25,12 +26,8 @@ _PATIENCE: Final = {
 def config_of(config: ProducerConfig | None, options: ProducerOptions) -> ProducerConfig:
     """The configuration of a mock producer. Raises :class:`ConfigError` as the real one does."""
     config = hidden_mapping(config)
-    if config is not None and not isinstance(config, ProducerConfig):
-        raise no_config(config, "MockProducer")
     given: dict[str, Any] = {**options, **_DECIDED}
-    if config is not None:
-        return config.replace(**given)
-    defaults: dict[str, Any] = {"bootstrap_servers": _BOOTSTRAP_SERVERS}
-    if not _PATIENCE.keys() & given.keys():
-        defaults |= _PATIENCE
-    return ProducerConfig(**{**defaults, **given})
+    if config is None:
+        patience = {} if _PATIENCE.keys() & given.keys() else _PATIENCE
+        given = {"bootstrap_servers": _BOOTSTRAP_SERVERS, **patience, **given}
+    return configuration(config, given, "MockProducer")

@@ -116,6 +116,16 @@ def test_the_environment_names_the_servers_last(
     )
 
 
+def test_a_text_of_the_environment_is_no_placeholder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "token").write_text("hunter2:1")
+    monkeypatch.setenv("BOOTSTRAP_SERVERS", f"${{dir:{tmp_path}:token}}")
+    with pytest.raises(ConfigError, match="bootstrap_servers") as raised:
+        producer_config(None, {})
+    assert "hunter2" not in str(raised.value)
+
+
 def test_a_file_that_cannot_be_read() -> None:
     with pytest.raises(ConfigError, match="cannot read /nowhere: No such file"):
         producer_config(Path("/nowhere"), SERVERS)

@@ -7,17 +7,35 @@ import dataclasses
 import pickle
 import traceback
 from collections.abc import Callable
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from aioproducer import Producer, sync
+from aioproducer.admin import Admin
+from aioproducer.compat.aiokafka.options import Options as AIOKafkaOptions
+from aioproducer.compat.confluent.options import settings_of
 from aioproducer.config import ProducerConfig, Secret
 from aioproducer.config.configured_login import login_of
 from aioproducer.config.login import PlainLogin
-from aioproducer.config.placeholders import BUILT_IN, Providers, Reference, UnresolvedError
+from aioproducer.config.placeholders import (
+    BUILT_IN,
+    Providers,
+    Reference,
+    ThisProcess,
+    UnresolvedError,
+)
+from aioproducer.consumer import Consumer
 from aioproducer.errors import ConfigError
+from aioproducer.failed_records import DeadLetterTopic
+from aioproducer.observability.log_handler import KafkaHandler
+from aioproducer.reader import Reader
+from aioproducer.schema_registry.rest.properties import registry_properties
+from aioproducer.testing import MockProducer
 
 PACKAGE = "org.apache.kafka.common.config.provider"
 SERVERS = {"bootstrap.servers": "kafka.example:9092"}
@@ -423,3 +441,250 @@ def test_no_frame_of_an_error_has_a_secret(
     with pytest.raises(ConfigError) as caught:
         make(options)
     assert_no_secret_in(caught.value)
+
+
+# --- a text is expanded once ----------------------------------------------------------------------
+
+
+SECRET_FILE = "/s/a.properties"
+DESK: ContextVar[dict[str, str]] = ContextVar("DESK")
+"""The environment of an example."""
+READ: ContextVar[list[str]] = ContextVar("READ")
+"""What an example reads."""
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment and files are an example's own, and reading them is recorded."""
+
+    def variable(self: object, name: str) -> str | None:
+        if name in DESK.get():
+            READ.get().append(name)
+        return DESK.get().get(name)
+
+    def content(self: object, path: str) -> bytes:
+        READ.get().append(path)
+        return Desk.files[path] if path in Desk.files else Path(path).read_bytes()
+
+    monkeypatch.setattr(ThisProcess, "variable", variable)
+    monkeypatch.setattr(ThisProcess, "content", content)
+
+
+def by_values(config: ProducerConfig) -> ProducerConfig:
+    return ProducerConfig(**{name: getattr(config, name) for name in config.given})
+
+
+def by_a_dead_letter_topic(config: ProducerConfig, **options: Any) -> ProducerConfig:
+    own = cast("Any", DeadLetterTopic("failed", **options).handler_for(config))._own
+    assert own.client_id == f"{config.client_id}-dead-letters" or "client_id" in options
+    return cast("ProducerConfig", own.replace(client_id=config.client_id))
+
+
+def by_confluent(config: ProducerConfig) -> ProducerConfig:
+    return settings_of({"bootstrap.servers": "a:1", "client.id": config.client_id}).config
+
+
+def by_confluents_options(config: ProducerConfig) -> ProducerConfig:
+    assert config.sasl_password is not None
+    return ProducerConfig.from_librdkafka(
+        {
+            "bootstrap.servers": "a:1",
+            "client.id": config.client_id,
+            "security.protocol": "sasl_ssl",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "alice",
+            "sasl.password": config.sasl_password.reveal(),
+        }
+    )
+
+
+def by_aiokafka(config: ProducerConfig) -> ProducerConfig:
+    assert config.sasl_password is not None
+    return AIOKafkaOptions(
+        bootstrap_servers="a:1",
+        client_id=config.client_id,
+        security_protocol="SASL_PLAINTEXT",
+        sasl_plain_username="alice",
+        sasl_plain_password=config.sasl_password.reveal(),
+    ).config()
+
+
+COPIES: dict[str, Callable[[ProducerConfig], ProducerConfig]] = {
+    "another option": lambda config: config.replace(linger_ms=3),
+    "the value itself": lambda config: config.replace(
+        client_id=config.client_id, sasl_password=config.sasl_password
+    ),
+    "a text made of it": lambda config: config.replace(client_id=f"{config.client_id}"),
+    "copy.replace()": lambda config: config.__replace__(client_id="".join(str(config.client_id))),
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda config: cast("ProducerConfig", pickle.loads(pickle.dumps(config))),
+    "reread": ProducerConfig.reread,
+    "a pickle of the reread one": lambda config: copy.deepcopy(config.reread()),
+    "its values": by_values,
+    "dataclasses": lambda config: ProducerConfig(
+        **{name: dataclasses.asdict(config)[name] for name in config.given}
+    ),
+    "Producer": lambda config: Producer(config).config,
+    "Producer, with keywords": lambda config: Producer(config, linger_ms=1).config,
+    "Producer, with its value": lambda config: Producer(config, client_id=config.client_id).config,
+    "blocking Producer": lambda config: sync.Producer(config).config,
+    "blocking Producer, with keywords": lambda config: sync.Producer(config, acks=1).config,
+    "MockProducer": lambda config: MockProducer(config).config,
+    "Reader": lambda config: Reader("t", config, max_block_ms=9).config,
+    "Consumer": lambda config: Consumer("t", group_id="g", config=config, max_block_ms=9).config,
+    "Admin": lambda config: Admin(config, max_block_ms=9).config,
+    "dead letters": by_a_dead_letter_topic,
+    "dead letters, with keywords": lambda config: by_a_dead_letter_topic(config, linger_ms=1),
+    "dead letters of another cluster": lambda config: by_a_dead_letter_topic(
+        config, bootstrap_servers="b:1", client_id=config.client_id
+    ),
+    "log handler": lambda config: cast(
+        "ProducerConfig",
+        KafkaHandler("logs", bootstrap_servers="a:1", client_id=config.client_id)._config,
+    ),
+    "confluent": by_confluent,
+    "options of librdkafka": by_confluents_options,
+    "aiokafka": by_aiokafka,
+}
+FRAGMENTS = st.sampled_from(
+    [
+        "${env:B}",
+        f"${{file:{SECRET_FILE}:password}}",
+        "${dir:/s:token}",
+        "${",
+        "}",
+        "a",
+        "$",
+        "env:B",
+    ]
+)
+
+
+@pytest.mark.usefixtures("watched")
+@pytest.mark.parametrize("way", COPIES)
+def test_a_resolved_text_is_a_literal_in_every_copy(way: str) -> None:
+    text = f"a${{file:{SECRET_FILE}:password}}${{env:B}}"
+    check_copies(text, [way])
+
+
+@pytest.mark.usefixtures("watched")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    text=st.lists(FRAGMENTS, min_size=1, max_size=4).map("".join),
+    ways=st.lists(st.sampled_from(sorted(COPIES)), min_size=2, max_size=4),
+)
+def test_and_in_copies_of_copies(text: str, ways: list[str]) -> None:
+    check_copies(text, ways)
+
+
+def check_copies(text: str, ways: list[str]) -> None:
+    DESK.set({"A": text, "B": "hunter2"})
+    READ.set([])
+    login: dict[str, Any] = {**LOGIN, "sasl_password": "${env:A}"}
+    config = ProducerConfig(bootstrap_servers="a:1", client_id="${env:A}", **login)
+    for way in ways:
+        config = COPIES[way](config)
+        assert (config.client_id, way) == (text, way)
+        if config.sasl_password is None:  # a copy that has no login
+            config = config.replace(**{**login, "sasl_password": Secret(text)})
+        assert config.sasl_password == Secret(text)
+    assert set(READ.get()) == {"A"}, "nothing but what the user named was read"
+
+
+@pytest.mark.usefixtures("watched")
+def test_the_keywords_beside_a_configuration_are_a_users_own() -> None:
+    DESK.set({"A": "me"})
+    READ.set([])
+    config = ProducerConfig(bootstrap_servers="a:1")
+    assert Producer(config, client_id="${env:A}").config.client_id == "me"
+    assert MockProducer(config, client_id="${env:A}").config.client_id == "me"
+    assert Reader("t", config, client_id="${env:A}").config.client_id == "me"
+    topic = DeadLetterTopic("failed", client_id="${env:A}")
+    assert cast("Any", topic.handler_for(config))._own.client_id == "me"
+
+
+@pytest.mark.usefixtures("watched")
+def test_a_copy_resolves_no_placeholder_and_warns(caplog: pytest.LogCaptureFixture) -> None:
+    DESK.set({"A": "me"})
+    READ.set([])
+    made = ProducerConfig(bootstrap_servers="a:1").replace(client_id="${env:A}")
+    assert (made.client_id, READ.get()) == ("${env:A}", [])
+    assert "client_id is used literally: ProducerConfig.replace() resolves no" in caplog.text
+
+
+@pytest.mark.usefixtures("watched")
+def test_other_libraries_options_have_no_placeholders() -> None:
+    DESK.set({"A": "me"})
+    READ.set([])
+    literal = "${env:A}"
+    taken = AIOKafkaOptions(
+        client_id=literal, sasl_plain_username=literal, sasl_plain_password=literal,
+        security_protocol="SASL_PLAINTEXT",
+    ).config()  # fmt: skip
+    assert (taken.client_id, taken.sasl_username) == (literal, literal)
+    assert taken.sasl_password == Secret(literal)
+    given = {"client.id": literal, "transactional.id": literal, "ssl.key.password": literal}
+    config = settings_of({**given, "security.protocol": "ssl"}).config
+    assert (config.client_id, config.transactional_id) == (literal, literal)
+    assert config.ssl_key_password == Secret(literal)
+    assert READ.get() == []
+
+
+# --- the providers that a process allows ----------------------------------------------------------
+
+
+@pytest.mark.usefixtures("watched")
+@pytest.mark.parametrize(
+    ("allowed", "kinds"),
+    [
+        (None, {"env", "file", "dir"}),
+        ("none", set()),
+        ("", set()),
+        ("env", {"env"}),
+        (f" {PACKAGE}.FileConfigProvider , {PACKAGE}.EnvVarConfigProvider", {"env", "file"}),
+        (f"{PACKAGE}.DirectoryConfigProvider", {"dir"}),
+        ("io.strimzi.kafka.EnvVarConfigProvider", {"env"}),
+        ("files,com.example.Vault", set()),
+    ],
+)
+def test_the_environment_limits_the_providers(allowed: str | None, kinds: set[str]) -> None:
+    switch = {} if allowed is None else {"AIOPRODUCER_AUTOMATIC_CONFIG_PROVIDERS": allowed}
+    DESK.set({"A": "hunter2", **switch})
+    texts = {
+        "env": "${env:A}",
+        "file": f"${{file:{SECRET_FILE}:password}}",
+        "dir": "${dir:/s:token}",
+    }
+    makers: list[Callable[[str], Any]] = [
+        lambda text: ProducerConfig(bootstrap_servers="a:1", client_id=text),
+        lambda text: ProducerConfig.from_properties({**SERVERS, **PROVIDERS, "client.id": text}),
+        lambda text: registry_properties(
+            {"schema.registry.url": Secret("http://a"), "bearer.auth.token": Secret(text)}
+        ),
+    ]
+    for kind, text in texts.items():
+        for make in makers:
+            READ.set([])
+            if kind in kinds:
+                assert getattr(make(text), "client_id", "hunter2") == "hunter2"
+            else:
+                with pytest.raises(ConfigError, match=f"{kind!r}, which the environment variable "):
+                    make(text)
+                assert set(READ.get()) <= switch.keys()
+
+
+@pytest.mark.usefixtures("watched")
+def test_a_file_that_an_option_names_is_no_placeholder(tmp_path: Path) -> None:
+    DESK.set({"AIOPRODUCER_AUTOMATIC_CONFIG_PROVIDERS": "none"})
+    READ.set([])
+    (tmp_path / "key.pem").write_text("hunter2")
+    config = ProducerConfig.from_librdkafka(
+        {
+            "bootstrap.servers": "a:1",
+            "security.protocol": "ssl",
+            "ssl.key.location": str(tmp_path / "key.pem"),
+            "ssl.certificate.pem": "x",
+        }
+    )
+    assert config.ssl_keystore_key == Secret("hunter2")

@@ -235,3 +235,20 @@ def test_a_secret_that_spark_redacts_is_told_of_once(caplog: pytest.LogCaptureFi
     assert record.getMessage().startswith("kafka.sasl.jaas.config: a secret in the options")
     assert "hunter2" not in caplog.text
     assert b"AIOPRODUCER_TEST_B" in pickle.dumps(redacted)
+
+
+def test_a_placeholder_is_resolved_once_and_the_id_of_a_sink_is_a_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    secret = tmp_path / "token"
+    secret.write_text("hunter2")
+    literal = f"${{dir:{tmp_path}:token}}"
+    monkeypatch.setenv("AIOPRODUCER_TEST_NAME", literal)
+    said = plan(
+        EXACTLY_ONCE | {"kafka.client.id": "${env:AIOPRODUCER_TEST_NAME}", "sink.id": literal}
+    )
+    shipped = pickle.loads(pickle.dumps(said))
+    config = shipped.config(transactional_id=shipped.sink_id)
+    shipped_again = pickle.loads(pickle.dumps(config))
+    for each in (config, shipped_again, config.replace(linger_ms=1)):
+        assert (each.client_id, each.transactional_id) == (literal, literal)
