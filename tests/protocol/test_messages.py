@@ -49,10 +49,9 @@ def test_what_is_written_is_read_again(case: Case) -> None:
         assert end == len(data)
         assert plain(read, case) == plain(message, case)
         assert case.schema.encode(read, case.version) == data
-        assert case.schema.decode(b"before" + data + b"behind", 6, case.version) == (
-            read,
-            6 + len(data),
-        )
+        longer, found = b"before" + data + b"behind", (read, 6 + len(data))
+        assert case.schema.decode(longer, 6, case.version) == found
+        assert at_once(case.schema.decode_with_rests(longer, 6, case.version)) == found
 
 
 @pytest.mark.parametrize("case", [each for each in CASES if "MetadataResponse" in str(each.id)])
@@ -188,6 +187,8 @@ def test_damaged_bytes_are_read_or_refused_and_take_no_memory(case: Case) -> Non
             with suppress(*REFUSALS):
                 for _ in case.schema.decode_in_steps(broken, 0, case.version, numbers=True):
                     pass
+            with suppress(*REFUSALS):
+                at_once(case.schema.decode_with_rests(broken, 0, case.version))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

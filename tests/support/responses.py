@@ -103,7 +103,7 @@ def read_to_its_end(
     return said
 
 
-def at_once(steps: Generator[None, None, _T]) -> _T:
+def at_once(steps: Generator[object, None, _T]) -> _T:
     """What the last of them returns."""
     while True:
         try:

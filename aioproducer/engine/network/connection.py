@@ -33,7 +33,11 @@ from aioproducer.engine.network.handshake import (
     cluster_request,
 )
 from aioproducer.engine.network.in_flight import InFlightRequest, InFlightRequests
-from aioproducer.engine.network.lazy_metadata import LazyMetadataResponse, LazyResponse
+from aioproducer.engine.network.lazy_metadata import (
+    LazyMetadataResponse,
+    LazyResponse,
+    decode_in_steps,
+)
 from aioproducer.engine.network.tcp_info import RoundTrip
 from aioproducer.engine.network.transfer import Transfer
 from aioproducer.engine.network.transport import SocketSettings, open_transport
@@ -49,13 +53,21 @@ from aioproducer.foundation import tuning
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.running_clock import RunningClock
 from aioproducer.foundation.runtime.tasks import new_task
+from aioproducer.foundation.runtime.threads import ThreadForEach
 from aioproducer.foundation.wording import duration
 from aioproducer.model import Peer
 
 _LOOKS: Final = 8
 """Looks at the requests before a renewal in the time of a request."""
-_LARGE_FETCH: Final = 1 << 16
-"""Bytes of a Fetch response that is decoded in steps: it may be about thousands of partitions."""
+_STEPS_PER_TURN: Final = 1_000
+"""Elements of a large response that are decoded in one turn, at two microseconds each."""
+_BYTES_PER_TURN: Final = 1 << 18
+"""Bytes of a large response that are decoded in one turn, about."""
+_READ_AT_ONCE: Final = 5_000
+"""Elements of a large response that the event loop's thread reads, after they are decoded."""
+_READS: Final = ThreadForEach("aioproducer-response")
+_READ_BY_THE_ASKER: Final = (Api.METADATA, Api.FETCH)
+"""The requests whose large responses are read by the part of the client that asks."""
 _AT_ONE_BROKER: Final = (Api.PRODUCE, Api.FETCH)
 """The requests with records, which only the leader of their partitions takes."""
 
@@ -166,6 +178,8 @@ class Connection:
         """The responses to the connection's own requests (versions, login, barrier)."""
         self._abort_reason: ProducerError | None = None
         self._opening: asyncio.Task[Any] | None = None
+        self._reading: asyncio.Task[None] | None = None
+        """Reads a large response."""
         self._mechanism: Mechanism | None = None
         """The mechanism of the last login, with its credentials."""
 
@@ -192,6 +206,8 @@ class Connection:
         """
         exchange = self.exchange
         assert exchange is not None, "a request was sent"
+        if exchange.is_reading:  # the response has come
+            return now + self._settings.request_timeout / _LOOKS
         if late.form.api not in _AT_ONE_BROKER or not late.request.is_awaited:
             return self._transfer.look_behind(now)
         return self._transfer.look(late.sent, now, receives=exchange.is_amid_response)
@@ -252,6 +268,9 @@ class Connection:
             return self._abort_reason or self._explain(error)
         finally:
             self.state = ConnectionState.CLOSED
+            if self._reading is not None:
+                self._reading.cancel()
+                await asyncio.wait([self._reading])
             if self.exchange is not None:
                 self.exchange.abort()
                 await self.exchange.closed.wait()
@@ -453,22 +472,76 @@ class Connection:
         exchange.last_used = used  # it is no use that keeps a connection open
         return answer
 
-    def _take_other(self, request: InFlightRequest, body: bytes, now: float) -> None:
-        """Take a response to a request of the connection's own, or one that is not as usual."""
+    def _take_other(self, request: InFlightRequest, body: bytes, now: float) -> bool:
+        """Take a response to a request of the connection's own, or one that is not as usual.
+
+        True: it is large, and :meth:`_read_large` takes it.
+        """
         if request.request is None:
             answer = self._answers.popleft()
             if not answer.done():
                 answer.set_result((request, body))
-            return
+            return False
+        is_large = len(body) > frames.MAX_DECODED_AT_ONCE
+        if is_large and request.form.api not in _READ_BY_THE_ASKER:
+            self._reading = new_task(self._read_large(request, body))
+            return True
         response, left_over = self._decoded(request, body)
         self._events.response(self, request, response, frames.LENGTH_BYTES + len(body), now)
         if left_over:
             self._report_left_over(request)
+        return False
+
+    async def _read_large(self, request: InFlightRequest, body: bytes) -> None:
+        """Decode a large response in steps, and take it.
+
+        What comes after it waits, since the results of requests are in their order.
+        """
+        exchange = self.exchange
+        assert exchange is not None
+        try:
+            steps = decode_in_steps(request.form.api, request.form.version, body)
+            elements = end = 0
+            while True:
+                await asyncio.sleep(0)
+                end += _BYTES_PER_TURN
+                try:
+                    for _ in range(_STEPS_PER_TURN):
+                        elements += 1
+                        if (at := next(steps)) > end:
+                            break
+                except StopIteration as stop:
+                    decoded: frames.Decoded = stop.value
+                    break
+                end = at
+            response = decoded.response
+            read = partial(frames.read_response, response, request.request.read)
+            if elements < _READ_AT_ONCE:
+                result = read()
+            else:
+                result = await asyncio.get_running_loop().run_in_executor(_READS, read)
+            usual = result, frames.throttle_seconds(response)
+            if not exchange.is_open:
+                return  # the request has failed with the connection
+            self.in_flight.remove(request)
+            now, size = self._clock(), frames.LENGTH_BYTES + len(body)
+            try:
+                self._events.response(self, request, usual, size, now)
+            except ProtocolError:
+                self.in_flight.appendleft(request)
+                raise
+            if decoded.left_over:
+                self._report_left_over(request)
+        except Exception as error:
+            exchange.fail(error)
+        else:
+            exchange.read_on()
 
     def _decoded(self, request: InFlightRequest, body: bytes) -> tuple[Response, int]:
         """The response, and the number of bytes after it."""
         api, version = request.form.api, request.form.version
-        if api is not Api.METADATA and (api is not Api.FETCH or len(body) < _LARGE_FETCH):
+        is_large = len(body) > frames.MAX_DECODED_AT_ONCE
+        if api is not Api.METADATA and (api is not Api.FETCH or not is_large):
             return frames.decode_response(api, version, body)
         kind = LazyMetadataResponse if api is Api.METADATA else partial(LazyResponse, api)
         left_over = partial(self._report_left_over, request)

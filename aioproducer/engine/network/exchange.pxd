@@ -14,6 +14,7 @@ cdef class Exchange:
     cdef public double throttled_until
     cdef public bint is_ready
     cdef public bint is_open
+    cdef public bint is_reading
     cdef public object ended
     cdef public object closed
     cdef public Py_ssize_t pieces
@@ -44,4 +45,7 @@ cdef class Exchange:
     cpdef get_buffer(self, sizehint)
     @cython.locals(request=InFlightRequest, now=double)
     cdef _receive(self, bytes body)
+    @cython.locals(responses=ResponseCutter)
+    cdef _take_responses(self)
+    cpdef read_on(self)
     cdef _end(self, error)

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, cast
 from aioproducer.engine.network.forked_sockets import leave_to_parent
 from aioproducer.engine.network.frames import (
     LENGTH_BYTES,
+    MAX_DECODED_AT_ONCE,
     ResponseCutter,
+    check_own_response,
     encode_request,
     leading_number,
     request_form,
@@ -41,7 +43,8 @@ class Exchange:
 
     ``on_usual`` gets a request, its usual response, the size of that in bytes and the time;
     ``on_other`` gets any other request that was answered, the response as it came, with its header,
-    and the time. Both raise :class:`ProtocolError` for an impossible response. ``on_written`` is
+    and the time; it returns True for one that is read in steps, until :meth:`read_on`. Both raise
+    :class:`ProtocolError` for an impossible response. ``on_written`` is
     called when a request that gets no response was written to the socket. ``last_used``: the time
     of the last request or response, with what the clock left out.
     """
@@ -56,7 +59,7 @@ class Exchange:
         in_flight: InFlightRequests,
         last_used: float,
         on_usual: Callable[[InFlightRequest, UsualResponse, int, float], None],
-        on_other: Callable[[InFlightRequest, bytes, float], None],
+        on_other: Callable[[InFlightRequest, bytes, float], bool | None],
         on_written: Callable[[InFlightRequest], None],
     ) -> None:
         self.in_flight = in_flight
@@ -71,6 +74,8 @@ class Exchange:
         """False once the stream has ended: nothing is read or written any more."""
         self.ended: asyncio.Future[NoReturn] = asyncio.get_running_loop().create_future()
         """Gets the error that ends the stream."""
+        self.is_reading = False
+        """True while a large response is read in steps: nothing after it is taken meanwhile."""
         self.closed = asyncio.Event()
         """Set when the transport has closed its socket."""
         self.pieces = 0
@@ -231,10 +236,29 @@ class Exchange:
                 self._receive(bytes(place[LENGTH_BYTES:nbytes]))
                 return
             responses.feed(bytes(place[:nbytes]))
-            while (body := responses.take()) is not None:
-                self._receive(body)
+            self._take_responses()
         except Exception as error:
             self._end(error)
+
+    def _take_responses(self) -> None:
+        """Take the responses that are whole, up to one that is read in steps."""
+        responses, in_flight = self._responses, self.in_flight
+        while not self.is_reading and (body := responses.take()) is not None:
+            self._receive(body)
+        if responses.announced > MAX_DECODED_AT_ONCE:
+            api, own = in_flight.awaited()
+            if own:
+                check_own_response(responses.announced, api)
+
+    def read_on(self) -> None:
+        """The response that was read in steps has been taken: go on after it."""
+        self.is_reading = False
+        try:
+            self._take_responses()
+        except Exception as error:
+            self._end(error)
+        if not self.is_reading and not self.transport.is_closing():
+            self.transport.resume_reading()
 
     def _receive(self, body: bytes) -> None:
         """Take a whole response, which begins with its header."""
@@ -249,7 +273,10 @@ class Exchange:
         response = None if read_usual is None else read_usual(body)
         try:
             if response is None:
-                self._on_other(request, body, now)
+                if self._on_other(request, body, now):
+                    in_flight.appendleft(request)  # until it has been read
+                    self.is_reading = True
+                    self.transport.pause_reading()
             else:
                 self._on_usual(request, response, LENGTH_BYTES + len(body), now)
         except ProtocolError:
@@ -264,6 +291,10 @@ class Exchange:
         """Called by the transport: its socket is closed."""
         self._end(exc or asyncio.IncompleteReadError(self._responses.partial, None))
         self.closed.set()
+
+    def fail(self, error: Exception) -> None:
+        """End the stream after a response that can't be read."""
+        self._end(error)
 
     def _end(self, error: Exception) -> None:
         self.is_open = False

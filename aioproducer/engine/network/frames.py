@@ -25,6 +25,13 @@ leading_number: Final = struct.Struct(">i").unpack_from
 MAX_RESPONSE_BYTES: Final = 100 * 1024 * 1024
 """A longer response is refused. It is what Kafka's own brokers take as a request at most."""
 
+MAX_DECODED_AT_ONCE: Final = 64 * 1024
+"""Bytes of a response that is decoded in one turn of the event loop: up to 10,000 elements."""
+
+_MAX_OWN_BYTES: Final = 256 * 1024
+"""Before a login the peer may be anybody, so its responses are short. Those of Kerberos have up to
+64 KiB."""
+
 _MOST_SUBSCRIPTION_BYTES: Final = 1024 * 1024
 """The longest response with a telemetry subscription. A longer one would list more metrics than any
 client has, and the event loop would wait for its decoder."""
@@ -166,6 +173,11 @@ class ResponseCutter:
         filled = len(self._part) - len(self.place) if self.is_large else 0
         return prefix + b"".join(self._held) + self._part[:filled]
 
+    @property
+    def announced(self) -> int:
+        """The length of a response of which some bytes are still to come; 0: there is none."""
+        return 0 if self._length is None else self._length
+
     def fill(self, size: int) -> bytes | None:
         """``size`` bytes of a large response are in :attr:`place`; returns it once it is whole."""
         self._held_size += size
@@ -276,6 +288,19 @@ class Decoded(NamedTuple):
     left_over: int
 
 
+def check_own_response(length: int, api: Api | None) -> None:
+    """Raise :class:`ProtocolError` for so long a response to a request of a connection's own, about
+    versions, a login or the cluster; None: to no request at all."""
+    listed = api in (Api.API_VERSIONS, Api.SASL_HANDSHAKE)
+    most = MAX_DECODED_AT_ONCE if listed else _MAX_OWN_BYTES
+    if length > most:
+        what = "no request" if api is None else f"a request of {api.name}"
+        raise ProtocolError(
+            f"the peer announced a response of {length} bytes to {what}, and at most {most} bytes "
+            "are read. Is it a Kafka broker? Check its address and port"
+        )
+
+
 def decode_response(api: Api, version: int, body: bytes) -> Decoded:
     """The response in ``body``, which begins with its header. Raises :class:`ProtocolError`.
 
@@ -283,20 +308,28 @@ def decode_response(api: Api, version: int, body: bytes) -> Decoded:
     bytes after the response, as every other client does: librdkafka's mock cluster ends Metadata
     from version 9 on with a stray byte.
     """
-    if len(body) > _MOST_SUBSCRIPTION_BYTES and api is Api.GET_TELEMETRY_SUBSCRIPTIONS:
-        raise ProtocolError(f"a telemetry subscription of {len(body)} bytes is refused")
     schema = response_schema(api)
     try:
         response, end = schema.decode(body, response_start(api, version, body), version)
     except Exception as error:
         raise undecodable(api, version, body, error) from error
+    return Decoded(response, left_over(api, version, body, end))
+
+
+def left_over(api: Api, version: int, body: bytes, end: int) -> int:
+    """The bytes after a response's end. Raises :class:`ProtocolError` if there is no such end."""
     if end > len(body):
         raise undecodable(api, version, body, EOFError(f"its last field ends at byte {end}"))
-    return Decoded(response, len(body) - end)
+    return len(body) - end
 
 
 def response_start(api: Api, version: int, body: bytes) -> int:
-    """The offset after the header. An ApiVersions response never has tags there (KIP-511)."""
+    """The offset after the header. An ApiVersions response never has tags there (KIP-511).
+
+    Raises :class:`ProtocolError` for a response that is too long for its API.
+    """
+    if len(body) > _MOST_SUBSCRIPTION_BYTES and api is Api.GET_TELEMETRY_SUBSCRIPTIONS:
+        raise ProtocolError(f"a telemetry subscription of {len(body)} bytes is refused")
     if api is Api.API_VERSIONS or not response_schema(api).flexible(version):
         return _CORRELATION_ID_BYTES
     return skip_tags(body, _CORRELATION_ID_BYTES)

@@ -15,6 +15,7 @@ from aioproducer.errors import ProtocolError
 
 if TYPE_CHECKING:
     from aioproducer.engine.network.frames import RequestForm, UsualResponse
+    from aioproducer.engine.protocol import Api
     from aioproducer.errors import ProducerError
     from aioproducer.model import NodeId
 
@@ -103,6 +104,13 @@ class InFlightRequests(deque[InFlightRequest]):
             )
         del self[at]
         return expected
+
+    def awaited(self) -> tuple[Api | None, bool]:
+        """The API of the next response, None if there is none; True: no caller waits for it."""
+        for each in self:
+            if each.answered:
+                return each.form.api, each.request is None
+        return None, True
 
     def take_all(self) -> list[InFlightRequest]:
         """Take all requests: the connection ended."""

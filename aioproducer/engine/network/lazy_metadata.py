@@ -1,7 +1,8 @@
-"""Responses that are decoded in steps: of Metadata, and large ones of Fetch. No I/O.
+"""Responses that are decoded in steps: those of Metadata, and all large ones. No I/O.
 
 A response with thousands of topics or partitions takes long to decode. So the callback that brings
-it does not decode it: the part of the client that asked does, a piece at a time.
+it does not decode it. Metadata and Fetch are read by the part of the client that asked, a piece at
+a time; the connection reads all others before the response after them.
 """
 
 from __future__ import annotations
@@ -10,13 +11,25 @@ from collections.abc import Callable, Collection, Container, Generator, Iterator
 from typing import Any, Final, TypeVar
 
 from aioproducer.engine.cluster.metadata_response import MetadataNews, read_metadata
-from aioproducer.engine.network.frames import response_start, undecodable
+from aioproducer.engine.network.frames import Decoded, left_over, response_start, undecodable
 from aioproducer.engine.protocol import Api, response_schema
 from aioproducer.errors import ProtocolError
 
 _THROTTLE_BYTES: Final = 4
 
 _T = TypeVar("_T")
+
+
+def decode_in_steps(api: Api, version: int, body: bytes) -> Generator[int, None, Decoded]:
+    """As :func:`~aioproducer.engine.network.frames.decode_response`, with a step for each element
+    of a list. A step yields the offset that it has come to."""
+    schema = response_schema(api)
+    try:
+        start = response_start(api, version, body)
+        response, end = yield from schema.decode_with_rests(body, start, version)
+    except Exception as error:
+        raise undecodable(api, version, body, error) from error
+    return Decoded(response, left_over(api, version, body, end))
 
 
 class LazyResponse:
@@ -69,9 +82,7 @@ class LazyResponse:
         end = yield from schema.decode_in_steps(
             self._body, self._start, self._version, numbers=lists
         )
-        if end > len(self._body):
-            raise self._undecodable(EOFError(f"its last field ends at byte {end}"))
-        if end < len(self._body):
+        if left_over(self._api, self._version, self._body, end):
             self._on_left_over()
 
     def _undecodable(self, error: Exception) -> ProtocolError:

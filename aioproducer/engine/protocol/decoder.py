@@ -2,7 +2,8 @@
 
 The decoder of a message is written as Python when a version is first used, as :mod:`dataclasses`
 writes methods: straight code, without a call for each field. Nothing is made for a length that the
-bytes left can't hold, unknown tagged fields are skipped (KIP-482), and the depth is the table's.
+bytes left can't hold, or that no peer has reason for; unknown tagged fields are skipped (KIP-482),
+and the depth is the table's.
 Bytes that are no such message raise :class:`ProtocolError`, :class:`struct.error`,
 :class:`IndexError` or :class:`ValueError`.
 """
@@ -23,6 +24,17 @@ Read: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
 
 Steps: TypeAlias = Callable[[bytes, int], Generator[Any, None, int]]
 """The structs from an offset on; returns the offset of their end."""
+
+WholeSteps: TypeAlias = Callable[[bytes, int], Generator[int, None, tuple[Any, int]]]
+"""As :data:`Read`, with a step for each element of a list, which yields the offset of its end."""
+
+MOST_NUMBERS: Final = 1 << 16
+"""The most elements of a list of numbers, which is read at once: the partitions of a topic."""
+LONGEST_STRING: Final = 0x7FFF
+"""Bytes, as in Kafka's generated messages."""
+MOST_TAGGED: Final = 10_000
+"""The most tagged fields of a struct, and most elements of a list in one, which is read at once:
+the brokers of a cluster, its features."""
 
 FORMATS: Final = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q"}
 """The numbers' formats in :mod:`struct`."""
@@ -61,12 +73,36 @@ def steps_reader(of: Struct, form: Form, *, numbers: bool) -> Steps:
     return read
 
 
-class _Code:
-    """The code of a decoder. Each method adds lines, and returns the variable with the value."""
+def whole_steps_reader(of: Struct, form: Form) -> WholeSteps:
+    """The decoder of a struct, in steps."""
+    code = _Code(form, rests=True)
+    code.add("yield offset")
+    code.add(f"return {code.struct(of)}, offset")
+    read: WholeSteps = code.function(of.name)
+    return read
 
-    def __init__(self, form: Form, *, in_steps: bool = False, numbers: bool = True) -> None:
+
+class _Code:
+    """The code of a decoder. Each method adds lines, and returns the variable with the value.
+
+    ``in_steps``: each struct of a list is yielded; ``rests``: each element is kept, and an
+    offset is yielded.
+    ``tagged``: the code of a tagged field, which has a bound as it is read at once.
+    """
+
+    def __init__(
+        self,
+        form: Form,
+        *,
+        in_steps: bool = False,
+        numbers: bool = True,
+        rests: bool = False,
+        tagged: bool = False,
+    ) -> None:
         self._form = form
         self._in_steps = in_steps
+        self._rests = rests
+        self._tagged = tagged
         self._with_numbers = numbers
         self._lines: list[str] = []
         self._depth = 1
@@ -81,6 +117,7 @@ class _Code:
             "unpack": struct.unpack_from,
             "tags": _read_tags,
             "refuse": _refuse,
+            "refuse_many": _refuse_many,
             "refuse_null": _refuse_null,
         }
 
@@ -148,7 +185,11 @@ class _Code:
         self._unless_null(field, value, size)
         self.add(f"if offset + {size} > limit:")
         self.add(f"{_STEP}refuse({field.name!r}, {size}, 'bytes', limit - offset)")
-        decode = ".decode()" if field.kind == "string" else ""
+        decode = ""
+        if field.kind == "string":
+            decode = ".decode()"
+            self.add(f"if {size} > {LONGEST_STRING}:")
+            self.add(f"{_STEP}refuse_many({field.name!r}, {size}, 'bytes', {LONGEST_STRING})")
         self.add(f"{value} = body[offset : offset + {size}]{decode}")
         self.add(f"offset += {size}")
         self._depth -= 1
@@ -173,6 +214,10 @@ class _Code:
         self._unless_null(field, value, count)
         self.add(f"if {count} * {least} > limit - offset:")
         self.add(f"{_STEP}refuse({field.name!r}, {count}, 'elements', limit - offset)")
+        if self._tagged or field.kind in FORMATS:
+            most = MOST_TAGGED if self._tagged else MOST_NUMBERS
+            self.add(f"if {count} > {most}:")
+            self.add(f"{_STEP}refuse_many({field.name!r}, {count}, 'elements', {most})")
         if field.kind in FORMATS:
             unpacked = f"unpack(f'>{{{count}}}{FORMATS[field.kind]}', body, offset)"
             wanted = self._with_numbers
@@ -195,6 +240,8 @@ class _Code:
         self.add(
             f"yield {element}" if is_struct and self._in_steps else f"{value}.append({element})"
         )
+        if self._rests:
+            self.add("yield offset")
         self._depth -= 1
         self.add(f"{value} = tuple({value})")
 
@@ -226,7 +273,7 @@ class _Code:
         places: dict[int, int] = {}
         for place, field in enumerate(of.fields):
             if field.tag is not None and self._form.version in field.versions:
-                inside = _Code(self._form)
+                inside = _Code(self._form, tagged=True)
                 inside.add(f"return {inside._value(field)}, offset")
                 known[field.tag] = inside.function(field.name)
                 places[field.tag] = place
@@ -281,6 +328,8 @@ def _read_tags(body: bytes, offset: int, known: Mapping[int, Read]) -> tuple[dic
     count, offset = read_varint(body, offset)
     if count * 2 > len(body) - offset:
         _refuse("tagged fields", count, "elements", len(body) - offset)
+    if count > MOST_TAGGED:
+        _refuse_many("tagged fields", count, "elements", MOST_TAGGED)
     for _ in range(count):
         tag, offset = read_varint(body, offset)
         size, offset = read_varint(body, offset)
@@ -320,6 +369,10 @@ def _refuse(name: str, announced: int, what: str, left: int) -> None:
     raise ProtocolError(
         f"{name} announces {announced} {what}, but only {max(left, 0)} bytes follow"
     )
+
+
+def _refuse_many(name: str, announced: int, what: str, most: int) -> None:
+    raise ProtocolError(f"{name} announces {announced} {what}; at most {most} are read")
 
 
 def _refuse_null(name: str) -> None:

@@ -7,7 +7,15 @@ from functools import cache
 from typing import Any, final
 
 from aioproducer.engine.protocol.apis import Api
-from aioproducer.engine.protocol.decoder import Form, Read, Steps, reader, steps_reader
+from aioproducer.engine.protocol.decoder import (
+    Form,
+    Read,
+    Steps,
+    WholeSteps,
+    reader,
+    steps_reader,
+    whole_steps_reader,
+)
 from aioproducer.engine.protocol.encoder import Write, struct_writer
 from aioproducer.engine.protocol.table import Message, Struct, Versions, read_table
 from aioproducer.engine.protocol.tables import TABLES
@@ -25,6 +33,7 @@ class Schema:
         self._message = message
         self._readers: dict[int, Read] = {}
         self._steps: dict[tuple[int, bool], Steps] = {}
+        self._whole_steps: dict[int, WholeSteps] = {}
         self._writers: dict[tuple[str, int], Write] = {}
 
     def __getattr__(self, struct: str) -> Any:
@@ -89,6 +98,16 @@ class Schema:
         if read is None:
             read = steps_reader(self.root, self.form(version), numbers=numbers)
             self._steps[version, numbers] = read
+        return read(body, offset)
+
+    def decode_with_rests(
+        self, body: bytes, offset: int, version: int
+    ) -> Generator[int, None, tuple[Any, int]]:
+        """:meth:`decode` with a step for each element of a list, which yields its end."""
+        read = self._whole_steps.get(version)
+        if read is None:
+            read = whole_steps_reader(self.root, self.form(version))
+            self._whole_steps[version] = read
         return read(body, offset)
 
     def of(self, values: Mapping[str, Any], version: int) -> Any:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
 
 import pytest
 
 from aioproducer.engine.network import frames
-from aioproducer.engine.protocol import Api
+from aioproducer.engine.protocol import Api, response_schema
 from aioproducer.errors import ProtocolError
 from tests.support.kio_messages import response_type
 
 THROTTLE = bytes(4)
+LOGIN, IDENTITY = Api.SASL_AUTHENTICATE, Api.INIT_PRODUCER_ID
+HEARTBEAT, VERSIONS = Api.CONSUMER_GROUP_HEARTBEAT, Api.API_VERSIONS
 
 
 def head(api: Api, version: int) -> bytes:
@@ -143,9 +146,6 @@ def test_a_null_list_is_an_empty_one(version: int) -> None:
     assert (read.response.brokers, read.response.topics, read.left_over) == ((), (), 0)
 
 
-LOGIN, IDENTITY = Api.SASL_AUTHENTICATE, Api.INIT_PRODUCER_ID
-
-
 @pytest.mark.parametrize(
     ("api", "version", "before", "said"),
     [
@@ -174,6 +174,51 @@ def test_other_lengths_than_those_of_lists(
 ) -> None:
     with pytest.raises(ProtocolError, match=f"{said}, but only 3 bytes follow"):
         frames.decode_response(api, version, head(api, version) + before + b"abc")
+
+
+def assigned(partitions: int) -> bytes:
+    """A heartbeat's response with so many partitions of a topic."""
+    schema = response_schema(HEARTBEAT)
+    topic = schema.TopicPartitions(partitions=tuple(range(partitions)))
+    given = schema.Assignment(topic_partitions=(topic,))
+    return head(HEARTBEAT, 0) + schema.encode(
+        schema.ConsumerGroupHeartbeatResponse(assignment=given), 0
+    )
+
+
+def features(number: int) -> bytes:
+    """A response of ApiVersions that names so many features, in a tagged field."""
+    schema = response_schema(VERSIONS)
+    named = tuple(schema.SupportedFeatureKey(name="f") for _ in range(number))
+    return bytes(4) + schema.encode(schema.ApiVersionsResponse(supported_features=named), 4)
+
+
+def tagged(number: int) -> bytes:
+    """The response to InitProducerId, with so many tagged fields that are not known."""
+    return head(IDENTITY, 5) + bytes(16) + compact(number - 1) + b"\x0a\0" * number
+
+
+def explained(length: int) -> bytes:
+    """The response to SaslAuthenticate, with so long a message."""
+    return head(LOGIN, 2) + b"\0\0" + compact(length) + b"e" * length + b"\1" + bytes(9)
+
+
+@pytest.mark.parametrize(
+    ("api", "version", "body", "most", "said"),
+    [
+        (HEARTBEAT, 0, assigned, 65_536, "partitions announces 65537 elements; at most 65536"),
+        (VERSIONS, 4, features, 10_000, "supported_features announces 10001 elements; at most"),
+        (IDENTITY, 5, tagged, 10_000, "tagged fields announces 10001 elements; at most 10000"),
+        (LOGIN, 2, explained, 32_767, "error_message announces 32768 bytes; at most 32767"),
+    ],
+)
+def test_what_is_read_at_once_has_a_bound(
+    api: Api, version: int, body: Callable[[int], bytes], most: int, said: str
+) -> None:
+    """The other lists of a large response are read in steps."""
+    assert frames.decode_response(api, version, body(most)).left_over == 0
+    with pytest.raises(ProtocolError, match=said):
+        frames.decode_response(api, version, body(most + 1))
 
 
 @pytest.mark.parametrize("version", [9, 13])

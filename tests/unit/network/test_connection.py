@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
 from random import Random
 from typing import Any, cast
 
@@ -23,7 +24,7 @@ from aioproducer.engine.network.in_flight import InFlightRequest, InFlightReques
 from aioproducer.engine.network.lazy_metadata import LazyResponse
 from aioproducer.engine.network.transport import SocketSettings
 from aioproducer.engine.protocol import Api, response_schema
-from aioproducer.errors import BrokerConnectionError
+from aioproducer.errors import BrokerConnectionError, ProducerError, ProtocolError
 from aioproducer.foundation.runtime.running_clock import RunningClock
 from aioproducer.model import Node
 from tests.support.kio_messages import encode, milliseconds, request_module, response_module
@@ -95,6 +96,133 @@ async def test_a_fetch_response_with_thousands_of_partitions_is_decoded_in_steps
         await running
 
 
+def groups(number: int) -> bytes:
+    """A ListGroups response v5, without its correlation id."""
+    schema = response_schema(Api.LIST_GROUPS)
+    listed = tuple(schema.ListedGroup(group_id=f"group-{each}") for each in range(number))
+    return b"\0" + schema.encode(schema.ListGroupsResponse(throttle_time_ms=7, groups=listed), 5)
+
+
+class Reading:
+    """A request that keeps the thread in which its response was read."""
+
+    thread = 0
+
+    def read(self, response: Any) -> int:
+        self.thread = threading.get_ident()
+        return len(response.groups)
+
+
+@asynccontextmanager
+async def counted_turns() -> AsyncIterator[Callable[[], int]]:
+    """Gives the number of turns of the event loop so far."""
+    loop, turns, counts = asyncio.get_running_loop(), 0, True
+
+    def turn() -> None:
+        nonlocal turns
+        turns += 1
+        if counts:
+            loop.call_soon(turn)
+
+    turn()
+    yield lambda: turns
+    counts = False
+
+
+async def asked_for_groups(
+    answers: list[bytes],
+) -> tuple[list[tuple[Any, Any, int]], list[Reading], ProducerError, list[int]]:
+    """What became of a ListGroups request for each of ``answers``, which come as if in one write.
+
+    The responses, the requests, the end of the connection, and the turn of each response.
+    """
+    turns: list[int] = []
+
+    async def script(peer: Peer) -> None:
+        await peer.handshake()
+        bodies = [await peer.number() + each for each in answers]
+        peer.say(*bodies)
+
+    async with broker(script) as node, counted_turns() as turn:
+        owner = Owner(node)
+        running = owner.run()
+        await asyncio.wait_for(owner.ready.wait(), LONG)
+        told = owner.respond
+
+        def respond(*args: Any) -> None:
+            turns.append(turn())
+            told(*args)
+
+        owner.respond = respond
+        requests = [Reading() for _ in answers]
+        exchange = owner.connection.exchange
+        assert exchange is not None
+        for each in requests:
+            exchange.send(EncodedPayload(Api.LIST_GROUPS, 5, (b"\x01\x01\0",)), each, 0.0, 30.0)
+        while not running.done() and len(turns) < len(answers):  # noqa: ASYNC110 -- either
+            await asyncio.sleep(0)
+        owner.connection.abort(BrokerConnectionError("enough"))
+        end = await asyncio.wait_for(running, LONG)
+    return [owner.answers.get_nowait() for _ in turns], requests, end, turns
+
+
+@pytest.mark.parametrize(
+    ("number", "turns_at_least", "beside"), [(4_500, 4, False), (40_000, 40, True)]
+)
+async def test_a_large_response_is_read_in_steps_and_later_ones_after_it(
+    number: int, turns_at_least: int, beside: bool
+) -> None:
+    answers = [groups(1), groups(number), groups(2), groups(number), groups(3)]
+    found, requests, end, turns = await asked_for_groups(answers)
+    assert str(end) == "enough"
+    assert [each[0] for each in found] == requests
+    assert [each[2] for each in found] == [4 + 4 + len(each) for each in answers]
+    small, large = [found[at][1] for at in (0, 2, 4)], [found[at][1] for at in (1, 3)]
+    assert [len(each.groups) for each in small] == [1, 2, 3], "the one who asked reads them"
+    assert large == [(number, 0.007)] * 2
+    assert (requests[1].thread == threading.get_ident()) is not beside
+    assert turns[1] - turns[0] >= turns_at_least
+    assert turns[3] - turns[2] >= turns_at_least
+
+
+async def test_a_large_response_that_is_damaged_ends_the_connection() -> None:
+    found, _, end, _ = await asked_for_groups([groups(4_500)[:-9], groups(1)])
+    assert found == []
+    assert isinstance(end, ProtocolError)
+    assert "a ListGroupsResponse (version 5) of" in str(end)
+
+
+async def test_a_large_response_that_says_something_impossible_ends_the_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Reading, "read", lambda self, response: response.unknown)
+    found, _, end, _ = await asked_for_groups([groups(40_000), groups(1)])
+    assert found == []
+    assert isinstance(end, ProtocolError)
+    assert "has impossible values" in str(end)
+
+
+async def test_a_connection_that_ends_amid_the_steps_of_a_response_answers_nothing() -> None:
+    async def script(peer: Peer) -> None:
+        await peer.handshake()
+        peer.say(await peer.number() + groups(40_000))
+
+    async with broker(script) as node:
+        owner = Owner(node)
+        running = owner.run()
+        await asyncio.wait_for(owner.ready.wait(), LONG)
+        exchange = owner.connection.exchange
+        assert exchange is not None
+        exchange.send(EncodedPayload(Api.LIST_GROUPS, 5, (b"\x01\x01\0",)), Reading(), 0.0, 30.0)
+        while not exchange.is_reading:  # noqa: ASYNC110 -- no event tells of it
+            await asyncio.sleep(0)
+        assert owner.connection.passes_until(owner.connection.in_flight[0], 100.0) == 100.625
+        owner.connection.abort(BrokerConnectionError("enough"))
+        assert str(await asyncio.wait_for(running, LONG)) == "enough"
+    assert owner.answers.empty()
+    assert len(owner.connection.in_flight) == 1, "the request counts as unanswered"
+
+
 @pytest.mark.parametrize("chunk", [1, 3, 7, 1000])
 async def test_responses_are_matched_in_order_however_they_are_cut(chunk: int) -> None:
     sizes: list[int] = []
@@ -142,6 +270,9 @@ class Expecting(InFlightRequests):
     def take(self, correlation_id: int) -> InFlightRequest:
         form = request_form(Api.METADATA, 9, "c")
         return InFlightRequest("request", 1, correlation_id, form, 0.0, 30.0)
+
+    def awaited(self) -> tuple[Api | None, bool]:
+        return Api.METADATA, False
 
 
 def exchange_into(bodies: list[bytes]) -> Exchange:

@@ -222,6 +222,52 @@ async def test_an_answer_in_the_wrong_order_ends_the_connection_and_nothing_is_a
         assert owner.answers.empty()
 
 
+@pytest.mark.parametrize(
+    ("step", "api", "most", "renewal"),
+    [
+        (0, "API_VERSIONS", 65_536, False),
+        (1, "SASL_HANDSHAKE", 65_536, False),
+        (2, "SASL_AUTHENTICATE", 262_144, False),
+        (1, "SASL_HANDSHAKE", 65_536, True),
+        (2, "SASL_AUTHENTICATE", 262_144, True),
+    ],
+)
+async def test_a_long_response_about_a_login_is_refused_by_its_length(
+    step: int, api: str, most: int, renewal: bool
+) -> None:
+    """The peer has shown nothing yet. No byte after the length comes, and none is waited for."""
+
+    async def script(peer: LoginPeer) -> None:
+        if renewal:
+            await peer.logs_in(SHORTEST_MS)
+        steps = (peer.versions, peer.begins, peer.ends)
+        for each in steps[renewal:step]:
+            await each()
+        await peer.request()
+        peer.writer.write((most + 1).to_bytes(4, "big"))
+
+    async with connected(script) as (owner, running):
+        error = await running
+        assert isinstance(error, ProtocolError)
+        assert str(error).startswith(f"{owner.connection.node}: ")
+        assert f"a response of {most + 1} bytes to a request of {api}" in str(error)
+        assert f"at most {most} bytes are read" in str(error)
+        assert owner.connection.was_ready is renewal
+
+
+async def test_the_longest_response_about_a_login_is_read() -> None:
+    """Bytes after a message are skipped, as everywhere."""
+
+    async def script(peer: LoginPeer) -> None:
+        await peer.versions()
+        await peer.begins()
+        verdict = await peer.expect(SASL_AUTHENTICATE) + peer.verdict()
+        peer.say(verdict.ljust(262_144, b"\0"))
+
+    async with connected(script) as (owner, _):
+        await owner.ready.wait()
+
+
 async def test_a_refused_renewal_ends_the_connection() -> None:
     async def script(peer: LoginPeer) -> None:
         await peer.logs_in(SHORTEST_MS)

@@ -143,7 +143,7 @@ def test_only_records_that_somebody_waits_for_get_more_time(
     """Another broker can answer the other requests, or their caller asks again."""
     path.not_sent = 1
     connection: Any = SimpleNamespace(
-        exchange=SimpleNamespace(is_amid_response=False), _transfer=path.transfer
+        exchange=SimpleNamespace(is_amid_response=False, is_reading=False), _transfer=path.transfer
     )
     late: Any = SimpleNamespace(
         form=SimpleNamespace(api=api), request=SimpleNamespace(is_awaited=is_awaited), sent=SENT
