@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from aioproducer.config.secret import Secret
+from aioproducer.config.secret import Secret, without_frames
 from aioproducer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -80,8 +80,12 @@ def parse_jaas(line: str | Secret) -> JaasEntry:
         ConfigError: the line is malformed; the message gives the position (in characters from 1)
             and the missing part, never a piece of the line.
     """
-    text = line.reveal() if isinstance(line, Secret) else line
-    tokens = _tokens(text)
+    line = line if isinstance(line, Secret) else Secret(line)
+    return without_frames(_entry, line)
+
+
+def _entry(line: Secret) -> JaasEntry:
+    tokens = _tokens(line.reveal())
     module = _expect(tokens, "word", "the login module's class name")
     flag = _expect(tokens, "word", "the control flag")
     if flag.text.lower() not in _CONTROL_FLAGS:
@@ -91,15 +95,6 @@ def parse_jaas(line: str | Secret) -> JaasEntry:
     if extra.kind != "end":
         raise _error(extra.position, "exactly one login module, but more follows the ';'")
     return JaasEntry(module.text, flag.text.lower(), options)
-
-
-def _parsed(line: Secret) -> JaasEntry:
-    """:func:`parse_jaas`, whose error has no frame with the line."""
-    try:
-        return parse_jaas(line)
-    except ConfigError as error:
-        problem = str(error)
-    raise ConfigError(problem)
 
 
 def _options(tokens: Iterator[_Token]) -> Iterator[tuple[str, Secret]]:
@@ -185,7 +180,7 @@ class LoginSources:
     def __init__(self, config: OptionTable) -> None:
         self.config = config
         line = config.sasl_jaas_config
-        self.jaas: JaasEntry | None = None if line is None else _parsed(line)
+        self.jaas: JaasEntry | None = None if line is None else parse_jaas(line)
 
     def secret(self, keyword: str | None, jaas_name: str | None) -> Secret | None:
         """The text of either place; None if neither has it.

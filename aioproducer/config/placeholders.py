@@ -286,22 +286,16 @@ def _property(
     provider: Provider, option: str, place: tuple[str, str], surroundings: Surroundings
 ) -> Secret:
     path, key = place
-    text = Secret(decode_properties(_content(provider, option, path, surroundings)))
+    text = decode_properties(_content(provider, option, path, surroundings))
     try:
-        found = {name: Secret(each) for name, each in _pairs(text, path).items()}.get(key)
+        pairs = parse_properties(text, origin=path)
     except ConfigError as error:
-        problem = str(error)
-    else:
-        if found is None:
-            raise UnresolvedError(
-                f"{option} refers to the key {key!r} of {path}, which is not there"
-            )
-        return found
-    raise ConfigError(f"{option} refers to {problem}")  # not from the error: it has the text
-
-
-def _pairs(text: Secret, path: str) -> dict[str, str]:
-    return parse_properties(text.reveal(), origin=path)
+        raise ConfigError(f"{option} refers to {error}") from None
+    found = Secret(pairs[key]) if key in pairs else None
+    del pairs  # a traceback shows the values of this frame
+    if found is None:
+        raise UnresolvedError(f"{option} refers to the key {key!r} of {path}, which is not there")
+    return found
 
 
 def _text(content: bytes) -> Secret | None:

@@ -371,7 +371,7 @@ def read_properties(source: str | os.PathLike[str]) -> dict[str, str]:
     """The content of a ``.properties`` file. Raises :class:`ConfigError` if it cannot be read."""
     path = os.fspath(source)
     try:
-        data = THIS_PROCESS.content(path)
+        text = decode_properties(THIS_PROCESS.content(path))
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
-    return parse_properties(decode_properties(data), origin=path)
+    return parse_properties(text, origin=path)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from aioproducer.config.secret import Secret, without_frames
 from aioproducer.errors import ConfigError
 
 __all__ = ["decode_properties", "parse_properties"]
@@ -17,20 +18,24 @@ _ESCAPE: Final = r"(?s)\\(u[0-9a-fA-F]{4}|.)"
 _ESCAPED: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
-def decode_properties(data: bytes) -> str:
+def decode_properties(data: bytes) -> Secret:
     """The file's text: UTF-8 (a byte order mark is dropped), else Latin-1 as old Java wrote."""
     try:
-        return data.decode("utf-8-sig")
+        return Secret(data.decode("utf-8-sig"))
     except UnicodeDecodeError:
-        return data.decode("latin-1")
+        return Secret(data.decode("latin-1"))
 
 
-def parse_properties(text: str, *, origin: str) -> dict[str, str]:
+def parse_properties(text: Secret, *, origin: str) -> dict[str, str]:
     """Keys and values in their order; of a repeated key the last value.
 
     Raises:
         ConfigError: a malformed ``\\u`` escape. The message names origin and line, not the value.
     """
+    return without_frames(lambda text: _pairs(text.reveal(), origin), text)
+
+
+def _pairs(text: str, origin: str) -> dict[str, str]:
     pairs: dict[str, str] = {}
     for number, line in _logical_lines(text):
         pair = re.fullmatch(_PAIR, line)

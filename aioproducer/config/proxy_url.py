@@ -6,7 +6,7 @@ import re
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
-from aioproducer.config.secret import Secret
+from aioproducer.config.secret import Secret, without_frames
 from aioproducer.model import address_of
 
 __all__ = ["HTTP", "Proxy", "ProxyLogin", "parse_proxy_url"]
@@ -57,6 +57,10 @@ def parse_proxy_url(url: Secret) -> Proxy:
     Raises:
         ValueError: it is not such a URL; the message says what is expected instead.
     """
+    return without_frames(_proxy, url)
+
+
+def _proxy(url: Secret) -> Proxy:
     found = re.fullmatch(_URL, url.reveal())
     if found is None:
         raise ValueError(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final, final
+from collections.abc import Callable
+from typing import Final, TypeVar, final
 
-__all__ = ["MASK", "Hidden", "Secret", "hidden", "type_name_of"]
+__all__ = ["MASK", "Hidden", "Secret", "hidden", "type_name_of", "without_frames"]
+
+_Read = TypeVar("_Read")
 
 MASK: Final = "********"
 
@@ -67,6 +70,20 @@ def hidden(value: object) -> Secret | Hidden | None:
     if value is None or isinstance(value, (Secret, Hidden)):
         return value
     return Secret(value) if isinstance(value, str) else Hidden(type(value).__name__)
+
+
+def without_frames(read: Callable[[Secret], _Read], text: Secret) -> _Read:
+    """``read(text)``. Its error has no frame of ``read()``, as these have pieces of the text, which
+    Sentry, rich and ``pytest --showlocals`` would show."""
+    try:
+        return read(text)
+    except Exception as error:
+        failed = error.with_traceback(None)
+    failed.__cause__ = failed.__context__ = None
+    try:
+        raise failed
+    finally:
+        del failed
 
 
 def type_name_of(value: object) -> str:

@@ -120,6 +120,7 @@ class Consumer:
         on_lost: Callback | None = None,
         **options: Unpack[ConsumerArguments],
     ) -> None:
+        config = hidden_mapping(config)
         given = cast("dict[str, Any]", options)
         own = {name: given.pop(name) for name in CONSUMER_OPTIONS.keys() & given.keys()}
         reading = {name: given.pop(name) for name in READER_OPTIONS.keys() & given.keys()}
@@ -128,7 +129,6 @@ class Consumer:
         self._reading = ReaderOptions(**{"auto_offset_reset": "latest", **reading})
         self._subscription = Subscription(topics)
         check_group(group_id, self._options)
-        config = hidden_mapping(config)
         self.config: ProducerConfig = client_config(config, given, "Consumer", also=ALSO)
         self._timeout = self.config.max_block_ms / 1000
         self._isolation = IsolationLevel[self._reading.isolation_level.upper()]

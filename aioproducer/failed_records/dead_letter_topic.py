@@ -93,7 +93,7 @@ class DeadLetterTopic:
         self._other_cluster = ProducerConfig(**options) if "bootstrap_servers" in options else None
 
     def __repr__(self) -> str:
-        return f"DeadLetterTopic({self.topic!r})"
+        return f"DeadLetterTopic({getattr(self, 'topic', '…')!r})"  # …: an error of the options
 
     def handler_for(self, config: ProducerConfig) -> FailedRecordHandler:
         """The handler for a producer of ``config``."""

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self, TypeVar
 from uuid import UUID
 
 from aioproducer.config.producer_config import PropertiesSource
-from aioproducer.config.secret import Secret
+from aioproducer.config.secret import hidden
 from aioproducer.errors import SchemaRegistryError
 from aioproducer.schema_registry.model import (
     CompatibilityCheck,
@@ -83,7 +83,7 @@ class SchemaRegistry:
         arguments = Arguments(
             hidden_urls(url),
             username,
-            None if password is None else Secret(password),
+            hidden(password),
             hidden_token(bearer_token),
             ssl_context,
             hidden_headers(headers),

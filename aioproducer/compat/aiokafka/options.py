@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypedDict
 from aioproducer.config import ProducerConfig
 from aioproducer.config.options import ADAPTIVE_LINGER_MS, RecoveryStrategy
 from aioproducer.config.producer_config import literal_configuration
+from aioproducer.config.secret import Secret, hidden
 from aioproducer.errors import ConfigError
 
 MISSING: Final = object()
@@ -96,7 +97,7 @@ class Options:
     transactional_id: str | None = None
     transaction_timeout_ms: float = 60000
     sasl_mechanism: str = "PLAIN"
-    sasl_plain_password: str | None = None
+    sasl_plain_password: str | Secret | None = None
     sasl_plain_username: str | None = None
     sasl_kerberos_service_name: str = "kafka"
     sasl_kerberos_domain_name: str | None = None
@@ -138,7 +139,9 @@ class Options:
         if self.sasl_mechanism not in _MECHANISMS:
             raise ConfigError(f"sasl_mechanism is one of {_MECHANISMS}")
         by_password = self.sasl_mechanism not in ("GSSAPI", "OAUTHBEARER")
-        if by_password and not (self.sasl_plain_username and self.sasl_plain_password):
+        if by_password and not (
+            self.sasl_plain_username and self.sasl_plain_password not in (None, "", Secret(""))
+        ):
             raise ConfigError(
                 "sasl_plain_username and sasl_plain_password required for "
                 f"{self.sasl_mechanism} sasl"
@@ -207,6 +210,15 @@ class Options:
             found["sasl_username"] = self.sasl_plain_username
             found["sasl_password"] = self.sasl_plain_password
         return found
+
+
+def hide_keywords(keywords: Any) -> None:
+    """Wrap the values that are secrets or of no option of aiokafka, in place and before anything
+    can fail: a traceback with the values of its frames then shows no secret."""
+    known = {each.name for each in fields(Options)} - {"sasl_plain_password"}
+    for name, value in keywords.items():
+        if name not in known or (name == "sasl_oauth_token_provider" and isinstance(value, str)):
+            keywords[name] = hidden(value)
 
 
 def addresses(servers: str | Iterable[str]) -> list[str]:

@@ -54,6 +54,7 @@ class AIOKafkaProducer:
         loop: asyncio.AbstractEventLoop | None = None,
         **keywords: Unpack[options.AIOKafkaOptions],
     ) -> None:
+        options.hide_keywords(keywords)
         self._options = given = options.Options(**keywords)
         if loop is not None:
             warnings.warn(
@@ -77,7 +78,8 @@ class AIOKafkaProducer:
         self._closed = False
 
     def __repr__(self) -> str:
-        return f"<AIOKafkaProducer {self._config.client_id!r}>"
+        config = getattr(self, "_config", None)  # None: in a traceback, an error of the options
+        return f"<AIOKafkaProducer {'…' if config is None else config.client_id!r}>"
 
     def __del__(self, _warnings: Any = warnings) -> None:
         if self._closed is not False:

@@ -26,7 +26,7 @@ from aioproducer.compat.confluent.errors import (
 )
 from aioproducer.compat.confluent.intake import Intake, RecordPump
 from aioproducer.compat.confluent.log_lines import LogLines
-from aioproducer.compat.confluent.options import configuration, settings_of
+from aioproducer.compat.confluent.options import configuration, hide_arguments, settings_of
 from aioproducer.compat.confluent.partitions import LATER
 from aioproducer.compat.confluent.records import (
     TIMESTAMP_CREATE_TIME,
@@ -36,6 +36,7 @@ from aioproducer.compat.confluent.records import (
 )
 from aioproducer.compat.confluent.transactions import group_of, not_configured, offsets_of
 from aioproducer.compat.confluent.watch import Call, start
+from aioproducer.config.secret import Secret, hidden
 from aioproducer.engine.core.arguments import checked_group, checked_offsets
 from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.engine.core.transaction_api import TransactionApi
@@ -131,13 +132,15 @@ class AIOProducer:
         batch_size: int = 1000,
         buffer_timeout: float = 1.0,
     ) -> None:
+        conf, _ = hide_arguments((producer_conf,), {})
+        del producer_conf  # a traceback shows the values of this frame
         asyncio.get_running_loop()
         if (max_workers, executor, batch_size, buffer_timeout) != (4, None, 1000, 1.0):
             logger.info(
                 "max_workers, executor, batch_size and buffer_timeout have no effect: records go "
                 "into batches at once, and these leave after linger.ms"
             )
-        self._settings = settings = settings_of(configuration((producer_conf,), {}), memory=_MEMORY)
+        self._settings = settings = settings_of(configuration(conf, {}), memory=_MEMORY)
         self._core = core = ProducerCore(settings.config, None)
         self._loop = asyncio.get_running_loop()
         self._outbox = _Callbacks(self._loop)
@@ -316,9 +319,11 @@ class AIOProducer:
 
     async def set_sasl_credentials(self, username: str, password: str) -> None:
         """Log in with these from now on: see :meth:`Producer.set_sasl_credentials`."""
-        if not isinstance(username, str) or not isinstance(password, str):
+        secret = hidden(password)
+        del password  # a traceback shows the values of this frame
+        if not isinstance(username, str) or not isinstance(secret, Secret):
             raise TypeError("username and password must be str")
-        self._settings.credentials.replace(username, password)
+        self._settings.credentials.replace(username, secret)
 
     # --- transactions --------------------------------------------------------------------------
 

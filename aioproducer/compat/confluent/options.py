@@ -11,11 +11,12 @@ from aioproducer.compat.confluent.errors import KafkaError, KafkaException, api_
 from aioproducer.compat.confluent.partitions import CHOICES, Choice
 from aioproducer.compat.confluent.timeouts import invalid_argument, settle_timeouts
 from aioproducer.config import ProducerConfig, ProducerOptions
-from aioproducer.config.librdkafka import OF_CONSUMERS, known_to_librdkafka
-from aioproducer.config.secret import Secret
+from aioproducer.config.librdkafka import OF_CONSUMERS, known_to_librdkafka, may_be_secret
+from aioproducer.config.librdkafka.values import text_of
+from aioproducer.config.secret import Hidden, Secret, hidden
 from aioproducer.errors import ConfigError
 
-__all__ = ["Settings", "configuration", "settings_of"]
+__all__ = ["Settings", "configuration", "hide_arguments", "settings_of"]
 
 logger = logging.getLogger("aioproducer.compat.confluent")
 
@@ -66,6 +67,26 @@ _WITHOUT_EFFECT: Final = frozenset(
     }
 )
 """Options that tune librdkafka, and say nothing to this producer."""
+_TOPIC_CONFIG: Final = "default.topic.config"
+_OWN: Final = frozenset(
+    {
+        "delivery.report.only.error",
+        "error_cb",
+        "key.serializer",
+        "log_cb",
+        "logger",
+        "on_delivery",
+        "partitioner",
+        "queue.buffering.max.kbytes",
+        "queue.buffering.max.messages",
+        "statistics.interval.ms",
+        "stats_cb",
+        "throttle_cb",
+        "topic.metadata.propagation.max.ms",
+        "value.serializer",
+    }
+)
+"""Options that are read here; none is a secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,15 +140,39 @@ class Credentials:
     def __init__(self) -> None:
         self._pair: tuple[str, Secret] | None = None
 
-    def replace(self, username: str, password: str) -> None:
+    def replace(self, username: str, password: Secret) -> None:
         """Use these at the next login."""
-        self._pair = username, Secret(password)
+        self._pair = username, password
 
     def __call__(self) -> tuple[str, str]:
         """The pair, for a login."""
         assert self._pair is not None
         username, password = self._pair
         return username, password.reveal()
+
+
+def hide_arguments(
+    arguments: tuple[Any, ...], keywords: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a call of a class, with values wrapped that may be secrets: a traceback with
+    the values of its frames then shows none. Call it before anything can fail."""
+    return tuple(map(_hidden_argument, arguments)), _hidden_options(keywords)
+
+
+def _hidden_argument(given: Any) -> Any:
+    return _hidden_options(given) if isinstance(given, Mapping) else Hidden(type(given).__name__)
+
+
+def _hidden_options(given: Mapping[Any, Any]) -> dict[Any, Any]:
+    return {name: _hidden_option(name, value) for name, value in given.items()}
+
+
+def _hidden_option(name: Any, value: Any) -> Any:
+    if name == _TOPIC_CONFIG and isinstance(value, Mapping):
+        return _hidden_options(value)
+    if name in _OWN or name in _WITHOUT_EFFECT or not may_be_secret(name, value):
+        return value
+    return hidden(text_of(value))
 
 
 def configuration(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,7 +185,7 @@ def configuration(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> di
     if not arguments and not keywords:
         raise TypeError("expected configuration dict")
     given = {**(arguments[0] if arguments else {}), **keywords}
-    topic = given.pop("default.topic.config", None)
+    topic = given.pop(_TOPIC_CONFIG, None)
     return {**given, **topic} if isinstance(topic, Mapping) else given
 
 
@@ -231,8 +276,10 @@ def _credentials(given: dict[str, Any]) -> Credentials:
     mechanism = str(given.get("sasl.mechanism", given.get("sasl.mechanisms", ""))).upper()
     username, password = given.get("sasl.username"), given.get("sasl.password")
     if mechanism.startswith(("PLAIN", "SCRAM-")) and None not in (username, password):
-        del given["sasl.username"], given["sasl.password"]
-        credentials.replace(str(username), str(password))
+        user, secret = hidden(text_of(username)), hidden(text_of(password))
+        if isinstance(user, Secret) and isinstance(secret, Secret):
+            del given["sasl.username"], given["sasl.password"]
+            credentials.replace(user.reveal(), secret)
     return credentials
 
 

@@ -16,12 +16,13 @@ from aioproducer.compat.confluent.arguments import (
 )
 from aioproducer.compat.confluent.cluster_metadata import ClusterMetadata, cluster_metadata
 from aioproducer.compat.confluent.errors import KafkaError, KafkaException, translating
-from aioproducer.compat.confluent.options import configuration, settings_of
+from aioproducer.compat.confluent.options import configuration, hide_arguments, settings_of
 from aioproducer.compat.confluent.partitions import consistent_random
 from aioproducer.compat.confluent.records import DeliveryCallback, Outbox, RecordCalls
 from aioproducer.compat.confluent.transactions import Transactions, group_of, not_configured
 from aioproducer.compat.confluent.waiting import event_came
 from aioproducer.compat.confluent.worker import Worker
+from aioproducer.config.secret import Secret, hidden, type_name_of
 from aioproducer.errors import ProducerClosedError, ProducerError
 
 __all__ = ["Producer"]
@@ -52,6 +53,7 @@ class Producer(RecordCalls):
     """
 
     def __init__(self, *conf: Mapping[str, Any], **options: Any) -> None:
+        conf, options = hide_arguments(conf, options)
         if self._worker is not None:
             raise RuntimeError("Producer already __init__:ialized")
         settings = settings_of(configuration(conf, options))
@@ -273,11 +275,14 @@ class Producer(RecordCalls):
             TypeError: one of them is no str.
             RuntimeError: the producer is closed.
         """
-        for number, each in enumerate((username, password), start=1):
-            if not isinstance(each, str):
-                raise TypeError(f"argument {number} must be str, not {type(each).__name__}")
+        secret = hidden(password)
+        del password  # a traceback shows the values of this frame
+        if not isinstance(username, str):
+            raise TypeError(f"argument 1 must be str, not {type(username).__name__}")
+        if not isinstance(secret, Secret):
+            raise TypeError(f"argument 2 must be str, not {type_name_of(secret)}")
         self._running()
-        self._settings.credentials.replace(username, password)
+        self._settings.credentials.replace(username, secret)
 
     # --- transactions --------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from aioproducer.compat.confluent.errors import KafkaError, KafkaException
-from aioproducer.compat.confluent.options import configuration
+from aioproducer.compat.confluent.options import configuration, hide_arguments
 from aioproducer.compat.confluent.producer import Producer
 from aioproducer.compat.confluent.records import DeliveryCallback
 
@@ -96,6 +96,7 @@ class SerializingProducer(Producer):
     """
 
     def __init__(self, *conf: Mapping[str, Any], **options: Any) -> None:
+        conf, options = hide_arguments(conf, options)
         given = configuration(conf, options)
         self._key_serializer = _serializer(given, "key.serializer")
         self._value_serializer = _serializer(given, "value.serializer")

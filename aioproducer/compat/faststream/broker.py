@@ -15,6 +15,7 @@ from faststream.kafka import KafkaBroker
 from faststream.kafka.publisher.producer import AioKafkaFastProducerImpl
 
 from aioproducer.compat.aiokafka import AIOKafkaProducer
+from aioproducer.compat.aiokafka.options import hide_keywords
 from aioproducer.compat.faststream.work import work_of
 from aioproducer.errors import IllegalStateError
 
@@ -85,9 +86,11 @@ class FastProducer(AioKafkaFastProducerImpl):
 
 
 def without_defaults(options: dict[str, Any]) -> dict[str, Any]:
-    """The options without objects that stand for a default."""
-    return {
+    """The options without objects that stand for a default; the password is not shown."""
+    given = {
         name: value
         for name, value in options.items()
         if value is not _missing and name != "loop" and not isinstance(value, DefaultPartitioner)
     }
+    hide_keywords(given)
+    return given

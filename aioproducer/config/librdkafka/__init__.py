@@ -12,8 +12,15 @@
 from aioproducer.config.librdkafka.mapping import (
     hidden_librdkafka,
     known_to_librdkafka,
+    may_be_secret,
     options_of_librdkafka,
 )
 from aioproducer.config.librdkafka.table import OF_CONSUMERS
 
-__all__ = ["OF_CONSUMERS", "hidden_librdkafka", "known_to_librdkafka", "options_of_librdkafka"]
+__all__ = [
+    "OF_CONSUMERS",
+    "hidden_librdkafka",
+    "known_to_librdkafka",
+    "may_be_secret",
+    "options_of_librdkafka",
+]

@@ -15,7 +15,12 @@ from aioproducer.config.placeholders import Reference
 from aioproducer.config.secret import hidden
 from aioproducer.errors import ConfigError
 
-__all__ = ["hidden_librdkafka", "known_to_librdkafka", "options_of_librdkafka"]
+__all__ = [
+    "hidden_librdkafka",
+    "known_to_librdkafka",
+    "may_be_secret",
+    "options_of_librdkafka",
+]
 
 _TOPIC_CONFIG: Final = "default.topic.config"
 
@@ -38,7 +43,7 @@ def hidden_librdkafka(config: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(topic, Mapping):
         del flat[_TOPIC_CONFIG]
     return {
-        name: hidden(text_of(value)) if _may_be_secret(name, value) else text_of(value)
+        name: hidden(text_of(value)) if may_be_secret(name, value) else text_of(value)
         for name, value in flat.items()
         if value is not None
     }
@@ -74,7 +79,8 @@ def known_to_librdkafka(name: str) -> bool:
     return name in BY_NAME or name in OF_CONSUMERS
 
 
-def _may_be_secret(name: object, value: object) -> bool:
+def may_be_secret(name: object, value: object) -> bool:
+    """True if no traceback is to show the value of an option with this name."""
     row = BY_NAME.get(name) if isinstance(name, str) else None
     if row is None or callable(value):
         return row is None

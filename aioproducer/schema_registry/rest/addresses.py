@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -63,9 +64,11 @@ def registry_addresses(
     return tuple(dict.fromkeys(found))
 
 
-def basic_authorization(username: str, password: str) -> Secret:
-    """The header of basic authentication (RFC 7617)."""
-    return Secret("Basic " + b64encode(f"{username}:{password}".encode()).decode())
+def basic_authorization(username: str, password: Secret) -> Secret:
+    """The header of basic authentication (RFC 7617). Raises ConfigError."""
+    with suppress(UnicodeEncodeError):  # it has the text
+        return Secret(f"Basic {b64encode(f'{username}:{password.reveal()}'.encode()).decode()}")
+    raise ConfigError("username or password: the text can't be encoded as UTF-8")
 
 
 def secrets_in(authorization: Secret) -> tuple[Secret, ...]:
@@ -103,7 +106,7 @@ def _read(text: str) -> RegistryAddress | str:
         return "an address can only contain printable ASCII characters"
     if parts.username is None and parts.password is None:
         return RegistryAddress(url)
-    user, password = unquote(parts.username or ""), unquote(parts.password or "")
+    user, password = unquote(parts.username or ""), Secret(unquote(parts.password or ""))
     return RegistryAddress(url, basic_authorization(user, password))
 
 

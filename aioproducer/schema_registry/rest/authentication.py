@@ -50,7 +50,7 @@ class Credentials:
         self._header: Secret | None = None
         self._flights = Flights()
         if username is not None and password is not None:
-            self._header = basic_authorization(username, password.reveal())
+            self._header = basic_authorization(username, password)
         elif isinstance(bearer_token, Secret):
             self._header = _bearer(bearer_token.reveal())
             if self._header is None:

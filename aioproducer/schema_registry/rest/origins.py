@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from aioproducer.auth.tls import TlsContexts
 from aioproducer.auth.tls_options import TlsOptions
 from aioproducer.config.producer_config import PropertiesSource, read_properties
-from aioproducer.config.secret import Secret
+from aioproducer.config.secret import Hidden, Secret
 from aioproducer.errors import ConfigError
 from aioproducer.schema_registry.rest.authentication import BearerToken, Credentials
 from aioproducer.schema_registry.rest.http import HttpTransport, http_settings, http_transport
@@ -43,14 +43,18 @@ class Arguments:
 
     urls: tuple[Secret, ...]
     username: str | None
-    password: Secret | None
+    password: Secret | Hidden | None
     bearer_token: Secret | Callable[[], Any] | None
     ssl_context: ssl.SSLContext | None
-    headers: Mapping[str, Secret]
+    headers: Mapping[str, Secret] | Hidden
     timeout: float
     latest_ttl: float
 
     def asking(self) -> Asking:
+        if isinstance(self.password, Hidden):
+            raise ConfigError(f"password: expected a str, not {self.password.type_name}")
+        if isinstance(self.headers, Hidden):
+            raise ConfigError(f"headers: expected a mapping, not {self.headers.type_name}")
         credentials = Credentials(self.username, self.password, self.bearer_token)
         settings = http_settings(self.urls, credentials, self.headers, self.timeout)
         options = TlsOptions(context=self.ssl_context) if self.ssl_context else TlsOptions()
@@ -81,8 +85,10 @@ def hidden_urls(url: str | Sequence[str]) -> tuple[Secret, ...]:
     return tuple(Secret(str(each)) for each in (url.split(",") if isinstance(url, str) else url))
 
 
-def hidden_headers(headers: Mapping[str, str] | None) -> dict[str, Secret]:
+def hidden_headers(headers: Mapping[str, str] | None) -> dict[str, Secret] | Hidden:
     """The values of headers, not to be shown."""
+    if headers is not None and not isinstance(headers, Mapping):
+        return Hidden(type(headers).__name__)
     return {str(name): Secret(str(value)) for name, value in (headers or {}).items()}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from aioproducer.config import ProducerConfig, ProducerOptions, hidden_mapping
+from aioproducer.config import ProducerConfig, ProducerOptions
 from aioproducer.config.producer_config import configuration
 
 _DECIDED: Final[dict[str, Any]] = {
@@ -25,7 +25,6 @@ _PATIENCE: Final = {
 
 def config_of(config: ProducerConfig | None, options: ProducerOptions) -> ProducerConfig:
     """The configuration of a mock producer. Raises :class:`ConfigError` as the real one does."""
-    config = hidden_mapping(config)
     given: dict[str, Any] = {**options, **_DECIDED}
     if config is None:
         patience = {} if _PATIENCE.keys() & given.keys() else _PATIENCE

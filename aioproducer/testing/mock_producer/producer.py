@@ -8,7 +8,7 @@ from functools import partial
 from random import Random
 from typing import Any, Final, Unpack
 
-from aioproducer.config import ProducerConfig, ProducerOptions, hide_secrets
+from aioproducer.config import ProducerConfig, ProducerOptions, hidden_mapping, hide_secrets
 from aioproducer.engine.client.environment import current_environment, use_environment
 from aioproducer.errors import IllegalStateError, ProducerError, WrongLoopError
 from aioproducer.model import (
@@ -64,6 +64,7 @@ class MockProducer(Producer[Any, Any]):
         **options: Unpack[ProducerOptions],
     ) -> None:
         hide_secrets(options)
+        config = hidden_mapping(config)
         self._cluster = cluster = InMemoryCluster(partitions)
         self._journal = journal = Journal(auto_complete=auto_complete)
         self._loop: asyncio.AbstractEventLoop | None = None

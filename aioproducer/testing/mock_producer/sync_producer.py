@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, TypeVar, Unpack
 
 from aioproducer import sync
-from aioproducer.config import ProducerConfig, ProducerOptions, hide_secrets
+from aioproducer.config import ProducerConfig, ProducerOptions, hidden_mapping, hide_secrets
 from aioproducer.errors import ProducerError
 from aioproducer.model import (
     OffsetAndMetadata,
@@ -46,6 +46,7 @@ class SyncMockProducer(sync.Producer[Any, Any]):
         **options: Unpack[ProducerOptions],
     ) -> None:
         hide_secrets(options)
+        config = hidden_mapping(config)
 
         def make(*arguments: Any, **others: Any) -> MockProducer:
             self._mock = MockProducer(

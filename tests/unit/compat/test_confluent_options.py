@@ -11,6 +11,7 @@ import pytest
 from aioproducer.compat.confluent import KafkaError, KafkaException, Producer
 from aioproducer.compat.confluent.options import settings_of
 from aioproducer.compat.confluent.partitions import consistent_random
+from aioproducer.config.secret import Secret
 
 
 def test_defaults_are_librdkafkas_where_a_program_would_notice() -> None:
@@ -132,7 +133,7 @@ def test_credentials_can_be_replaced_and_are_not_shown() -> None:
     given = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
     settings = settings_of(given | {"sasl.username": "a", "sasl.password": "hidden"})
     assert settings.credentials() == ("a", "hidden")
-    settings.credentials.replace("b", "other")
+    settings.credentials.replace("b", Secret("other"))
     provider: object = settings.config.sasl_credentials_provider
     assert provider is settings.credentials
     assert settings.credentials() == ("b", "other")

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import traceback
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from time import time
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from aioproducer.config import ProducerConfig
+import aioproducer
+from aioproducer import Producer, sync
+from aioproducer.admin import Admin
+from aioproducer.auth.configured import mechanism_of, tls_of
+from aioproducer.auth.tls import TlsContexts
+from aioproducer.compat import confluent
+from aioproducer.compat.aiokafka import AIOKafkaProducer
+from aioproducer.config import ProducerConfig, parse_jaas
 from aioproducer.config.configured_login import login_of
+from aioproducer.consumer import Consumer
 from aioproducer.errors import ConfigError
+from aioproducer.failed_records import DeadLetterTopic
+from aioproducer.observability.log_handler import KafkaHandler
+from aioproducer.reader import Reader
+from aioproducer.schema_registry import SchemaRegistry
+from aioproducer.testing import MockProducer, SyncMockProducer
 
 
 def secured(mechanism: str, **options: Any) -> ProducerConfig:
@@ -175,3 +193,319 @@ def test_a_property_s_placeholder_without_provider_is_warned_of_once(
     (warning,) = warnings(caplog)
     assert warning.startswith("ssl_key_password looks like a placeholder")
     assert "config.providers" in warning
+
+
+# --- no frame of an error has a secret ------------------------------------------------------------
+
+PASSWORD = "hunter2"
+OUR_SECRETS: dict[str, Any] = {
+    "sasl_password": PASSWORD,
+    "sasl_jaas_config": f'{JAAS} username="alice" password="{PASSWORD}";',
+    "ssl_keystore_password": PASSWORD,
+    "ssl_key_password": PASSWORD,
+    "ssl_keystore_key": PASSWORD,
+    "ssl_truststore_password": PASSWORD,
+    "proxy_url": f"socks5h://alice:{PASSWORD}@proxy.example:1080",
+    "sasl_oauthbearer_client_credentials_client_secret": PASSWORD,
+}
+WRONG: list[dict[str, Any]] = [
+    {"no_such_option": PASSWORD},
+    {"sasl.password": PASSWORD},
+    {"password": PASSWORD},
+    {"bootstrap_servers": 5},
+    {"bootstrap_servers": "a:x"},
+    {"client_id": b"a"},
+    {"security_protocol": "TLS"},
+    {"request_timeout_ms": "7"},
+    {"sasl_jaas_config": f'{JAAS} username="alice password="{PASSWORD}";'},
+    {"sasl_jaas_config": f"{JAAS} username=alice {PASSWORD} password=x;"},
+    {"sasl_jaas_config": f"{PASSWORD}"},
+    {"sasl_jaas_config": f'{PASSWORD} required password="x";'},
+    {"proxy_url": f"http://{PASSWORD}:x@"},
+    {"proxy_url": f"http://alice:{PASSWORD}"},
+    {"proxy_url": f"http://alice:{PASSWORD}@proxy.example:{PASSWORD}"},
+    {"proxy_url": f"socks5://:{PASSWORD}@proxy.example"},
+    {"proxy_url": f"socks5://{PASSWORD}%ff@proxy.example"},
+    {"proxy_url": f"socks5://alice:{PASSWORD * 90}@proxy.example"},
+    {"proxy_url": f"alice:{PASSWORD}@proxy.example:1080"},
+    {"proxy_url": f"http://alice:{PASSWORD}@[::x]:1"},
+    {"sasl_password": PASSWORD.encode()},
+    {"ssl_keystore_key": [PASSWORD]},
+    {"sasl_oauthbearer_token_provider": PASSWORD},
+    {"sasl_oauthbearer_token_endpoint_url": f"https://alice:{PASSWORD}@login.example"},
+    {"sasl_credentials_provider": f"{PASSWORD}@x"},
+    {},
+]
+"""Options with one that is wrong, beside secrets; the secrets contradict each other as well."""
+
+
+def java(options: dict[str, Any]) -> dict[str, Any]:
+    return {name.replace("_", "."): value for name, value in options.items()}
+
+
+def a_file(options: dict[str, Any]) -> str:
+    path = Path("client.properties")  # in the folder of the test
+    path.write_text("".join(f"{name}={value}\n" for name, value in java(options).items()))
+    return str(path)
+
+
+def a_damaged_file(options: dict[str, Any]) -> str:
+    path = a_file(options)
+    Path(path).write_text(f"{Path(path).read_text()}x=\\u{PASSWORD}\n")
+    return path
+
+
+def librdkafka(options: dict[str, Any]) -> dict[str, Any]:
+    names = {
+        "sasl.jaas.config": "sasl.password",
+        "ssl.keystore.key": "ssl.key.pem",
+        "sasl.oauthbearer.client.credentials.client.secret": "sasl.oauthbearer.client.secret",
+    }
+    return {
+        names.get(name, name): value
+        for name, value in java(options).items()
+        if name not in ("ssl.truststore.password", "proxy.url")
+    }
+
+
+def aiokafka(options: dict[str, Any]) -> dict[str, Any]:
+    return {
+        ("sasl_plain_password" if name == "sasl_password" else name): value
+        for name, value in options.items()
+        if name not in OUR_SECRETS or name in ("sasl_password",)
+    }
+
+
+def registry(given: dict[str, Any]) -> dict[str, Any]:
+    return {
+        **java(given),
+        "schema.registry.url": f"https://alice:{PASSWORD}@registry.example",
+        "schema.registry.ssl.keystore.password": PASSWORD,
+        "bearer.auth.token": PASSWORD,
+    }
+
+
+async def in_a_loop(make: Callable[[], object]) -> None:
+    make()
+
+
+KEYSTORE = ProducerConfig(
+    bootstrap_servers="a:1",
+    security_protocol="SSL",
+    ssl_keystore_type="PEM",
+    ssl_keystore_key=PASSWORD,
+    ssl_keystore_certificate_chain="x",
+    ssl_key_password=PASSWORD,
+)
+CREDENTIALS_THAT_FAIL = {
+    oauth("client_credentials_client_id"): "shop",
+    oauth("client_credentials_client_secret"): f"{PASSWORD}\n",
+}
+OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+A_CONFIG = ProducerConfig(bootstrap_servers="a:1")
+
+
+untyped: Any = SimpleNamespace(
+    Admin=Admin,
+    AIOKafkaProducer=AIOKafkaProducer,
+    Consumer=Consumer,
+    DeadLetterTopic=DeadLetterTopic,
+    KafkaHandler=KafkaHandler,
+    MockProducer=MockProducer,
+    Producer=Producer,
+    ProducerConfig=ProducerConfig,
+    Reader=Reader,
+    SchemaRegistry=SchemaRegistry,
+    confluent=confluent,
+    sync=sync,
+)
+
+CONSTRUCTORS: dict[str, Callable[[dict[str, Any]], object]] = {
+    "ProducerConfig": lambda given: untyped.ProducerConfig(**given),
+    "ProducerConfig of a mapping": lambda given: untyped.ProducerConfig(given),
+    "ProducerConfig.replace": lambda given: untyped.ProducerConfig(bootstrap_servers="a:1").replace(
+        **given
+    ),
+    "ProducerConfig.from_properties": lambda given: ProducerConfig.from_properties(java(given)),
+    "ProducerConfig.from_properties of a file": lambda given: ProducerConfig.from_properties(
+        a_file(given)
+    ),
+    "ProducerConfig.from_properties of a damaged file": lambda given: (
+        ProducerConfig.from_properties(a_damaged_file(given))
+    ),
+    "ProducerConfig.from_librdkafka": lambda given: ProducerConfig.from_librdkafka(
+        librdkafka(given)
+    ),
+    "from_librdkafka with keywords": lambda given: ProducerConfig.from_librdkafka({}, **given),
+    "Producer": lambda given: untyped.Producer(**given),
+    "Producer of a mapping": lambda given: untyped.Producer(given, acks="7"),
+    "blocking Producer": lambda given: untyped.sync.Producer(**given),
+    "blocking Producer of a mapping": lambda given: untyped.sync.Producer(given),
+    "MockProducer": lambda given: untyped.MockProducer(**given),
+    "MockProducer of a mapping": lambda given: untyped.MockProducer(given),
+    "SyncMockProducer": lambda given: SyncMockProducer(**given),
+    "Reader": lambda given: untyped.Reader("t", **given),
+    "Reader with its own option": lambda given: untyped.Reader("t", fetch_max_bytes="x", **given),
+    "Reader of a mapping": lambda given: untyped.Reader(None, given, end=[]),
+    "Consumer": lambda given: untyped.Consumer("t", group_id="g", **given),
+    "Consumer with its own option": lambda given: untyped.Consumer(
+        "t",
+        group_id="g",
+        session_timeout_ms="x",
+        **given,
+    ),
+    "Consumer of a mapping": lambda given: untyped.Consumer(5, group_id=b"g", config=given),
+    "Consumer.from_properties": lambda given: Consumer.from_properties(
+        {**java(given), "group.id": "g"}, "t"
+    ),
+    "Consumer.from_properties of a damaged file": lambda given: Consumer.from_properties(
+        a_damaged_file(given), "t"
+    ),
+    "Consumer.from_properties with keywords": lambda given: Consumer.from_properties(
+        {"group.id": "g"}, "t", **given
+    ),
+    "Admin": lambda given: untyped.Admin(**given),
+    "Admin of a mapping": lambda given: untyped.Admin(given),
+    "DeadLetterTopic": lambda given: untyped.DeadLetterTopic("t", **given).handler_for(A_CONFIG),
+    "DeadLetterTopic with a wrong topic": lambda given: untyped.DeadLetterTopic("t/", **given),
+    "KafkaHandler": lambda given: untyped.KafkaHandler("t", **given),
+    "KafkaHandler with a wrong capacity": lambda given: untyped.KafkaHandler(
+        "t", capacity=0, **given
+    ),
+    "confluent Producer": lambda given: untyped.confluent.Producer(librdkafka(given)),
+    "confluent Producer with keywords": lambda given: untyped.confluent.Producer(
+        {"stats_cb": 5}, **librdkafka(given)
+    ),
+    "confluent Producer with no configuration": lambda given: untyped.confluent.Producer(
+        librdkafka(given), {}
+    ),
+    "confluent Producer with default.topic.config": lambda given: untyped.confluent.Producer(
+        {"default.topic.config": librdkafka(given)}
+    ),
+    "confluent SerializingProducer": lambda given: untyped.confluent.SerializingProducer(
+        {**librdkafka(given), "key.serializer": 5}
+    ),
+    "confluent AIOProducer": lambda given: untyped.confluent.AIOProducer(librdkafka(given)),
+    "confluent AIOProducer in a loop": lambda given: asyncio.run(
+        in_a_loop(lambda: confluent.AIOProducer(librdkafka(given), 5))
+    ),
+    "confluent set_sasl_credentials": lambda given: untyped.confluent.Producer(
+        {}
+    ).set_sasl_credentials(
+        5,
+        PASSWORD,
+    ),
+    "confluent set_sasl_credentials of bytes": lambda given: untyped.confluent.Producer(
+        {}
+    ).set_sasl_credentials("alice", PASSWORD.encode()),
+    "AIOKafkaProducer": lambda given: untyped.AIOKafkaProducer(**given),
+    "AIOKafkaProducer of SASL": lambda given: untyped.AIOKafkaProducer(
+        **{
+            "security_protocol": "SASL_PLAINTEXT",
+            "sasl_plain_username": "alice",
+            **aiokafka(given),
+            "linger_ms": "x",
+        }
+    ),
+    "SchemaRegistry": lambda given: untyped.SchemaRegistry(
+        f"https://alice:{PASSWORD}@registry.example:x",
+        password=PASSWORD,
+        headers={"Authorization": PASSWORD},
+    ),
+    "SchemaRegistry with two logins": lambda given: untyped.SchemaRegistry(
+        f"https://alice:{PASSWORD}@registry.example", username="alice", password=PASSWORD
+    ),
+    "SchemaRegistry with a wrong header": lambda given: untyped.SchemaRegistry(
+        "https://registry.example", headers={"a": f"{PASSWORD}\n"}, bearer_token=f"{PASSWORD}\n"
+    ),
+    "SchemaRegistry with a wrong password": lambda given: untyped.SchemaRegistry(
+        "https://registry.example",
+        password=[PASSWORD],
+        username="alice",
+        headers=PASSWORD,
+    ),
+    "SchemaRegistry with bytes": lambda given: untyped.SchemaRegistry(
+        "https://registry.example",
+        password=PASSWORD.encode(),
+        latest_ttl=-1,
+    ),
+    "SchemaRegistry with a lone surrogate": lambda given: untyped.SchemaRegistry(
+        "https://registry.example", username="alice", password=f"{PASSWORD}\udc80"
+    ),
+    "SchemaRegistry.from_properties": lambda given: SchemaRegistry.from_properties(
+        {**registry(given), "schema.registry.no.such.option": PASSWORD}
+    ),
+    "SchemaRegistry.from_properties, login": lambda given: SchemaRegistry.from_properties(
+        {**registry(given), "basic.auth.user.info": PASSWORD}
+    ),
+    "SchemaRegistry.from_properties, number": lambda given: SchemaRegistry.from_properties(
+        {**registry(given), "http.read.timeout.ms": PASSWORD}
+    ),
+    "SchemaRegistry.from_properties, line": lambda given: SchemaRegistry.from_properties(
+        {
+            **registry(given),
+            "basic.auth.credentials.source": "SASL_INHERIT",
+            "sasl.jaas.config": f'{JAAS} username="alice password="{PASSWORD}";',
+        }
+    ),
+    "SchemaRegistry.from_properties of a damaged file": lambda given: (
+        SchemaRegistry.from_properties(a_damaged_file(given))
+    ),
+    "TLS context": lambda given: cast("TlsContexts", tls_of(KEYSTORE)).get(),
+    "login with a forbidden password": lambda given: mechanism_of(
+        secured("PLAIN", sasl_username="alice", sasl_password=f"{PASSWORD}\0"), time
+    ),
+    "token provider": lambda given: mechanism_of(
+        secured("OAUTHBEARER", **CREDENTIALS_THAT_FAIL, **{oauth("token_endpoint_url"): "ftp://a"}),
+        time,
+    ),
+    "token provider with a line": lambda given: mechanism_of(
+        secured(
+            "OAUTHBEARER",
+            sasl_jaas_config=f'{OAUTH} required clientId="shop" clientSecret="{PASSWORD};',
+        ),
+        time,
+    ),
+    "token provider with TLS": lambda given: mechanism_of(
+        secured(
+            "OAUTHBEARER",
+            sasl_jaas_config=(
+                f'{OAUTH} required clientId="shop" clientSecret="{PASSWORD}" '
+                f'ssl.keystore.password="{PASSWORD}" ssl.no.such.option="{PASSWORD}";'
+            ),
+            **{oauth("token_endpoint_url"): "https://login.example"},
+        ),
+        time,
+    ),
+    "parse_jaas": lambda given: parse_jaas(f'{JAAS} username="alice password="{PASSWORD}";'),
+}
+
+
+@pytest.mark.parametrize("constructor", CONSTRUCTORS)
+def test_no_frame_of_a_constructor_that_raises_has_a_secret(
+    constructor: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    raised = 0
+    for wrong in WRONG:
+        try:
+            CONSTRUCTORS[constructor]({"bootstrap_servers": "a:1", **OUR_SECRETS, **wrong})
+        except Exception as error:
+            raised += 1
+            check_frames(error, f"{constructor}: {wrong}")
+    assert raised
+
+
+def check_frames(error: BaseException | None, where: str) -> None:
+    """As Sentry, rich and pytest show an error: the values of each frame, and the causes."""
+    while error is not None:
+        assert PASSWORD not in f"{error} {error!r} {error.args} {error.__dict__}", where
+        for frame, line in traceback.walk_tb(error.__traceback__):
+            if frame.f_code.co_filename.startswith(OUR_CODE):
+                for name, value in frame.f_locals.items():
+                    place = f"{where}: {name} in {frame.f_code.co_qualname}, line {line}"
+                    assert PASSWORD not in repr(value), place
+        error = error.__cause__ or error.__context__
+
+
+OUR_CODE = str(Path(aioproducer.__file__).parent)
