@@ -35,7 +35,7 @@ def application(cluster: MockCluster, sdk: InMemorySdk) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> Any:
         async with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
-            instrument(producer, **sdk.providers)
+            instrument(producer, record_key=True, **sdk.providers)
             app.state.producer = producer
             yield
 

@@ -53,7 +53,7 @@ def sdk() -> InMemorySdk:
 async def traced(orders: MockCluster, sdk: InMemorySdk, **options: Any) -> Producer:
     """A producer that knows the topic, and is traced from now on."""
     producer = await started(orders, **options)
-    instrument(producer, **sdk.providers)
+    instrument(producer, record_key=True, **sdk.providers)
     return producer
 
 
@@ -392,7 +392,7 @@ async def test_records_after_the_end_of_the_instrumentation_have_no_context(
 
 async def test_all_producers(orders: MockCluster, sdk: InMemorySdk) -> None:
     instrumentor = AioproducerInstrumentor()
-    instrumentor.instrument(skip_dep_check=True, **sdk.providers)
+    instrumentor.instrument(skip_dep_check=True, record_key=True, **sdk.providers)
     try:
         async with Producer(bootstrap_servers=orders.bootstrap_servers, client_id="one") as one:
             await one.send("orders", b"v")

@@ -26,8 +26,8 @@ class Options:
     caller's span."""
     propagate: bool = True
     """Add the context to the headers of records with the global propagator."""
-    record_key: bool = True
-    """Record text keys in spans: ``messaging.kafka.message.key``."""
+    record_key: bool = False
+    """Record text keys in spans: ``messaging.kafka.message.key``. A key may be personal data."""
     body_size: bool = False
     """Record the size of values in spans: ``messaging.message.body.size``."""
     send_many_spans: bool = True

@@ -53,7 +53,7 @@ def links(span: ReadableSpan) -> list[tuple[int, int]]:
 
 
 def test_the_names_of_the_conventions() -> None:
-    sdk = Traced(body_size=True)
+    sdk = Traced(body_size=True, record_key=True)
     span = sdk.processed(record(SENT))
     assert (span.name, span.kind) == ("process orders", SpanKind.CONSUMER)
     assert attributes(span) == {
@@ -83,13 +83,13 @@ def test_the_names_of_version_1_24(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_record_without_a_value_and_a_key_that_is_no_text() -> None:
-    found = attributes(Traced(body_size=True).processed(record(value=None, key=b"\xff")))
+    found = attributes(
+        Traced(body_size=True, record_key=True).processed(record(value=None, key=b"\xff"))
+    )
     assert found["messaging.kafka.message.tombstone"] is True
     assert "messaging.message.body.size" not in found
     assert "messaging.kafka.message.key" not in found
-    assert "messaging.kafka.message.key" not in attributes(
-        Traced(record_key=False).processed(record())
-    )
+    assert "messaging.kafka.message.key" not in attributes(Traced().processed(record()))
 
 
 def test_a_span_links_to_the_records_context_and_begins_a_trace() -> None:
@@ -129,7 +129,7 @@ def test_a_trace_can_be_continued() -> None:
 
 
 def test_one_span_for_a_batch() -> None:
-    sdk = Traced(continue_trace=True)
+    sdk = Traced(continue_trace=True, record_key=True)
     span = sdk.processed(record(SENT), record(offset=43), record(SENT, offset=44, key=None))
     assert span.name == "process orders"
     assert span.parent is None
