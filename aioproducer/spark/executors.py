@@ -1,17 +1,24 @@
-"""Writes that the driver's own code starts and waits for: DataFrames, and micro-batches."""
+"""Writes that the driver's own code starts and waits for: DataFrames, and micro-batches.
+
+The tasks report in JSON. With Spark Connect a server hands their reports on, and to unpickle one
+would let it run code here.
+"""
 
 from __future__ import annotations
 
-import pickle
+import json
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from aioproducer.engine.bulk.send_report import OffsetRange
 from aioproducer.errors import IllegalStateError
-from aioproducer.spark.exactly_once import Begun, abort, begin, commit
+from aioproducer.model import TopicPartition
+from aioproducer.spark.exactly_once import Batch, Begun, TaskOutcome, abort, begin, commit
 from aioproducer.spark.plan import Guarantee, Option, SinkPlan, check_names, option_texts
 from aioproducer.spark.planning import plan_sink
 from aioproducer.spark.report import WriteReport
@@ -39,8 +46,8 @@ def publish_partitions(df: DataFrame, **options: Option) -> WriteReport:
     begun = begin(plan) if plan.exactly_once else None
     try:
         rows = df.select(*plan.columns)
-        told = rows.mapInArrow(partial(_write_and_tell, plan, begun), "outcome binary").collect()
-        outcomes = [pickle.loads(row.outcome) for row in told]
+        told = rows.mapInArrow(partial(_write_and_tell, plan, begun), "outcome string").collect()
+        outcomes = [_outcome(row.outcome, begun) for row in told]
         if begun is not None:
             batch = batch_of(plan, _local_property(df))
             return commit(plan, outcomes, None if batch is None else batch.number, begun)
@@ -85,8 +92,53 @@ def foreach_batch(
 def _write_and_tell(
     plan: SinkPlan, begun: Begun | None, rows: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    outcome = run_task(plan, begun, rows)
-    yield pa.RecordBatch.from_pydict({"outcome": pa.array([pickle.dumps(outcome)], pa.binary())})
+    outcome = _told(run_task(plan, begun, rows))
+    yield pa.RecordBatch.from_pydict({"outcome": pa.array([outcome], pa.string())})
+
+
+def _told(outcome: TaskOutcome) -> str:
+    """The outcome of a task, for the process that started the write; it knows the transaction."""
+    ranges = [
+        [*place, there.first, there.last, there.count]
+        for place, there in outcome.report.ranges.items()
+    ]
+    batch = outcome.batch and [outcome.batch.number, outcome.batch.query]
+    return json.dumps({"records": outcome.report.records, "ranges": ranges, "batch": batch})
+
+
+def _outcome(told: Any, begun: Begun | None) -> TaskOutcome:
+    """The outcome in the text of :func:`_told`, of a write in the transaction ``begun``.
+
+    Raises:
+        IllegalStateError: it is no such text.
+    """
+    try:
+        found = json.loads(told)
+        report = WriteReport(
+            _checked(found["records"], int),
+            {
+                TopicPartition(_checked(topic, str), _checked(partition, int)): OffsetRange(
+                    *(_checked(each, int) for each in (first, last, count))
+                )
+                for topic, partition, first, last, count in found["ranges"]
+            },
+        )
+        batch = found["batch"]
+        if batch is not None:
+            number, query = batch
+            batch = Batch(_checked(number, int), _checked(query, str))
+    except (LookupError, RecursionError, TypeError, ValueError) as error:
+        raise IllegalStateError(
+            f"a task of the write did not report its records ({str(error)[:200]}); do the "
+            "executors have this version of aioproducer?"
+        ) from None
+    return TaskOutcome(report, begun, batch)
+
+
+def _checked(value: Any, kind: type) -> Any:
+    if type(value) is not kind:
+        raise TypeError(f"a {type(value).__name__} in place of a {kind.__name__}")
+    return value
 
 
 def _local_property(df: DataFrame) -> Callable[[str], str | None]:

@@ -264,3 +264,82 @@ def test_few_modules_are_imported_by_a_text() -> None:
         if re.search(r"\b(import_module|__import__)\(", path.read_text("utf-8"))
     }
     assert found == set(NAMED_BY_TEXT)
+
+
+# --- code in foreign bytes ------------------------------------------------------------------------
+
+RUNS_CODE = {
+    "eval", "exec", "compile", "__import__", "import_module", "run_path", "run_module",
+    "dill", "marshal", "pickle", "_pickle", "cloudpickle", "joblib", "shelve", "yaml",
+    "read_pickle", "allow_pickle", "Unpickler", "CloudPickleSerializer", "CPickleSerializer",
+}  # fmt: skip
+"""Names by which bytes or a text become code, or objects of any class."""
+ALLOWED = {
+    ("__init__.py", "import_module"): "the package's own public names",
+    ("testing/__init__.py", "import_module"): "the package's own public names",
+    ("cli/commands.py", "import_module"): "the package's own commands",
+    ("auth/configured.py", "import_module"): "a provider that an option names: 'package.module:f'",
+    ("engine/columnar/protobuf_derived.py", "import_module"): "modules of protobuf, by our names",
+    ("engine/protocol/decoder.py", "compile"): "decoders, from the tables of the package",
+    ("engine/protocol/decoder.py", "exec"): "decoders, from the tables of the package",
+    (
+        "schema_registry/avro/guard.py",
+        "exec",
+    ): "names of a schema stand in it as literals of repr()",
+    ("schema_registry/objects.py", "exec"): "the names of fields of the application's own classes",
+    ("schema_registry/protobuf/schema.py", "__import__"): "google.protobuf and google.type alone",
+    ("serialization/__init__.py", "import_module"): "the package's own public names",
+    ("spark/source.py", "pickle"): "an error's class; Spark itself pickles a data source",
+}
+"""The uses that are left, by file and name, each with the reason why no peer chooses the code."""
+
+
+def names_in(source: str, path: Path) -> set[str]:
+    """The names of :data:`RUNS_CODE` that a module uses or imports; methods of others count, but
+    ``re.compile()`` does not."""
+    if path.suffix != ".py":  # Cython
+        text = re.sub(r"#.*|\bre\.compile\b", "", source)
+        return {name for name in RUNS_CODE if re.search(rf"\b{name}\b *[(.]|import {name}\b", text)}
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute) and not (
+            node.attr == "compile" and isinstance(node.value, ast.Name) and node.value.id == "re"
+        ):
+            found.add(node.attr)
+        elif isinstance(node, ast.keyword | ast.arg):
+            found.add(str(node.arg))
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            module = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            for each in (*module, *(alias.name for alias in node.names)):
+                found.update(each.split("."))
+    return found & RUNS_CODE
+
+
+def test_no_foreign_bytes_become_code() -> None:
+    used = set()
+    for path in [*PACKAGE.rglob("*.py*"), *ROOT.glob("*_aioproducer.py")]:
+        if path.suffix in (".py", ".pyx", ".pxd"):
+            for name in names_in(path.read_text("utf-8"), path):
+                used.add((path.as_posix().removeprefix(f"{PACKAGE.as_posix()}/"), name))
+    assert used == ALLOWED.keys()
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("import pickle\npickle.loads(x)", "pickle"),
+        ("from pickle import loads", "pickle"),
+        ("from pyspark.serializers import CloudPickleSerializer as S", "CloudPickleSerializer"),
+        ("numpy.load(x, allow_pickle=True)", "allow_pickle"),
+        ("f = eval\nf(x)", "eval"),
+        ("builtins.exec(x)", "exec"),
+        ("import os, yaml", "yaml"),
+        ("pandas.read_pickle(x)", "read_pickle"),
+    ],
+)
+def test_the_search_finds_what_runs_code(source: str, name: str) -> None:
+    assert name in names_in(source, Path("x.py"))
+    assert not names_in("re.compile(x)", Path("x.py"))
+    assert names_in("cdef x = eval(y)", Path("x.pyx")) == {"eval"}

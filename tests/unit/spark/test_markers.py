@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import pickle
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from pyspark.sql.types import StringType, StructField, StructType
 
 from aioproducer.engine.bulk.send_report import OffsetRange
 from aioproducer.errors import IllegalStateError
 from aioproducer.model import TopicPartition, TransactionHandle
 from aioproducer.spark.exactly_once import Batch, Begun, TaskOutcome, commit
+from aioproducer.spark.executors import _outcome, _told, publish_partitions
 from aioproducer.spark.plan import plan_write
 from aioproducer.spark.report import WriteReport
 
@@ -130,3 +136,69 @@ def test_reports_add_up() -> None:
     assert both.ranges[place] == OffsetRange(5, 12, 5)
     assert str(both) == "5 records written (t-0 from 5 to 12, t-1 from 0 to 0)"
     assert str(WriteReport()) == "0 records written"
+
+
+# --- the outcomes of tasks ------------------------------------------------------------------------
+
+RANGES = {
+    TopicPartition("t", 0): OffsetRange(5, 9, 5),
+    TopicPartition('"é', 2**31 - 1): OffsetRange(0, 2**62, 2**62 + 1),
+}
+
+
+@pytest.mark.parametrize("batch", [None, Batch(0), Batch(7, "a query")])
+@pytest.mark.parametrize("begun", [None, Begun(HANDLE, 3, "q")])
+def test_an_outcome_comes_back_as_text(batch: Batch | None, begun: Begun | None) -> None:
+    outcome = TaskOutcome(WriteReport(6, RANGES), begun, batch)
+    assert _outcome(_told(outcome), begun) == outcome
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        None,
+        "",
+        "[]",
+        "{}",
+        "[" * 100_000,
+        b"\xff",
+        7,
+        json.dumps({"records": "6", "ranges": [], "batch": None}),
+        json.dumps({"records": 6, "ranges": None, "batch": None}),
+        json.dumps({"records": 6, "ranges": [["t", 0, 1, 2]], "batch": None}),
+        json.dumps({"records": 6, "ranges": [[["t"], 0, 1, 2, 3]], "batch": None}),
+        json.dumps({"records": True, "ranges": [], "batch": None}),
+        json.dumps({"records": 6, "ranges": [], "batch": [1, 2]}),
+        json.dumps({"records": 6, "ranges": [], "batch": 1}),
+    ],
+)
+def test_a_text_that_is_no_outcome_is_refused(told: Any) -> None:
+    with pytest.raises(IllegalStateError, match="a task of the write did not report its records"):
+        _outcome(told, None)
+
+
+class _Opened:
+    """Makes a file where it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return open, (str(self.path), "w")
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_a_server_of_spark_connect_runs_no_code_in_its_client(
+    tmp_path: Path, *, as_text: bool
+) -> None:
+    evil = pickle.dumps(_Opened(tmp_path / "run"), protocol=0)
+    row = SimpleNamespace(outcome=evil.decode() if as_text else evil)
+    table = SimpleNamespace(collect=lambda: [row])
+    rows = SimpleNamespace(mapInArrow=lambda *_: table)
+    df = SimpleNamespace(
+        schema=StructType([StructField("value", StringType())]), select=lambda *_: rows
+    )
+    options = {"kafka.bootstrap.servers": "localhost:1", "topic": "t"}
+    with pytest.raises(IllegalStateError, match="did not report"):
+        publish_partitions(cast("Any", df), **options)
+    assert not list(tmp_path.iterdir())
