@@ -7,12 +7,13 @@ function as an exception's local: whatever holds one returns a value, and its ca
 from __future__ import annotations
 
 import logging
+import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from urllib.parse import SplitResult, urlsplit
 
 from aioproducer.config.secret import Secret
@@ -43,7 +44,7 @@ FINAL_STATUSES: Final = frozenset(
 """Source: ``HttpJwtRetriever`` of Kafka; every other status passes."""
 _MOST_OF_AN_ANSWER: Final = 1024 * 1024
 _LONGEST: Final = 60.0
-"""Seconds for a whole answer, however it trickles in."""
+"""Seconds for a whole exchange, however it trickles: the handshake, the headers, the body."""
 _ALWAYS: Final = {
     "Accept": "application/json",
     "Accept-Encoding": "identity",  # what is not packed can't unpack into gigabytes
@@ -93,13 +94,10 @@ class HttpRequest:
     body: Secret | None = None
     through_proxy: bool = True
 
-    def answer(
-        self, clock: Callable[[], float], limits: Limits, context: ssl.SSLContext | None
-    ) -> Answer | Trouble:
+    def answer(self, limits: Limits, context: ssl.SSLContext | None) -> Answer | Trouble:
         """Ask the server. ``context`` None is for ``http://``."""
         httpx2 = _httpx2()
         headers = {**_ALWAYS, **{name: value.reveal() for name, value in self.headers.items()}}
-        deadline = clock() + _LONGEST
         timeout = httpx2.Timeout(limits.read, connect=limits.connect)
         options = {
             "verify": False if context is None else context,
@@ -109,13 +107,21 @@ class HttpRequest:
         }
         method = "GET" if self.body is None else "POST"
         content = None if self.body is None else self.body.reveal()
+        deadline = _Deadline()
         try:
             with (
                 _unlogged(),
+                deadline,
                 httpx2.Client(**options) as client,
-                client.stream(method, self.url, headers=headers, content=content) as response,
+                client.stream(
+                    method,
+                    self.url,
+                    headers=headers,
+                    content=content,
+                    extensions={"trace": deadline.watch},
+                ) as response,
             ):
-                return _read(response, clock, deadline)
+                return deadline.trouble or _read(response, deadline)
         except (
             httpx2.HTTPError,
             httpx2.InvalidURL,
@@ -123,21 +129,59 @@ class HttpRequest:
             OSError,
             ValueError,
         ) as error:
-            return _trouble_of(error)
+            return deadline.trouble or _trouble_of(error)
 
 
-def _read(
-    response: httpx2.Response, clock: Callable[[], float], deadline: float
-) -> Answer | Trouble:
+class _Deadline:
+    """Ends the connections of one exchange after :data:`_LONGEST`, wherever it waits by then.
+
+    The library's own timeouts are for single bytes: a server that sends one now and then, or one
+    ``100 Continue`` after the other, would hold the thread for ever.
+    """
+
+    def __init__(self) -> None:
+        self.trouble: Trouble | None = None
+        """Set when the time is over."""
+        self._sockets: list[socket.socket] = []
+        self._timer = threading.Timer(_LONGEST, self._end)
+        self._timer.name = "aioproducer-token-deadline"
+        self._timer.daemon = True
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+        self._timer.join()
+        for each in self._sockets:
+            each.close()
+
+    def watch(self, event: str, info: Mapping[str, Any]) -> None:
+        """Called for each step of the exchange: ``httpcore2``'s extension ``trace``."""
+        if event.endswith("connect_tcp.complete"):
+            # TLS takes the socket over: a copy of it is the same connection.
+            self._sockets.append(info["return_value"].get_extra_info("socket").dup())
+            if self.trouble is not None:
+                self._end()
+
+    def _end(self) -> None:
+        self.trouble = Trouble(f"did not complete its response within {duration(_LONGEST)}")
+        for each in list(self._sockets):
+            with suppress(OSError):  # the server has ended it
+                each.shutdown(socket.SHUT_RDWR)
+
+
+def _read(response: httpx2.Response, deadline: _Deadline) -> Answer | Trouble:
     if response.headers.get("Content-Encoding", "identity") != "identity":
         return Trouble("compressed its response, which the request forbids", final=True)
     body = bytearray()
-    for piece in response.iter_raw():  # as it comes, so that the time is looked at
+    for piece in response.iter_raw():
         body += piece
         if len(body) > _MOST_OF_AN_ANSWER:
             return Trouble(f"sent a response of more than {_MOST_OF_AN_ANSWER} bytes", final=True)
-        if clock() > deadline:
-            return Trouble(f"did not complete its response within {duration(_LONGEST)}")
+    if deadline.trouble is not None:
+        return deadline.trouble  # without a length, the end looks like that of a response
     headers = {name.lower(): Secret(value) for name, value in response.headers.items()}
     return Answer(response.status_code, headers, Secret(body.decode("utf-8", "replace")))
 

@@ -76,7 +76,7 @@ class MetadataServer:
             raise TokenError(f"{self.name} has no address that begins with http://")
         context = ssl.create_default_context() if parts.scheme == "https" else None
         request = HttpRequest(self.url, self.headers, through_proxy=False)
-        answer = request.answer(self.clock, self.limits, context)
+        answer = request.answer(self.limits, context)
         if isinstance(answer, Trouble):
             if answer.final:
                 raise TokenError(f"{self.shown} {answer.reason}")

@@ -85,7 +85,7 @@ class TokenEndpoint:
             ConfigError: a file of the TLS options can't be used.
         """
         limits = Limits(self.connect_timeout, self.read_timeout)
-        answer = self._post(form, authorization).answer(self.clock, limits, self.tls())
+        answer = self._post(form, authorization).answer(limits, self.tls())
         if isinstance(answer, Trouble):
             kind = TokenError if answer.final else TokenEndpointError
             raise kind(f"the token endpoint {self.shown} {answer.reason}")

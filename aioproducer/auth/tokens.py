@@ -19,7 +19,13 @@ from typing import Final, final
 
 from aioproducer.auth.provider import Provider, Raised, ask, is_final, told
 from aioproducer.auth.token import RefreshRules, Token, token_from
-from aioproducer.errors import ProducerError, TokenEndpointError, TokenError, anew
+from aioproducer.errors import (
+    ProducerError,
+    ProducerTimeoutError,
+    TokenEndpointError,
+    TokenError,
+    anew,
+)
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import TaskOwner
@@ -30,8 +36,8 @@ __all__ = ["Token", "TokenSource"]
 
 logger = logging.getLogger(__name__)
 
-_THREADS: Final = ThreadForEach("aioproducer-token")
-"""A provider that hangs holds up no other one."""
+_MOST_THREADS: Final = 4
+"""The threads of a provider that hangs; it holds up no other one."""
 _RETRY_BACKOFF: Final = (0.1, 10.0)
 _FETCH_TIMEOUT: Final = 60.0
 _PATIENCE: Final = 2.0
@@ -101,6 +107,7 @@ class TokenSource:
         random: Random | None = None,
     ) -> None:
         self._provider = provider
+        self._threads = ThreadForEach("aioproducer-token", _MOST_THREADS)
         self._refresh = refresh or RefreshRules()
         self._random = random or Random()
         self._backoff = ExponentialBackoff(*retry_backoff, self._random)
@@ -212,11 +219,13 @@ class TokenSource:
         fetch.end()
 
     async def _ask(self) -> Token | ProducerError:
-        answer = await ask(self._provider, _THREADS)
+        answer = await ask(self._provider, self._threads)
         return self._failure_of(answer.error) if isinstance(answer, Raised) else token_from(answer)
 
     def _failure_of(self, error: BaseException) -> ProducerError:
         """The error that askers get for what a provider raised."""
+        if isinstance(error, ProducerTimeoutError):
+            return TokenEndpointError(f"the token provider hangs: {error}")
         if isinstance(error, ProducerError):
             error.__context__ = None
             return error.with_traceback(None)  # its frames hold what the provider gave

@@ -18,7 +18,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread, get_ident
 from typing import Any, Final, TypeAlias, TypeVar
 
-from aioproducer.errors import ProducerClosedError
+from aioproducer.errors import ProducerClosedError, ProducerTimeoutError
 
 _Answer = TypeVar("_Answer")
 _Job: TypeAlias = tuple[Future[Any], Callable[[], Any]]
@@ -128,15 +128,34 @@ def _do(job: _Job) -> None:
 
 
 class ThreadForEach(Executor):
-    """Runs each call in a thread of its own, for rare calls that may hang."""
+    """Runs each call in a thread of its own, for rare calls that may hang.
 
-    def __init__(self, name: str) -> None:
+    ``most``: the calls at the same time. No call can be ended from outside, so calls that hang for
+    ever would take more and more threads.
+    """
+
+    def __init__(self, name: str, most: int = 64) -> None:
         self._name = name
+        self._most = most
+        self._slots = deque([None] * most)
+        """One for each call that may begin."""
 
     def submit(self, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """See :class:`concurrent.futures.Executor`."""
+        """See :class:`concurrent.futures.Executor`.
+
+        Raises:
+            ProducerTimeoutError: as many calls as there may be have not returned.
+        """
+        try:
+            self._slots.pop()
+        except IndexError:
+            raise ProducerTimeoutError(
+                f"{self._most} calls of the same kind have not returned (threads {self._name!r}); "
+                "the next one begins when one of them ends"
+            ) from None
         once = DaemonThreads(self._name, 1)
         future = once.submit(call, *args, **kwargs)
+        future.add_done_callback(lambda _: self._slots.append(None))
         once.shutdown()
         return future
 

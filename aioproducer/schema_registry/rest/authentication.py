@@ -24,6 +24,7 @@ __all__ = ["BearerToken", "Credentials"]
 BearerToken: TypeAlias = str | Callable[[], str | Awaitable[str]]
 """A token, or a function that gives one; a plain function is called in a thread."""
 
+_THREADS: Final = ThreadForEach("aioproducer-registry-token")
 _NO_TOKEN: Final = "bearer_token is not a token: it must consist of printable ASCII characters"
 
 
@@ -130,9 +131,7 @@ async def _called(give: Callable[[], Any], timeout: float) -> Secret | ProducerE
 
 async def _in_thread(give: Callable[[], Any]) -> Any:
     """The function's result. It may block for long, so the thread is not one of the loop's."""
-    return await asyncio.get_running_loop().run_in_executor(
-        ThreadForEach("aioproducer-registry-token"), give
-    )
+    return await asyncio.get_running_loop().run_in_executor(_THREADS, give)
 
 
 def _bearer(token: object) -> Secret | None:

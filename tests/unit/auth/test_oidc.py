@@ -7,7 +7,9 @@ import logging
 import socket
 import ssl
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from aioproducer.auth import http_exchange
+from aioproducer.auth.metadata_server import MetadataServer
 from aioproducer.auth.oidc import ClientCredentials, JwtBearer, TokenFile
 from aioproducer.auth.token_endpoint import TokenEndpoint
 from aioproducer.auth.tokens import TokenSource
@@ -233,18 +237,85 @@ def test_a_server_that_says_nothing(server: Server) -> None:
     refused(slow, TokenEndpointError, "ReadTimeout")
 
 
-def test_an_answer_that_trickles_in_ends(server: Server) -> None:
-    clock = Clock(NOW)
+PACE, PIECES = 0.005, 1_000
+"""Seconds between the pieces of a hostile server, which stops after five seconds."""
 
+
+def trickling(begin: bytes, piece: bytes) -> Script:
     def trickle(connection: socket.socket) -> None:
-        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
-        while True:
-            clock.now += 10
-            connection.sendall(b" ")
+        pause = threading.Event()
+        connection.sendall(begin)
+        for _ in range(PIECES):
+            connection.sendall(piece)
+            pause.wait(PACE)
 
-    server.script = trickle
-    provider = ClientCredentials(TokenEndpoint(server.url, clock), "me", Secret(SECRET))
-    refused(provider, TokenEndpointError, "did not complete its response within 60 s")
+    return trickle
+
+
+STATUS = b"HTTP/1.1 200 OK\r\n"
+HOSTILE = {
+    "status line": trickling(b"HTTP/1.1 200 ", b"o"),
+    "a header": trickling(STATUS + b"X-Header: ", b"v"),
+    "headers": trickling(STATUS, b"X: v\r\n"),
+    "endless 100 Continue": trickling(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "endless 103 Early Hints": trickling(b"", b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"),
+    "body": trickling(STATUS + b"Content-Length: 9999\r\n\r\n", b" "),
+    "body without a length": trickling(STATUS + b"Connection: close\r\n\r\n", b" "),
+    "chunks": trickling(STATUS + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
+}
+
+
+HEADS = [each for each in HOSTILE if each not in ("body", "body without a length", "chunks")]
+
+
+@pytest.mark.parametrize(
+    ("name", "proxied"), [*((each, False) for each in HOSTILE), *((each, True) for each in HEADS)]
+)
+def test_an_exchange_that_trickles_ends_by_one_deadline(
+    server: Server, name: str, proxied: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library's timeouts are for single bytes."""
+    monkeypatch.setattr(http_exchange, "_LONGEST", 0.2)
+    if proxied:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{server.port}")
+    server.script = HOSTILE[name]
+    url = "https://tokens.example/token" if proxied else server.url
+    provider = ClientCredentials(endpoint(url), "me", Secret(SECRET))
+    refused(provider, TokenEndpointError, "did not complete its response within 0.2 s")
+    assert not [each for each in threading.enumerate() if "deadline" in each.name]
+
+
+def test_a_tls_handshake_that_trickles_ends_by_the_deadline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_exchange, "_LONGEST", 0.2)
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        with connection, suppress(OSError):
+            trickling(b"\x16\x03\x03\x3f\xff", b"\2")(connection)
+
+    with listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        url = f"https://127.0.0.1:{listener.getsockname()[1]}/token"
+        provider = ClientCredentials(endpoint(url), "me", Secret(SECRET))
+        refused(provider, TokenEndpointError, "did not complete its response within 0.2 s")
+        thread.join()
+
+
+@pytest.mark.parametrize("script", HOSTILE.values(), ids=HOSTILE)
+def test_a_metadata_server_that_trickles_ends_by_the_deadline(
+    server: Server, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_exchange, "_LONGEST", 0.2)
+    server.script = script
+    metadata = MetadataServer(
+        "the server", server.url, {}, "ask it", "look at it", Clock(NOW), http_exchange.Limits()
+    )
+    with pytest.raises(TokenEndpointError, match=r"not complete its response within 0\.2 s; look"):
+        metadata.token()
 
 
 @pytest.fixture(scope="module")

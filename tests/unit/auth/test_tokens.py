@@ -307,6 +307,40 @@ async def test_a_provider_that_hangs_ends_by_the_timeout(clock: Clock, provider:
     assert await value(source) == "token-2"
 
 
+async def test_a_provider_that_hangs_for_ever_takes_a_bounded_number_of_threads(
+    clock: Clock,
+) -> None:
+    gate, calls = threading.Event(), 0
+
+    def provider() -> str:
+        nonlocal calls
+        calls += 1
+        gate.wait()
+        return "late"
+
+    source, other = source_of(provider, clock, timeout=0.01), source_of(lambda: "token", clock)
+    try:
+        for _ in range(4):
+            with pytest.raises(TokenEndpointError, match=r"within 0\.01 s"):
+                await source.token()
+            clock.now += 100
+        while calls < 4:  # noqa: ASYNC110 -- a thread may begin later
+            await asyncio.sleep(0)
+        with pytest.raises(TokenEndpointError, match=r"provider hangs: 4 calls .* not returned"):
+            await source.token()
+        assert calls == 4
+        assert await value(other) == "token"
+    finally:
+        gate.set()
+    clock.now += 100
+    while True:  # the threads have to end
+        try:
+            assert await value(source) == "late"
+            break
+        except TokenEndpointError:
+            clock.now += 100
+
+
 async def test_who_has_a_valid_token_waits_a_moment_only(clock: Clock, provider: Provider) -> None:
     source = source_of(provider, clock, patience=0.01)
     await source.token()

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from aioproducer.errors import ProducerTimeoutError
 from aioproducer.foundation.runtime.threads import DaemonThreads, ThreadForEach, load
 
 PATIENCE = 60.0
@@ -100,6 +101,18 @@ def test_one_that_hangs_holds_up_no_other() -> None:
     assert lookups.submit(lambda: 7).result(PATIENCE) == 7
     gate.set()
     assert not wait(hanging, PATIENCE).not_done
+
+
+def test_calls_that_hang_take_a_bounded_number_of_threads() -> None:
+    calls, gate = ThreadForEach("mine", 3), threading.Event()
+    hanging = [calls.submit(gate.wait, PATIENCE) for _ in range(3)]
+    for _ in range(2):
+        with pytest.raises(ProducerTimeoutError, match=r"^3 calls of the same kind have not ret"):
+            calls.submit(lambda: 7)
+    gate.set()
+    assert not wait(hanging, PATIENCE).not_done
+    for _ in range(9):
+        assert calls.submit(lambda: 7).result(PATIENCE) == 7
 
 
 def test_the_interpreters_exit_waits_for_none() -> None:
