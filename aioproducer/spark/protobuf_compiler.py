@@ -72,7 +72,8 @@ def _compiled(files: Mapping[str, str]) -> dict[str, str]:
 def _run(*arguments: str) -> None:
     try:
         done = subprocess.run(
-            [sys.executable, "-m", f"{_COMPILER}.protoc", *arguments],
+            # -P: no module of the working directory takes the compiler's place.
+            [sys.executable, "-P", "-m", f"{_COMPILER}.protoc", *arguments],
             capture_output=True,
             text=True,
             timeout=_SECONDS,

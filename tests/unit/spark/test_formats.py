@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from base64 import standard_b64decode
+from pathlib import Path
+
 import pytest
 
 from aioproducer.errors import ConfigError
@@ -12,6 +15,7 @@ from aioproducer.spark.formats import (
     Strategy,
     format_options,
 )
+from aioproducer.spark.protobuf_compiler import descriptors
 
 URL = {"schema.registry.url": "http://localhost:1"}
 AVRO = URL | {"value.format": "avro"}
@@ -131,3 +135,17 @@ def test_properties_of_the_registry_are_not_shown() -> None:
 def test_plain_secrets(name: str, value: str, is_secret: bool) -> None:
     found = format_options(AVRO | {name: value}).plain_secrets()
     assert found == ({name: value} if is_secret else {})
+
+
+def test_the_compiler_is_never_one_of_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("grpc_tools", reason="needs grpcio-tools")
+    foreign = tmp_path / "grpc_tools"
+    foreign.mkdir()
+    (foreign / "__init__.py").touch()
+    (foreign / "protoc.py").write_text("open('was here', 'w')")
+    monkeypatch.chdir(tmp_path)
+    compiled, _ = descriptors('syntax = "proto3"; message Order { int64 id = 1; }', {})
+    assert b"Order" in standard_b64decode(compiled)
+    assert not Path("was here").exists()
