@@ -58,7 +58,11 @@ class KafkaDistribution:
         directory = cached_folder(
             release.folder,
             lambda folder: copy_jars(
-                f"Kafka {release.version}", release.pom, folder / "libs", release.maven_properties
+                f"Kafka {release.version}",
+                release.pom,
+                folder / "libs",
+                release.maven_properties,
+                sha256=release.sha256,
             ),
         )
         jars = sorted(str(jar) for jar in (directory / "libs").glob("*.jar"))
@@ -183,11 +187,14 @@ def copy_jars(
     into: Path,
     properties: Mapping[str, str] | None = None,
     *,
+    sha256: str | None,
     goal: Literal["copy-dependencies", "copy"] = "copy-dependencies",
 ) -> None:
     """Let Maven copy the pom's dependencies, `what`, into a folder; `properties` override its own.
 
     The goal `copy` takes the artifacts that the pom lists for it, without their dependencies.
+    The folder must have the fingerprint `sha256`. None: only Maven checks the files, by the
+    checksums beside them in its repository.
 
     Raises KafkaUnavailableError.
     """
@@ -202,7 +209,7 @@ def copy_jars(
     with cache_lock("maven"), ProcessSupervisor() as supervisor:
         download = supervisor.start(
             [
-                *(maven, "-B", "-q", "-f", str(pom), f"dependency:{goal}"),
+                *(maven, "-B", "-q", "-C", "-f", str(pom), f"dependency:{goal}"),
                 *("-DincludeScope=runtime", f"-DoutputDirectory={into}"),
                 *(f"-D{name}={value}" for name, value in (properties or {}).items()),
             ],
@@ -217,3 +224,18 @@ def copy_jars(
             "is its repository reachable? See settings.xml for mirrors and proxies.\n"
             f"{output[-4000:]}"
         )
+    if sha256 is not None and (found := fingerprint(into)) != sha256:
+        raise KafkaUnavailableError(
+            f"Maven's repository returned other files for {what} than this version of aioproducer "
+            f"was tested with (fingerprint {found}, not {sha256}), so none of them is used: "
+            "remove them from ~/.m2/repository, and download from Maven Central"
+        )
+
+
+def fingerprint(folder: Path) -> str:
+    """The SHA-256 of the list of the folder's files: a line for each, its own SHA-256 and name."""
+    lines = []
+    for path in sorted(folder.iterdir(), key=lambda each: each.name):
+        with path.open("rb") as file:
+            lines.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {path.name}\n")
+    return hashlib.sha256("".join(lines).encode()).hexdigest()

@@ -28,6 +28,19 @@ _RELOAD4J: Final = {
     "logging.version": "1.7.36",
 }
 
+_SHA256: Final = {
+    "2.0.1": "37305d1a36920270ac5e34bd1bfe088aa01b3a9f3344f865247482807b93497b",
+    "2.1.1": "abc74da4c828c4db68fbbce13e7e8c2434167d48709afe3b1faef5051e91b58b",
+    "2.8.2": "975f38cdf4500a6a7dd35a4bcf409d3a3c847e0b89f1bd33f51fb097a3f106e1",
+    "3.2.3": "37b096fb7ef1335dbfb84b1c93bd5c1bba0a87a2ccabda8f0e58a58f8ff22b8e",
+    "3.3.2": "d42d5b500b5c44e93c11ae95958be2305da3f77a89d64f0a65ee38c24a6782c5",
+    "3.9.2": "a306d3d7b3e6971ae0595a1d6465f6f1345606875af557c0575dff2fdb7e93e1",
+    "4.0.2": "f734718a6663c870ce06af6d0a9b90e6d1cc1a1dd3403c0f5806cc033bc97f6c",
+    "4.3.1": "d20f9113cb0a550df9533c88650c44d99a14b944d91b0f6042fcbd5750e033e5",
+    "4.4.0": "2e950015d28759dac95107d92dae3da8dfbd7a9b4b78d61dd0cdc200e500387f",
+}
+"""``kafka_distribution.fingerprint()`` of the jars of each release in the tests."""
+
 
 @dataclass(frozen=True, slots=True)
 class KafkaRelease:
@@ -76,6 +89,11 @@ class KafkaRelease:
             f"{name}={value}\n" for name, value in self.maven_properties.items()
         )
         return f"kafka-{self.version}-{hashlib.sha256(dependencies.encode()).hexdigest()[:8]}"
+
+    @property
+    def sha256(self) -> str | None:
+        """The fingerprint that its jars must have; None: no test uses this release."""
+        return _SHA256.get(self.version)
 
     @property
     def logging_option(self) -> str:

@@ -29,6 +29,7 @@ from aioproducer.testing.processes import ProcessSupervisor
 __all__ = ["OAuth2Server"]
 
 _POM: Final = Path(__file__).parent / "pom-oauth2-server.xml"
+_SHA256: Final = "42befa11a0aa6024a2aa1d4ac764924e2342df16bcfb2450e5a937d0d92a834a"
 _MAIN: Final = "no.nav.security.mock.oauth2.StandaloneMockOAuth2ServerKt"
 _HOST: Final = "127.0.0.1"
 _START_TIMEOUT: Final = 60.0
@@ -59,7 +60,7 @@ class OAuth2Server:
         digest = hashlib.sha256(_POM.read_bytes()).hexdigest()[:8]
         jars = cached_folder(
             f"oauth2-server-{digest}",
-            lambda folder: copy_jars("the OAuth 2 server", _POM, folder / "libs"),
+            lambda folder: copy_jars("the OAuth 2 server", _POM, folder / "libs", sha256=_SHA256),
         )
         self.issuer = issuer
         self.port = free_ports(1)[0]

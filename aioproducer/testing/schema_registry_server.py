@@ -31,6 +31,7 @@ from aioproducer.testing.processes import ProcessSupervisor
 __all__ = ["SchemaRegistryServer"]
 
 _POM: Final = Path(__file__).parent / "pom-schema-registry.xml"
+_SHA256: Final = "0982c4eaa222355c86bd4dfc83495d4929ae319ebe00ef5677f131a2e205065d"
 _HOST: Final = "127.0.0.1"
 _START_TIMEOUT: Final = 120.0
 _JVM_OPTIONS: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx192m")
@@ -142,7 +143,7 @@ def _installed() -> Path:
 
 
 def _install(folder: Path) -> None:
-    copy_jars("the schema registry", _POM, folder, goal="copy")
+    copy_jars("the schema registry", _POM, folder, sha256=_SHA256, goal="copy")
     for archive in folder.glob("*.tar.gz"):
         with tarfile.open(archive) as files:
             files.extractall(folder, filter="data")

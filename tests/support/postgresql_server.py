@@ -23,12 +23,12 @@ import pytest
 
 from aioproducer.testing.kafka_distribution import cache_directory, cached_folder
 from aioproducer.testing.processes import ProcessSupervisor
+from tests.support.prometheus_server import APT
 
 __all__ = ["PostgresqlServer", "programs"]
 
 _FOLDER: Final = "postgresql"
 _PATIENCE: Final = 60.0
-_APT: Final = ("apt-get", "-qq")
 _OWNER: Final = "app"
 _DATABASE: Final = "postgres"
 _SETTINGS: Final = {
@@ -195,11 +195,11 @@ class PostgresqlServer:
 
 def _fill(folder: Path) -> None:
     if not _depends("postgresql"):
-        _run_in(folder, *_APT, "update")
+        _run_in(folder, *APT, "update")
         _depends.cache_clear()
     server = next(each for each in _depends("postgresql") if each.startswith("postgresql-"))
     for package in (server, server.replace("-", "-client-", 1), *_missing_libraries(server)):
-        _run_in(folder, *_APT, "download", package)
+        _run_in(folder, *APT, "download", package)
         [file] = folder.glob("*.deb")
         _run_in(folder, "dpkg", "-x", file.name, ".")
         file.unlink()

@@ -23,12 +23,18 @@ from aioproducer.testing.kafka_distribution import cache_directory, cached_folde
 from aioproducer.testing.ports import free_ports
 from aioproducer.testing.processes import ProcessSupervisor
 
-__all__ = ["PrometheusServer", "check_metrics", "program"]
+__all__ = ["APT", "PrometheusServer", "check_metrics", "program"]
 
 _FOLDER: Final = "prometheus"
 _PATIENCE: Final = 60.0
 _INTERVAL: Final = "500ms"
-_APT: Final = ("apt-get", "-qq")
+APT: Final = (
+    *("apt-get", "-qq"),
+    # The hash of a package is in Debian's signed index, whatever the machine's own settings allow.
+    *("-o", "Acquire::AllowInsecureRepositories=false"),
+    *("-o", "APT::Get::AllowUnauthenticated=false"),
+)
+"""The command that downloads packages of Debian, and never one without a signature."""
 
 
 def program(name: str) -> str:
@@ -153,10 +159,10 @@ def _fill(folder: Path) -> None:
         subprocess.run(command, cwd=folder, check=True, timeout=600)
 
     try:
-        run(*_APT, "download", "prometheus")
+        run(*APT, "download", "prometheus")
     except subprocess.CalledProcessError:
-        run(*_APT, "update")
-        run(*_APT, "download", "prometheus")
+        run(*APT, "update")
+        run(*APT, "download", "prometheus")
     [package] = folder.glob("prometheus_*.deb")
     run("dpkg", "-x", package.name, ".")
     package.unlink()

@@ -29,6 +29,7 @@ __all__ = ["connector_jars"]
 
 _POM: Final = Path(__file__).with_name("pom.xml")
 _NO_TOKENS: Final = sorted(Path(__file__).with_name("no_tokens").glob("*.java"))
+_SHA256: Final = {"4.1.3": "62f28a9cc90c31ec12fdc8f99dd92c770f635b44a9f1a8174982496c7d6e0a5f"}
 _COMPILER: Final = "jdk.compiler/com.sun.tools.javac.Main"
 
 
@@ -51,7 +52,11 @@ def connector_jars() -> Sequence[str]:
 def _make(folder: Path) -> None:
     version, libs = pyspark.__version__, folder / "libs"
     copy_jars(
-        f"Spark's Kafka connector {version}", _POM, libs, properties={"spark.version": version}
+        f"Spark's Kafka connector {version}",
+        _POM,
+        libs,
+        properties={"spark.version": version},
+        sha256=_SHA256.get(version),
     )
     _compile(folder / "classes")
     archive = shutil.make_archive(str(folder / "no-tokens"), "zip", folder / "classes")

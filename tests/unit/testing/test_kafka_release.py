@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+import os
+from hashlib import sha256
+from pathlib import Path
+
 import pytest
 
+from aioproducer.testing.kafka_distribution import (
+    KafkaUnavailableError,
+    cached_folder,
+    copy_jars,
+)
 from aioproducer.testing.kafka_release import KafkaRelease
+
+MAVEN = """#!/bin/sh
+echo "$@" > "$(dirname "$0")/arguments"
+for each; do case $each in -DoutputDirectory=*) folder=${each#*=};; esac; done
+mkdir -p "$folder"
+printf two > "$folder/b.jar"
+printf one > "$folder/a.jar"
+"""
 
 
 def test_the_release_of_the_pom_needs_no_properties() -> None:
@@ -51,3 +68,39 @@ def test_releases_share_no_folder() -> None:
 def test_a_version_has_three_numbers(text: str) -> None:
     with pytest.raises(ValueError, match="is no release of Kafka"):
         KafkaRelease(text)
+
+
+@pytest.fixture
+def maven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A Maven that writes two jars, and the file with its arguments."""
+    program = tmp_path / "bin" / "mvn"
+    program.parent.mkdir()
+    program.write_text(MAVEN)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("AIOPRODUCER_CACHE", str(tmp_path / "cache"))
+    return program.with_name("arguments")
+
+
+def of_both(first: bytes, second: bytes) -> str:
+    lines = f"{sha256(first).hexdigest()}  a.jar\n{sha256(second).hexdigest()}  b.jar\n"
+    return sha256(lines.encode()).hexdigest()
+
+
+@pytest.mark.parametrize("expected", [of_both(b"one", b"two"), None])
+def test_maven_has_to_check_what_it_downloads(maven: Path, expected: str | None) -> None:
+    folder = cached_folder(
+        "jars", lambda into: copy_jars("jars", Path("pom.xml"), into / "libs", sha256=expected)
+    )
+    assert sorted(each.name for each in (folder / "libs").iterdir()) == ["a.jar", "b.jar"]
+    assert "-C" in maven.read_text().split()  # --strict-checksums
+
+
+def test_jars_that_were_not_expected_are_not_used(maven: Path, tmp_path: Path) -> None:
+    expected = of_both(b"one", b"three")
+    with pytest.raises(KafkaUnavailableError, match=f"other files for jars than .* not {expected}"):
+        cached_folder(
+            "jars", lambda into: copy_jars("jars", Path("pom.xml"), into / "libs", sha256=expected)
+        )
+    assert maven.exists()
+    assert {each.suffix for each in (tmp_path / "cache").iterdir()} == {".lock"}
