@@ -17,7 +17,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """``make wheel`` compiles for a minute; this one takes over what make env has compiled."""
     tree = tmp_path_factory.mktemp("tree")
     shutil.copytree(ROOT / "aioproducer", tree / "aioproducer", ignore=_NO_CACHES)
-    for name in ("README.md", "LICENSE", "setup.py", "pyspark_aioproducer.py"):
+    for name in ("README.md", "LICENSE", "NOTICE", "setup.py", "pyspark_aioproducer.py"):
         shutil.copy(ROOT / name, tree)
     before, _, rest = (
         (ROOT / "pyproject.toml").read_text("utf-8").partition("[[tool.setuptools.ext")

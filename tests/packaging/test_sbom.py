@@ -56,6 +56,13 @@ def test_every_reference_of_the_bill_leads_to_a_component(bill: dict[str, Any]) 
     assert depends["dependsOn"] == known
 
 
+def test_the_wheel_has_the_license_and_the_notice_with_that_of_kafka(wheel: Path) -> None:
+    assert "Apache License" in _read(wheel, "licenses/LICENSE")
+    notice = _read(wheel, "licenses/NOTICE")
+    assert "Apache Kafka\n    Copyright" in notice
+    assert "The Apache Software Foundation (https://www.apache.org/)" in notice
+
+
 def test_the_bill_is_recorded_in_the_wheel(wheel: Path) -> None:
     assert f"{INFO}/sboms/aioproducer.cdx.json,sha256=" in _read(wheel, "RECORD")
 
