@@ -27,6 +27,26 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in anchors(other), f"{name(page)}: {target}"
 
 
+def _tests_in(file: str) -> set[str]:
+    """The names of the tests of a file."""
+    return set(re.findall(r"^(?:async )?def (test_\w+)\(", (ROOT / file).read_text("utf-8"), re.M))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_tests_that_are_named_are_there(page: Path) -> None:
+    for file, test in re.findall(r"`(tests/[\w/]+\.\w+)(?:::(\w+))?`", page.read_text("utf-8")):
+        assert (ROOT / file).exists(), f"{name(page)}: {file}"
+        assert not test or test in _tests_in(file), f"{name(page)}: {file}::{test}"
+
+
+def test_the_page_of_evidence_names_tests() -> None:
+    page = (DOCS / "explanation" / "security-evidence.md").read_text("utf-8")
+    assert len(set(re.findall(r"`tests/[\w/]+\.py::\w+`", page))) > 50
+    in_rows = [line for line in page.splitlines() if line.startswith("| ")]
+    headings = [line for line in in_rows if line.endswith("| Test |")]
+    assert all("::test_" in line for line in in_rows if line not in headings)
+
+
 def test_there_are_links() -> None:
     assert len([target for page in PAGES for target in links(page)]) > 50
 
