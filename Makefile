@@ -28,7 +28,8 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help env spark demo test test-kafka test-spark matrix aiokafka-tests confluent-tests soak \
 	spark-newest soak-without-servers soak-with-servers pure eager lint check wheel \
-	docs docs-serve docs-pictures docs-tables bench bench-report chaos prometheus postgresql clean
+	docs docs-serve docs-pictures docs-tables bench bench-report chaos prometheus postgresql \
+	sanitize clean
 
 help: ## Show these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -212,6 +213,38 @@ prometheus: env ## Put Debian's Prometheus into the cache of the tests, without 
 
 postgresql: env ## Put Debian's PostgreSQL into the cache of the tests, without installing it
 	"$(BIN)/python" -m tests.support.postgresql_server
+
+# The compiled modules once more, in a copy of the sources: nothing of the environment changes. Python
+# takes the memory of each object from malloc, so that AddressSanitizer knows where the object ends.
+# After a report on a damaged batch, the file damaged_input has the batch.
+SANITIZED := build/sanitize
+SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+RUNTIMES = $(foreach name,asan ubsan stdc++,$(shell cc -print-file-name=lib$(name).so))
+SEEDS ?= 8
+sanitize: $(SANITIZED)/.ready ## Feed damaged bytes to the compiled modules under AddressSanitizer (needs gcc)
+	$(copy_sources)
+	cd "$(SANITIZED)" && env LD_PRELOAD="$(RUNTIMES)" PYTHONMALLOC=malloc \
+		ASAN_OPTIONS=detect_leaks=0:abort_on_error=1 AIOPRODUCER_REQUIRE_KAFKA=1 \
+		AIOPRODUCER_DAMAGED_INPUT=damaged_input AIOPRODUCER_DAMAGE_SEEDS=$(SEEDS) \
+		"$(abspath $(BIN))/python" -m pytest -p no:cacheprovider --capture=sys \
+		$(addprefix tests/unit/records/test_,$(addsuffix .py,acceleration damaged_batches decoder \
+			decompression arrow_output speedups_parity)) \
+		tests/unit/columnar/test_acceleration.py tests/unit/columnar/test_malformed_arrays.py \
+		tests/unit/network/test_frames.py tests/protocol/test_decoded_batches.py
+
+$(SANITIZED)/.ready: $(READY)
+	@echo "$(@D): compiling aioproducer with sanitizers (about three minutes) ..."
+	@rm -rf "$(@D)" && mkdir -p "$(@D)"
+	$(copy_sources)
+	@cp README.md LICENSE NOTICE setup.py pyspark_aioproducer.py pytest_aioproducer.py "$(@D)"
+	@sed -E 's/"-O[12]", "-g0"/"-O1", "-g1"/' pyproject.toml > "$(@D)/pyproject.toml"
+	@cd "$(@D)" && PIP_CONSTRAINT="$(abspath constraints.txt)" CFLAGS="$(SANITIZERS)" \
+		"$(abspath $(BIN))/python" $(PIP_INSTALL) --no-deps --target linked -e .
+	@touch "$@"
+
+define copy_sources
+@tar -cf - --exclude='*.so' --exclude=__pycache__ aioproducer tests | tar -xf - -C "$(SANITIZED)"
+endef
 
 clean: ## Remove the environments, and what the tools left (not Kafka's cache outside of here)
 	rm -rf "$(VENV)" "$(VENV)-demo" "$(VENV)-docs" .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

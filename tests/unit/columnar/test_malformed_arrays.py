@@ -1,6 +1,6 @@
 """Arrays whose buffers lie: an error or some bytes, and no read outside of the buffers.
 
-The reads themselves are seen by a build with AddressSanitizer alone.
+Only a build with AddressSanitizer sees the reads themselves: ``make sanitize``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aioproducer.engine.columnar import (
+    RowEncoder,
     avro_encoder,
     derived_avro_schema,
     derived_message,
@@ -24,6 +25,7 @@ from aioproducer.engine.columnar import (
 )
 from aioproducer.errors import SerializationError
 from tests.support.arrow_values import FORMS, encoded
+from tests.support.encoded_batches import exact
 
 ROWS = 3
 PLACES = st.integers(-3, 12) | st.integers(-(2**31), 2**31 - 1)
@@ -36,12 +38,12 @@ VALID = st.none() | st.binary(min_size=1, max_size=1)
 
 def buffers(kind: pa.DataType, *parts: bytes | None) -> pa.Array:
     """An array whose buffers have not one byte more, unchecked."""
-    given_parts = [None if each is None else pa.py_buffer(each) for each in parts]
+    given_parts = [None if each is None else pa.py_buffer(exact(each)) for each in parts]
     return pa.Array.from_buffers(kind, ROWS, given_parts)
 
 
 def nested(kind: pa.DataType, items: pa.Array, *parts: bytes | None) -> pa.Array:
-    given_parts = [None if each is None else pa.py_buffer(each) for each in parts]
+    given_parts = [None if each is None else pa.py_buffer(exact(each)) for each in parts]
     return pa.Array.from_buffers(kind, ROWS, given_parts, children=[items])
 
 
@@ -72,15 +74,49 @@ def test_no_offset_leads_out_of_its_buffer(
     if not made:
         return
     rows = pa.StructArray.from_arrays(list(made.values()), list(made)).slice(start)
-    for encoder in (
-        avro_encoder(rows.type, derived_avro_schema(rows.type, "Row")),
-        json_encoder(rows.type),
-        protobuf_encoder(rows.type, derived_message(rows.type, "Row")),
-    ):
+    for encoder in encoders(rows):
         with suppress(SerializationError):
             records = encoder.encode(rows)
             records.validate(full=True)
             assert len(records) == ROWS - start
+
+
+def encoders(rows: pa.Array) -> list[RowEncoder]:
+    return [
+        avro_encoder(rows.type, derived_avro_schema(rows.type, "Row")),
+        json_encoder(rows.type),
+        protobuf_encoder(rows.type, derived_message(rows.type, "Row")),
+    ]
+
+
+@pytest.mark.parametrize("valid", [None, b"\5", b"\6"], ids=["all", "row 1 null", "row 0 null"])
+@pytest.mark.parametrize("size", [0, 1, 8, 64])
+@pytest.mark.parametrize(
+    "kind",
+    [pa.string(), pa.binary(), pa.large_binary(), pa.list_(pa.int16()), pa.large_list(pa.int16())],
+    ids=str,
+)
+def test_an_end_that_is_one_too_far_is_refused(
+    kind: pa.DataType, size: int, valid: bytes | None
+) -> None:
+    """pyarrow itself looks at the first end and the last one alone."""
+    code = "q" if kind in (pa.large_binary(), pa.large_list(pa.int16())) else "i"
+    for middle in (size, size + 1, -1):
+        ends = array(code, [0, middle, size, size]).tobytes()
+        if pa.types.is_nested(kind):
+            data = pa.py_buffer(exact(bytes(2 * size)))
+            column = nested(
+                kind, pa.Array.from_buffers(pa.int16(), size, [None, data]), valid, ends
+            )
+        else:
+            column = buffers(kind, valid, ends, b"x" * size)
+        rows = pa.StructArray.from_arrays([column], ["it"])
+        for encoder in encoders(rows):
+            if middle == size:
+                assert len(encoder.encode(rows)) == ROWS
+                continue
+            with pytest.raises(SerializationError):
+                encoder.encode(rows)
 
 
 def view_out_of_its_buffer() -> pa.Array:
