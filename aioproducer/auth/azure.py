@@ -8,6 +8,7 @@ credentials work as token providers, too.
 from __future__ import annotations
 
 import os
+import re
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -106,6 +107,8 @@ class AzureIdentity:
                     "AZURE_FEDERATED_TOKEN_FILE selects Azure's workload identity, which needs "
                     f"{name}, too: annotate the pod's service account with the client's id"
                 )
+        if tenant is None or not re.fullmatch(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*", tenant):
+            raise TokenError("AZURE_TENANT_ID is neither the id of a tenant nor one of its domains")
         authority = os.environ.get("AZURE_AUTHORITY_HOST") or _AUTHORITY
         endpoint = TokenEndpoint(
             f"{authority.rstrip('/')}/{tenant}/oauth2/v2.0/token",

@@ -6,11 +6,12 @@ field that is used is checked.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 from uuid import UUID
 
 from aioproducer.errors import SchemaRegistryError
@@ -70,7 +71,18 @@ class RegistryTransport(Protocol):
 
 
 def path(*parts: str | int, **query: str | int | bool | None) -> str:
-    """``/subjects/a%2Fb/versions/3?deleted=true``; what is None or False is left out."""
+    """``/subjects/a%2Fb/versions/3?deleted=true``; what is None or False is left out.
+
+    Raises:
+        SchemaRegistryError: a part would lead to another address. Clients, proxies and servers
+            take out the segments ``.`` and ``..``, some of them after they decode ``%2F``.
+    """
+    for part in map(str, parts):
+        if not part or not {".", ".."}.isdisjoint(re.split(r"[/\\]", unquote(part))):
+            raise SchemaRegistryError(
+                f"{part[:100]!r} can't be a name in a schema registry: it is empty, or has '.' or "
+                "'..' between slashes, which would lead to another address"
+            )
     shown = {
         name: "true" if value is True else value
         for name, value in query.items()

@@ -196,6 +196,18 @@ def test_workload_identity(workload: Workload) -> None:
     }
 
 
+@pytest.mark.parametrize("tenant", ["..", ".", "a/..", "../evil", "a?b", "%2e%2e", "a b", "a#"])
+def test_no_tenant_climbs_out_of_its_place(
+    workload: Workload, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AZURE_TENANT_ID", tenant)
+    with pytest.raises(TokenError, match="AZURE_TENANT_ID is neither the id of a tenant nor one"):
+        workload.provider()()
+    assert workload.server.requests == []
+    monkeypatch.setenv("AZURE_TENANT_ID", "contoso.onmicrosoft.com")
+    workload.provider()()
+
+
 def test_the_federated_token_is_read_at_each_fetch(workload: Workload) -> None:
     provider = workload.provider()
     provider()

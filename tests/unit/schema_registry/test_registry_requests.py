@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -12,11 +14,12 @@ from hypothesis import strategies as st
 
 from aioproducer.config import Secret
 from aioproducer.errors import SchemaRegistryError
-from aioproducer.schema_registry import Reference, RegisteredSchema, Schema
+from aioproducer.schema_registry import Reference, RegisteredSchema, Schema, SchemaRegistry
 from aioproducer.schema_registry.rest import requests
 from aioproducer.schema_registry.rest.cache import AnswerCache, Key
 from aioproducer.schema_registry.rest.references import context_of
 from aioproducer.schema_registry.rest.responses import Answer, body_of
+from tests.support.scripted_registry import reply, scripted_registry
 
 GUID = UUID("0b7b6c5e-6f0a-4b5e-9f5a-0d6d2b1f6a11")
 
@@ -29,6 +32,34 @@ def test_paths() -> None:
     assert requests.path("schemas", "ids", 7, subject="a b&c", deleted=False) == (
         "/schemas/ids/7?subject=a%20b%26c"
     )
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", ".", "..", "a/..", "../a", "a/../../schemas", "a\\..\\b", "%2e%2e", "%2E", "a%2f..%2fb"],
+)
+async def test_no_name_climbs_out_of_its_place(name: str) -> None:
+    for parts in (("subjects", name, "versions"), ("config", name), ("subjects", "s", name)):
+        with pytest.raises(SchemaRegistryError, match="can't be a name in a schema registry"):
+            requests.path(*parts)
+    async with scripted_registry(reply(200, {"id": 1, "schema": '"string"'})) as server:
+        registry = SchemaRegistry(server.url)
+        calls: list[Callable[[], Awaitable[object]]] = [
+            partial(registry.latest, name),
+            partial(registry.versions, name),
+            partial(registry.delete_subject, name),
+            partial(registry.register, name, Schema('"string"')),
+            partial(registry.compatibility, name),
+        ]
+        for call in calls:
+            with pytest.raises(SchemaRegistryError, match="can't be a name in a schema registry"):
+                await call()
+        assert server.requests == [], "nothing was sent"
+
+
+@pytest.mark.parametrize("name", ["orders-value", ":.ctx:a", "a/b", "a..b", "...", "1.", ".a", "%"])
+def test_names_with_dots_and_slashes_are_names(name: str) -> None:
+    assert requests.path("subjects", name).count("/") == 2
 
 
 def test_the_whole_of_a_response() -> None:
