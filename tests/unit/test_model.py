@@ -3,9 +3,24 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
+from collections.abc import Callable, Collection
+from typing import Any
 
 import pytest
 
+from aioproducer.auth.tls import server_name
+from aioproducer.config.proxy_url import Proxy
+from aioproducer.engine.client.describe_request import ClusterDescription, DescribeRequest
+from aioproducer.engine.network.proxy_handshake import handshake
+from aioproducer.engine.protocol import Api, response_schema
+from aioproducer.engine.sender.produce import read_produce_response
+from aioproducer.engine.transactions.requests.find_coordinator import found_coordinator
+from aioproducer.errors import (
+    BrokerConnectionError,
+    ProducerError,
+    ProtocolError,
+    SslAuthenticationError,
+)
 from aioproducer.model import (
     BootstrapId,
     BootstrapServer,
@@ -15,6 +30,7 @@ from aioproducer.model import (
     RecordMetadata,
     TopicPartition,
 )
+from tests.support.responses import at_once, read_to_its_end, unread
 
 
 @pytest.mark.parametrize(
@@ -98,3 +114,103 @@ def test_nouns_survive_pickle_and_copy(noun: object) -> None:
     for twin in twins:
         assert twin == noun
         assert type(twin) is type(noun)
+
+
+# --- hosts that no broker can have -----------------------------------------------------------
+
+
+def in_metadata(host: str) -> Collection[int]:
+    message = _schema(Api.METADATA)
+    brokers = tuple(message.MetadataResponseBroker(*each) for each in _nodes(host))
+    response = message.MetadataResponse(brokers=brokers)
+    return read_to_its_end(unread(13, _wire(Api.METADATA, response, 13)), ()).brokers
+
+
+def in_a_description(host: str) -> Collection[int]:
+    message = _schema(Api.METADATA)
+    brokers = tuple(message.MetadataResponseBroker(*each) for each in _nodes(host))
+    response = message.MetadataResponse(brokers=brokers)
+    description: ClusterDescription = at_once(
+        DescribeRequest(()).read(unread(13, _wire(Api.METADATA, response, 13)))
+    )
+    return description.brokers
+
+
+def in_a_produce_response(host: str) -> Collection[int]:
+    message = _schema(Api.PRODUCE)
+    endpoints = tuple(message.NodeEndpoint(*each) for each in _nodes(host))
+    return read_produce_response(message.ProduceResponse(node_endpoints=endpoints), {}, {}).nodes
+
+
+def as_a_coordinator(host: str) -> Collection[int]:
+    message = _schema(Api.FIND_COORDINATOR)
+    found = message.Coordinator(key="readers", node_id=2, host=host, port=9092)
+    return [_coordinator(message.FindCoordinatorResponse(coordinators=(found,)))]
+
+
+def as_the_only_coordinator(host: str) -> Collection[int]:
+    message = _schema(Api.FIND_COORDINATOR)
+    response = message.FindCoordinatorResponse(node_id=2, host=host, port=9092, coordinators=None)
+    return [_coordinator(response)]
+
+
+def behind_a_proxy(scheme: str) -> Callable[[str], Collection[int]]:
+    def ask(host: str) -> Collection[int]:
+        next(handshake(Proxy(scheme, "proxy", 1, None), host, 9092))
+        return [2]
+
+    return ask
+
+
+def in_tls(host: str) -> Collection[int]:
+    return [2] if server_name(host) else []
+
+
+def _schema(api: Api) -> Any:
+    return response_schema(api)
+
+
+def _wire(api: Api, response: Any, version: int) -> bytes:
+    return bytes(5) + response_schema(api).encode(response, version)
+
+
+def _nodes(host: str) -> list[tuple[int, str, int, None]]:
+    return [(1, "kafka.example", 9092, None), (2, host, 9092, None)]
+
+
+def _coordinator(response: Any) -> int:
+    node = found_coordinator(response, "readers").node
+    assert node is not None
+    return node.id
+
+
+PLACES = [
+    in_metadata,
+    in_a_description,
+    in_a_produce_response,
+    as_a_coordinator,
+    as_the_only_coordinator,
+    behind_a_proxy("socks5h"),
+    behind_a_proxy("http"),
+    in_tls,
+]
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda each: each.__qualname__)
+@pytest.mark.parametrize(
+    "host", ["", ".", "..", "%x", ".%eth0", "-", "a\nb", "a\x1b[2J", "a\u202eb"]
+)
+def test_a_host_that_no_broker_can_have_is_refused_wherever_it_is_told(
+    place: Callable[[str], Collection[int]], host: str
+) -> None:
+    """A name of which nothing is left for TLS would not be verified: asyncio takes it for none."""
+    assert 2 in place("b.example"), "else this test finds nothing"
+    refusal: ProducerError | None = None
+    told: Collection[int] = (1,)
+    try:
+        told = place(host)
+    except (ProtocolError, BrokerConnectionError, SslAuthenticationError) as error:
+        refusal = error
+    assert refusal is None or str(refusal).isprintable()
+    assert 1 in told
+    assert 2 not in told

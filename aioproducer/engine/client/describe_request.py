@@ -13,7 +13,7 @@ from aioproducer.engine.network.lazy_metadata import LazyMetadataResponse
 from aioproducer.engine.protocol import Api, request_schema
 from aioproducer.errors import ProtocolError
 from aioproducer.foundation.wording import counted
-from aioproducer.model import Node
+from aioproducer.model import Node, has_name
 
 _FIRST_WITH_OPERATIONS: Final = 8
 _FIRST_WITH_TOPIC_IDS: Final = 10
@@ -99,7 +99,9 @@ class DescribeRequest:
         for piece in pieces:
             match type(piece).__name__:
                 case "MetadataResponseBroker":
-                    brokers[piece.node_id] = Node(piece.node_id, piece.host, piece.port, piece.rack)
+                    if has_name(piece.host):
+                        node = Node(piece.node_id, piece.host, piece.port, piece.rack)
+                        brokers[node.id] = node
                 case "MetadataResponsePartition":
                     partitions.append(_partition(piece))
                 case "MetadataResponseTopic":

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, NoReturn, TypeAlias
 from aioproducer.auth.peer_text import printable
 from aioproducer.config.proxy_url import HTTP, Proxy, ProxyLogin
 from aioproducer.errors import AuthenticationError, BrokerConnectionError
-from aioproducer.model import address_of
+from aioproducer.model import address_of, has_name
 
 __all__ = ["Handshake", "Step", "handshake"]
 
@@ -135,7 +135,7 @@ def _encoded(host: str) -> bytes:
         name = host.encode("ascii" if host.isascii() else "idna")
     except UnicodeError:
         name = b""
-    if not re.fullmatch(rb"[A-Za-z0-9._-]{1,255}", name):
+    if not re.fullmatch(rb"[A-Za-z0-9._-]{1,255}", name) or not has_name(host):
         raise BrokerConnectionError(
             f"the name {printable(host)} can't be resolved: it is not a host name"
         )

@@ -24,7 +24,7 @@ from aioproducer.engine.protocol.encoder import length, text
 from aioproducer.engine.records.record_batch import Buffer
 from aioproducer.errors import ProtocolError
 from aioproducer.foundation import tuning
-from aioproducer.model import Node, TopicPartition, TransactionHandle
+from aioproducer.model import Node, TopicPartition, TransactionHandle, has_name
 
 _PRODUCE: Final = Api.PRODUCE
 
@@ -298,7 +298,7 @@ def read_produce_response(
     nodes = {
         node.node_id: Node(node.node_id, node.host, node.port, node.rack)
         for node in response.node_endpoints or ()
-        if node.node_id >= 0
+        if node.node_id >= 0 and has_name(node.host)
     }
     leaders = {
         batch.topic_partition: result.leader

@@ -15,7 +15,7 @@ from aioproducer.engine.transactions.requests.coordinator_request import (
 from aioproducer.engine.transactions.requests.reaction import Reaction, Reactions
 from aioproducer.engine.transactions.requests.response import Response
 from aioproducer.errors import CoordinatorNotAvailableError, NotCoordinatorError, ProtocolError
-from aioproducer.model import Node
+from aioproducer.model import Node, has_name
 
 _FIRST_VERSION_WITH_SEVERAL_KEYS: Final = 4
 
@@ -73,6 +73,8 @@ def found_coordinator(response: Any, key: str) -> Response:
     if code:
         return Response(code, message)
     node = Node(found.node_id, found.host, found.port)
-    if node.id < 0 or not node.host:
-        raise ProtocolError(f"{node} with id {node.id} can't be the coordinator of {key!r}")
+    if node.id < 0 or not has_name(node.host):
+        raise ProtocolError(
+            f"broker {node.id} at host {node.host!r} can't be the coordinator of {key!r}"
+        )
     return Response(message=message, node=node)
