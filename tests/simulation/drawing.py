@@ -360,6 +360,8 @@ _LARGE_BURST: Final = 10_000
 _LARGE_BURSTS: Final = 1 / 30
 _BATCH_OF_LARGE_BURSTS: Final = 2_000
 """Bytes: with smaller batches, each record of a large burst would take a request."""
+_DISTANT_BURST: Final = 25
+"""With those, and a round trip of 0.2 s for each request, more would reach delivery_timeout_ms."""
 _LAST_MOMENT: Final = 0.9
 _QUICK_STEP: Final = 20e-6
 """Seconds of a callback: slices of one record take many."""
@@ -472,8 +474,11 @@ class _Switching:
             least = min(
                 options.get("batch_size", 16_000), self._knobs.get("SMALLEST_BATCH", 16_000)
             )
-            large = random.random() < _LARGE_BURSTS and least >= _BATCH_OF_LARGE_BURSTS
+            small = least < _BATCH_OF_LARGE_BURSTS
+            large = random.random() < _LARGE_BURSTS and not small
             records = _LARGE_BURST if large else random.choice(_BURSTS)
+            if small and self._plan.delays == "far":
+                records = _DISTANT_BURST
             yield Step("burst", (records, 10, *target))
 
     # --- faults ----------------------------------------------------------------------------
