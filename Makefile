@@ -195,6 +195,7 @@ bench: env ## Measure beside confluent-kafka, aiokafka and kafka-python, interle
 	"$(BIN)/python" -m benchmarks.slow_brokers
 	"$(BIN)/python" -m benchmarks.metadata
 	"$(BIN)/python" -m benchmarks.messages
+	"$(BIN)/python" -m benchmarks.tiny_parts
 	"$(BIN)/python" -m benchmarks.flushes
 	"$(BIN)/python" -m benchmarks.freezes
 	"$(BIN)/python" -m benchmarks.tls_handshakes

@@ -37,7 +37,8 @@ _ADVICE: Final = (
     "read it again, and if the error stays, the leader's log is damaged: continue after it"
 )
 _OFFSETS_END: Final = 2**63
-_CONTROL_LIMIT: Final = 1024 * 1024
+_CONTROL_LIMIT: Final = 16 * 1024
+"""Bytes, also before decompression. A marker of Kafka's has less than a hundred."""
 _CONTROL_TYPES: Final[dict[int, Literal["abort", "commit"]]] = {0: "abort", 1: "commit"}
 
 
@@ -124,6 +125,8 @@ class EncodedBatch(NamedTuple):
         """
         if not self.is_control or not self.record_count:
             return None
+        if self.size > _CONTROL_LIMIT:
+            raise self.corrupt(f"a control batch can't have {self.size} bytes")
         reader = FieldReader(memoryview(self.decompressed(_CONTROL_LIMIT)))
         try:
             reader.varint()  # the record's length

@@ -210,6 +210,13 @@ def test_invalid_keys_of_control_records(key: bytes | None) -> None:
         _ = control(key).control_type
 
 
+def test_a_large_control_batch_is_not_decompressed() -> None:
+    large = control(b"\0\0\0\1", attributes=0x32)
+    large = large._replace(data=memoryview(bytes(large.data) + bytes(16 * 1024)))
+    with pytest.raises(CorruptRecordsError, match=f"control batch can't have {large.size} bytes"):
+        _ = large.control_type
+
+
 def test_a_control_record_that_is_cut_off() -> None:
     broken = only_batch(batch(b"\x20\0\0\0" + field(b"\0\0\0\1")[:-1], attributes=0x30))
     with pytest.raises(CorruptRecordsError, match="a field is longer than its record"):
