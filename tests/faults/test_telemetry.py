@@ -14,6 +14,7 @@ from hypothesis import strategies as some
 
 from aioproducer import Producer
 from aioproducer.engine.protocol import Api, response_schema
+from aioproducer.engine.telemetry import requester
 from aioproducer.engine.telemetry.requests import GetTelemetrySubscriptionsRequest
 from aioproducer.engine.telemetry.subscription import DEFAULT_INTERVAL, Subscription
 from aioproducer.errors import ProducerTimeoutError
@@ -129,8 +130,9 @@ async def test_absurd_subscriptions(absurd: dict[str, Any], start_kafka: StartKa
 
 
 async def test_the_broker_names_a_limit_and_thousands_of_topics_do_not_fit(
-    start_kafka: StartKafka,
+    start_kafka: StartKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(requester, "TERMINATION_SECONDS", PATIENCE)
     topics = {f"topic-{number}": 1 for number in range(300)}
     telemetry = FakeTelemetry(codecs=(), max_bytes=20_000, interval_ms=60_000)
     kafka = await start_kafka(1, topics, telemetry=telemetry)

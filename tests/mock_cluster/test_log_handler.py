@@ -390,6 +390,20 @@ for number in range(100):
 if child:
     os.waitpid(child, 0)
 """
+LOCKS_FOR_FORKS = """
+import logging, os, sys
+from aioproducer.observability.log_handler import KafkaHandler
+register = os.register_at_fork
+def watched(**hooks):
+    if "before" in hooks:
+        print(hooks["before"], file=sys.stderr)
+    register(**hooks)
+os.register_at_fork = watched
+handler = KafkaHandler("logs", bootstrap_servers={servers!r})
+logging.basicConfig(level=logging.INFO, handlers=[handler])
+logging.getLogger("shop").info("a record")
+logging.shutdown()
+"""
 CHILDREN = """
 import logging, multiprocessing
 from aioproducer.observability.log_handler import KafkaHandler
@@ -435,6 +449,12 @@ def test_a_fork_sends_its_own_records(cluster: MockCluster) -> None:
         assert [each for each in messages if each.startswith(who)] == [
             f"{who} {number}" for number in range(100)
         ]
+
+
+def test_no_lock_for_forks_comes_with_a_started_client(cluster: MockCluster) -> None:
+    """Python would release it after a fork that is under way, though nobody has acquired it."""
+    assert run(LOCKS_FOR_FORKS, cluster) == ""
+    assert len(told(cluster, 1)) == 1
 
 
 def test_the_exit_with_a_broker_that_is_down_is_bounded() -> None:

@@ -8,6 +8,7 @@ wait for them.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures.thread  # noqa: F401 # it has locks for forks: not to be met during one
 import os
 from collections import deque
 from collections.abc import Callable, Iterable

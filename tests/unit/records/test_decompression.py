@@ -280,14 +280,18 @@ def claimed_by_lz4(size: int) -> bytes:
     return bytes(header) + b"\1\0\0\x80x" + bytes(4)
 
 
-def memory_of(attempt: Callable[[], object]) -> int:
-    """The most memory of Python's at one time."""
-    tracemalloc.start()
-    try:
-        attempt()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+def takes_less_than(size: int, attempt: Callable[[], object]) -> bool:
+    """The most memory of Python's at one time is less; other threads may take some now and then."""
+
+    def most() -> int:
+        tracemalloc.start()
+        try:
+            attempt()
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    return any(most() < size for _ in range(3))
 
 
 @pytest.mark.parametrize("size", [2**27, 2**30, 2**32 - 1])
@@ -296,26 +300,26 @@ def test_a_size_that_snappy_claims_takes_no_memory(size: int, framed: bool) -> N
     data = claimed_by_snappy(size)
     if framed:
         data = SNAPPY_HEADER + len(data).to_bytes(4, "big") + data
-    assert memory_of(lambda: refused(SNAPPY, data, 2**40)) < 1_000_000
+    assert takes_less_than(1_000_000, lambda: refused(SNAPPY, data, 2**40))
 
 
 @pytest.mark.parametrize("size", [2**20, 2**30, 2**63])
 def test_a_size_that_zstd_claims_takes_no_memory(size: int) -> None:
     data = claimed_by_zstd(size)
-    assert memory_of(lambda: refused(ZSTD, data, 2**40)) < 1_000_000
+    assert takes_less_than(1_000_000, lambda: refused(ZSTD, data, 2**40))
 
 
 @pytest.mark.parametrize("size", [2**30, 2**63])
 def test_a_size_that_lz4_claims_takes_no_memory(size: int) -> None:
     data = claimed_by_lz4(size)
-    assert memory_of(lambda: refused(LZ4, data, 2**40)) < 1_000_000
+    assert takes_less_than(1_000_000, lambda: refused(LZ4, data, 2**40))
 
 
 @pytest.mark.parametrize("size", [1, 100, 16_000])
 def test_a_block_size_that_lz4_claims_takes_no_memory(size: int) -> None:
     """The largest block has 4 MiB."""
     data = b"\x04\x22\x4d\x18\x60\x70\x73" + size.to_bytes(4, "little") + bytes(size)
-    assert memory_of(lambda: refused(LZ4, data, 2**40)) < 300 * size + 100_000
+    assert takes_less_than(300 * size + 100_000, lambda: refused(LZ4, data, 2**40))
 
 
 BOMB: Final = """
@@ -379,9 +383,9 @@ def test_many_empty_members_are_refused() -> None:
 def test_many_empty_blocks_and_frames_take_no_memory() -> None:
     empty = blocks(b"")[16:]
     data = SNAPPY_HEADER + empty * 100_000
-    assert memory_of(lambda: unpacked(SNAPPY, data)) < 1_000_000
+    assert takes_less_than(1_000_000, lambda: unpacked(SNAPPY, data))
     frames = zstd_stream(b"") * 100_000
-    assert memory_of(lambda: unpacked(ZSTD, frames)) < 20_000_000
+    assert takes_less_than(20_000_000, lambda: unpacked(ZSTD, frames))
 
 
 # --- many small parts --------------------------------------------------------------------------
