@@ -32,6 +32,7 @@ cdef class NetworkClient:
     cdef public bint _throttles
     cdef public object _first_version
     cdef public object _hang_ups
+    cdef public bint _has_lost
     cdef public Py_ssize_t _max_in_flight
     cdef public double _max_idle
     cdef public double _request_timeout

@@ -136,6 +136,9 @@ class NetworkClient:
         self._first_version = UNCHECKED
         """Of ApiVersions requests, as the last broker speaks them."""
         self._hang_ups = HangUps()
+        self._has_lost = False
+        """True once a connection was lost, or a known broker was not reached: others may have the
+        addresses by now."""
         self._max_in_flight = settings.max_in_flight
         self._max_idle = settings.max_idle
         self._request_timeout = settings.request_timeout
@@ -292,7 +295,7 @@ class NetworkClient:
             identity=self._identity(node),
             first_version=min(self._first_version, highest),
             highest_version=highest,
-            is_doubtful=self._hang_ups.has_lost,
+            is_doubtful=self._has_lost,
         )
         state.tries(connection, now)
         self._timeouts.connection_tried(now)
@@ -558,7 +561,7 @@ class NetworkClient:
         self._refusals += refused
         unused = self._timeouts.unused_for(connection, now)
         before, hung_up_at = state.last_error, connection.hung_up_at
-        self._hang_ups.has_lost |= connection.is_needed and (was_ready or isinstance(node, Node))
+        self._has_lost |= connection.is_needed and (was_ready or isinstance(node, Node))
         state.ended(reason, self.settings, now, self.random, refusals=self._refusals, unused=unused)
         if hung_up_at is not None:
             if self._hang_ups.hung_up((node.host, node.port), hung_up_at, now):

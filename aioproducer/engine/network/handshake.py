@@ -106,9 +106,6 @@ class HangUps:
     def __init__(self) -> None:
         self._seen: dict[_Address, tuple[int, float, bool]] = {}
         """The version to try, the time to forget it, and True if a peer refused all of them."""
-        self.has_lost = False
-        """True once a connection was lost, or a known broker was not reached: others may have the
-        addresses by now."""
 
     def highest(self, address: _Address, now: float) -> int:
         """The highest version to ask the peer at ``address`` with."""
