@@ -34,7 +34,7 @@ from aioproducer.foundation.version import __version__
 __all__ = ["AwsMskIam", "AwsMskIamExchange", "msk_token_provider"]
 
 _VERSION: Final = "2020_10_22"
-_THREADS: Final = ThreadForEach(THREAD_NAME)
+_THREADS: Final = ThreadForEach(THREAD_NAME, most=64)
 _MOST_OF_AN_ANSWER: Final = 64 * 1024
 _MOST_PROVIDERS: Final = 64
 USER_AGENT: Final = f"aioproducer/{__version__}/python/{platform.python_version()}"

@@ -19,7 +19,7 @@ __all__ = ["ProvidedCredentials"]
 
 logger = logging.getLogger(__name__)
 
-_THREADS: Final = ThreadForEach("aioproducer-credentials")
+_THREADS: Final = ThreadForEach("aioproducer-credentials", most=64)
 """A provider that hangs holds up no other one."""
 _FORM: Final = "it must return a pair of str, (user name, password)"
 

@@ -107,7 +107,7 @@ class TokenSource:
         random: Random | None = None,
     ) -> None:
         self._provider = provider
-        self._threads = ThreadForEach("aioproducer-token", _MOST_THREADS)
+        self._threads = ThreadForEach("aioproducer-token", most=_MOST_THREADS)
         self._refresh = refresh or RefreshRules()
         self._random = random or Random()
         self._backoff = ExponentialBackoff(*retry_backoff, self._random)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures.thread  # noqa: F401 # it has locks for forks: not to be met during one
+import math
 import os
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -131,15 +132,14 @@ def _do(job: _Job) -> None:
 class ThreadForEach(Executor):
     """Runs each call in a thread of its own, for rare calls that may hang.
 
-    ``most``: the calls at the same time. No call can be ended from outside, so calls that hang for
-    ever would take more and more threads.
+    ``most``: the calls at the same time, for code of others. No call can be ended from outside, so
+    calls that hang for ever would take more and more threads.
     """
 
-    def __init__(self, name: str, most: int = 64) -> None:
+    def __init__(self, name: str, most: float = math.inf) -> None:
         self._name = name
         self._most = most
-        self._slots = deque([None] * most)
-        """One for each call that may begin."""
+        self._running: list[Future[Any]] = []
 
     def submit(self, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """See :class:`concurrent.futures.Executor`.
@@ -147,16 +147,15 @@ class ThreadForEach(Executor):
         Raises:
             ProducerTimeoutError: as many calls as there may be have not returned.
         """
-        try:
-            self._slots.pop()
-        except IndexError:
+        self._running = [each for each in self._running if not each.done()]
+        if len(self._running) >= self._most:
             raise ProducerTimeoutError(
                 f"{self._most} calls of the same kind have not returned (threads {self._name!r}); "
                 "the next one begins when one of them ends"
-            ) from None
+            )
         once = DaemonThreads(self._name, 1)
         future = once.submit(call, *args, **kwargs)
-        future.add_done_callback(lambda _: self._slots.append(None))
+        self._running.append(future)
         once.shutdown()
         return future
 

@@ -24,7 +24,7 @@ __all__ = ["BearerToken", "Credentials"]
 BearerToken: TypeAlias = str | Callable[[], str | Awaitable[str]]
 """A token, or a function that gives one; a plain function is called in a thread."""
 
-_THREADS: Final = ThreadForEach("aioproducer-registry-token")
+_THREADS: Final = ThreadForEach("aioproducer-registry-token", most=64)
 _NO_TOKEN: Final = "bearer_token is not a token: it must consist of printable ASCII characters"
 
 

@@ -97,14 +97,14 @@ def test_without_a_thread_calls_are_run_at_once(monkeypatch: pytest.MonkeyPatch)
 
 def test_one_that_hangs_holds_up_no_other() -> None:
     lookups, gate = ThreadForEach("mine"), threading.Event()
-    hanging = [lookups.submit(gate.wait, PATIENCE) for _ in range(5)]
+    hanging = [lookups.submit(gate.wait, PATIENCE) for _ in range(100)]
     assert lookups.submit(lambda: 7).result(PATIENCE) == 7
     gate.set()
     assert not wait(hanging, PATIENCE).not_done
 
 
 def test_calls_that_hang_take_a_bounded_number_of_threads() -> None:
-    calls, gate = ThreadForEach("mine", 3), threading.Event()
+    calls, gate = ThreadForEach("mine", most=3), threading.Event()
     hanging = [calls.submit(gate.wait, PATIENCE) for _ in range(3)]
     for _ in range(2):
         with pytest.raises(ProducerTimeoutError, match=r"^3 calls of the same kind have not ret"):
