@@ -118,6 +118,20 @@ def test_nothing_is_published_before_the_tests_have_passed() -> None:
     assert found["tests"]["uses"] == "./.github/workflows/tests.yml"
 
 
+def test_builds_take_their_tools_in_the_versions_of_the_constraints() -> None:
+    builds = [
+        step
+        for _, _, job in jobs()
+        for step in job.get("steps", [])
+        if re.search(r"-m build |pip install .*(dist/|\"\.)", step.get("run", ""))
+    ]
+    assert len(builds) == 3
+    for step in builds:
+        assert step.get("env") == {"PIP_CONSTRAINT": "constraints.txt"}, step["run"]
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    assert settings["tool"]["cibuildwheel"]["environment"] == {"PIP_CONSTRAINT": "constraints.txt"}
+
+
 def test_tools_are_installed_in_the_versions_of_the_constraints() -> None:
     installs = [
         found
