@@ -8,11 +8,11 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from aioproducer.engine.columnar import (
@@ -23,6 +23,7 @@ from aioproducer.engine.columnar import (
     json_encoder,
     protobuf_encoder,
 )
+from aioproducer.engine.records import columns
 from aioproducer.errors import SerializationError
 from tests.support.arrow_values import FORMS, encoded
 from tests.support.encoded_batches import exact
@@ -148,3 +149,82 @@ def test_a_null_row_has_any_index_of_a_dictionary(wrap: Any) -> None:
     for form in FORMS:
         assert encoded(form, encoder, rows).to_pylist() == [None]
         assert encoded(form, encoder, nulls).to_pylist() == [b"{}"]
+
+
+# --- columns of send_many() --------------------------------------------------------------------
+
+COLUMNS: Final[dict[str, Any]] = {"reference": columns}
+try:
+    from aioproducer.engine.records import _speedups
+
+    COLUMNS["compiled"] = _speedups
+except ImportError:
+    pass
+
+
+def rows_of(make: Callable[[], Any]) -> list[Any]:
+    """Each row of a column; "refused" for a row, or for the whole column."""
+    found: list[Any] = []
+    with suppress(SerializationError):
+        column = make()
+        for row in range(len(column)):
+            found.append("refused")
+            with suppress(SerializationError):
+                found[row] = column[row]
+    return found
+
+
+def unaligned(parts: list[bytes], shift: int) -> list[memoryview]:
+    """The bytes at addresses that no array promises, with none behind them."""
+    return [memoryview(exact(b"!" * shift + part))[shift:] for part in parts]
+
+
+@settings(max_examples=500)
+@given(
+    st.booleans(),
+    WIDE_OFFSETS | OFFSETS,
+    OFFSETS,
+    st.binary(max_size=9),
+    VALID,
+    st.integers(-1, ROWS),
+    st.integers(-1, ROWS + 2),
+    st.integers(0, 3),
+)
+@example(True, [0, 2, 1, 2], [0, 4, 3, 3], b"ab", None, 0, ROWS, 1)
+@example(False, [0, 2, 3, 2], [0, 1, 2, 3], b"ab", b"\5", 0, ROWS, 3)
+@example(False, [0, 1, 2, 3], [0, 1, 1, 2], b"\xff\xfea", None, 1, ROWS - 1, 0)
+def test_no_column_that_is_sent_is_read_out_of_its_buffers(
+    wide: bool,
+    ends: list[int],
+    lists: list[int],
+    data: bytes,
+    valid: bytes | None,
+    first: int,
+    count: int,
+    shift: int,
+) -> None:
+    if not wide:
+        ends = [max(min(each, 2**31 - 1), -(2**31)) for each in ends]
+    packed = [array("q" if wide else "i", ends).tobytes(), array("i", lists).tobytes(), data]
+    places, pairs, content = unaligned(packed, shift)
+    outcomes = []
+    for form in COLUMNS.values():
+
+        def texts(first: int = first, count: int = count, form: Any = form) -> Any:
+            return form.BinaryColumn(valid, places, content, first, count, wide=wide)
+
+        def headers(form: Any = form, texts: Any = texts) -> Any:
+            both = texts(0, ROWS), texts(0, ROWS)
+            return form.HeadersColumn(valid, pairs, *both, first, count, wide=False)
+
+        def numbers(form: Any = form) -> Any:
+            return form.IntColumn(valid, places, first, count, wide=wide)
+
+        found: list[Any] = [rows_of(make) for make in (texts, headers, numbers)]
+        with suppress(SerializationError):
+            found.append(form.partitions_of_keys(texts(), 7))
+        with suppress(SerializationError):
+            sent = columns.Columns(texts(), texts(), None, None, None)
+            found.append(form.rows_by_partition(sent, 5, 0, count, 7, ignore_keys=False))
+        outcomes.append(found)
+    assert outcomes[0] == outcomes[-1]

@@ -6,11 +6,25 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memcpy
 
 from aioproducer.engine.records._speedups.route cimport route
 from aioproducer.engine.records._speedups.varint cimport varint_size, write_field, write_varint
 
 from aioproducer.errors import SerializationError
+
+
+cdef inline int64_t number_at(
+    const Py_buffer* numbers, Py_ssize_t place, Py_ssize_t width
+) noexcept nogil:
+    """A number of 8 or 4 bytes. memcpy, since Arrow does not promise aligned buffers."""
+    cdef int64_t wide
+    cdef int32_t narrow
+    if width == 8:
+        memcpy(&wide, <const char*>numbers.buf + 8 * place, 8)
+        return wide
+    memcpy(&narrow, <const char*>numbers.buf + 4 * place, 4)
+    return narrow
 
 
 cdef class Column:
@@ -68,12 +82,8 @@ cdef class BinaryColumn(Column):
         cdef int64_t begin, end
         if place < 0:
             return -1
-        if self.width == 8:
-            begin = (<const int64_t*>self.offsets.buf)[place]
-            end = (<const int64_t*>self.offsets.buf)[place + 1]
-        else:
-            begin = (<const int32_t*>self.offsets.buf)[place]
-            end = (<const int32_t*>self.offsets.buf)[place + 1]
+        begin = number_at(&self.offsets, place, self.width)
+        end = number_at(&self.offsets, place + 1, self.width)
         if not 0 <= begin <= end <= self.data.len:
             raise SerializationError("a column's offsets do not fit its data")
         at[0] = <const char*>self.data.buf + begin
@@ -99,10 +109,7 @@ cdef class IntColumn(Column):
         cdef Py_ssize_t place = self.place(row)
         if place < 0:
             return False
-        if self.width == 8:
-            number[0] = (<const int64_t*>self.data.buf)[place]
-        else:
-            number[0] = (<const int32_t*>self.data.buf)[place]
+        number[0] = number_at(&self.data, place, self.width)
         return True
 
     def __getitem__(self, Py_ssize_t row):
@@ -141,12 +148,8 @@ cdef class HeadersColumn(Column):
         begin[0] = end[0] = 0
         if place < 0:
             return 0
-        if self.width == 8:
-            begin[0] = (<const int64_t*>self.offsets.buf)[place]
-            end[0] = (<const int64_t*>self.offsets.buf)[place + 1]
-        else:
-            begin[0] = (<const int32_t*>self.offsets.buf)[place]
-            end[0] = (<const int32_t*>self.offsets.buf)[place + 1]
+        begin[0] = number_at(&self.offsets, place, self.width)
+        end[0] = number_at(&self.offsets, place + 1, self.width)
         if not 0 <= begin[0] <= end[0] <= min(self.names.count, self.values.count):
             raise SerializationError("a column's offsets do not fit its data")
         return 0
