@@ -228,8 +228,8 @@ sanitize: $(SANITIZED)/.ready ## Feed damaged bytes to the compiled modules unde
 		ASAN_OPTIONS=detect_leaks=0:abort_on_error=1 AIOPRODUCER_REQUIRE_KAFKA=1 \
 		AIOPRODUCER_DAMAGED_INPUT=damaged_input AIOPRODUCER_DAMAGE_SEEDS=$(SEEDS) \
 		"$(abspath $(BIN))/python" -m pytest -p no:cacheprovider --capture=sys \
-		$(addprefix tests/unit/records/test_,$(addsuffix .py,acceleration damaged_batches decoder \
-			decompression arrow_output speedups_parity)) \
+		$(addprefix tests/unit/records/test_,$(addsuffix .py,acceleration arrow_output builder \
+			bulk_tokens damaged_batches decoder decompression speedups_parity)) \
 		tests/unit/columnar/test_acceleration.py tests/unit/columnar/test_malformed_arrays.py \
 		tests/unit/network/test_frames.py tests/protocol/test_decoded_batches.py
 
