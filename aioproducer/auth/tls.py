@@ -21,7 +21,7 @@ from aioproducer.auth.keystores import (
 )
 from aioproducer.auth.pem import pem_blocks
 from aioproducer.auth.private_file import private_file
-from aioproducer.auth.tls_options import TlsOptions
+from aioproducer.auth.tls_options import STRICT, TlsOptions
 from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError, SslAuthenticationError
 from aioproducer.foundation.runtime.locks import free_lock
@@ -70,6 +70,16 @@ class TlsContexts:
                 "ssl_context does not verify certificates (verify_mode is CERT_NONE): "
                 "anyone on the network path can read and change all data, passwords "
                 "included"
+            )
+        elif not options.verifies_host:
+            own = options.context is not None
+            logger.warning(
+                "%s: the names in certificates are not verified, so anyone on the network path who "
+                "has a certificate of a trusted authority can read and change all data, passwords "
+                "included",
+                "ssl_context has check_hostname=False"
+                if own
+                else "ssl_endpoint_identification_algorithm=''",
             )
 
     def get(self) -> ssl.SSLContext:
@@ -154,6 +164,8 @@ def make_context(options: TlsOptions) -> ssl.SSLContext:
     """A new context; it blocks, see :meth:`TlsContexts.get`. Raises as that does."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = options.verifies_host
+    context.hostname_checks_common_name = False  # RFC 9525: a name is in subjectAltName
+    context.verify_flags |= STRICT
     context.verify_mode = ssl.CERT_REQUIRED
     context.minimum_version, context.maximum_version = options.versions
     if suites := options.suites:

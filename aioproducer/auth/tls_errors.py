@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from aioproducer.auth.tls import CipherSuiteError, TlsOptions
+from aioproducer.auth.tls_options import STRICT
 from aioproducer.errors import BrokerConnectionError, SslAuthenticationError
 from aioproducer.foundation.wording import duration
 
@@ -275,12 +276,12 @@ def _distrust(failure: _Failure, error: ssl.SSLCertVerificationError) -> TlsErro
     if code in (_HOST_MISMATCH, _ADDRESS_MISMATCH):
         return _other_host(failure)
     own = failure.options.context
-    strict = own is not None and own.verify_flags & ssl.VERIFY_X509_STRICT
+    strict = STRICT if own is None else own.verify_flags & ssl.VERIFY_X509_STRICT
     return failure.final(
         f"its certificate is refused: {getattr(error, 'verify_message', error)}",
         (
-            "Your ssl_context has VERIFY_X509_STRICT, as Python sets it from 3.13 on; "
-            "many certificates fail this check"
+            "From Python 3.13 on, certificates have to follow RFC 5280 (VERIFY_X509_STRICT), and "
+            "many do not: issue a better one, or pass an ssl_context without this flag"
         )
         if strict
         else "",
@@ -291,7 +292,8 @@ def _other_host(failure: _Failure) -> TlsError:
     return failure.final(
         f"its certificate does not name the host {failure.host!r}",
         "Use one of its names in bootstrap_servers and in the broker's advertised.listeners, or "
-        "give the broker a certificate with this name (subjectAltName). "
+        "give the broker a certificate with this name in subjectAltName (the subject's CN does not "
+        "count). "
         + (
             "Your ssl_context has check_hostname=True"
             if failure.options.context is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import sys
 from dataclasses import dataclass, field, fields
 from typing import Final
 
@@ -10,8 +11,10 @@ from aioproducer.auth.cipher_suites import CipherSuites, choose_suites
 from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError
 
-__all__ = ["TlsOptions"]
+__all__ = ["STRICT", "TlsOptions"]
 
+STRICT: Final = ssl.VERIFY_X509_STRICT if sys.version_info >= (3, 13) else ssl.VerifyFlags(0)
+"""The flag that Python's own contexts have from 3.13 on: certificates follow RFC 5280."""
 _VERSIONS: Final = {
     "TLSv1.2": ssl.TLSVersion.TLSv1_2,
     "TLSv1.3": ssl.TLSVersion.TLSv1_3,

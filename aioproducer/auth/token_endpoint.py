@@ -6,7 +6,6 @@ function as an exception's local: whatever holds one returns a value, and its ca
 
 from __future__ import annotations
 
-import logging
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -33,8 +32,6 @@ from aioproducer.errors import ConfigError, TokenEndpointError, TokenError
 
 __all__ = ["TokenEndpoint"]
 
-logger = logging.getLogger(__name__)
-
 _FORM: Final = Secret("application/x-www-form-urlencoded")
 
 
@@ -42,9 +39,10 @@ _FORM: Final = Secret("application/x-www-form-urlencoded")
 class TokenEndpoint:
     """An HTTP address that gives tokens, and how long to wait for it.
 
-    As with Kafka an ``http://`` address is taken: a warning says that secrets cross the network in
-    the clear, unless it is this machine's own. Redirects are not followed. Proxies of the
-    environment (``HTTPS_PROXY``, ``NO_PROXY``) are used.
+    Other than with Kafka an ``http://`` address is refused unless it is this machine's own and no
+    proxy of the environment would get the request: secrets would cross the network in the clear.
+    Redirects are not followed. An ``https://`` address is asked through the proxies of the
+    environment (``HTTPS_PROXY``, ``NO_PROXY``), which see no secret.
     """
 
     url: str = field(repr=False)
@@ -61,12 +59,16 @@ class TokenEndpoint:
     def __post_init__(self) -> None:
         """Raises ConfigError for an address that can't be asked."""
         parts = _split(self.url, self.option)
-        if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
-            logger.warning(
-                "%s: %s is not encrypted: anyone on the network path can read the client's secret"
-                " and the token; use https",
-                self.option,
-                self.shown,
+        host = parts.hostname or ""
+        if parts.scheme == "http" and not is_loopback(host):
+            raise ConfigError(
+                f"{self.option}: {self.shown} is not encrypted: anyone on the network path could "
+                "read the client's secret and the token. Use https"
+            )
+        if parts.scheme == "http" and _has_proxy(host):
+            raise ConfigError(
+                f"{self.option}: {self.shown} would be asked through the proxy of HTTP_PROXY, "
+                f"which could read the client's secret and the token. Add {host} to NO_PROXY"
             )
 
     @property
@@ -101,7 +103,8 @@ class TokenEndpoint:
         if authorization is not None:
             headers["Authorization"] = authorization
         body = urlencode({name: _text(value) for name, value in form.items()})
-        return HttpRequest(self.url, headers, Secret(body))
+        encrypted = _split(self.url, self.option).scheme == "https"
+        return HttpRequest(self.url, headers, Secret(body), through_proxy=encrypted)
 
     def _refusal(
         self, answer: Answer, secrets: tuple[Secret, ...]
@@ -132,6 +135,14 @@ def _split(url: str, name: str) -> SplitResult:
             "and secret"
         )
     return parts
+
+
+def _has_proxy(host: str) -> bool:
+    """True if the environment, or the system, names a proxy for ``http://`` and the host."""
+    from urllib.request import getproxies, proxy_bypass
+
+    proxies = getproxies()
+    return bool(proxies.get("http") or proxies.get("all")) and not proxy_bypass(host)
 
 
 def _text(value: str | Secret) -> str:

@@ -245,12 +245,11 @@ def _set_of(config: GivenOptions, names: tuple[str, ...]) -> list[str]:
 def _check_tls(config: GivenOptions) -> None:
     given = _set_of(config, _TLS)
     if given and not config.security_protocol.endswith("SSL"):
-        _logger.warning(
-            "security_protocol=%r does not use TLS, so these options have no effect: %s",
-            config.security_protocol,
-            ", ".join(given),
+        secured = "SASL_SSL" if config.security_protocol.startswith("SASL") else "SSL"
+        raise ConfigError(
+            f"{', '.join(given)}: security_protocol={config.security_protocol!r} sends everything "
+            f"in the clear; set security_protocol={secured!r}, or remove these options"
         )
-        return
     if config.ssl_context is not None:
         for name in given:
             if name != "ssl_context":

@@ -58,7 +58,7 @@ _NAME = Nullable(Text(empty=False))
 
 @dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class TlsOptions:
-    """The options of connections with TLS. They have no effect with other protocols."""
+    """The options of connections with TLS. Together with other protocols they are an error."""
 
     ssl_context: Any = option(Nullable(SslContext()), None, Group.TLS, HIGH)
     """Your own `ssl.SSLContext`, used unchanged. It excludes all other TLS options and can't be
@@ -219,7 +219,7 @@ class TokenOptions(SaslOptions):
         Nullable(EndpointUrl()), None, Group.TOKENS, MEDIUM
     )
     """The identity provider's token endpoint (`https://…`), or a file that holds a token
-    (`file:///…`)."""
+    (`file:///…`). An `http://` address is refused unless it is this machine's own."""
 
     sasl_oauthbearer_metadata_authentication_type: MetadataAuthenticationType = option(
         Choice(MetadataAuthenticationType), "none", Group.TOKENS, MEDIUM

@@ -373,16 +373,36 @@ def test_tls_is_verified(certificate: Path) -> None:
         assert provider().value.reveal() == "token"
 
 
-def test_an_address_that_is_not_encrypted_is_named(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING):
-        endpoint("http://localhost/token")
-        endpoint("http://127.0.0.2/token")
-        endpoint("http://[::1]:8080/token")
-        endpoint("https://idp.example/token")
-        assert not caplog.records
+def test_an_address_that_is_not_encrypted_is_refused_unless_it_is_this_machine() -> None:
+    endpoint("http://localhost/token")
+    endpoint("http://127.0.0.2/token")
+    endpoint("http://[::1]:8080/token")
+    endpoint("https://idp.example/token")
+    with pytest.raises(ConfigError) as caught:
         endpoint("http://idp.example:8080/token?key=s3cr3t")
-    assert "http://idp.example:8080/token is not encrypted" in caplog.text
-    assert "s3cr3t" not in caplog.text
+    assert "http://idp.example:8080/token is not encrypted" in str(caught.value)
+    assert "s3cr3t" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_no_proxy_gets_a_secret_in_the_clear(
+    server: Server, name: str, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = f"http://{host}:{server.port}/token"
+    before = endpoint(address)
+    with serving(GOOD) as proxy:
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.delenv("no_proxy", raising=False)
+        monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
+        with pytest.raises(ConfigError, match=f"HTTP_PROXY.*Add {host} to NO_PROXY"):
+            endpoint(address)
+        assert ClientCredentials(before, "me", Secret(SECRET))().value.reveal() == "token"
+        monkeypatch.setenv("NO_PROXY", host)
+        provider = ClientCredentials(endpoint(address), "me", Secret(SECRET))
+        assert provider().value.reveal() == "token"
+        assert not proxy.requests, "even a proxy that the environment gets later"
+    assert len(server.requests) == 2
 
 
 @pytest.mark.parametrize(

@@ -179,6 +179,34 @@ def test_threads_get_the_same_context(trusted: Path) -> None:
     assert len(set(map(id, got))) == 1
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_names_that_are_not_verified_get_one_warning(
+    own: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    TlsContexts(TlsOptions())
+    assert caplog.records == []
+    options, said = (
+        TlsOptions(endpoint_identification_algorithm=""),
+        "ssl_endpoint_identification_algorithm=''",
+    )
+    if own:
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        options, said = TlsOptions(context=context), "ssl_context has check_hostname=False"
+    contexts = TlsContexts(options)
+    assert contexts.get() is contexts.get()
+    [warning] = caplog.records
+    assert warning.levelname == "WARNING"
+    assert f"{said}: the names in certificates are not verified" in warning.message
+
+
+def test_our_contexts_are_as_strict_as_pythons_own() -> None:
+    context, python = TlsContexts(TlsOptions()).get(), ssl.create_default_context()
+    strict = ssl.VERIFY_X509_STRICT
+    assert context.verify_flags & strict == python.verify_flags & strict
+    assert not context.hostname_checks_common_name
+
+
 def test_a_context_that_verifies_nothing_gets_one_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

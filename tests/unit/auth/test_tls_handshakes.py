@@ -7,6 +7,7 @@ import re
 import socket
 import ssl
 import struct
+import sys
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -157,7 +158,8 @@ BROKERS: dict[str, tuple[Callable[[Authority, Authority], Certificate], str, str
     "forged authority": (
         lambda ours, _: Authority("Our CA").issue(key_identifiers=False),
         "localhost",
-        "signed by another key than that of the authority trusted here, which has the same name",
+        "signed by another key than that of the authority trusted here, which has the same name"
+        "|Missing Authority Key Identifier",
     ),
     "for clients only": (
         lambda ours, _: ours.issue(purposes=[ExtendedKeyUsageOID.CLIENT_AUTH]),
@@ -174,7 +176,7 @@ async def test_a_certificate_of_a_broker_that_is_refused(
     make, host, said = BROKERS[case]
     with TlsServer(make(authority, stranger).server_context(version=version)) as server:
         options = TlsOptions(truststore_certificates=authority.pem)
-        with pytest.raises(SslAuthenticationError, match=f"^{re.escape(PEER)}: .*{said}"):
+        with pytest.raises(SslAuthenticationError, match=f"^{re.escape(PEER)}: .*({said})"):
             await talk(server, options, host=host)
 
 
@@ -504,18 +506,44 @@ async def test_a_context_of_the_users_own(authority: Authority, broker: Certific
 async def test_certificates_that_follow_no_rfc_to_the_letter_are_for_contexts_that_are_not_strict(
     authority: Authority, broker: Certificate
 ) -> None:
-    """Python's own contexts are strict from 3.13 on."""
+    """Python's own contexts are strict from 3.13 on, and so are ours."""
     strict = ssl.create_default_context(cadata=authority.pem)
     strict.verify_flags |= ssl.VERIFY_X509_STRICT
+    lenient = ssl.create_default_context(cadata=authority.pem)
+    lenient.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    ours = TlsOptions(truststore_certificates=authority.pem)
     with TlsServer(broker.server_context()) as server:
-        assert await talk(server, TlsOptions(context=strict)) == b"ping"
+        for options in (TlsOptions(context=strict), ours):
+            assert await talk(server, options) == b"ping"
+    refused = [TlsOptions(context=strict)]
+    accepted = [TlsOptions(context=lenient)]
+    (refused if sys.version_info >= (3, 13) else accepted).append(ours)
     with TlsServer(authority.issue(key_identifiers=False).server_context()) as server:
-        ours = TlsOptions(truststore_certificates=authority.pem)
-        assert await talk(server, ours) == b"ping"
+        for options in accepted:
+            assert await talk(server, options) == b"ping"
+        for options in refused:
+            with pytest.raises(
+                SslAuthenticationError,
+                match=r"Missing Authority Key Identifier.*VERIFY_X509_STRICT",
+            ):
+                await talk(server, options)
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+async def test_a_certificate_that_names_its_host_in_its_subject_alone_is_refused(
+    authority: Authority, host: str, version: ssl.TLSVersion
+) -> None:
+    """RFC 9525. OpenSSL would compare the common name (CN) if there is no subjectAltName."""
+    certificate = authority.issue(host, hosts=[])
+    with TlsServer(certificate.server_context(version=version)) as server:
         with pytest.raises(
-            SslAuthenticationError, match=r"Missing Authority Key Identifier.*VERIFY_X509_STRICT"
+            SslAuthenticationError, match=r"does not name the host .*subjectAltName \(the subject"
         ):
-            await talk(server, TlsOptions(context=strict))
+            await talk(server, TlsOptions(truststore_certificates=authority.pem), host=host)
+        any_host = TlsOptions(
+            truststore_certificates=authority.pem, endpoint_identification_algorithm=""
+        )
+        assert await talk(server, any_host, host=host) == b"ping"
 
 
 async def test_files_exchanged_between_two_connections(

@@ -99,14 +99,28 @@ def warnings(caplog: pytest.LogCaptureFixture, **options: Any) -> list[str]:
     return [record.getMessage() for record in caplog.records]
 
 
-def test_tls_options_without_tls_are_named_once(caplog: pytest.LogCaptureFixture) -> None:
-    options = {"ssl_truststore_location": "/ca.pem", "ssl_key_password": "hunter2"}
-    (said,) = warnings(caplog, **options)
-    assert said == (
-        "security_protocol='PLAINTEXT' does not use TLS, so these options have no effect: "
-        "ssl_truststore_location, ssl_key_password"
+@pytest.mark.parametrize(
+    ("protocol", "secured"), [("PLAINTEXT", "SSL"), ("SASL_PLAINTEXT", "SASL_SSL")]
+)
+def test_tls_options_without_tls_are_refused(
+    protocol: str, secured: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever sets them believes that the connections are encrypted."""
+    options: dict[str, Any] = {
+        "ssl_truststore_location": "/ca.pem",
+        "ssl_key_password": "hunter2",
+    }
+    login: dict[str, Any] = {"bootstrap_servers": "localhost:1"}
+    if protocol.startswith("SASL"):
+        login |= {"sasl_mechanism": "PLAIN", **ALICE}
+    with pytest.raises(ConfigError) as caught:
+        config(security_protocol=protocol, **login, **options)
+    assert str(caught.value) == (
+        f"ssl_truststore_location, ssl_key_password: security_protocol={protocol!r} sends "
+        f"everything in the clear; set security_protocol={secured!r}, or remove these options"
     )
-    assert not warnings(caplog, security_protocol="SSL", **options)
+    assert not warnings(caplog, security_protocol=secured, **login, **options)
+    assert not warnings(caplog, security_protocol=protocol, **login)
 
 
 @pytest.mark.parametrize(
