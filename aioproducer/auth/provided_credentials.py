@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import Final, final
 
@@ -11,13 +10,14 @@ from aioproducer.auth.mechanism import Exchange, Mechanism
 from aioproducer.auth.provider import Provider, Raised, ask, is_final, told
 from aioproducer.config.secret import Secret
 from aioproducer.errors import AuthenticationError, NetworkError, ProducerError, anew
+from aioproducer.foundation.logs import plain_logger
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.threads import ThreadForEach
 from aioproducer.foundation.wording import duration
 
 __all__ = ["ProvidedCredentials"]
 
-logger = logging.getLogger(__name__)
+logger = plain_logger(__name__)
 
 _THREADS: Final = ThreadForEach("aioproducer-credentials", most=64)
 """A provider that hangs holds up no other one."""

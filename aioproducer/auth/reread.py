@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import Final, final
 
 from aioproducer.auth.mechanism import Exchange, Mechanism
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import ConfigError
+from aioproducer.foundation.logs import plain_logger
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.threads import ThreadForEach
 from aioproducer.foundation.wording import duration
 
 __all__ = ["RereadMechanism"]
 
-logger = logging.getLogger(__name__)
+logger = plain_logger(__name__)
 
 _THREADS: Final = ThreadForEach("aioproducer-placeholders")
 """Not the event loop: a file may be on a network drive that hangs."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import ssl
 from collections.abc import Callable
@@ -24,12 +23,13 @@ from aioproducer.auth.private_file import private_file
 from aioproducer.auth.tls_options import STRICT, TlsOptions
 from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError, SslAuthenticationError
+from aioproducer.foundation.logs import plain_logger
 from aioproducer.foundation.runtime.locks import free_lock
 from aioproducer.model import has_name
 
 __all__ = ["CipherSuiteError", "TlsContexts", "TlsOptions", "server_name"]
 
-logger = logging.getLogger(__name__)
+logger = plain_logger(__name__)
 
 _Signature: TypeAlias = tuple[tuple[int, ...] | None, ...]
 

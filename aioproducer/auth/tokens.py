@@ -11,7 +11,6 @@ runs on the loop of whoever began it; when that one ends it, another asker begin
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from contextlib import suppress
 from random import Random
@@ -27,6 +26,7 @@ from aioproducer.errors import (
     anew,
 )
 from aioproducer.foundation.backoff import ExponentialBackoff
+from aioproducer.foundation.logs import plain_logger
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import TaskOwner
 from aioproducer.foundation.runtime.threads import ThreadForEach
@@ -34,7 +34,7 @@ from aioproducer.foundation.wording import duration
 
 __all__ = ["Token", "TokenSource"]
 
-logger = logging.getLogger(__name__)
+logger = plain_logger(__name__)
 
 _MOST_THREADS: Final = 4
 """The threads of a provider that hangs; it holds up no other one."""

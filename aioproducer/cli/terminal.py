@@ -43,7 +43,7 @@ class Terminal:
 
     def confirm(self, question: str) -> bool:
         """True if the person at standard input answers yes."""
-        _write(f"{question} [y/N] ")
+        _write(f"{shown(question)} [y/N] ")
         return sys.stdin.readline().strip().lower() in ("y", "yes")
 
     def show_log(self, told_otherwise: Collection[str] = _TOLD_OTHERWISE) -> None:

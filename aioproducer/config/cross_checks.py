@@ -7,7 +7,6 @@ The rules of security and the warnings about odd secrets follow; no message show
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
@@ -20,6 +19,7 @@ from aioproducer.config.options import ADAPTIVE_LINGER_MS, OPTIONS, GivenOptions
 from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError
 from aioproducer.foundation.codecs import codec_library
+from aioproducer.foundation.logs import plain_logger
 
 if TYPE_CHECKING:  # a client without a proxy does not import it
     from aioproducer.config.proxy_url import Proxy
@@ -61,7 +61,7 @@ _PLACEHOLDER: Final = (
 )
 """``${…}`` anywhere; ``$NAME``, ``$(…)``, ``%NAME%`` and ``{{…}}`` as the whole text."""
 
-_logger: Final = logging.getLogger("aioproducer.config")
+_logger: Final = plain_logger("aioproducer.config")
 
 
 def settle(config: GivenOptions) -> Iterator[tuple[str, object]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -38,6 +37,7 @@ from aioproducer.config.plain_secrets import (
 from aioproducer.config.properties import decode_properties, parse_properties
 from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError
+from aioproducer.foundation.logs import plain_logger
 
 __all__ = [
     "ProducerConfig",
@@ -55,7 +55,7 @@ _ACKS_ON_THE_WIRE: Final = {"all": -1, "1": 1, "0": 0}
 
 _READ_AGAIN: Final = (Group.TLS, Group.SASL, Group.TOKENS)
 
-_logger: Final = logging.getLogger("aioproducer.config")
+_logger: Final = plain_logger("aioproducer.config")
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)

@@ -9,15 +9,24 @@ number of repeats after a second, ten seconds and each minute.
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final, TypeAlias
 
-from aioproducer.errors.client import shown
+from aioproducer.errors.client import ProducerError, shown
 from aioproducer.foundation.wording import counted, duration
 
-__all__ = ["ClientLog", "RoomLogger", "current", "enter", "entered", "tell_due"]
+__all__ = [
+    "ClientLog",
+    "RoomLogger",
+    "current",
+    "enter",
+    "entered",
+    "plain_logger",
+    "tell_due",
+]
 
 INTERVALS: Final = (1.0, 10.0, 60.0)
 """Seconds from a line to the next one of its cause; the last interval stays."""
@@ -109,7 +118,7 @@ class _Repeats:
 
 def _for_topics(topics: list[str]) -> str:
     """A few of ``topics`` by name, and the number of the others."""
-    named, more = topics[:NAMED_TOPICS], len(topics) - NAMED_TOPICS
+    named, more = [shown(each) for each in topics[:NAMED_TOPICS]], len(topics) - NAMED_TOPICS
     if more > 0:
         return f"for {', '.join(named)} and {counted(more, 'other topic')}"
     return "for " + " and ".join([", ".join(named[:-1]), named[-1]] if named[:-1] else named)
@@ -223,6 +232,71 @@ def tell_due(*, all_of_them: bool = False) -> float | None:
     return None if log is None else log.tell_due(all_of_them=all_of_them)
 
 
+class _Shown:
+    """A value of a line: its text is made when a handler wants it, and gives no orders."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+
+    def __str__(self) -> str:
+        return _text_of(self._value)
+
+    def __repr__(self) -> str:
+        return shown(repr(self._value))
+
+
+class _Escaping(logging.Filter):
+    """Escapes what peers and other libraries say in values and tracebacks, for whoever reads it."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if isinstance(record.args, tuple):
+            record.args = tuple(map(_safe, record.args))
+        if record.exc_info and record.exc_info[1] is not None and not record.exc_text:
+            told = traceback.TracebackException.from_exception(record.exc_info[1], compact=True)
+            _escape(told)
+            record.exc_text = "".join(told.format()).rstrip("\n")
+        return True
+
+
+_ESCAPING: Final = _Escaping()
+
+
+def plain_logger(name: str) -> logging.Logger:
+    """The logger of this name; its lines have nothing that a terminal would obey."""
+    logger = logging.getLogger(name)
+    logger.addFilter(_ESCAPING)  # once, however often it is added
+    return logger
+
+
+def _safe(value: object) -> object:
+    if isinstance(value, str):
+        return shown(value)
+    return value if value is None or isinstance(value, int | float) else _Shown(value)
+
+
+def _text_of(value: object) -> str:
+    """The text of a value; a line of an exception's text is indented, so it begins none of ours."""
+    if isinstance(value, ProducerError):
+        return str(value)
+    if isinstance(value, BaseException):
+        return shown(str(value), kept="\n").replace("\n", "\n  ")
+    return shown(str(value))
+
+
+def _escape(told: traceback.TracebackException) -> None:
+    """Escape the texts of an exception and of those that it comes from."""
+    each: Any = told
+    if isinstance(each.exc_type, type) and not issubclass(each.exc_type, ProducerError):
+        each._str = shown(str(each._str), kept="\n").replace("\n", "\n  ")
+    if each.__notes__:
+        each.__notes__ = [shown(str(note), kept="\n") for note in each.__notes__]
+    for other in (each.__cause__, each.__context__, *(each.exceptions or ())):
+        if other is not None:
+            _escape(other)
+
+
 class RoomLogger:
     """The logger of a module: ``text`` and ``values`` as in the standard library, then fields.
 
@@ -234,7 +308,7 @@ class RoomLogger:
 
     def __init__(self, name: str) -> None:
         # Users select lines by room, and know no folders: aioproducer.sender.
-        self._logger = logging.getLogger(name.replace("aioproducer.engine.", "aioproducer."))
+        self._logger = plain_logger(name.replace("aioproducer.engine.", "aioproducer."))
 
     @property
     def debugs(self) -> bool:
@@ -307,10 +381,9 @@ class RoomLogger:
         if not self._logger.isEnabledFor(level):
             return
         log = log or _current.get()
-        values = tuple([shown(each) if isinstance(each, str) else each for each in values])
         error = fields.get("error")
         if isinstance(error, BaseException):
-            fields = fields | {"error": type(error).__name__, "reason": str(error)}
+            fields = fields | {"error": type(error).__name__, "reason": _text_of(error)}
         if log is not None:
             text = f"[%s] {text if values else text.replace('%', '%%')}"
             values = (log.client_id, *values)

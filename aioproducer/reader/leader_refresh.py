@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.errors import KafkaError, ProducerError, TopicRecreatedError
+from aioproducer.foundation.logs import plain_logger
 from aioproducer.foundation.runtime.tasks import in_turns
 from aioproducer.reader.leaders import Leaders
 from aioproducer.reader.read_ahead import ReadAhead
 
-logger = logging.getLogger(__name__)
+logger = plain_logger(__name__)
 
 
 class LeaderRefresh:

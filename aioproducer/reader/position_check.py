@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 
@@ -17,13 +16,14 @@ from aioproducer.errors import (
     UnsupportedVersionError,
     error_about,
 )
+from aioproducer.foundation.logs import plain_logger
 from aioproducer.model import Node, TopicPartition
 from aioproducer.reader.epoch_request import EpochEnd, EpochEndRequest, EpochOfPosition
 from aioproducer.reader.partition import PartitionState
 from aioproducer.reader.positions import reset_position, timestamp_of
 from aioproducer.reader.read_ahead import ReadAhead
 
-logger = logging.getLogger(__name__)
+logger = plain_logger(__name__)
 
 Failed = Callable[[Collection[PartitionState], ProducerError], None]
 

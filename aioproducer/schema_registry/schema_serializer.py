@@ -7,7 +7,6 @@ A serializer knows for each topic which schemas its values need. ``prepare()`` f
 from __future__ import annotations
 
 import asyncio
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
 from copy import copy
@@ -17,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 from aioproducer.engine.client.environment import SYSTEM
 from aioproducer.errors import NotPreparedError, ProducerError, SerializationError, anew
+from aioproducer.foundation.logs import plain_logger
 from aioproducer.foundation.runtime.tasks import TaskOwner, new_task
 from aioproducer.model.type_parameters import Value
 from aioproducer.schema_registry.client import SchemaRegistry
@@ -28,7 +28,7 @@ from aioproducer.schema_registry.wire_format import HEADERS, header_bytes, id_by
 from aioproducer.serialization import Field, RecordHeaders
 from aioproducer.serialization.serializer import may_succeed_later
 
-_logger = logging.getLogger(__name__)
+_logger = plain_logger(__name__)
 
 
 _clock: Final = SYSTEM.clock

@@ -13,18 +13,18 @@ A batch that comes again after its commit finds its marker and writes nothing.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from aioproducer.errors import IllegalStateError, ProducerError
+from aioproducer.foundation.logs import plain_logger
 from aioproducer.model import OffsetAndMetadata, TopicPartition, TransactionHandle
 from aioproducer.spark.plan import SinkPlan
 from aioproducer.spark.report import WriteReport
 from aioproducer.sync import Producer
 
-logger = logging.getLogger(__name__)
+logger = plain_logger(__name__)
 
 _ABORT_SECONDS: Final = 10.0
 """The longest time that a failed write waits for its abort."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass
@@ -12,9 +11,10 @@ from threading import Thread
 from time import monotonic
 from typing import Final, Generic, Self, TypeVar
 
+from aioproducer.foundation.logs import plain_logger
 from aioproducer.foundation.wording import duration
 
-logger = logging.getLogger(__name__)
+logger = plain_logger(__name__)
 
 T = TypeVar("T")
 

@@ -5,7 +5,6 @@ Source: ``InternalKafkaProducerPool`` of Spark's Kafka connector.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -14,11 +13,12 @@ from typing import Final
 
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import ProducerError
+from aioproducer.foundation.logs import plain_logger
 from aioproducer.foundation.runtime import forks
 from aioproducer.foundation.runtime.locks import free_lock
 from aioproducer.sync import Producer
 
-logger = logging.getLogger(__name__)
+logger = plain_logger(__name__)
 
 IDLE_SECONDS: Final = 45.0
 """The time that an unused producer is kept. Spark ends idle Python workers after a minute, by

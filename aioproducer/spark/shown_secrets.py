@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
 from aioproducer.errors import ConfigError
+from aioproducer.foundation.logs import plain_logger
 
 REDACTED: Final = re.compile(r"(?i)secret|password|token|access[.]?key")
 """Spark's default for ``spark.redaction.regex``: it hides an option whose name or value has it, and
@@ -17,7 +17,7 @@ shows all others in the plans of streams, in its logs and in its UI."""
 _REFERENCE: Final = (
     "use a reference: '${env:NAME}', '${file:/path/of.properties:key}' or '${dir:/directory:file}'"
 )
-logger: Final = logging.getLogger(__name__)
+logger: Final = plain_logger(__name__)
 
 
 def refuse_shown(secrets: Mapping[str, str]) -> None:

@@ -7,7 +7,6 @@ a commit of a stream has its transaction from the messages of its tasks.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pickle import PicklingError
@@ -24,6 +23,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from aioproducer.errors import ConfigError, ProducerError
+from aioproducer.foundation.logs import plain_logger
 from aioproducer.spark.exactly_once import Begun, TaskOutcome, abort, begin, commit
 from aioproducer.spark.plan import SinkPlan
 from aioproducer.spark.planning import plan_sink
@@ -32,7 +32,7 @@ from aioproducer.spark.stream_reports import Reports
 from aioproducer.spark.task import run_task
 from aioproducer.spark.zip_importers import drop_zip_importers
 
-logger = logging.getLogger(__name__)
+logger = plain_logger(__name__)
 
 
 class TransactionNotBegunError(ProducerError, PicklingError):

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from concurrent.futures._base import CANCELLED, CANCELLED_AND_NOTIFIED, FINISHED, PENDING, RUNNING
@@ -15,9 +14,10 @@ from typing import Any, Final, TypeAlias
 from aioproducer.engine.records.acceleration import hide, show
 from aioproducer.engine.records.entry_token import EntryToken
 from aioproducer.errors import IllegalStateError, ProducerError, anew
+from aioproducer.foundation.logs import plain_logger
 from aioproducer.model import RecordMetadata
 
-logger = logging.getLogger(__name__)
+logger = plain_logger(__name__)
 
 FINISHED_MEANWHILE: Final = "FINISHED_MEANWHILE"
 """Finished while the standard library looked at several futures, for which this one was pending."""

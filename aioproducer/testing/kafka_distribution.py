@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import functools
 import hashlib
-import logging
 import os
 import re
 import shutil
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from aioproducer.foundation.logs import plain_logger
 from aioproducer.testing.kafka_release import KafkaRelease
 from aioproducer.testing.processes import ProcessSupervisor
 
@@ -24,7 +24,7 @@ __all__ = ["KafkaDistribution", "KafkaUnavailableError"]
 
 MINIMUM_JAVA = 17
 
-logger = logging.getLogger(__name__)
+logger = plain_logger(__name__)
 
 
 class KafkaUnavailableError(RuntimeError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import logging
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 import aioproducer
-from aioproducer.errors import BrokerConnectionError
+from aioproducer.errors import BrokerConnectionError, ConfigError
 from aioproducer.foundation import logs
 
 PACKAGE = Path(aioproducer.__file__).parent
@@ -345,3 +346,66 @@ def test_values_of_a_line_give_a_terminal_no_orders_and_begin_no_line(
     LOGGER.warning("broker %s says %s, %d", "a\nCRITICAL forged", "\x1b[2J\u202e", 7)
     [line] = [each.getMessage() for each in caplog.records]
     assert line == r"[shop] broker a\nCRITICAL forged says \x1b[2J\u202e, 7"
+
+
+class _Text:
+    """An object of another library, whose text is a peer's."""
+
+    def __str__(self) -> str:
+        return "a\n\x1b[2J"
+
+    __repr__ = __str__
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (ValueError("a\nCRITICAL forged\x1b[2J\x9b"), r"a\n  CRITICAL forged\x1b[2J\x9b"),
+        (UnicodeError(), ""),
+        (_Text(), r"a\n\x1b[2J"),
+        (["\x1b\u202e"], r"['\x1b\u202e']"),
+    ],
+)
+@pytest.mark.parametrize("logger", [LOGGER, logs.plain_logger("aioproducer.sender.other")])
+def test_texts_of_other_libraries_give_a_terminal_no_orders(
+    value: object, shown: str, logger: logging.Logger, caplog: pytest.LogCaptureFixture
+) -> None:
+    logger.warning("%s, %r", value, 7)
+    assert caplog.records[-1].getMessage() == shown.replace(r"\n  ", "\n  ") + ", 7"
+    logger.warning("%r", value)
+    assert caplog.records[-1].getMessage().isprintable()
+
+
+def test_a_traceback_gives_a_terminal_no_orders_and_begins_no_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bad = "a\nCRITICAL forged\x1b[2J\u202e"
+    failed: BaseException
+    try:
+        try:
+            raise KeyError(bad)
+        except KeyError as cause:
+            error = ExceptionGroup(bad, [ValueError(bad), ConfigError(bad)])
+            error.add_note(bad)
+            raise error from cause
+    except ExceptionGroup as caught:
+        failed = caught
+    LOGGER.error("it failed", exc_info=failed)
+    logs.plain_logger("aioproducer.sender.other").error("it failed", exc_info=failed)
+    told = [logging.Formatter().format(record) for record in caplog.records]
+    for text in told:
+        assert "Traceback" in text
+        assert "ValueError" in text
+        assert all(line.isprintable() for line in text.splitlines())
+        assert "CRITICAL forged" in text
+        assert "\nCRITICAL" not in text
+    assert caplog.records[0].exc_info is not None
+    assert caplog.records[0].exc_info[1] is failed, "for those who want the object"
+
+
+def test_all_loggers_of_the_package_escape() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        if path.parts[-2:] != ("foundation", "logs.py"):
+            assert not re.search(
+                r"^_?logger.* = logging\.getLogger", path.read_text("utf-8"), re.M
+            ), path

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from time import time_ns
@@ -42,11 +41,12 @@ from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.engine.core.transaction_api import TransactionApi
 from aioproducer.engine.records.acceleration import hide, show
 from aioproducer.errors import ProducerError
+from aioproducer.foundation.logs import plain_logger
 from aioproducer.foundation.runtime.tasks import new_visible_task
 
 __all__ = ["AIOProducer"]
 
-logger = logging.getLogger("aioproducer.compat.confluent")
+logger = plain_logger("aioproducer.compat.confluent")
 
 _MEMORY: Final = 64 * 1024 * 1024
 _TURN: Final = 500

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,10 +14,11 @@ from aioproducer.config.librdkafka import OF_CONSUMERS, known_to_librdkafka, may
 from aioproducer.config.librdkafka.values import text_of
 from aioproducer.config.secret import Hidden, Secret, hidden
 from aioproducer.errors import ConfigError
+from aioproducer.foundation.logs import plain_logger
 
 __all__ = ["Settings", "configuration", "hide_arguments", "settings_of"]
 
-logger = logging.getLogger("aioproducer.compat.confluent")
+logger = plain_logger("aioproducer.compat.confluent")
 
 _MAX_MESSAGES: Final = 100_000
 _MAX_KBYTES: Final = 1_048_576

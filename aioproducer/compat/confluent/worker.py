@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 
 from aioproducer.compat.confluent.describe import describe
 from aioproducer.compat.confluent.intake import Intake, RecordPump
@@ -14,13 +13,14 @@ from aioproducer.compat.confluent.watch import start
 from aioproducer.engine.client.describe_request import ClusterDescription
 from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.errors import ProducerError
+from aioproducer.foundation.logs import plain_logger
 from aioproducer.foundation.runtime.tasks import new_visible_task
 from aioproducer.foundation.wording import counted
 from aioproducer.sync.loop_thread import LoopThread
 
 __all__ = ["Worker"]
 
-logger = logging.getLogger("aioproducer.compat.confluent")
+logger = plain_logger("aioproducer.compat.confluent")
 
 
 class Worker(LoopThread):

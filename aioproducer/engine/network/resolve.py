@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -11,9 +10,10 @@ from itertools import zip_longest
 from typing import Any, Final, TypeAlias, TypeVar
 
 from aioproducer.errors import BrokerConnectionError
+from aioproducer.foundation.logs import plain_logger
 from aioproducer.foundation.runtime.threads import ThreadForEach
 
-logger = logging.getLogger("aioproducer.network.resolve")
+logger = plain_logger("aioproducer.network.resolve")
 
 _Answer = TypeVar("_Answer")
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from aioproducer.errors.client import shown
 from aioproducer.observability.live.figures import BrokerFigures, ProducerFigures, TopicFigures
 
 if TYPE_CHECKING:
@@ -35,9 +36,9 @@ def picture(
     from rich.console import Group
     from rich.text import Text
 
-    parts: list[RenderableType] = [Text(title, "dim", no_wrap=True, overflow="ellipsis")]
+    parts: list[RenderableType] = [Text(shown(title), "dim", no_wrap=True, overflow="ellipsis")]
     if note:
-        parts.append(Text(note, "bold red"))
+        parts.append(Text(shown(note), "bold red"))
     for each in producers:
         parts += [Text(), _head(each), _whole(each)]
         if each.topics:
@@ -52,7 +53,7 @@ def picture(
 def line(figures: ProducerFigures) -> str:
     """The figures of a producer in one line."""
     return (
-        f"{figures.producer}: {_state(figures)}, "
+        f"{shown(str(figures.producer))}: {_state(figures)}, "
         f"{_number(figures.records_per_second, 1)} records/sec "
         f"({_mebibytes(figures.bytes_per_second)} MiB/sec), "
         f"{_milliseconds(figures.p50)} ms p50, {_milliseconds(figures.p99)} ms p99, "
@@ -122,7 +123,7 @@ def _brokers(brokers: Sequence[BrokerFigures], rows: int) -> Table:
     table = _table(("broker", "state"), ("requests/s", "MiB/s", "in flight", "retries", "errors"))
     for each in brokers[:rows]:
         table.add_row(
-            each.node,
+            _cut(each.node),
             Text(each.state, _STYLES.get(each.state, "dim")),
             _number(each.requests_per_second),
             _mebibytes(each.bytes_per_second),
@@ -157,6 +158,7 @@ def _bad(value: float, style: str) -> RenderableType:
 
 
 def _cut(name: str) -> str:
+    name = shown(name)
     return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 
+from aioproducer.foundation.logs import plain_logger
+
 __all__ = ["Complaints"]
 
-logger = logging.getLogger("aioproducer.observability.otel")
+logger = plain_logger("aioproducer.observability.otel")
 
 
 class Complaints:

@@ -6,7 +6,6 @@ because they follow from the totals. Times are seconds, as OpenTelemetry asks.
 
 from __future__ import annotations
 
-import logging
 import math
 import weakref
 from collections.abc import Iterator, Mapping
@@ -17,12 +16,13 @@ from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
 from aioproducer.engine.metrics.names import GROUPS
 from aioproducer.engine.observer import ObservedProducer
+from aioproducer.foundation.logs import plain_logger
 from aioproducer.foundation.runtime.locks import free_lock
 from aioproducer.observability.otel.conventions import CLIENT_ID, DESTINATION, NODE_ID, Attributes
 
 __all__ = ["ProducerInstruments", "Spec", "specs"]
 
-logger = logging.getLogger("aioproducer.observability.otel")
+logger = plain_logger("aioproducer.observability.otel")
 
 _SECONDS: Final = {"ms": 1e-3, "ns": 1e-9, "s": 1.0}
 _UNITS: Final = {"ms": "s", "ns": "s", "s": "s", "bytes": "By", "ratio": "1", "": "1"}

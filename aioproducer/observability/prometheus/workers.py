@@ -6,7 +6,6 @@ A process that has ended refuses the connection, and its socket is removed.
 
 from __future__ import annotations
 
-import logging
 import os
 import selectors
 import socket
@@ -18,12 +17,13 @@ from threading import Thread
 from typing import Final, NamedTuple
 
 from aioproducer.errors import ConfigError
+from aioproducer.foundation.logs import plain_logger
 from aioproducer.observability.prometheus.messages import MalformedMessageError, from_bytes
 from aioproducer.observability.series import Family
 
 __all__ = ["OtherWorkers", "WorkerSocket", "WorkersSeries"]
 
-logger = logging.getLogger(__name__)
+logger = plain_logger(__name__)
 
 _PREFIX: Final = "aioproducer-"
 _SUFFIX: Final = ".sock"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from contextlib import suppress
@@ -12,10 +11,11 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from aioproducer.config.addresses import is_loopback
 from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError
+from aioproducer.foundation.logs import plain_logger
 
 __all__ = ["RegistryAddress", "basic_authorization", "registry_addresses", "secrets_in"]
 
-logger = logging.getLogger(__name__)
+logger = plain_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

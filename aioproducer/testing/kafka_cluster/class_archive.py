@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import tempfile
 from pathlib import Path
 
+from aioproducer.foundation.logs import plain_logger
 from aioproducer.testing.kafka_cluster.broker import (
     CLIENT_LISTENER,
     CONTROLLER_LISTENER,
@@ -27,7 +27,7 @@ __all__ = ["ensure_class_archive"]
 _HOST = "127.0.0.1"
 _LISTENERS = (CLIENT_LISTENER, INTERNAL_LISTENER, CONTROLLER_LISTENER)
 
-logger = logging.getLogger(__name__)
+logger = plain_logger(__name__)
 
 
 def ensure_class_archive(distribution: KafkaDistribution) -> None:
