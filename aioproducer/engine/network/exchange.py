@@ -223,6 +223,9 @@ class Exchange:
         responses, length = self._responses, nbytes - LENGTH_BYTES
         place = responses.place
         try:
+            if self.is_reading:  # the transport had these bytes already as it was paused
+                responses.feed(bytes(place[:nbytes]))
+                return
             if responses.is_large:
                 body = responses.fill(nbytes)
                 if body is not None:

@@ -210,7 +210,9 @@ class ResponseCutter:
         self.is_large = True
 
     def feed(self, data: bytes) -> None:
-        """``data`` has come; what came before has been taken."""
+        """``data`` has come."""
+        if self._start < len(self._data):  # not taken yet
+            data = self._data[self._start :] + data
         if self._held:
             self._hold(data)
             if self._held_size < self._wanted:

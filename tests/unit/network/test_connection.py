@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from random import Random
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -183,6 +184,43 @@ async def test_a_large_response_is_read_in_steps_and_later_ones_after_it(
     assert (requests[1].thread == threading.get_ident()) is not beside
     assert turns[1] - turns[0] >= turns_at_least
     assert turns[3] - turns[2] >= turns_at_least
+
+
+@pytest.mark.parametrize("cut", [1, 4, 7, 13, 40])
+async def test_what_a_transport_gives_although_it_is_paused_waits(cut: int) -> None:
+    """It may have read more than it gives at once."""
+    said: list[bytes] = []
+    waits = {b"\0\0\0\1two", b"\0\0\0\1four", b"\0\0\0\1five"}
+
+    def take(_: InFlightRequest, body: bytes, __: float) -> bool:
+        said.append(body)
+        return body in waits
+
+    exchange = Exchange(
+        1, "c", RunningClock(time.monotonic), Expecting(), 0.0,
+        lambda *_: None, take, lambda _: None,
+    )  # fmt: skip
+    paused: list[bool] = []
+    exchange.transport = cast(
+        "asyncio.Transport",
+        SimpleNamespace(
+            pause_reading=lambda: paused.append(True),
+            resume_reading=lambda: paused.append(False),
+            is_closing=lambda: False,
+        ),
+    )
+    bodies = [b"\0\0\0\1" + each for each in (b"one", b"two", b"three", b"four", b"five", b"six")]
+    stream = b"".join(len(body).to_bytes(4, "big") + body for body in bodies)
+    for start in range(0, len(stream), cut):
+        put(exchange, stream[start : start + cut])
+    for count in (2, 4, 5):
+        assert said == bodies[:count]
+        assert exchange.is_reading
+        exchange.in_flight.clear()
+        exchange.read_on()
+    assert said == bodies
+    assert exchange.is_open
+    assert paused == [True, True, True, False]
 
 
 async def test_a_large_response_that_is_damaged_ends_the_connection() -> None:
