@@ -123,7 +123,6 @@ class NetworkClient:
         """The number of requests of :meth:`send` that wait for a response; any thread may ask."""
         self._nodes: dict[NodeId, NodeConnectionState] = {}
         self.completed: list[Completion] = []
-        """See :meth:`take_completed`."""
         self._refused: set[NodeId] = set()
         """The brokers whose last login failed."""
         self._refusals = 0
@@ -137,8 +136,7 @@ class NetworkClient:
         """Of ApiVersions requests, as the last broker speaks them."""
         self._hang_ups = HangUps()
         self._has_lost = False
-        """True once a connection was lost, or a known broker was not reached: others may have the
-        addresses by now."""
+        """A connection was lost, or a known broker was not reached: others may be there by now."""
         self._max_in_flight = settings.max_in_flight
         self._max_idle = settings.max_idle
         self._request_timeout = settings.request_timeout
