@@ -114,8 +114,7 @@ class NetworkClient:
         self.misrouted: Callable[[float], None] = lambda _: None
         """Called with the time when another broker answered than was meant (KIP-1242)."""
         self.throttled: Callable[[Peer, float], None] = lambda _, __: None
-        """Called with the broker and the seconds of the pause that its response asks for, and with
-        0 for the first response that asks for none any more."""
+        """Called with a broker and the seconds of pause that its response asks for; 0: no more."""
         self.connect_to = connect_to
         self.connections_opened = 0
         """The number of connections that became ready, since the start."""
