@@ -39,6 +39,7 @@ from aioproducer.errors import (
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.runtime.tasks import new_task
 from aioproducer.model import Node, TopicPartition
+from aioproducer.reader import leaders
 from aioproducer.reader.epoch_request import EpochEnd, EpochEndRequest
 from aioproducer.reader.fetch_request import Fetched, FetchedPartition, FetchLimits, FetchRequest
 from aioproducer.reader.fetcher import Fetcher, FetchSettings
@@ -317,7 +318,8 @@ async def test_a_validation_that_fails_is_tried_again() -> None:
         assert await values(fetcher, 1) == [(0, 1)]
 
 
-async def test_a_recreated_topic_is_another_one() -> None:
+async def test_a_recreated_topic_is_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaders, "_LONGEST_FAILURE", 0.5)
     client = ScriptedClient()
     client.logs[0] = written(b"a")
     async with fetching(client) as fetcher:

@@ -366,6 +366,9 @@ def test_two_callbacks_that_wait_for_each_other_s_producers_are_refused() -> Non
         for name, here, other in (("one", one, two), ("two", two, one)):
             here.send("orders", b"1")  # so a flush would wait
             run_in_loop(here, wait, name, other)
+        concurrent.futures.wait(told.values(), 30, concurrent.futures.FIRST_COMPLETED)
+        one.complete_next()
+        two.complete_next()
         errors = [each.result(30) for each in told.values()]
         refused = [each for each in errors if isinstance(each, IllegalStateError)]
         assert refused
