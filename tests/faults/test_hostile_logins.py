@@ -130,7 +130,7 @@ HOSTILE: dict[str, tuple[Callable[[str], Conversation], str]] = {
         lambda _: ScramConversation(scram_server(nonce="")),
         "nonce does not extend",
     ),
-    "a megabyte": (lambda _: Scripted([Said(b"r=" + b"x" * 1_000_000)]), "first message"),
+    "200,000 bytes": (lambda _: Scripted([Said(b"r=" + b"x" * 200_000)]), "first message"),
     "its own error": (lambda _: Scripted([Said(b"e=unknown-user")]), "unknown-user"),
 }
 
