@@ -59,7 +59,7 @@ def read(record: bytes | None, schema: Any) -> Any:
     return value
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=RELAXED)
+@settings(max_examples=60, deadline=None, suppress_health_check=RELAXED)
 @given(columns())
 def test_each_form_writes_what_fastavro_reads(column: Any) -> None:
     array, rows = column

@@ -111,7 +111,7 @@ def same(kind: pa.DataType, read: Any, value: Any) -> bool:
     return type(read) is type(value) and read == value
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=RELAXED)
+@settings(max_examples=60, deadline=None, suppress_health_check=RELAXED)
 @given(columns())
 def test_each_form_writes_the_same_json(column: Any) -> None:
     array, rows = column

@@ -116,7 +116,7 @@ def messages(draw: st.DrawFn) -> Any:
     return made.slice(start), rows[start:]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=RELAXED)
+@settings(max_examples=60, deadline=None, suppress_health_check=RELAXED)
 @given(columns(message_types()))
 def test_both_forms_agree_on_every_column(column: Any) -> None:
     """Also on the first value that has no form."""
@@ -131,7 +131,7 @@ def test_both_forms_agree_on_every_column(column: Any) -> None:
     assert len(said) == 1
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=RELAXED)
+@settings(max_examples=60, deadline=None, suppress_health_check=RELAXED)
 @given(messages())
 def test_the_messages_are_those_of_protobuf(column: Any) -> None:
     array, rows = column
