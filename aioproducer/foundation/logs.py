@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from numbers import Number
 from typing import Any, Final, TypeAlias
 
 from aioproducer.errors.client import ProducerError, shown
@@ -251,11 +252,14 @@ class _Escaping(logging.Filter):
     """Escapes what peers and other libraries say in values and tracebacks, for whoever reads it."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if isinstance(record.args, tuple):
-            record.args = tuple(map(_safe, record.args))
+        args = record.args
+        if isinstance(args, Mapping):
+            record.args = {name: _safe(value) for name, value in args.items()}
+        elif args:
+            record.args = tuple(map(_safe, args))
         if record.exc_info and record.exc_info[1] is not None and not record.exc_text:
             told = traceback.TracebackException.from_exception(record.exc_info[1], compact=True)
-            _escape(told)
+            _escape(told, record.exc_info[1])
             record.exc_text = "".join(told.format()).rstrip("\n")
         return True
 
@@ -273,28 +277,37 @@ def plain_logger(name: str) -> logging.Logger:
 def _safe(value: object) -> object:
     if isinstance(value, str):
         return shown(value)
-    return value if value is None or isinstance(value, int | float) else _Shown(value)
+    return value if value is None or isinstance(value, Number) else _Shown(value)
 
 
 def _text_of(value: object) -> str:
     """The text of a value; a line of an exception's text is indented, so it begins none of ours."""
     if isinstance(value, ProducerError):
         return str(value)
-    if isinstance(value, BaseException):
-        return shown(str(value), kept="\n").replace("\n", "\n  ")
-    return shown(str(value))
+    text = str(value)
+    return _indented(text) if isinstance(value, BaseException) else shown(text)
 
 
-def _escape(told: traceback.TracebackException) -> None:
+def _indented(text: str) -> str:
+    return shown(text, kept="\n").replace("\n", "\n  ")
+
+
+def _escape(told: traceback.TracebackException, error: BaseException) -> None:
     """Escape the texts of an exception and of those that it comes from."""
     each: Any = told
-    if isinstance(each.exc_type, type) and not issubclass(each.exc_type, ProducerError):
-        each._str = shown(str(each._str), kept="\n").replace("\n", "\n  ")
+    if isinstance(error, SyntaxError):
+        each.msg, each.text = shown(str(each.msg)), each.text and shown(each.text.rstrip("\n"))
+        each.filename = each.filename and shown(each.filename)
+    elif not isinstance(error, ProducerError):
+        each._str = _indented(str(each._str))
     if each.__notes__:
-        each.__notes__ = [shown(str(note), kept="\n") for note in each.__notes__]
-    for other in (each.__cause__, each.__context__, *(each.exceptions or ())):
-        if other is not None:
-            _escape(other)
+        each.__notes__ = [_indented(str(note)) for note in each.__notes__]
+    others = [(each.__cause__, error.__cause__), (each.__context__, error.__context__)]
+    if isinstance(error, BaseExceptionGroup):
+        others += zip(each.exceptions or (), error.exceptions, strict=False)
+    for other, of in others:
+        if other is not None and of is not None:
+            _escape(other, of)
 
 
 class RoomLogger:

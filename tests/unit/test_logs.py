@@ -6,6 +6,8 @@ import ast
 import logging
 import re
 from collections.abc import Iterator
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -401,6 +403,37 @@ def test_a_traceback_gives_a_terminal_no_orders_and_begins_no_line(
         assert "\nCRITICAL" not in text
     assert caplog.records[0].exc_info is not None
     assert caplog.records[0].exc_info[1] is failed, "for those who want the object"
+
+
+@pytest.mark.parametrize("kind", ["note", "syntax", "group", "loop"])
+def test_other_places_for_a_text_give_no_orders_either(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad = "a\nCRITICAL forged\x1b[2J\u202e"
+    error: BaseException = ValueError("fine")
+    match kind:
+        case "note":
+            error.add_note(bad)
+        case "syntax":
+            error = SyntaxError(bad, (bad, 1, 1, f"x = '{bad}'"))
+        case "group":
+            error = BaseExceptionGroup("several", [SyntaxError(bad, (bad, 1, 1, bad)), error])
+        case "loop":
+            error = ValueError(bad)
+            error.__cause__ = ValueError("other")
+            error.__cause__.__cause__ = error
+    logs.plain_logger("aioproducer.sender.other").error("it failed", exc_info=error)
+    (record,) = caplog.records
+    text = logging.Formatter().format(record)
+    assert all(line.isprintable() for line in text.splitlines())
+    assert "\nCRITICAL" not in text
+
+
+def test_values_keep_their_formats(caplog: pytest.LogCaptureFixture) -> None:
+    logger = logs.plain_logger("aioproducer.sender.other")
+    logger.error("%d %.1f %r %s", Decimal(3), Fraction(1, 2), "a", None)
+    logger.error("%(a)s %(b)d", {"a": "\x1b\nCRITICAL", "b": 7})
+    assert caplog.messages == ["3 0.5 'a' None", "\\x1b\\nCRITICAL 7"]
 
 
 def test_all_loggers_of_the_package_escape() -> None:

@@ -28,13 +28,15 @@ Steps: TypeAlias = Callable[[bytes, int], Generator[Any, None, int]]
 WholeSteps: TypeAlias = Callable[[bytes, int], Generator[int, None, tuple[Any, int]]]
 """As :data:`Read`, with a step for each element of a list, which yields the offset of its end."""
 
-MOST_NUMBERS: Final = 1 << 16
+MOST_NUMBERS: Final = 1 << 18
 """The most elements of a list of numbers, which is read at once: the partitions of a topic."""
 LONGEST_STRING: Final = 0x7FFF
 """Bytes, as in Kafka's generated messages."""
 MOST_TAGGED: Final = 10_000
-"""The most tagged fields of a struct, and most elements of a list in one, which is read at once:
-the brokers of a cluster, its features."""
+"""The most elements of a list in a tagged field, which is read at once: the brokers of a cluster,
+its features."""
+MOST_TAGS: Final = 16
+"""The most tagged fields of a struct, those of later versions included. Kafka has four at most."""
 
 FORMATS: Final = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q"}
 """The numbers' formats in :mod:`struct`."""
@@ -328,8 +330,8 @@ def _read_tags(body: bytes, offset: int, known: Mapping[int, Read]) -> tuple[dic
     count, offset = read_varint(body, offset)
     if count * 2 > len(body) - offset:
         _refuse("tagged fields", count, "elements", len(body) - offset)
-    if count > MOST_TAGGED:
-        _refuse_many("tagged fields", count, "elements", MOST_TAGGED)
+    if count > MOST_TAGS:
+        _refuse_many("tagged fields", count, "elements", MOST_TAGS)
     for _ in range(count):
         tag, offset = read_varint(body, offset)
         size, offset = read_varint(body, offset)
