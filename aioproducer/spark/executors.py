@@ -110,7 +110,7 @@ def _outcome(told: Any, begun: Begun | None) -> TaskOutcome:
     """The outcome in the text of :func:`_told`, of a write in the transaction ``begun``.
 
     Raises:
-        IllegalStateError: it is no such text.
+        IllegalStateError: the text is not a report.
     """
     try:
         found = json.loads(told)

@@ -78,10 +78,11 @@ def path(*parts: str | int, **query: str | int | bool | None) -> str:
             take out the segments ``.`` and ``..``, some of them after they decode ``%2F``.
     """
     for part in map(str, parts):
-        if not part or not {".", ".."}.isdisjoint(re.split(r"[/\\]", unquote(part))):
+        climbs = not {".", ".."}.isdisjoint(re.split(r"[/\\]", unquote(part)))
+        if not part or climbs or re.search("[\ud800-\udfff]", part):
             raise SchemaRegistryError(
-                f"{part[:100]!r} can't be a name in a schema registry: it is empty, or has '.' or "
-                "'..' between slashes, which would lead to another address"
+                f"{part[:100]!r} can't be a name in a schema registry: it is empty or no Unicode, "
+                "or has '.' or '..' between slashes, which would lead to another address"
             )
     shown = {
         name: "true" if value is True else value

@@ -36,7 +36,19 @@ def test_paths() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["", ".", "..", "a/..", "../a", "a/../../schemas", "a\\..\\b", "%2e%2e", "%2E", "a%2f..%2fb"],
+    [
+        "",
+        ".",
+        "..",
+        "a/..",
+        "../a",
+        "a/../../b",
+        "a\\..\\b",
+        "%2e%2e",
+        "%2E",
+        "a%2f..%2fb",
+        "\ud800",
+    ],
 )
 async def test_no_name_climbs_out_of_its_place(name: str) -> None:
     for parts in (("subjects", name, "versions"), ("config", name), ("subjects", "s", name)):
