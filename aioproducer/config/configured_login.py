@@ -12,11 +12,15 @@ from aioproducer.config.jaas import (
 from aioproducer.config.login import (
     AwsLogin,
     AwsToken,
+    AzureToken,
+    ClientCredentialsSettings,
+    JwtBearerSettings,
     KerberosLogin,
     Login,
     OAuthLogin,
     PlainLogin,
     ProvidedLogin,
+    ProvidedToken,
     ScramLogin,
 )
 from aioproducer.config.oauth_login import oauth_login
@@ -27,7 +31,7 @@ from aioproducer.errors import ConfigError
 if TYPE_CHECKING:
     from aioproducer.config.options import GivenOptions, OptionTable
 
-__all__ = ["read_login", "login_of", "mechanism_name_of"]
+__all__ = ["asks_over_https", "read_login", "login_of", "mechanism_name_of"]
 
 _KAFKA: Final = "org.apache.kafka.common.security"
 _LOGIN_CLASSES: Final = frozenset(
@@ -95,6 +99,16 @@ def read_login(mechanism: SaslMechanism, sources: LoginSources) -> Login:
     if handler is not None and plain_class_name(handler) == _MSK_TOKENS and not provided:
         return OAuthLogin(AwsToken(_aws_login(sources)))
     return oauth_login(sources)
+
+
+def asks_over_https(login: Login) -> bool:
+    """True if a token's source is asked over HTTPS with the authorities of ``ssl_truststore_…``."""
+    match login:
+        case OAuthLogin(ClientCredentialsSettings() | JwtBearerSettings() | AzureToken()):
+            return True
+        case OAuthLogin(ProvidedToken(provider)):
+            return hasattr(provider, "tls")  # an AzureIdentity
+    return False
 
 
 def mechanism_name_of(sources: LoginSources) -> SaslMechanism:

@@ -39,6 +39,9 @@ _TLS: Final = tuple(name for name, option in OPTIONS.items() if option.group is 
 _SASL: Final = tuple(
     name for name, option in OPTIONS.items() if option.group in (Group.SASL, Group.TOKENS)
 )
+_STORE_TYPES: Final = ("ssl_truststore_type", "ssl_keystore_type")
+_TRUSTSTORE: Final = tuple(name for name in _TLS if name.startswith("ssl_truststore_"))
+"""What the request for a token takes of the options for TLS."""
 _TLS_VERSIONS: Final = frozenset({"TLSv1.2", "TLSv1.3"})
 
 _EVENT_HUBS_REQUEST: Final = 1_046_528
@@ -222,16 +225,18 @@ def _settle_security(config: GivenOptions) -> Iterator[tuple[str, object]]:
     sources = LoginSources(config)
     _warn_of_odd_secrets(sources)
     if not config.security_protocol.startswith("SASL_"):
+        _check_unencrypted(config, ())
         for name in _set_of(config, _SASL):
             raise ConfigError(
                 f"{name} needs a security_protocol with a login, 'SASL_SSL' (or 'SASL_PLAINTEXT'"
                 f" inside a trusted network), not {config.security_protocol!r}"
             )
         return
-    from aioproducer.config.configured_login import mechanism_name_of, read_login
+    from aioproducer.config.configured_login import asks_over_https, mechanism_name_of, read_login
 
     mechanism = mechanism_name_of(sources)
-    read_login(mechanism, sources)
+    login = read_login(mechanism, sources)
+    _check_unencrypted(config, _TRUSTSTORE if asks_over_https(login) else ())
     _warn_of_readable_login(config, mechanism)
     if config.sasl_mechanism is None:
         yield "sasl_mechanism", mechanism
@@ -242,14 +247,32 @@ def _set_of(config: GivenOptions, names: tuple[str, ...]) -> list[str]:
     return [name for name in names if name in config.given and getattr(config, name) is not None]
 
 
-def _check_tls(config: GivenOptions) -> None:
-    given = _set_of(config, _TLS)
-    if given and not config.security_protocol.endswith("SSL"):
+def _check_unencrypted(config: GivenOptions, of_login: tuple[str, ...]) -> None:
+    """Without TLS there are no options for it but those ``of_login``; a default says nothing, and
+    neither does the type of a store that is not given.
+
+    Raises:
+        ConfigError: an option that has no effect asks for TLS.
+    """
+    if config.security_protocol.endswith("SSL"):
+        return
+    given = [
+        name
+        for name in _set_of(config, _TLS)
+        if name not in of_login
+        and name not in _STORE_TYPES
+        and getattr(config, name) not in ("", (), Secret(""), OPTIONS[name].default)
+    ]
+    if given:
         secured = "SASL_SSL" if config.security_protocol.startswith("SASL") else "SSL"
         raise ConfigError(
             f"{', '.join(given)}: security_protocol={config.security_protocol!r} sends everything "
             f"in the clear; set security_protocol={secured!r}, or remove these options"
         )
+
+
+def _check_tls(config: GivenOptions) -> None:
+    given = _set_of(config, _TLS)
     if config.ssl_context is not None:
         for name in given:
             if name != "ssl_context":

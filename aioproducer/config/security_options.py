@@ -58,7 +58,8 @@ _NAME = Nullable(Text(empty=False))
 
 @dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class TlsOptions:
-    """The options of connections with TLS. Together with other protocols they are an error."""
+    """The options of connections with TLS. Together with other protocols they are an error, but for
+    the truststore that the certificate of a token endpoint is checked against."""
 
     ssl_context: Any = option(Nullable(SslContext()), None, Group.TLS, HIGH)
     """Your own `ssl.SSLContext`, used unchanged. It excludes all other TLS options and can't be

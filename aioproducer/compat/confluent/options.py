@@ -28,6 +28,10 @@ _MILLION: Final = 1_000_000
 _PER_RECORD: Final = 1024
 """Bytes beside key and value that a record may need in the buffer."""
 
+_OF_TLS: Final = ("ssl.", "ssl_", "enable.ssl.certificate.verification")
+"""How the options begin that librdkafka does not look at without TLS."""
+_AUTHORITIES: Final = ("ssl.ca.location", "ssl.ca.pem")
+"""The token endpoint is checked against them, whatever the connections to brokers use."""
 _WITHOUT_EFFECT: Final = frozenset(
     {
         "api.version.fallback.ms",
@@ -263,7 +267,16 @@ def _config(
 
 def _drop(given: dict[str, Any]) -> None:
     """Drop the options that have no effect here, with one log line."""
-    dropped = sorted(name for name in given if name in _WITHOUT_EFFECT or name in OF_CONSUMERS)
+    protocol = str(given.get("security.protocol", "")).lower()
+    clear = () if protocol.endswith("ssl") else _OF_TLS
+    kept = _AUTHORITIES if "sasl.oauthbearer.token.endpoint.url" in given else ()
+    dropped = sorted(
+        name
+        for name in given
+        if name in _WITHOUT_EFFECT
+        or name in OF_CONSUMERS
+        or (name.startswith(clear) and name not in kept)
+    )
     for name in dropped:
         del given[name]
     if dropped:

@@ -63,10 +63,11 @@ def test_a_wrong_timeout_is_the_only_one_that_is_wrong(options: dict[str, Any], 
 
 
 @pytest.mark.parametrize(
-    "options", [{"acks": 7}, {"ssl.engine.id": "x"}, {"compression.type": "x"}]
+    "options",
+    [{"acks": 7}, {"security.protocol": "ssl", "ssl.engine.id": "x"}, {"compression.type": "x"}],
 )
 def test_what_has_no_counterpart_is_refused(options: dict[str, Any]) -> None:
-    [name] = options
+    *_, name = options
     with pytest.raises(KafkaException, match=name) as raised:
         Producer(options)
     assert raised.value.args[0] == KafkaError._INVALID_ARG
@@ -148,3 +149,41 @@ def test_a_producer_is_not_configured_twice() -> None:
         with pytest.raises(RuntimeError, match="already __init__:ialized"):
             producer.__init__({})
         producer.close()
+
+
+def test_options_of_tls_without_tls_are_dropped_as_by_the_original(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "aioproducer.compat.confluent")
+    options = {
+        "bootstrap.servers": "localhost",
+        "ssl.ca.location": "/nowhere.pem",
+        "ssl.key.password": "hunter2",
+        "enable.ssl.certificate.verification": "false",
+    }
+    theirs.Producer(dict(options))
+    assert settings_of(dict(options)).config.ssl_truststore_location is None
+    [line] = [each.getMessage() for each in caplog.records]
+    assert line.endswith(
+        "here: enable.ssl.certificate.verification, ssl.ca.location, ssl.key.password"
+    )
+    with pytest.raises(KafkaException, match=r"certificate\.verification"):
+        settings_of({**options, "security.protocol": "ssl"})
+
+
+def test_the_authorities_of_a_token_endpoint_stay_without_tls() -> None:
+    settings = settings_of(
+        {
+            "bootstrap.servers": "localhost",
+            "security.protocol": "sasl_plaintext",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.client.id": "shop",
+            "sasl.oauthbearer.client.secret": "hunter2",
+            "sasl.oauthbearer.token.endpoint.url": "https://login.example/token",
+            "ssl.ca.location": "/ca.pem",
+            "ssl.key.password": "hunter2",
+        }
+    )
+    assert settings.config.ssl_truststore_location == "/ca.pem"
+    assert settings.config.ssl_key_password is None

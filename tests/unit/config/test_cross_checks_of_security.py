@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from aioproducer.auth.azure import AzureIdentity
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import ConfigError
 
@@ -121,6 +122,50 @@ def test_tls_options_without_tls_are_refused(
     )
     assert not warnings(caplog, security_protocol=secured, **login, **options)
     assert not warnings(caplog, security_protocol=protocol, **login)
+
+
+ENDPOINT = {
+    "security_protocol": "SASL_PLAINTEXT",
+    "sasl_mechanism": "OAUTHBEARER",
+    "sasl_oauthbearer_token_endpoint_url": "https://login.example/token",
+    "sasl_oauthbearer_client_credentials_client_id": "shop",
+    "sasl_oauthbearer_client_credentials_client_secret": "hunter2",
+}
+
+
+def test_a_token_endpoint_has_a_truststore_without_tls_to_brokers() -> None:
+    authorities = {"ssl_truststore_location": "/ca.pem", "ssl_truststore_type": "PEM"}
+    identity = {"sasl_oauthbearer_token_provider": AzureIdentity("api://kafka")}
+    for login in (ENDPOINT, {**dict(list(ENDPOINT.items())[:2]), **identity}):
+        assert config(**login, **authorities).ssl_truststore_location == "/ca.pem"
+    with pytest.raises(ConfigError, match=r"^ssl_keystore_location: security_protocol="):
+        config(**ENDPOINT, **authorities, ssl_keystore_location="/key.pem")
+    of_a_file = ENDPOINT | {"sasl_oauthbearer_token_endpoint_url": "file:///token"}
+    with pytest.raises(ConfigError, match=r"^ssl_truststore_location: security_protocol="):
+        config(**of_a_file, **authorities)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"ssl_endpoint_identification_algorithm": "https"},
+        {"ssl_endpoint_identification_algorithm": ""},
+        {"ssl_truststore_type": "JKS", "ssl_protocol": "TLSv1.3"},
+        {"ssl_truststore_type": "PEM", "ssl_truststore_location": None},
+        {"ssl_key_password": "", "ssl_cipher_suites": ""},
+        {"ssl_enabled_protocols": "TLSv1.2,TLSv1.3"},
+    ],
+)
+def test_what_asks_for_no_tls_is_accepted_without_it(options: dict[str, Any]) -> None:
+    assert config(**options).security_protocol == "PLAINTEXT"
+
+
+def test_a_copy_of_a_configuration_with_tls_can_be_one_without() -> None:
+    secured = config(
+        security_protocol="SSL", ssl_truststore_location="/ca.pem", ssl_truststore_type="PEM"
+    )
+    plain = secured.replace(security_protocol="PLAINTEXT", ssl_truststore_location=None)
+    assert plain.security_protocol == "PLAINTEXT"
 
 
 @pytest.mark.parametrize(
