@@ -34,7 +34,7 @@ from aioproducer.foundation.version import __version__
 __all__ = ["AwsMskIam", "AwsMskIamExchange", "msk_token_provider"]
 
 _VERSION: Final = "2020_10_22"
-_THREADS: Final = ThreadForEach(THREAD_NAME, most=64)
+_MOST_THREADS: Final = 64
 _MOST_OF_AN_ANSWER: Final = 64 * 1024
 _MOST_PROVIDERS: Final = 64
 USER_AGENT: Final = f"aioproducer/{__version__}/python/{platform.python_version()}"
@@ -48,11 +48,12 @@ class AwsMskIam(Mechanism):
     def __init__(self, region: str | None = None, options: AwsOptions | None = None) -> None:
         """``region``: None takes it from the broker's name, then from AWS's configuration."""
         self._signer = AwsSigner(options, region)
+        self._threads = ThreadForEach(THREAD_NAME, most=_MOST_THREADS)
 
     async def begin(self, host: str) -> AwsMskIamExchange:
         """See :meth:`aioproducer.auth.mechanism.Mechanism.begin`."""
         loop = asyncio.get_running_loop()
-        outcome = await loop.run_in_executor(_THREADS, self._signer.signed, host)
+        outcome = await loop.run_in_executor(self._threads, self._signer.signed, host)
         if isinstance(outcome, ProducerError):
             raise outcome
         return AwsMskIamExchange(_message(host, outcome))

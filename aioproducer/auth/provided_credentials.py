@@ -19,8 +19,8 @@ __all__ = ["ProvidedCredentials"]
 
 logger = plain_logger(__name__)
 
-_THREADS: Final = ThreadForEach("aioproducer-credentials", most=64)
-"""A provider that hangs holds up no other one."""
+_MOST_THREADS: Final = 64
+"""Each provider has threads of its own: one that hangs holds up no other one."""
 _FORM: Final = "it must return a pair of str, (user name, password)"
 
 
@@ -51,6 +51,7 @@ class ProvidedCredentials(Mechanism):
         self._failure: ProducerError | None = None
         self._complaint = ""
         self._asking = asyncio.Lock()
+        self._threads = ThreadForEach("aioproducer-credentials", most=_MOST_THREADS)
         self._calls = 0
         """The calls of the provider that have begun."""
 
@@ -78,7 +79,7 @@ class ProvidedCredentials(Mechanism):
     async def _renew(self) -> None:
         try:
             async with PatientTimeout(self._timeout) as bound:
-                self._take(await ask(self._provider, _THREADS))
+                self._take(await ask(self._provider, self._threads))
             self._failure, self._complaint = None, ""
         except asyncio.CancelledError as error:
             if (task := asyncio.current_task()) is not None and task.cancelling():

@@ -24,7 +24,7 @@ __all__ = ["BearerToken", "Credentials"]
 BearerToken: TypeAlias = str | Callable[[], str | Awaitable[str]]
 """A token, or a function that gives one; a plain function is called in a thread."""
 
-_THREADS: Final = ThreadForEach("aioproducer-registry-token", most=64)
+_MOST_THREADS: Final = 64
 _NO_TOKEN: Final = "bearer_token is not a token: it must consist of printable ASCII characters"
 
 
@@ -50,6 +50,7 @@ class Credentials:
         self._give = bearer_token if callable(bearer_token) else None
         self._header: Secret | None = None
         self._flights = Flights()
+        self._threads = ThreadForEach("aioproducer-registry-token", most=_MOST_THREADS)
         if username is not None and password is not None:
             self._header = basic_authorization(username, password)
         elif isinstance(bearer_token, Secret):
@@ -86,7 +87,7 @@ class Credentials:
         return await self._flights.share("token", lambda: self._fetch(give, timeout))
 
     async def _fetch(self, give: Callable[[], Any], timeout: float) -> Secret:
-        found = await _called(give, timeout)
+        found = await _called(give, timeout, self._threads)
         if isinstance(found, ProducerError):
             raise found
         self._header = found
@@ -98,14 +99,16 @@ class Credentials:
             self._header = None
 
 
-async def _called(give: Callable[[], Any], timeout: float) -> Secret | ProducerError:
+async def _called(
+    give: Callable[[], Any], timeout: float, threads: ThreadForEach
+) -> Secret | ProducerError:
     """The token as a header, or the error to raise: a traceback from here would show the token."""
     try:
         async with asyncio.timeout(timeout) as bound:
             if inspect.iscoroutinefunction(give):
                 token = await give()
-            else:
-                token = await _in_thread(give)
+            else:  # it may block for long, so the thread is not one of the loop's
+                token = await asyncio.get_running_loop().run_in_executor(threads, give)
                 if inspect.isawaitable(token):
                     token = await token
     except ProducerError as error:
@@ -127,11 +130,6 @@ async def _called(give: Callable[[], Any], timeout: float) -> Secret | ProducerE
     if found is None:
         return SchemaRegistryAuthenticationError(_NO_TOKEN)
     return found
-
-
-async def _in_thread(give: Callable[[], Any]) -> Any:
-    """The function's result. It may block for long, so the thread is not one of the loop's."""
-    return await asyncio.get_running_loop().run_in_executor(_THREADS, give)
 
 
 def _bearer(token: object) -> Secret | None:

@@ -10,6 +10,7 @@ import base64
 import json
 import logging
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -23,7 +24,7 @@ from botocore.credentials import ReadOnlyCredentials
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aioproducer.auth.aws_credentials import AwsOptions, parameters_of, region_of, sign
+from aioproducer.auth.aws_credentials import AwsOptions, AwsSigner, parameters_of, region_of, sign
 from aioproducer.auth.aws_msk_iam import (
     USER_AGENT,
     AwsMskIam,
@@ -37,6 +38,7 @@ from aioproducer.config.secret import Secret
 from aioproducer.errors import (
     AuthenticationError,
     MissingExtraError,
+    ProducerError,
     TokenEndpointError,
 )
 from tests.support.clock import Clock
@@ -334,3 +336,25 @@ def test_nothing_is_shown() -> None:
     options = AwsOptions(role_secret_access_key=Secret("s3cr3t"))
     shown: list[Any] = [options, vars(AwsMskIamExchange(Secret("s3cr3t")))]
     assert "s3cr3t" not in repr(shown)
+
+
+async def test_a_client_whose_credentials_hang_holds_up_no_other_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gate = threading.Event()
+
+    def hang(_: AwsSigner, host: str) -> ProducerError:
+        if host == "slow":
+            gate.wait()
+        return AuthenticationError(host)
+
+    monkeypatch.setattr(AwsSigner, "signed", hang)
+    hanging = [asyncio.create_task(AwsMskIam().begin("slow")) for _ in range(65)]
+    try:
+        await asyncio.sleep(0)
+        with pytest.raises(AuthenticationError, match=r"^quick$"):
+            await AwsMskIam().begin("quick")
+    finally:
+        gate.set()
+    for each in await asyncio.gather(*hanging, return_exceptions=True):
+        assert isinstance(each, AuthenticationError)

@@ -183,3 +183,19 @@ async def test_nothing_shows_the_password() -> None:
     mechanism = provided_by(by_coroutine)
     exchange = await mechanism.begin("kafka.example")
     assert "hunter2" not in shown(mechanism) + shown(exchange)
+
+
+async def test_providers_that_hang_hold_up_no_other_one() -> None:
+    gate = threading.Event()
+
+    def hang() -> tuple[str, str]:
+        gate.wait()
+        return "alice", PASSWORD
+
+    hanging = [asyncio.create_task(provided_by(hang).current()) for _ in range(65)]
+    try:
+        await asyncio.sleep(0)
+        assert await said_by(provided_by(lambda: ("alice", PASSWORD))) == b"\0alice\0hunter2"
+    finally:
+        gate.set()
+    assert {type(each) for each in await asyncio.gather(*hanging)} == {Plain}

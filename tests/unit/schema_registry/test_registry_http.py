@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import threading
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -336,3 +338,22 @@ async def test_a_plain_server_behind_https_is_an_error() -> None:
         registry = quick(server.url.replace("http:", "https:"), seconds=0.5)
         with pytest.raises(SchemaRegistryUnavailableError, match=r"connection within 0\.2 s"):
             await registry.latest("s")
+
+
+async def test_token_functions_that_hang_hold_up_no_other_registry() -> None:
+    gate = threading.Event()
+
+    def hang() -> str:
+        gate.wait()
+        return "slow"
+
+    async def asked(give: Callable[[], str]) -> Secret | None:
+        return await Credentials(bearer_token=give).authorization(30)
+
+    hanging = [asyncio.create_task(asked(hang)) for _ in range(65)]
+    try:
+        await asyncio.sleep(0)
+        assert await asked(lambda: "quick") == Secret("Bearer quick")
+    finally:
+        gate.set()
+    assert set(await asyncio.gather(*hanging)) == {Secret("Bearer slow")}
