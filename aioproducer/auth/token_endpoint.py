@@ -39,10 +39,10 @@ _FORM: Final = Secret("application/x-www-form-urlencoded")
 class TokenEndpoint:
     """An HTTP address that gives tokens, and how long to wait for it.
 
-    Other than with Kafka an ``http://`` address is refused unless it is this machine's own and no
-    proxy of the environment would get the request: secrets would cross the network in the clear.
-    Redirects are not followed. An ``https://`` address is asked through the proxies of the
-    environment (``HTTPS_PROXY``, ``NO_PROXY``), which see no secret.
+    Unlike Kafka's client, aioproducer refuses an ``http://`` address unless it is this machine's
+    own and no proxy of the environment would get the request: secrets would cross the network
+    in the clear. Redirects are not followed. An ``https://`` address is asked through the proxies
+    of the environment (``HTTPS_PROXY``, ``NO_PROXY``), which see no secret.
     """
 
     url: str = field(repr=False)
@@ -67,8 +67,9 @@ class TokenEndpoint:
             )
         if parts.scheme == "http" and _has_proxy(host):
             raise ConfigError(
-                f"{self.option}: {self.shown} would be asked through the proxy of HTTP_PROXY, "
-                f"which could read the client's secret and the token. Add {host} to NO_PROXY"
+                f"{self.option}: {self.shown} would be asked through a proxy (HTTP_PROXY or "
+                f"ALL_PROXY), which could read the client's secret and the token. Add {host} to "
+                "NO_PROXY"
             )
 
     @property

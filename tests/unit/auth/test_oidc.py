@@ -395,7 +395,9 @@ def test_no_proxy_gets_a_secret_in_the_clear(
         monkeypatch.delenv("NO_PROXY", raising=False)
         monkeypatch.delenv("no_proxy", raising=False)
         monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
-        with pytest.raises(ConfigError, match=f"HTTP_PROXY.*Add {host} to NO_PROXY"):
+        with pytest.raises(
+            ConfigError, match=f"a proxy .HTTP_PROXY or ALL_PROXY.*Add {host} to NO_PROXY"
+        ):
             endpoint(address)
         assert ClientCredentials(before, "me", Secret(SECRET))().value.reveal() == "token"
         monkeypatch.setenv("NO_PROXY", host)
