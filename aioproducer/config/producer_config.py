@@ -201,7 +201,7 @@ class ProducerConfig(GivenOptions):
         hide_secrets(changes)
         _refuse_unknown(changes)
         for name, value in changes.items():
-            if name not in CHECKED_SECRETS and Reference.in_value(value, BUILT_IN) is not None:
+            if Reference.in_value(value, BUILT_IN) is not None:
                 _logger.warning(
                     "%s is used literally: ProducerConfig.replace() resolves no placeholders", name
                 )
