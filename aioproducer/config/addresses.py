@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from aioproducer.model import address_of
 
-__all__ = ["EVENT_HUBS", "Address", "is_loopback", "parse_addresses"]
+__all__ = ["EVENT_HUBS", "NO_CREDENTIALS", "Address", "is_loopback", "parse_addresses"]
 
 Address: TypeAlias = tuple[str, int]
 """Host (a name, an IPv4 address, or an IPv6 address without brackets) and port."""
@@ -21,6 +21,7 @@ EVENT_HUBS: Final = (
 )
 """The ends of the names of Azure Event Hubs."""
 
+NO_CREDENTIALS: Final = "an address can't contain credentials ('@'); write 'host:port'"
 _SCHEME: Final = r"(?s)(?P<scheme>[A-Za-z][\w.+-]*)://(?P<rest>.*)"
 _DIGITS_OF_A_PORT: Final = 5
 _LEGAL_IN_HOST: Final = f"{ascii_letters}{digits}._-"
@@ -66,7 +67,7 @@ def _parse_item(item: object) -> tuple[Address, ...]:
 
 def _parse_address(text: str) -> Address:
     if "@" in text:
-        raise ValueError("an address can't contain credentials ('@'); write 'host:port'")
+        raise ValueError(NO_CREDENTIALS)
     if scheme := "://" in text and re.fullmatch(_SCHEME, text):
         if scheme["scheme"].upper() != "PLAINTEXT":
             raise ValueError(

@@ -22,14 +22,14 @@ from typing import (
     get_args,
 )
 
-from aioproducer.config.addresses import Address, parse_addresses
+from aioproducer.config.addresses import NO_CREDENTIALS, Address, parse_addresses
 from aioproducer.config.durations import by_duration
 from aioproducer.config.java_serializers import (
     JavaSerializer,
     java_serializer,
     unknown_java_serializer,
 )
-from aioproducer.config.secret import Secret
+from aioproducer.config.secret import Hidden, Secret
 
 __all__ = [
     "INT_MAX",
@@ -273,12 +273,19 @@ class Addresses(Kind[tuple[Address, ...]]):
     wording = "'host:port,host:port', or a sequence of 'host:port'"
 
     def accept(self, value: object) -> tuple[Address, ...]:
+        if isinstance(value, Secret | Hidden):
+            raise UnacceptableError(f"'host:port', but {NO_CREDENTIALS}")
         if not isinstance(value, Iterable) or isinstance(value, (bytes, bytearray)):
             raise UnacceptableError(self.wording)
         try:
             return parse_addresses(value)
         except ValueError as error:
             raise UnacceptableError(f"'host:port', but {error}") from None
+
+    def hides(self, value: object) -> bool:
+        """True for addresses with credentials, which are refused."""
+        parts = value if isinstance(value, list | tuple | set | frozenset) else (value,)
+        return any(isinstance(part, str) and "@" in part for part in parts)
 
 
 class JaasLine(Kind[Secret]):

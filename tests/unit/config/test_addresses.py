@@ -1,8 +1,14 @@
 from __future__ import annotations
 
+import traceback
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
+from aioproducer.config import ProducerConfig
 from aioproducer.config.addresses import parse_addresses
+from aioproducer.errors import ConfigError
 
 
 @pytest.mark.parametrize(
@@ -80,3 +86,24 @@ def test_credentials_in_an_address_are_not_repeated() -> None:
     with pytest.raises(ValueError, match="contain credentials") as caught:
         parse_addresses("me:hunter2@broker:9092")
     assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("form", [str, lambda text: [text], lambda text: ("a:1", text)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda servers: ProducerConfig(bootstrap_servers=servers),
+        lambda servers: ProducerConfig.from_properties({"bootstrap.servers": servers}),
+        lambda servers: ProducerConfig.from_librdkafka({"bootstrap.servers": servers}),
+    ],
+)
+def test_credentials_are_neither_in_the_error_nor_in_its_frames(
+    make: Callable[[Any], object], form: Callable[[str], Any]
+) -> None:
+    servers = form("sasl://u:s3cr3tPW@h:9092")
+    with pytest.raises(ConfigError, match="contain credentials") as caught:
+        make(servers)
+    assert "s3cr3tPW" not in str(caught.value)
+    for frame, _ in traceback.walk_tb(caught.value.__traceback__):
+        if frame.f_code.co_filename != __file__:
+            assert "s3cr3tPW" not in repr(frame.f_locals)
