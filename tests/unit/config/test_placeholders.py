@@ -611,7 +611,8 @@ def test_a_copy_resolves_no_placeholder_and_warns(caplog: pytest.LogCaptureFixtu
     made = ProducerConfig(bootstrap_servers="a:1").replace(client_id="${env:A}")
     assert (made.client_id, READ.get()) == ("${env:A}", [])
     assert "client_id is used literally: ProducerConfig.replace() resolves no" in caplog.text
-    made.replace(**LOGIN, sasl_password="${env:A}")
+    login: dict[str, Any] = {**LOGIN, "sasl_password": "${env:A}"}
+    made.replace(**login)
     assert "sasl_password is used literally: ProducerConfig.replace() resolves no" in caplog.text
 
 
