@@ -176,8 +176,14 @@ def test_a_variable_that_is_not_set_is_named(
 
 def test_secrets_are_not_in_errors(spark: SparkSession, cluster: MockCluster, topic: str) -> None:
     rows = spark.sql("select '1' as value")
+    options = {
+        "kafka.security.protocol": "SSL",
+        "kafka.ssl.keystore.type": "PEM",
+        "kafka.ssl.keystore.certificate.chain": "public",
+        "kafka.ssl.keystore.key": "hunter2",
+    }
     with pytest.raises(PySparkException) as caught:
-        write(rows, cluster, topic=topic, **{"kafka.ssl.keystore.key": "hunter2"})
+        write(rows, cluster, topic=topic, **options)
     assert "kafka.ssl.keystore.key contains a secret, which Spark shows" in str(caught.value)
     assert "hunter2" not in str(caught.value)
 
