@@ -52,17 +52,13 @@ from aioproducer.errors import (
 from aioproducer.foundation import tuning
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.running_clock import RunningClock
-from aioproducer.foundation.runtime.tasks import new_task
+from aioproducer.foundation.runtime.tasks import in_turns, new_task
 from aioproducer.foundation.runtime.threads import ThreadForEach
 from aioproducer.foundation.wording import duration
 from aioproducer.model import Peer
 
 _LOOKS: Final = 8
 """Looks at the requests before a renewal in the time of a request."""
-_STEPS_PER_TURN: Final = 1_000
-"""Elements of a large response that are decoded in one turn, at two microseconds each."""
-_BYTES_PER_TURN: Final = 1 << 18
-"""Bytes of a large response that are decoded in one turn, about."""
 _READ_AT_ONCE: Final = 5_000
 """Elements of a large response that the event loop's thread reads, after they are decoded."""
 _READS: Final = ThreadForEach("aioproducer-response")
@@ -500,20 +496,9 @@ class Connection:
         exchange = self.exchange
         assert exchange is not None
         try:
-            steps = decode_in_steps(request.form.api, request.form.version, body)
-            elements = end = 0
-            while True:
-                await asyncio.sleep(0)
-                end += _BYTES_PER_TURN
-                try:
-                    for _ in range(_STEPS_PER_TURN):
-                        elements += 1
-                        if (at := next(steps)) > end:
-                            break
-                except StopIteration as stop:
-                    decoded: frames.Decoded = stop.value
-                    break
-                end = at
+            await asyncio.sleep(0)  # an eager task would begin before the stream is paused
+            form = request.form
+            decoded, elements = await in_turns(decode_in_steps(form.api, form.version, body))
             response = decoded.response
             read = partial(frames.read_response, response, request.request.read)
             if elements < _READ_AT_ONCE:

@@ -17,19 +17,36 @@ from aioproducer.errors import ProtocolError
 
 _THROTTLE_BYTES: Final = 4
 
+_STEPS_PER_TURN: Final = 1_000
+"""Elements of a large response that are decoded in one turn, at two microseconds each."""
+_BYTES_PER_TURN: Final = 1 << 18
+"""Bytes of a large response that are decoded in one turn, about."""
 _T = TypeVar("_T")
 
 
-def decode_in_steps(api: Api, version: int, body: bytes) -> Generator[int, None, Decoded]:
-    """As :func:`~aioproducer.engine.network.frames.decode_response`, with a step for each element
-    of a list. A step yields the offset that it has come to."""
+def decode_in_steps(
+    api: Api, version: int, body: bytes
+) -> Generator[None, None, tuple[Decoded, int]]:
+    """As :func:`~aioproducer.engine.network.frames.decode_response`, with the number of elements of
+    lists. A step is what one turn of the event loop bears."""
     schema = response_schema(api)
+    elements = turn_began = place = 0
     try:
         start = response_start(api, version, body)
-        response, end = yield from schema.decode_with_rests(body, start, version)
+        decoding = schema.decode_with_rests(body, start, version)
+        while True:
+            try:
+                place = next(decoding)
+            except StopIteration as stop:
+                response, end = stop.value
+                break
+            elements += 1
+            if not elements % _STEPS_PER_TURN or place > turn_began + _BYTES_PER_TURN:
+                turn_began = place
+                yield
     except Exception as error:
         raise undecodable(api, version, body, error) from error
-    return Decoded(response, left_over(api, version, body, end))
+    return Decoded(response, left_over(api, version, body, end)), elements
 
 
 class LazyResponse:
