@@ -28,13 +28,12 @@ from aioproducer.auth.peer_text import json_object, printable
 from aioproducer.auth.token import Token
 from aioproducer.config.secret import Secret
 from aioproducer.errors import AuthenticationError, ProducerError
-from aioproducer.foundation.runtime.threads import ThreadForEach
+from aioproducer.foundation.runtime.threads import MOST_HANGING, ThreadForEach
 from aioproducer.foundation.version import __version__
 
 __all__ = ["AwsMskIam", "AwsMskIamExchange", "msk_token_provider"]
 
 _VERSION: Final = "2020_10_22"
-_MOST_THREADS: Final = 64
 _MOST_OF_AN_ANSWER: Final = 64 * 1024
 _MOST_PROVIDERS: Final = 64
 USER_AGENT: Final = f"aioproducer/{__version__}/python/{platform.python_version()}"
@@ -48,7 +47,7 @@ class AwsMskIam(Mechanism):
     def __init__(self, region: str | None = None, options: AwsOptions | None = None) -> None:
         """``region``: None takes it from the broker's name, then from AWS's configuration."""
         self._signer = AwsSigner(options, region)
-        self._threads = ThreadForEach(THREAD_NAME, most=_MOST_THREADS)
+        self._threads = ThreadForEach(THREAD_NAME, most=MOST_HANGING)
 
     async def begin(self, host: str) -> AwsMskIamExchange:
         """See :meth:`aioproducer.auth.mechanism.Mechanism.begin`."""

@@ -12,15 +12,13 @@ from aioproducer.config.secret import Secret
 from aioproducer.errors import AuthenticationError, NetworkError, ProducerError, anew
 from aioproducer.foundation.logs import plain_logger
 from aioproducer.foundation.runtime.patience import PatientTimeout
-from aioproducer.foundation.runtime.threads import ThreadForEach
+from aioproducer.foundation.runtime.threads import MOST_HANGING, ThreadForEach
 from aioproducer.foundation.wording import duration
 
 __all__ = ["ProvidedCredentials"]
 
 logger = plain_logger(__name__)
 
-_MOST_THREADS: Final = 64
-"""Each provider has threads of its own: one that hangs holds up no other one."""
 _FORM: Final = "it must return a pair of str, (user name, password)"
 
 
@@ -51,7 +49,7 @@ class ProvidedCredentials(Mechanism):
         self._failure: ProducerError | None = None
         self._complaint = ""
         self._asking = asyncio.Lock()
-        self._threads = ThreadForEach("aioproducer-credentials", most=_MOST_THREADS)
+        self._threads = ThreadForEach("aioproducer-credentials", most=MOST_HANGING)
         self._calls = 0
         """The calls of the provider that have begun."""
 

@@ -27,6 +27,9 @@ _Job: TypeAlias = tuple[Future[Any], Callable[[], Any]]
 Load: TypeAlias = Callable[[], None]
 """A function of a module that imports what others of its functions need."""
 
+MOST_HANGING: Final = 64
+"""The calls of one provider that may hang at the same time. Each provider has its own threads."""
+
 _CORES: Final = (
     len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 )

@@ -14,7 +14,7 @@ from aioproducer.errors import (
     SchemaRegistryAuthenticationError,
     SchemaRegistryUnavailableError,
 )
-from aioproducer.foundation.runtime.threads import ThreadForEach
+from aioproducer.foundation.runtime.threads import MOST_HANGING, ThreadForEach
 from aioproducer.foundation.wording import duration
 from aioproducer.schema_registry.rest.addresses import basic_authorization
 from aioproducer.schema_registry.rest.flights import Flights
@@ -24,7 +24,6 @@ __all__ = ["BearerToken", "Credentials"]
 BearerToken: TypeAlias = str | Callable[[], str | Awaitable[str]]
 """A token, or a function that gives one; a plain function is called in a thread."""
 
-_MOST_THREADS: Final = 64
 _NO_TOKEN: Final = "bearer_token is not a token: it must consist of printable ASCII characters"
 
 
@@ -50,7 +49,7 @@ class Credentials:
         self._give = bearer_token if callable(bearer_token) else None
         self._header: Secret | None = None
         self._flights = Flights()
-        self._threads = ThreadForEach("aioproducer-registry-token", most=_MOST_THREADS)
+        self._threads = ThreadForEach("aioproducer-registry-token", most=MOST_HANGING)
         if username is not None and password is not None:
             self._header = basic_authorization(username, password)
         elif isinstance(bearer_token, Secret):
