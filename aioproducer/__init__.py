@@ -60,12 +60,13 @@ from aioproducer.producer import Producer
 
 if TYPE_CHECKING:
     # Only compiled modules import these, and PyInstaller sees no import of a compiled module.
-    import aioproducer.engine.accumulator.batch_growth
-    import aioproducer.engine.accumulator.flushes
-    import aioproducer.engine.accumulator.late_results
+    import aioproducer.engine.accumulator.buffer_pool
+    import aioproducer.engine.accumulator.producer_batch
+    import aioproducer.engine.accumulator.results
     import aioproducer.engine.accumulator.topic
     import aioproducer.engine.network.connection_log
     import aioproducer.engine.network.timeouts
+    import aioproducer.engine.records.reader
     import aioproducer.engine.sender.outcomes  # noqa: F401
     from aioproducer.engine.bulk.send_report import OffsetRange, SendReport
     from aioproducer.engine.core.check import ClusterCheck, TopicCheck

@@ -13,14 +13,15 @@ from uuid import UUID
 
 from aioproducer.consumer.member import Member, MemberSurroundings
 from aioproducer.engine.groups.reactions import LOST, Reaction
-from aioproducer.engine.groups.requests import ConsumerHeartbeat, MemberState
-from aioproducer.engine.groups.requests.consumer_heartbeat import (
+from aioproducer.engine.groups.requests import (
     JOINING,
     LEAVING,
     LEAVING_FOR_A_WHILE,
+    ConsumerHeartbeat,
+    MemberState,
     PartitionsById,
 )
-from aioproducer.engine.transactions.requests.coordinator_request import by_topic
+from aioproducer.engine.transactions.requests import by_topic
 from aioproducer.errors import ProducerError, UnsupportedVersionError, explain, kafka_error
 from aioproducer.errors.codes import ErrorCode
 from aioproducer.foundation.logs import RoomLogger

@@ -17,7 +17,7 @@ import aioproducer
 
 PACKAGE: Final = Path(aioproducer.__file__).parent
 SUFFIXES: Final = {".py", ".pyx", ".pxd"}
-LOADED_BY_IMPORT: Final = 178
+LOADED_BY_IMPORT: Final = 172
 FILES: Final = {
     "": 4,
     "admin": 31,
@@ -27,20 +27,20 @@ FILES: Final = {
     "config": 36,
     "consumer": 26,
     "engine": 6,
-    "engine/accumulator": 29,
+    "engine/accumulator": 19,
     "engine/bulk": 6,
     "engine/client": 18,
     "engine/cluster": 6,
     "engine/columnar": 30,
     "engine/core": 22,
-    "engine/groups": 18,
+    "engine/groups": 10,
     "engine/metrics": 12,
     "engine/network": 29,
     "engine/protocol": 7,
     "engine/records": 42,
-    "engine/sender": 22,
+    "engine/sender": 19,
     "engine/telemetry": 10,
-    "engine/transactions": 21,
+    "engine/transactions": 8,
     "errors": 9,
     "failed_records": 4,
     "foundation": 19,

@@ -15,7 +15,7 @@ from aioproducer.config import document as options
 from aioproducer.config.librdkafka import document as librdkafka
 from aioproducer.consumer import ConsumerOptions
 from aioproducer.engine.metrics import names as metric_names
-from aioproducer.engine.transactions.states import diagram
+from aioproducer.engine.transactions.transaction import diagram
 from aioproducer.errors import document as codes
 from aioproducer.observability.series import document as series
 from tests.documentation import api_pages, public_api, recorded_runs

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, TopicPartition
 from aioproducer import OffsetAndMetadata, Producer, __version__
 from aioproducer import model as ours
 from aioproducer.engine.protocol import SUPPORTED, Api
-from aioproducer.engine.transactions.requests.offset_fetch import FIRST_STABLE_VERSION
+from aioproducer.engine.transactions.requests import FIRST_STABLE_VERSION
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from aioproducer.testing.kafka_distribution import KafkaDistribution
 

@@ -10,9 +10,8 @@ from random import Random
 from typing import Any, cast
 
 from aioproducer.engine.accumulator import AccumulatorSettings, RecordAccumulator
-from aioproducer.engine.accumulator.batch_queue import BatchQueue
+from aioproducer.engine.accumulator.batch_queue import BatchQueue, PendingQueue
 from aioproducer.engine.accumulator.buffer_pool import BufferPool
-from aioproducer.engine.accumulator.pending_queue import PendingQueue
 from aioproducer.engine.accumulator.pending_records import PendingRecord, PendingRecords
 from aioproducer.engine.client.ad_hoc_requests import AdHocRequests
 from aioproducer.engine.client.wakeup import Wakeup
@@ -25,10 +24,9 @@ from aioproducer.engine.records.compression import Compression
 from aioproducer.engine.sender.batch_sender import BatchSender
 from aioproducer.engine.sender.completer import BatchCompleter
 from aioproducer.engine.sender.compressor import Compressor
-from aioproducer.engine.sender.delivery_reports import DeliveryReports
+from aioproducer.engine.sender.delivery_reports import DeliveryReports, PendingFailures
 from aioproducer.engine.sender.expiry import Expiry
 from aioproducer.engine.sender.gaps import Gaps
-from aioproducer.engine.sender.pending_failures import PendingFailures
 from aioproducer.engine.sender.produce import ProduceSettings
 from aioproducer.engine.sender.producer_id import ProducerIdRequester
 from aioproducer.engine.sender.refresher import MetadataRefresher

@@ -14,7 +14,7 @@ from aioproducer.engine.client.describe_request import ClusterDescription, Descr
 from aioproducer.engine.network.proxy_handshake import handshake
 from aioproducer.engine.protocol import Api, response_schema
 from aioproducer.engine.sender.produce import read_produce_response
-from aioproducer.engine.transactions.requests.find_coordinator import found_coordinator
+from aioproducer.engine.transactions.requests import found_coordinator
 from aioproducer.errors import (
     BrokerConnectionError,
     ProducerError,

@@ -9,7 +9,7 @@ from typing import Any
 from aioproducer.admin.requests.answer import Answer
 from aioproducer.engine.network.frames import EncodedPayload, encoded
 from aioproducer.engine.protocol import Api, request_schema
-from aioproducer.engine.transactions.requests.offset_fetch import (
+from aioproducer.engine.transactions.requests import (
     fetched_offsets,
     offset_fetch_message,
 )

@@ -9,7 +9,7 @@ from typing import Any
 from aioproducer.admin.requests.answer import Answer, in_order
 from aioproducer.engine.network.frames import EncodedPayload, encoded
 from aioproducer.engine.protocol import Api, request_schema
-from aioproducer.engine.transactions.requests.coordinator_request import by_topic
+from aioproducer.engine.transactions.requests import by_topic
 from aioproducer.model import TopicPartition
 
 

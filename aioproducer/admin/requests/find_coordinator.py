@@ -8,10 +8,10 @@ from typing import Any
 from aioproducer.admin.requests.answer import Answer
 from aioproducer.engine.network.frames import EncodedPayload, encoded
 from aioproducer.engine.protocol import Api, request_schema
-from aioproducer.engine.transactions.requests.coordinator_request import group_coordinator
-from aioproducer.engine.transactions.requests.find_coordinator import (
+from aioproducer.engine.transactions.requests import (
     find_coordinator_message,
     found_coordinator,
+    group_coordinator,
 )
 
 

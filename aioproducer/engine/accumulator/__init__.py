@@ -14,11 +14,9 @@ BufferExhaustedError at its deadline (``Expiry._expire_pending``). A caller of `
 only if the producer ends (:meth:`MemoryWaiters.close`).
 """
 
-from aioproducer.engine.accumulator.batch_queue import BatchQueue
-from aioproducer.engine.accumulator.memory_quota import LeaderView
-from aioproducer.engine.accumulator.memory_waiters import MemoryWaiters
+from aioproducer.engine.accumulator.batch_queue import BatchQueue, PendingQueue
+from aioproducer.engine.accumulator.memory_quota import LeaderView, MemoryWaiters
 from aioproducer.engine.accumulator.partition import Backlog
-from aioproducer.engine.accumulator.pending_queue import PendingQueue
 from aioproducer.engine.accumulator.pending_records import (
     PendingRecord,
     RecordFuture,
@@ -26,10 +24,9 @@ from aioproducer.engine.accumulator.pending_records import (
     Unserialized,
     cancelled_by_caller,
 )
-from aioproducer.engine.accumulator.producer_batch import ProducerBatch
+from aioproducer.engine.accumulator.producer_batch import AccumulatorSettings, ProducerBatch
 from aioproducer.engine.accumulator.record_accumulator import RecordAccumulator
-from aioproducer.engine.accumulator.settings import AccumulatorSettings
-from aioproducer.engine.accumulator.topic_outcomes import FailingTopic, TopicOutcomes
+from aioproducer.engine.accumulator.results import FailingTopic, TopicOutcomes
 
 __all__ = [
     "AccumulatorSettings",

@@ -2,6 +2,8 @@ from aioproducer.engine.accumulator.buffer_pool cimport BufferPool, NodeQuota
 from aioproducer.engine.accumulator.partition cimport Partition
 from aioproducer.engine.accumulator.pending_records cimport PendingRecords
 
+cdef class MemoryQuota
+
 
 cdef class MemoryQuota:
     cdef public BufferPool _pool

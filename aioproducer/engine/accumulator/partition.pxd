@@ -1,6 +1,6 @@
 cimport cython
 
-from aioproducer.engine.accumulator.batch_growth cimport BatchGrowth
+from aioproducer.engine.accumulator.producer_batch cimport BatchGrowth
 from aioproducer.engine.accumulator.producer_batch cimport ProducerBatch
 
 cdef class Partition

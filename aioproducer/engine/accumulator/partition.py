@@ -18,9 +18,8 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from math import inf
 
-from aioproducer.engine.accumulator.batch_growth import BatchGrowth
 from aioproducer.engine.accumulator.pending_records import PendingRecord
-from aioproducer.engine.accumulator.producer_batch import ProducerBatch
+from aioproducer.engine.accumulator.producer_batch import BatchGrowth, ProducerBatch
 from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE
 from aioproducer.foundation import tuning
 from aioproducer.model import BatchOrder, TopicPartition

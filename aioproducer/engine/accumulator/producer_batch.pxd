@@ -1,4 +1,23 @@
-from aioproducer.engine.accumulator.batch_growth cimport BatchGrowth
+cdef class BatchGrowth
+cdef class BatchSizes
+cdef class ProducerBatch
+
+
+cdef class BatchGrowth:
+    cdef public int doublings
+
+    cpdef filled(self, Py_ssize_t records, int most, bint short)
+    cpdef left(self, Py_ssize_t size, Py_ssize_t capacity)
+
+
+cdef class BatchSizes:
+    cdef public object _settings
+    cdef public object _expansion
+    cdef public dict _limits
+    cdef public Py_ssize_t most
+
+    cpdef full(self, topic, BatchGrowth growth)
+    cpdef filled(self, BatchGrowth growth, Py_ssize_t records, bint short)
 
 
 cdef class ProducerBatch:

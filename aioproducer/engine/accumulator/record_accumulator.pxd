@@ -1,16 +1,16 @@
 cimport cython
 
-from aioproducer.engine.accumulator.batch_growth cimport BatchGrowth
+from aioproducer.engine.accumulator.producer_batch cimport BatchGrowth
 from aioproducer.engine.accumulator.batch_queue cimport BatchQueue
 from aioproducer.engine.accumulator.buffer_pool cimport BufferPool
-from aioproducer.engine.accumulator.flushes cimport Flushes
-from aioproducer.engine.accumulator.late_results cimport LateResults
+from aioproducer.engine.accumulator.results cimport Flushes
+from aioproducer.engine.accumulator.results cimport LateResults
 from aioproducer.engine.accumulator.memory_quota cimport MemoryQuota
 from aioproducer.engine.accumulator.partition cimport Backlogs, Partition
-from aioproducer.engine.accumulator.pending_queue cimport PendingQueue
+from aioproducer.engine.accumulator.batch_queue cimport PendingQueue
 from aioproducer.engine.accumulator.pending_records cimport PendingRecord, PendingRecords, SerializedRecord
 from aioproducer.engine.accumulator.producer_batch cimport ProducerBatch
-from aioproducer.engine.accumulator.settings cimport BatchSizes
+from aioproducer.engine.accumulator.producer_batch cimport BatchSizes
 from aioproducer.engine.accumulator.topic cimport Topic
 
 

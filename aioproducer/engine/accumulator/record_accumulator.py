@@ -13,25 +13,24 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from aioproducer.engine.accumulator.batch_growth import BatchGrowth
-from aioproducer.engine.accumulator.batch_queue import BatchQueue
+from aioproducer.engine.accumulator.batch_queue import BatchQueue, PendingFailed, PendingQueue
 from aioproducer.engine.accumulator.buffer_pool import BufferPool
-from aioproducer.engine.accumulator.flushes import Flushes, FlushFuture
-from aioproducer.engine.accumulator.late_results import LateResults
-from aioproducer.engine.accumulator.memory_quota import LeaderView, MemoryQuota
-from aioproducer.engine.accumulator.memory_waiters import MemoryWaiters
+from aioproducer.engine.accumulator.memory_quota import LeaderView, MemoryQuota, MemoryWaiters
 from aioproducer.engine.accumulator.partition import Backlogs, Partition
-from aioproducer.engine.accumulator.pending_queue import PendingFailed, PendingQueue
 from aioproducer.engine.accumulator.pending_records import (
     PendingRecord,
     PendingRecords,
     SerializedRecord,
     Unserialized,
 )
-from aioproducer.engine.accumulator.producer_batch import ProducerBatch
-from aioproducer.engine.accumulator.settings import AccumulatorSettings, BatchSizes
+from aioproducer.engine.accumulator.producer_batch import (
+    AccumulatorSettings,
+    BatchGrowth,
+    BatchSizes,
+    ProducerBatch,
+)
+from aioproducer.engine.accumulator.results import Flushes, FlushFuture, LateResults, TopicOutcomes
 from aioproducer.engine.accumulator.topic import StickyChoice, Topic
-from aioproducer.engine.accumulator.topic_outcomes import TopicOutcomes
 from aioproducer.engine.cluster.snapshot import TopicInfo
 from aioproducer.engine.partitioning import STICKY, UNKNOWN, PartitionFunction
 from aioproducer.engine.records.acceleration import RouteCache, batch_size_bound, route

@@ -1,4 +1,4 @@
-from aioproducer.engine.accumulator.batch_growth cimport BatchGrowth
+from aioproducer.engine.accumulator.producer_batch cimport BatchGrowth
 from aioproducer.engine.accumulator.partition cimport Partition
 from aioproducer.engine.accumulator.producer_batch cimport ProducerBatch
 

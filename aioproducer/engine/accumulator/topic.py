@@ -7,10 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from types import MappingProxyType
 
-from aioproducer.engine.accumulator.batch_growth import BatchGrowth
 from aioproducer.engine.accumulator.partition import Backlogs, Partition
-from aioproducer.engine.accumulator.producer_batch import ProducerBatch
-from aioproducer.engine.accumulator.settings import AccumulatorSettings, BatchSizes
+from aioproducer.engine.accumulator.producer_batch import (
+    AccumulatorSettings,
+    BatchGrowth,
+    BatchSizes,
+    ProducerBatch,
+)
 from aioproducer.engine.cluster.snapshot import PartitionLeader
 from aioproducer.engine.partitioning import PartitionFunction, Partitions, next_sticky_partition
 from aioproducer.engine.records.acceleration import OpenBuilders

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from typing import Final
 
 from aioproducer.engine.failures import FailedRecordHandler, hurry_up, tell_not_handled
-from aioproducer.engine.sender.failed_records import FailedRecordQueue
+from aioproducer.engine.sender.delivery_reports import FailedRecordQueue
 from aioproducer.errors import ProducerError
 from aioproducer.foundation import tuning
 from aioproducer.foundation.logs import RoomLogger

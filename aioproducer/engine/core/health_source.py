@@ -10,7 +10,7 @@ from aioproducer.engine.core.health import Health
 from aioproducer.engine.core.health_rules import HealthFacts, assess, stalled_after
 from aioproducer.engine.core.lifecycle import Lifecycle
 from aioproducer.engine.core.parts import Parts
-from aioproducer.engine.transactions.states import TransactionState
+from aioproducer.engine.transactions.transaction import TransactionState
 
 _ATTEMPTS: Final = 20
 """A dictionary that the event loop changes at the same moment makes the reading begin again."""

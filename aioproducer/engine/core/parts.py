@@ -26,10 +26,9 @@ from aioproducer.engine.records.compression import Compression, compression
 from aioproducer.engine.sender.batch_sender import BatchSender
 from aioproducer.engine.sender.completer import BatchCompleter
 from aioproducer.engine.sender.compressor import Compressor
-from aioproducer.engine.sender.delivery_reports import DeliveryReports
+from aioproducer.engine.sender.delivery_reports import DeliveryReports, PendingFailures
 from aioproducer.engine.sender.expiry import Expiry
 from aioproducer.engine.sender.gaps import Gaps
-from aioproducer.engine.sender.pending_failures import PendingFailures
 from aioproducer.engine.sender.produce import ProduceSettings
 from aioproducer.engine.sender.producer_id import ProducerIdRequester
 from aioproducer.engine.sender.refresher import MetadataRefresher

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from aioproducer.engine.groups.assignors import Assignment, GroupMember, Steps
 from aioproducer.engine.groups.assignors.member import Pace
 from aioproducer.engine.protocol import data_schema
-from aioproducer.engine.transactions.requests.coordinator_request import by_topic
+from aioproducer.engine.transactions.requests import by_topic
 from aioproducer.errors import ProtocolError
 from aioproducer.model import TopicPartition
 

@@ -27,7 +27,7 @@ from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.network.in_flight import Completion
 from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE
 from aioproducer.engine.sender.compressor import Compressor
-from aioproducer.engine.sender.delivery_reports import DeliveryReports
+from aioproducer.engine.sender.delivery_reports import DeliveryReports, PendingFailures
 from aioproducer.engine.sender.gaps import Gaps
 from aioproducer.engine.sender.outcomes import (
     Deliver,
@@ -42,7 +42,6 @@ from aioproducer.engine.sender.outcomes import (
     others_in_batch,
     still_uncertain,
 )
-from aioproducer.engine.sender.pending_failures import PendingFailures
 from aioproducer.engine.sender.produce import PartitionResult, Place, ProduceRequest, ProduceResults
 from aioproducer.engine.sender.refresher import MetadataRefresher
 from aioproducer.errors import (

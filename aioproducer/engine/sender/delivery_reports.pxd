@@ -1,6 +1,8 @@
 from aioproducer.engine.accumulator.producer_batch cimport ProducerBatch as CBatch
 from aioproducer.engine.metrics.producer_metrics cimport ProducerMetrics as CMetrics
 
+cdef class DeliveryReports
+
 
 cdef class DeliveryReports:
     cdef public CMetrics _metrics

@@ -14,7 +14,7 @@ from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.metrics import ProducerMetrics
 from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.sender.completer import BatchCompleter
-from aioproducer.engine.sender.pending_failures import PendingFailures
+from aioproducer.engine.sender.delivery_reports import PendingFailures
 from aioproducer.engine.sender.refresher import MetadataRefresher
 from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
 from aioproducer.errors import (

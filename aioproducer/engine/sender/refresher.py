@@ -16,7 +16,7 @@ from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.network.in_flight import Completion
 from aioproducer.engine.sender.compressor import Compressor
-from aioproducer.engine.sender.pending_failures import PendingFailures
+from aioproducer.engine.sender.delivery_reports import PendingFailures
 from aioproducer.engine.sender.requests import MetadataRequest
 from aioproducer.errors import (
     BootstrapError,

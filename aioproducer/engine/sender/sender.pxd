@@ -1,8 +1,8 @@
 cimport cython
 
 from aioproducer.engine.accumulator.batch_queue cimport BatchQueue as CQueue
-from aioproducer.engine.accumulator.late_results cimport LateResults as CResults
-from aioproducer.engine.accumulator.pending_queue cimport PendingQueue as CPending
+from aioproducer.engine.accumulator.results cimport LateResults as CResults
+from aioproducer.engine.accumulator.batch_queue cimport PendingQueue as CPending
 from aioproducer.engine.accumulator.record_accumulator cimport RecordAccumulator as CAccumulator
 from aioproducer.engine.client.wakeup cimport Wakeup as CWakeup
 from aioproducer.engine.network.in_flight cimport Completion as CCompletion

@@ -15,8 +15,8 @@ from aioproducer.engine.metrics import ProducerMetrics
 from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.sender.batch_sender import BatchSender
 from aioproducer.engine.sender.completer import BatchCompleter
+from aioproducer.engine.sender.delivery_reports import PendingFailures
 from aioproducer.engine.sender.expiry import Expiry
-from aioproducer.engine.sender.pending_failures import PendingFailures
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.errors import ProducerError
 from aioproducer.foundation import logs

@@ -12,17 +12,16 @@ from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.network.in_flight import Completion
 from aioproducer.engine.sender.completer import BatchCompleter
-from aioproducer.engine.sender.transaction_codec import TransactionRequest
-from aioproducer.engine.transactions.group_offsets import GroupOffsets
+from aioproducer.engine.sender.requests import TransactionRequest
+from aioproducer.engine.transactions.group_offsets import GroupOffsets, RequestSource
 from aioproducer.engine.transactions.manager import TransactionManager
-from aioproducer.engine.transactions.request_source import RequestSource
 from aioproducer.engine.transactions.requests import (
     AddPartitionsToTxn,
     CoordinatorRequest,
     Reaction,
     TxnOffsetCommit,
 )
-from aioproducer.engine.transactions.states import TransactionState
+from aioproducer.engine.transactions.transaction import TransactionState
 from aioproducer.errors import NetworkError, ProducerError, RequestTimeoutError, TopicRecreatedError
 from aioproducer.errors.codes import ErrorCode
 from aioproducer.foundation.backoff import ExponentialBackoff

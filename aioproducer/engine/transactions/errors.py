@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from aioproducer.engine.transactions.states import TransactionState as State
 from aioproducer.engine.transactions.transaction import Ending
+from aioproducer.engine.transactions.transaction import TransactionState as State
 from aioproducer.errors import (
     AbortableTransactionError,
     Disposition,

@@ -24,12 +24,13 @@ that may be in the log: its response is the only proof that nothing of it comes 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from uuid import UUID
 
-from aioproducer.engine.transactions import errors, log_lines
-from aioproducer.engine.transactions.request_source import RequestSource
+from aioproducer.engine.transactions import errors
+from aioproducer.engine.transactions.group_offsets import RequestSource
 from aioproducer.engine.transactions.requests import (
     CoordinatorRequest,
     EndTxn,
@@ -39,21 +40,73 @@ from aioproducer.engine.transactions.requests import (
     Response,
 )
 from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
-from aioproducer.engine.transactions.states import TRANSITIONS
-from aioproducer.engine.transactions.states import TransactionState as State
-from aioproducer.engine.transactions.transaction import Ending, PendingOffsets, Transaction
+from aioproducer.engine.transactions.transaction import (
+    TRANSITIONS,
+    Ending,
+    PendingOffsets,
+    Transaction,
+)
+from aioproducer.engine.transactions.transaction import TransactionState as State
 from aioproducer.errors import (
     InvalidTxnStateError,
     KafkaError,
     ProducerError,
     ProducerFencedError,
 )
+from aioproducer.foundation.logs import RoomLogger
 from aioproducer.model import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
     TopicPartition,
     TransactionHandle,
 )
+
+logger = RoomLogger("aioproducer.transactions.manager")
+
+
+def epoch_began(who: object, handle: TransactionHandle) -> None:
+    """A coordinator assigned the producer id and the epoch of ``handle``."""
+    logger.repeated(
+        logging.INFO,
+        "epoch",
+        "%s: producer id %d with epoch %d was assigned",
+        who,
+        handle.producer_id,
+        handle.epoch,
+        transactional_id=handle.transactional_id,
+        producer_id=handle.producer_id,
+        epoch=handle.epoch,
+    )
+
+
+def failed_for_good(who: object, handle: TransactionHandle, error: ProducerError) -> None:
+    """The producer can't continue."""
+    logger.error(
+        "%s: no further transaction is possible: %s",
+        who,
+        error,
+        transactional_id=handle.transactional_id,
+        error=error,
+    )
+
+
+def closed_after_failure(
+    who: object, handle: TransactionHandle, error: ProducerError | None
+) -> None:
+    """The producer was closed when its transaction could only be aborted."""
+    logger.error(
+        "%s: closed when its transaction had failed: %s",
+        who,
+        error,
+        transactional_id=handle.transactional_id,
+        error=error,
+    )
+
+
+def state_changed(who: object, before: str, after: str) -> None:
+    """The state machine went on."""
+    if logger.debugs:
+        logger.debug("%s: %s -> %s", who, before, after)
 
 
 class TransactionManager(RequestSource):
@@ -135,7 +188,7 @@ class TransactionManager(RequestSource):
 
     def abort_failed(self) -> None:
         """Abort a transaction that can only be aborted, and whose producer is closed."""
-        log_lines.closed_after_failure(self, self.handle, self.error)
+        closed_after_failure(self, self.handle, self.error)
         self.abort().acknowledged = True
 
     def hand_out(self, *, over: bool = False) -> TransactionHandle:
@@ -378,7 +431,7 @@ class TransactionManager(RequestSource):
     def _begin_epoch(self, response: Response) -> None:
         self.handle = replace(self.handle, producer_id=response.producer_id, epoch=response.epoch)
         self._sequence_numbers.begin_epoch(response.producer_id, response.epoch)
-        log_lines.epoch_began(self, self.handle)
+        epoch_began(self, self.handle)
         self._epoch_spent = False
 
     def _not_ended(self, request: EndTxn, error: KafkaError) -> None:
@@ -433,7 +486,7 @@ class TransactionManager(RequestSource):
         """The producer can't continue."""
         if self.state is not State.FATAL_ERROR:
             self._fatal_error = error
-            log_lines.failed_for_good(self, self.handle, error)
+            failed_for_good(self, self.handle, error)
             self._go(State.FATAL_ERROR)
             if self.ending is not None:
                 self.ending.fail(error)
@@ -444,6 +497,6 @@ class TransactionManager(RequestSource):
 
     def _go(self, state: State) -> None:
         assert state in TRANSITIONS[self.state], f"{self.state} -> {state}"
-        log_lines.state_changed(self, self.state.name, state.name)
+        state_changed(self, self.state.name, state.name)
         self.state = state
         self.state_changes += 1

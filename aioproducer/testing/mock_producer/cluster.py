@@ -23,8 +23,8 @@ from aioproducer.engine.sender.requests import (
     AssignedIdentity,
     InitProducerIdRequest,
     MetadataRequest,
+    TransactionRequest,
 )
-from aioproducer.engine.sender.transaction_codec import TransactionRequest
 from aioproducer.errors import ConfigError, UnsupportedVersionError, error_about
 from aioproducer.model import PartitionInfo, ProducerRecord
 from aioproducer.testing.mock_producer.coordinator import (

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from aioproducer.engine.accumulator import (
-    ProducerBatch,
-    batch_queue,
-    late_results,
-    producer_batch,
-)
-from aioproducer.engine.accumulator.flushes import Flushes
+from aioproducer.engine.accumulator import ProducerBatch, batch_queue, producer_batch
+from aioproducer.engine.accumulator import results as late_results
 from aioproducer.engine.accumulator.partition import Partition
+from aioproducer.engine.accumulator.results import Flushes
 from aioproducer.engine.sender import completer, outcomes
 from aioproducer.engine.sender.outcomes import Deliver, Fail, Retry
 from aioproducer.errors import Disposition, kafka_error

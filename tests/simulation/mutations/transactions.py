@@ -8,8 +8,8 @@ from typing import Any
 from aioproducer.engine.core.transaction_api import TransactionApi
 from aioproducer.engine.sender.transaction_driver import TransactionDriver
 from aioproducer.engine.transactions.manager import TransactionManager
-from aioproducer.engine.transactions.states import TransactionState as State
 from aioproducer.engine.transactions.transaction import Transaction
+from aioproducer.engine.transactions.transaction import TransactionState as State
 from tests.simulation.mutations.patch import Mutation, Patch
 
 

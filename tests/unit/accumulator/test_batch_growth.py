@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer.engine.accumulator.batch_growth import BatchGrowth
 from aioproducer.engine.accumulator.partition import Partition
+from aioproducer.engine.accumulator.producer_batch import BatchGrowth
 from tests.unit.accumulator.world import BATCH, FULL, AccumulatorWorld
 
 MOST = 5

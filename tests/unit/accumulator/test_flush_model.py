@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from aioproducer.engine.accumulator.flushes import Flushes
+from aioproducer.engine.accumulator.results import Flushes
 from aioproducer.errors import ProducerError
 from tests.support.tokens import FlushToken
 

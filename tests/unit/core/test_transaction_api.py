@@ -8,7 +8,7 @@ from contextlib import nullcontext
 import pytest
 
 from aioproducer.engine.transactions.requests import EndTxn
-from aioproducer.engine.transactions.states import TransactionState
+from aioproducer.engine.transactions.transaction import TransactionState
 from aioproducer.errors import (
     AbortableTransactionError,
     FatalTransactionError,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aioproducer.engine.transactions.requests import FindCoordinator, Response, TxnOffsetCommit
-from aioproducer.engine.transactions.states import TransactionState
+from aioproducer.engine.transactions.transaction import TransactionState
 from aioproducer.errors import (
     AbortableTransactionError,
     BrokerConnectionError,

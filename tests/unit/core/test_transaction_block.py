@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from aioproducer.engine.transactions.states import TransactionState
+from aioproducer.engine.transactions.transaction import TransactionState
 from aioproducer.errors import (
     AbortableTransactionError,
     AuthenticationError,

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from aioproducer.engine.transactions.states import TransactionState
+from aioproducer.engine.transactions.transaction import TransactionState
 from aioproducer.errors import CommitUnconfirmedError, ProducerClosedError
 from aioproducer.model import TransactionHandle
 from tests.unit.core.transaction_calls import CLOSED, Calls, cancelled, opened, waiting

@@ -11,7 +11,7 @@ import pytest
 from aioproducer.engine.core.transaction_api import SenderCommands, TransactionApi
 from aioproducer.engine.metrics import ProducerMetrics
 from aioproducer.engine.transactions.requests import EndTxn
-from aioproducer.engine.transactions.states import TransactionState
+from aioproducer.engine.transactions.transaction import TransactionState
 from aioproducer.errors import (
     DeliveryTimeoutError,
     ProducerClosedError,

@@ -16,9 +16,9 @@ from aioproducer.engine.groups.requests import (
     LeaveGroup,
     Membership,
     OffsetCommit,
+    Synced,
     SyncGroup,
 )
-from aioproducer.engine.groups.requests.sync_group import Synced
 from aioproducer.engine.groups.subscription import (
     assignment_bytes,
     assignments_bytes,

@@ -27,9 +27,13 @@ from aioproducer.engine.network.handshake import api_versions_request
 from aioproducer.engine.network.request import Request
 from aioproducer.engine.protocol import SUPPORTED, Api
 from aioproducer.engine.sender.produce import ProduceRequest
-from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
-from aioproducer.engine.sender.transaction_codec import TransactionRequest
+from aioproducer.engine.sender.requests import (
+    InitProducerIdRequest,
+    MetadataRequest,
+    TransactionRequest,
+)
 from aioproducer.engine.transactions.requests import (
+    FIRST_STABLE_VERSION,
     AddOffsetsToTxn,
     AddPartitionsToTxn,
     Coordinator,
@@ -40,7 +44,6 @@ from aioproducer.engine.transactions.requests import (
     OffsetFetch,
     TxnOffsetCommit,
 )
-from aioproducer.engine.transactions.requests.offset_fetch import FIRST_STABLE_VERSION
 from aioproducer.errors import ProtocolError
 from aioproducer.errors.codes import ErrorCode
 from aioproducer.model import (

@@ -8,7 +8,7 @@ import pytest
 
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
-from aioproducer.engine.transactions.states import TransactionState
+from aioproducer.engine.transactions.transaction import TransactionState
 from aioproducer.errors import (
     BrokerConnectionError,
     DeliveryTimeoutError,

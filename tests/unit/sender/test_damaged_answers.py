@@ -16,8 +16,11 @@ from aioproducer.engine.network.login import session_lifetime
 from aioproducer.engine.network.request import Request
 from aioproducer.engine.protocol import Api
 from aioproducer.engine.sender.produce import ProduceRequest
-from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
-from aioproducer.engine.sender.transaction_codec import TransactionRequest
+from aioproducer.engine.sender.requests import (
+    InitProducerIdRequest,
+    MetadataRequest,
+    TransactionRequest,
+)
 from aioproducer.engine.transactions.requests import (
     AddPartitionsToTxn,
     OffsetFetch,

@@ -8,7 +8,7 @@ import pytest
 
 from aioproducer.engine.accumulator import PendingRecord, ProducerBatch, SerializedRecord
 from aioproducer.engine.records.compression import compression
-from aioproducer.engine.sender.failed_records import FailedRecordQueue
+from aioproducer.engine.sender.delivery_reports import FailedRecordQueue
 from aioproducer.errors import DeliveryTimeoutError, InvalidRecordError, ProducerError
 from aioproducer.model import Header, TopicPartition
 

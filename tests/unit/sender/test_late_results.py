@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from aioproducer.engine.accumulator import ProducerBatch
-from aioproducer.engine.accumulator.flushes import Flushes
-from aioproducer.engine.accumulator.late_results import LateResults
+from aioproducer.engine.accumulator.results import Flushes, LateResults
 from aioproducer.engine.records.bulk_tokens import BulkToken
 from aioproducer.engine.sender.produce import ProduceRequest
-from aioproducer.engine.sender.transaction_codec import TransactionRequest
+from aioproducer.engine.sender.requests import TransactionRequest
 from aioproducer.engine.transactions.requests import EndTxn
 from aioproducer.errors import ProducerClosedError
 from aioproducer.foundation.tuning import RECORDS_PER_SLICE

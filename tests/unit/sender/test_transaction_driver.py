@@ -10,8 +10,11 @@ import pytest
 from aioproducer import Producer
 from aioproducer.engine.network.versions import Features
 from aioproducer.engine.sender.produce import ProduceRequest
-from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
-from aioproducer.engine.sender.transaction_codec import TransactionRequest
+from aioproducer.engine.sender.requests import (
+    InitProducerIdRequest,
+    MetadataRequest,
+    TransactionRequest,
+)
 from aioproducer.engine.transactions.requests import (
     AddOffsetsToTxn,
     AddPartitionsToTxn,
@@ -19,7 +22,7 @@ from aioproducer.engine.transactions.requests import (
     InitProducerId,
     TxnOffsetCommit,
 )
-from aioproducer.engine.transactions.states import TransactionState
+from aioproducer.engine.transactions.transaction import TransactionState
 from aioproducer.errors import (
     AbortableTransactionError,
     BrokerConnectionError,

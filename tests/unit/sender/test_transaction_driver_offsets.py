@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from aioproducer.engine.sender.transaction_codec import TransactionRequest
+from aioproducer.engine.sender.requests import TransactionRequest
 from aioproducer.engine.transactions.requests import (
     AddPartitionsToTxn,
     FindCoordinator,
     OffsetFetch,
 )
-from aioproducer.engine.transactions.states import TransactionState
+from aioproducer.engine.transactions.transaction import TransactionState
 from aioproducer.errors import BrokerConnectionError, UnsupportedVersionError
 from aioproducer.model import TopicPartition
 from tests.support.world import BACKOFF

@@ -12,9 +12,13 @@ from aioproducer.engine.accumulator import SerializedRecord
 from aioproducer.engine.network.versions import Features
 from aioproducer.engine.protocol import SUPPORTED, Api, response_schema
 from aioproducer.engine.sender.produce import ProduceRequest
-from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
-from aioproducer.engine.sender.transaction_codec import TransactionRequest
+from aioproducer.engine.sender.requests import (
+    InitProducerIdRequest,
+    MetadataRequest,
+    TransactionRequest,
+)
 from aioproducer.engine.transactions.requests import (
+    FIRST_STABLE_VERSION,
     AddPartitionsToTxn,
     CoordinatorRequest,
     EndTxn,
@@ -23,8 +27,7 @@ from aioproducer.engine.transactions.requests import (
     OffsetFetch,
     TxnOffsetCommit,
 )
-from aioproducer.engine.transactions.requests.offset_fetch import FIRST_STABLE_VERSION
-from aioproducer.engine.transactions.states import TransactionState
+from aioproducer.engine.transactions.transaction import TransactionState
 from aioproducer.errors import ProducerError
 from aioproducer.model import Node, NodeId, RecordMetadata, TopicPartition
 from tests.support.responses import identity_response, metadata_response, produce_response

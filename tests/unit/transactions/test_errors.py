@@ -8,7 +8,7 @@ import pytest
 
 from aioproducer.engine.transactions.manager import TransactionManager
 from aioproducer.engine.transactions.requests import InitProducerId, Reaction
-from aioproducer.engine.transactions.states import TransactionState
+from aioproducer.engine.transactions.transaction import TransactionState
 from aioproducer.errors import (
     AbortableTransactionError,
     DeliveryTimeoutError,

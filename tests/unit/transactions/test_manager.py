@@ -13,7 +13,7 @@ from aioproducer.engine.transactions.requests import (
     FindCoordinator,
     InitProducerId,
 )
-from aioproducer.engine.transactions.states import TransactionState
+from aioproducer.engine.transactions.transaction import TransactionState
 from aioproducer.errors import FatalTransactionError, ProducerFencedError
 from aioproducer.model import TransactionHandle
 from tests.unit.transactions.world import (

@@ -10,7 +10,7 @@ from aioproducer.engine.transactions.requests import (
     FindCoordinator,
     Reaction,
 )
-from aioproducer.engine.transactions.states import TransactionState
+from aioproducer.engine.transactions.transaction import TransactionState
 from tests.unit.transactions.world import (
     COMMIT,
     CONCURRENT,

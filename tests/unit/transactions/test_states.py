@@ -8,7 +8,7 @@ import pytest
 
 from aioproducer.engine.transactions.manager import TransactionManager
 from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
-from aioproducer.engine.transactions.states import TRANSITIONS, TransactionState, diagram
+from aioproducer.engine.transactions.transaction import TRANSITIONS, TransactionState, diagram
 
 S = TransactionState
 STEPS = list(product(S, S))

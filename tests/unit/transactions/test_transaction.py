@@ -12,7 +12,7 @@ from aioproducer.engine.transactions.requests import (
     FindCoordinator,
     InitProducerId,
 )
-from aioproducer.engine.transactions.states import TransactionState
+from aioproducer.engine.transactions.transaction import TransactionState
 from aioproducer.errors import AbortableTransactionError, IllegalStateError, InvalidTxnStateError
 from aioproducer.model import ConsumerGroupMetadata, TransactionHandle
 from tests.unit.transactions.world import (

@@ -34,8 +34,7 @@ from aioproducer.engine.transactions.requests import (
     TxnOffsetCommit,
 )
 from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
-from aioproducer.engine.transactions.states import TransactionState
-from aioproducer.engine.transactions.transaction import Ending, PendingOffsets
+from aioproducer.engine.transactions.transaction import Ending, PendingOffsets, TransactionState
 from aioproducer.errors import BrokerConnectionError, DeliveryTimeoutError, kafka_error
 from aioproducer.model import (
     ConsumerGroupMetadata,

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from aioproducer.engine.protocol import Api
-from aioproducer.engine.sender.transaction_codec import TransactionRequest
-from aioproducer.engine.transactions.requests import CoordinatorRequest
-from aioproducer.engine.transactions.requests.offset_fetch import FIRST_STABLE_VERSION
+from aioproducer.engine.sender.requests import TransactionRequest
+from aioproducer.engine.transactions.requests import FIRST_STABLE_VERSION, CoordinatorRequest
 from aioproducer.model import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,

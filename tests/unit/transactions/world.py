@@ -13,8 +13,7 @@ from aioproducer.engine.transactions.requests import (
     Response,
     TxnOffsetCommit,
 )
-from aioproducer.engine.transactions.states import TransactionState
-from aioproducer.engine.transactions.transaction import Ending, PendingOffsets
+from aioproducer.engine.transactions.transaction import Ending, PendingOffsets, TransactionState
 from aioproducer.errors import BrokerConnectionError, DeliveryTimeoutError
 from aioproducer.model import (
     ConsumerGroupMetadata,

@@ -1,0 +1,400 @@
+"""The requests of a group's member to its coordinator. No I/O.
+
+JoinGroup takes part in the next generation of a group, SyncGroup hands in the assignment (as the
+leader) and gets one's own part, Heartbeat says that the member lives, LeaveGroup frees its
+partitions at once. ConsumerGroupHeartbeat is the one request of a member of KIP-848.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from aioproducer.engine.groups.assignors.member import NO_GENERATION
+from aioproducer.engine.groups.subscription import PROTOCOL_TYPE, Subscribed, assigned_in
+from aioproducer.engine.network.frames import EncodedPayload, encoded
+from aioproducer.engine.protocol import Api, request_schema
+from aioproducer.engine.transactions.requests import (
+    by_topic,
+    fetched_offsets,
+    offset_fetch_message,
+)
+from aioproducer.errors import ProtocolError, UnsupportedVersionError
+from aioproducer.model import OffsetAndMetadata, TopicPartition
+
+__all__ = [
+    "ConsumerHeartbeat",
+    "FetchedOffsets",
+    "GroupOffsetFetch",
+    "Heartbeat",
+    "JoinGroup",
+    "Joined",
+    "LeaveGroup",
+    "MemberState",
+    "Membership",
+    "OffsetCommit",
+    "SyncGroup",
+    "Synced",
+]
+
+
+class Membership(NamedTuple):
+    """A member of a group."""
+
+    group_id: str
+    member_id: str = ""
+    """Given by the coordinator; empty before."""
+    generation: int = NO_GENERATION
+    """Grows with each rebalance; -1: the member is in none. With epochs it is the member's."""
+    instance_id: str | None = None
+    """The id of a static member (KIP-345)."""
+    has_epochs: bool = False
+    """True: by the protocol of KIP-848."""
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of a request."""
+        return {
+            "group_id": self.group_id,
+            "member_id": self.member_id,
+            "generation_id": self.generation,
+            "group_instance_id": self.instance_id,
+        }
+
+
+_FIRST_WITH_INSTANCES: Final = 5
+
+
+class Joined(NamedTuple):
+    """The coordinator's answer, when all members have joined."""
+
+    error_code: int
+    member_id: str
+    generation: int
+    protocol: str
+    """The assignor that all members know."""
+    leader: str
+    """The id of the member that divides the partitions."""
+    members: tuple[Subscribed, ...]
+    """All members, for the leader, which reads their subscriptions in steps."""
+    skip_assignment: bool = False
+    """A static leader that has come back: the assignment stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinGroup:
+    """Join a group, or join it again. The answer takes as long as the slowest member needs."""
+
+    member: Membership
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocols: Mapping[str, bytes]
+    """The subscription for each assignor, the best one first."""
+    reason: str = ""
+    """For the coordinator's log (KIP-800)."""
+    api: Api = Api.JOIN_GROUP
+    answered: bool = True
+
+    def build(self, version: int) -> EncodedPayload:
+        """The request in ``version``."""
+        schema = request_schema(Api.JOIN_GROUP)
+        if self.member.instance_id is not None and version < _FIRST_WITH_INSTANCES:
+            raise UnsupportedVersionError(
+                "the broker is too old for static members (KIP-345, Kafka 2.3): leave out "
+                "group_instance_id"
+            )
+        request = schema.JoinGroupRequest(
+            group_id=self.member.group_id,
+            session_timeout_ms=self.session_timeout_ms,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            member_id=self.member.member_id,
+            group_instance_id=self.member.instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=tuple(
+                schema.JoinGroupRequestProtocol(name=name, metadata=metadata)
+                for name, metadata in self.protocols.items()
+            ),
+            reason=self.reason,
+        )
+        return encoded(Api.JOIN_GROUP, version, request)
+
+    def read(self, response: Any) -> Joined:
+        """The generation."""
+        return Joined(
+            response.error_code,
+            response.member_id,
+            response.generation_id,
+            response.protocol_name or "",
+            response.leader,
+            tuple(
+                Subscribed(each.member_id, each.group_instance_id, each.metadata)
+                for each in response.members
+            ),
+            response.skip_assignment,
+        )
+
+
+class Synced(NamedTuple):
+    """The coordinator's answer."""
+
+    error_code: int
+    partitions: tuple[TopicPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SyncGroup:
+    """Ask for the member's partitions; only the leader sends an ``assignment`` of all members."""
+
+    member: Membership
+    protocol: str
+    assignment: Mapping[str, bytes]
+    api: Api = Api.SYNC_GROUP
+    answered: bool = True
+
+    def build(self, version: int) -> EncodedPayload:
+        """The request in ``version``."""
+        schema = request_schema(Api.SYNC_GROUP)
+        request = schema.SyncGroupRequest(
+            **self.member.fields(),
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=self.protocol,
+            assignments=tuple(
+                schema.SyncGroupRequestAssignment(member_id=member_id, assignment=assigned)
+                for member_id, assigned in self.assignment.items()
+            ),
+        )
+        return encoded(Api.SYNC_GROUP, version, request)
+
+    def read(self, response: Any) -> Synced:
+        """The member's partitions. Raises :class:`ProtocolError` if they can't be understood."""
+        if response.error_code:
+            return Synced(response.error_code)
+        return Synced(0, tuple(assigned_in(response.assignment)))
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """Tell the coordinator that the member lives; the answer announces a rebalance."""
+
+    member: Membership
+    api: Api = Api.HEARTBEAT
+    answered: bool = True
+
+    def build(self, version: int) -> EncodedPayload:
+        """The request in ``version``."""
+        request = request_schema(Api.HEARTBEAT).HeartbeatRequest(**self.member.fields())
+        return encoded(Api.HEARTBEAT, version, request)
+
+    def read(self, response: Any) -> int:
+        """The error code."""
+        return int(response.error_code)
+
+
+_FIRST_WITH_SEVERAL_MEMBERS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveGroup:
+    """Leave a group, so that the others need not wait for the end of the session."""
+
+    member: Membership
+    reason: str
+    """For the coordinator's log (KIP-800)."""
+    api: Api = Api.LEAVE_GROUP
+    answered: bool = True
+
+    def build(self, version: int) -> EncodedPayload:
+        """The request in ``version``."""
+        schema = request_schema(Api.LEAVE_GROUP)
+        group_id, member_id, _, instance_id = self.member[:4]
+        if version < _FIRST_WITH_SEVERAL_MEMBERS:
+            request = schema.LeaveGroupRequest(group_id=group_id, member_id=member_id)
+            return encoded(Api.LEAVE_GROUP, version, request)
+        leaving = schema.MemberIdentity(
+            member_id=member_id, group_instance_id=instance_id, reason=self.reason
+        )
+        request = schema.LeaveGroupRequest(group_id=group_id, members=(leaving,))
+        return encoded(Api.LEAVE_GROUP, version, request)
+
+    def read(self, response: Any) -> int:
+        """The error code, of the member if it has one of its own."""
+        codes = [each.error_code for each in response.members or ()]
+        return int(response.error_code or next(filter(None, codes), 0))
+
+
+JOINING: Final = 0
+"""The epoch of a member that joins."""
+LEAVING: Final = -1
+"""The epoch of a member that leaves."""
+LEAVING_FOR_A_WHILE: Final = -2
+"""The epoch of a static member that leaves and keeps its partitions."""
+
+PartitionsById = Mapping[UUID, Sequence[int]]
+"""The numbers of partitions by the ids of their topics."""
+
+
+class MemberState(NamedTuple):
+    """The coordinator's answer."""
+
+    error_code: int
+    message: str
+    member_id: str
+    epoch: int
+    interval_ms: int
+    """The time between heartbeats."""
+    assignment: PartitionsById | None
+    """The partitions that the member may have; None: the same as before."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerHeartbeat:
+    """Tell the coordinator that the member lives, and what has changed; None: it is as before."""
+
+    member: Membership
+    rebalance_timeout_ms: int | None = None
+    topics: tuple[str, ...] | None = None
+    assignor: str | None = None
+    owned: PartitionsById | None = None
+    rack: str | None = None
+    api: Api = Api.CONSUMER_GROUP_HEARTBEAT
+    answered: bool = True
+
+    def build(self, version: int) -> EncodedPayload:
+        """The request in ``version``."""
+        schema = request_schema(Api.CONSUMER_GROUP_HEARTBEAT)
+        timeout = self.rebalance_timeout_ms
+        request = schema.ConsumerGroupHeartbeatRequest(
+            group_id=self.member.group_id,
+            member_id=self.member.member_id,
+            member_epoch=self.member.generation,
+            instance_id=self.member.instance_id,
+            rack_id=self.rack,
+            rebalance_timeout_ms=-1 if timeout is None else timeout,
+            subscribed_topic_names=self.topics,
+            server_assignor=self.assignor,
+            topic_partitions=None
+            if self.owned is None
+            else tuple(
+                schema.TopicPartitions(topic_id=topic_id, partitions=tuple(numbers))
+                for topic_id, numbers in self.owned.items()
+            ),
+        )
+        return encoded(Api.CONSUMER_GROUP_HEARTBEAT, version, request)
+
+    def read(self, response: Any) -> MemberState:
+        """The member as the coordinator knows it."""
+        given = response.assignment
+        return MemberState(
+            int(response.error_code),
+            response.error_message or "",
+            response.member_id or "",
+            response.member_epoch,
+            response.heartbeat_interval_ms,
+            None
+            if given is None
+            else {each.topic_id: tuple(each.partitions) for each in given.topic_partitions},
+        )
+
+
+_LAST_VERSION_WITH_NAMES: Final = 9
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCommit:
+    """Commit offsets as a member; an old member is refused.
+
+    With ids, offsets of a topic that was deleted are not committed to its successor (KIP-848).
+    """
+
+    member: Membership
+    offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    topic_ids: Mapping[str, UUID] = field(default_factory=dict)
+    """The ids of topics. If one is missing, the offsets are those of the names, whatever ids they
+    have."""
+    api: Api = Api.OFFSET_COMMIT
+    answered: bool = True
+
+    def build(self, version: int) -> EncodedPayload:
+        """The request in ``version``, or in the highest one with names."""
+        topics = by_topic(self.offsets)
+        if not self.topic_ids.keys() >= topics.keys():
+            version = min(version, _LAST_VERSION_WITH_NAMES)
+        schema = request_schema(Api.OFFSET_COMMIT)
+        group_id, member_id, generation, instance_id = self.member[:4]
+        request = schema.OffsetCommitRequest(
+            group_id=group_id,
+            generation_id_or_member_epoch=generation,
+            member_id=member_id,
+            group_instance_id=instance_id,
+            topics=tuple(
+                schema.OffsetCommitRequestTopic(
+                    name=topic,
+                    topic_id=self.topic_ids.get(topic),
+                    partitions=tuple(self._partition(topic, number) for number in numbers),
+                )
+                for topic, numbers in topics.items()
+            ),
+        )
+        return encoded(Api.OFFSET_COMMIT, version, request)
+
+    def _partition(self, topic: str, number: int) -> Any:
+        offset = self.offsets[TopicPartition(topic, number)]
+        schema = request_schema(Api.OFFSET_COMMIT)
+        return schema.OffsetCommitRequestPartition(
+            partition_index=number,
+            committed_offset=offset.offset,
+            committed_leader_epoch=-1 if offset.leader_epoch is None else offset.leader_epoch,
+            committed_metadata=offset.metadata,
+        )
+
+    def read(self, response: Any) -> Mapping[TopicPartition, int]:
+        """The error code of each partition."""
+        names = {topic_id: name for name, topic_id in self.topic_ids.items()}
+        codes: dict[TopicPartition, int] = {}
+        for topic in response.topics:
+            name = names.get(topic.topic_id, topic.name)
+            for each in topic.partitions:
+                codes[TopicPartition(name, each.partition_index)] = int(each.error_code)
+        for where in self.offsets:
+            if where not in codes:
+                raise ProtocolError(f"the response does not mention {where}")
+        return codes
+
+
+class FetchedOffsets(NamedTuple):
+    """The coordinator's answer."""
+
+    error_code: int
+    offsets: Mapping[TopicPartition, OffsetAndMetadata | None]
+    """None: the group has committed no offset of the partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOffsetFetch:
+    """Fetch committed offsets. Those that an open transaction would change are not ready yet."""
+
+    member: Membership
+    partitions: frozenset[TopicPartition]
+    api: Api = Api.OFFSET_FETCH
+    answered: bool = True
+
+    def build(self, version: int) -> EncodedPayload:
+        """The request in ``version``."""
+        schema = request_schema(Api.OFFSET_FETCH)
+        member = None
+        if self.member.has_epochs and self.member.generation > 0:
+            member = self.member.member_id, self.member.generation
+        message = offset_fetch_message(
+            schema, version, self.member.group_id, self.partitions, member=member
+        )
+        return encoded(Api.OFFSET_FETCH, version, message)
+
+    def read(self, response: Any) -> FetchedOffsets:
+        """The offsets, or the error code that decides."""
+        said = fetched_offsets(response, self.member.group_id, self.partitions)
+        if said.error_code:
+            return FetchedOffsets(said.error_code, {})
+        return FetchedOffsets(
+            0, {where: said.offsets.get(where) for where in sorted(self.partitions)}
+        )

@@ -1,0 +1,660 @@
+"""The requests of a transactional producer to its coordinators. No I/O.
+
+Each request is one class: its fields, how it is built, how its response is read, and the producer's
+reaction to each error code (KIP-98, KIP-360, KIP-447, KIP-890, KIP-1319).
+
+Source: the request handlers in Kafka 4's ``TransactionManager``. Some errors are fatal for Kafka
+though the next transaction can survive them (refused offsets, a transaction that is not open any
+more). They are abortable here, and the abort finds out the truth.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
+from uuid import UUID
+
+from aioproducer.engine.protocol import Schema
+from aioproducer.errors import (
+    ClusterAuthorizationFailedError,
+    ConcurrentTransactionsError,
+    CoordinatorNotAvailableError,
+    GroupAuthorizationFailedError,
+    InvalidGroupIdError,
+    InvalidProducerEpochError,
+    InvalidProducerIdMappingError,
+    InvalidTxnStateError,
+    KafkaError,
+    NotCoordinatorError,
+    ProducerFencedError,
+    ProtocolError,
+    RequestTimedOutError,
+    TransactionAbortableError,
+    TransactionalIdAuthorizationFailedError,
+    UnknownProducerIdError,
+    UnknownServerError,
+    UnsupportedVersionError,
+    explain,
+    kafka_error,
+)
+from aioproducer.model import (
+    ConsumerGroupMetadata,
+    Node,
+    OffsetAndMetadata,
+    TopicPartition,
+    TransactionHandle,
+    has_name,
+)
+
+__all__ = [
+    "COMMON_REACTIONS",
+    "AddOffsetsToTxn",
+    "AddPartitionsToTxn",
+    "BuildContext",
+    "Coordinator",
+    "CoordinatorRequest",
+    "CoordinatorType",
+    "EndTxn",
+    "FindCoordinator",
+    "InitProducerId",
+    "OffsetFetch",
+    "Reaction",
+    "Response",
+    "TxnOffsetCommit",
+    "group_coordinator",
+]
+
+
+class Reaction(Enum):
+    """The producer's reaction to a response."""
+
+    DONE = "done"
+    RETRY = "retry"
+    """The error may pass: the request is sent again after a backoff."""
+    RETRY_SOON = "retry soon"
+    """The coordinator still ends the transaction before, which takes milliseconds."""
+    FIND_COORDINATOR = "find coordinator"
+    """Another broker is the coordinator, or will be: it is looked for before the retry."""
+    ABORT = "abort"
+    """The transaction can only be aborted."""
+    FENCED = "fenced"
+    """A newer producer has the transactional id, or the coordinator ended the transaction."""
+    FATAL = "fatal"
+    """The producer itself is refused."""
+
+
+Reactions: TypeAlias = Mapping[type[KafkaError], Reaction]
+
+COMMON_REACTIONS: Final[Reactions] = {
+    CoordinatorNotAvailableError: Reaction.FIND_COORDINATOR,
+    NotCoordinatorError: Reaction.FIND_COORDINATOR,
+    ConcurrentTransactionsError: Reaction.RETRY_SOON,
+    TransactionAbortableError: Reaction.ABORT,
+    UnknownProducerIdError: Reaction.ABORT,
+    GroupAuthorizationFailedError: Reaction.ABORT,
+    InvalidGroupIdError: Reaction.ABORT,
+    ProducerFencedError: Reaction.FENCED,
+    InvalidProducerEpochError: Reaction.FENCED,
+    InvalidProducerIdMappingError: Reaction.FATAL,
+    TransactionalIdAuthorizationFailedError: Reaction.FATAL,
+    ClusterAuthorizationFailedError: Reaction.FATAL,
+}
+"""The reactions to errors of every request; a request's own table goes before."""
+
+
+_OPERATION_NOT_ATTEMPTED: Final = 55
+NO_PRODUCER_ID: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """The content of a coordinator's response."""
+
+    error_code: int = 0
+    """The deciding error code, if the response is about several partitions."""
+    message: str | None = None
+    """The broker's own words."""
+    partition: TopicPartition | None = None
+    """The partition of the error code."""
+    producer_id: int = NO_PRODUCER_ID
+    epoch: int = -1
+    node: Node | None = None
+    """The coordinator that was looked for."""
+    offsets: Mapping[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
+    """The offsets of the partitions for which the group has one."""
+
+
+def deciding_error(
+    requested: Collection[TopicPartition], codes: Mapping[TopicPartition, int]
+) -> Response:
+    """The response of the first requested partition with an error of its own.
+
+    A broker marks the other partitions OPERATION_NOT_ATTEMPTED.
+    """
+    for partition in requested:
+        if partition not in codes:
+            raise ProtocolError(f"the response does not mention {partition}")
+    failed = {place: code for place, code in codes.items() if code and place in requested}
+    for partition, code in failed.items():
+        if code != _OPERATION_NOT_ATTEMPTED:
+            return Response(code, partition=partition)
+    return Response(_OPERATION_NOT_ATTEMPTED if failed else 0)
+
+
+def assigned_producer_id(error_code: int, producer_id: int, epoch: int) -> Response:
+    """The response that assigns a producer id. Raises :class:`ProtocolError` if it can't be one."""
+    if not error_code and min(producer_id, epoch) < 0:
+        raise ProtocolError(f"producer id {producer_id}, epoch {epoch} can't be assigned")
+    return Response(error_code, producer_id=producer_id, epoch=epoch)
+
+
+_TOPIC_AUTHORIZATION_FAILED: Final = 29
+
+
+class CoordinatorType(IntEnum):
+    """Kafka's numbers of the kinds of coordinators."""
+
+    GROUP = 0
+    TRANSACTION = 1
+
+
+class Coordinator(NamedTuple):
+    """The coordinator of a group, or of a transactional id."""
+
+    type: CoordinatorType
+    key: str
+
+
+class BuildContext(NamedTuple):
+    """The values from which a request is built, in addition to its own fields."""
+
+    schema: Schema
+    """The request's."""
+    version: int
+    handle: TransactionHandle
+    timeout_ms: int
+    """``transaction_timeout_ms``."""
+
+    def producer_fields(self, prefix: str = "") -> dict[str, Any]:
+        """The fields by which a coordinator knows the producer."""
+        return {
+            f"{prefix}transactional_id": self.handle.transactional_id,
+            f"{prefix}producer_id": self.handle.producer_id,
+            f"{prefix}producer_epoch": self.handle.epoch,
+        }
+
+
+class CoordinatorRequest(ABC):
+    """A request of a transactional producer to a coordinator."""
+
+    __slots__ = ()
+
+    api_key: ClassVar[int]
+    """Kafka's number of the request."""
+    highest_version_in_protocol_1: ClassVar[int | None] = None
+    """Later versions mean version 2 of the transaction protocol (KIP-890); None: no one does."""
+    reactions: ClassVar[Reactions] = {}
+    """The reactions to errors that differ from :data:`COMMON_REACTIONS`."""
+    otherwise: ClassVar[Reaction]
+    """The reaction to an error that is in no table, unless Kafka calls it retriable."""
+    topic_operation: ClassVar[str | None] = None
+    """The permission that a refused topic lacks, if it is another one than for records."""
+
+    def coordinator_for(self, transactional_id: str) -> Coordinator | None:
+        """The coordinator to send to; None: any broker."""
+        return Coordinator(CoordinatorType.TRANSACTION, transactional_id)
+
+    def describe(self) -> str:
+        """The request in error messages."""
+        return type(self).__name__
+
+    def highest_version(self, protocol: int) -> int | None:
+        """The highest version that means this request in a protocol; None: each one does."""
+        return self.highest_version_in_protocol_1 if protocol == 1 else None
+
+    @abstractmethod
+    def build(self, context: BuildContext) -> Any:
+        """The request as a message.
+
+        Raises :class:`UnsupportedVersionError` where the broker is too old for it.
+        """
+
+    @abstractmethod
+    def read(self, response: Any) -> Response:
+        """The content of ``response``, a message of any version.
+
+        Raises :class:`ProtocolError` if the response leaves out a requested part, which would count
+        as done, or can't be true.
+        """
+
+    def reaction_to(self, error: KafkaError | None) -> Reaction:
+        """The reaction to ``error`` in the response; None: it has no error."""
+        if error is None:
+            return Reaction.DONE
+        kind = type(error)
+        reaction = self.reactions.get(kind) or COMMON_REACTIONS.get(kind)
+        if reaction is None:
+            reaction = Reaction.RETRY if error.retriable else self.otherwise
+        return reaction
+
+    def error_in(self, response: Response, subject: str, broker: str) -> KafkaError | None:
+        """The error that ``broker`` responded with, if any. ``subject`` opens the message."""
+        code = response.error_code
+        if not code:
+            return None
+        advice = response.message
+        if not advice and code == _TOPIC_AUTHORIZATION_FAILED and self.topic_operation is not None:
+            advice = f"the principal needs the {self.topic_operation} permission for the topic"
+        place = "" if response.partition is None else f" for {response.partition}"
+        message = f"{subject}{self.describe()}{place} on {broker}: {explain(code, advice)}"
+        return kafka_error(code, message)
+
+
+def group_coordinator(group_id: str) -> Coordinator:
+    """The coordinator of a consumer group."""
+    return Coordinator(CoordinatorType.GROUP, group_id)
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """The numbers of ``partitions`` by topic, sorted."""
+    topics: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, []).append(partition)
+    return {topic: sorted(topics[topic]) for topic in sorted(topics)}
+
+
+_FIRST_VERSION_WITH_SEVERAL_KEYS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class FindCoordinator(CoordinatorRequest):
+    """Find the broker that is the coordinator; any broker knows."""
+
+    coordinator: Coordinator
+
+    api_key: ClassVar[int] = 10
+    reactions: ClassVar[Reactions] = {
+        CoordinatorNotAvailableError: Reaction.RETRY,
+        NotCoordinatorError: Reaction.RETRY,
+    }
+    otherwise: ClassVar[Reaction] = Reaction.FATAL
+
+    def coordinator_for(self, transactional_id: str) -> None:
+        """Any broker answers."""
+
+    def describe(self) -> str:
+        """The request in error messages."""
+        kind, key = self.coordinator
+        group = f" of group {key!r}" if kind is CoordinatorType.GROUP else ""
+        return f"FindCoordinator{group}"
+
+    def build(self, context: BuildContext) -> Any:
+        """The request as a message."""
+        return find_coordinator_message(context.schema, context.version, self.coordinator)
+
+    def read(self, response: Any) -> Response:
+        """The coordinator's address."""
+        return found_coordinator(response, self.coordinator.key)
+
+
+def find_coordinator_message(schema: Schema, version: int, coordinator: Coordinator) -> Any:
+    """The request for the address of a coordinator."""
+    key = coordinator.key
+    several = version >= _FIRST_VERSION_WITH_SEVERAL_KEYS
+    keys: dict[str, Any] = {"coordinator_keys": (key,)} if several else {"key": key}
+    return schema.FindCoordinatorRequest(key_type=coordinator.type, **keys)
+
+
+def found_coordinator(response: Any, key: str) -> Response:
+    """The coordinator's address, or an error code.
+
+    Raises :class:`ProtocolError` if it is about another key, or is no address.
+    """
+    found = response
+    if response.coordinators is not None:
+        found = next((each for each in response.coordinators if each.key == key), None)
+    if found is None:
+        raise ProtocolError(f"the response does not mention the coordinator of {key!r}")
+    code, message = found.error_code, found.error_message
+    if code:
+        return Response(code, message)
+    node = Node(found.node_id, found.host, found.port)
+    if node.id < 0 or not has_name(node.host):
+        raise ProtocolError(
+            f"broker {node.id} at host {node.host!r} can't be the coordinator of {key!r}"
+        )
+    return Response(message=message, node=node)
+
+
+_FIRST_VERSION_WITH_EPOCH_BUMP: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class InitProducerId(CoordinatorRequest):
+    """Assign the producer id and a new epoch; older holders of the transactional id are fenced."""
+
+    epoch_bump: bool
+    """True: only if the epoch is the newest (KIP-360). False: fence the present owner."""
+
+    api_key: ClassVar[int] = 22
+    reactions: ClassVar[Reactions] = {
+        TransactionAbortableError: Reaction.FATAL,
+        UnknownProducerIdError: Reaction.FATAL,
+    }
+    otherwise: ClassVar[Reaction] = Reaction.FATAL
+
+    def build(self, context: BuildContext) -> Any:
+        """The request as a message."""
+        return context.schema.InitProducerIdRequest(
+            transactional_id=context.handle.transactional_id,
+            transaction_timeout_ms=context.timeout_ms,
+            **_present_epoch(context) if self.epoch_bump else {},
+        )
+
+    def read(self, response: Any) -> Response:
+        """The producer id and its epoch."""
+        return assigned_producer_id(
+            response.error_code, response.producer_id, response.producer_epoch
+        )
+
+
+def _present_epoch(context: BuildContext) -> dict[str, Any]:
+    handle = context.handle
+    if context.version < _FIRST_VERSION_WITH_EPOCH_BUMP:
+        raise UnsupportedVersionError(
+            f"transactional id {handle.transactional_id!r}: a new epoch is needed after "
+            "the transaction that failed, and the broker is too old to give it (KIP-360, Kafka "
+            "2.5): close the producer and make another one"
+        )
+    return {"producer_id": handle.producer_id, "producer_epoch": handle.epoch}
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitionsToTxn(CoordinatorRequest):
+    """Add partitions to the transaction, before their first batch is sent."""
+
+    partitions: frozenset[TopicPartition]
+
+    api_key: ClassVar[int] = 24
+    reactions: ClassVar[Reactions] = {InvalidTxnStateError: Reaction.FATAL}
+    otherwise: ClassVar[Reaction] = Reaction.ABORT
+
+    def build(self, context: BuildContext) -> Any:
+        """The request as a message."""
+        schema = context.schema
+        return schema.AddPartitionsToTxnRequest(
+            **context.producer_fields("v3_and_below_"),
+            v3_and_below_topics=tuple(
+                schema.AddPartitionsToTxnTopic(name=topic, partitions=tuple(numbers))
+                for topic, numbers in by_topic(self.partitions).items()
+            ),
+        )
+
+    def read(self, response: Any) -> Response:
+        """The error code that decides."""
+        codes = {
+            TopicPartition(topic.name, each.partition_index): each.partition_error_code
+            for topic in response.results_by_topic_v3_and_below
+            for each in topic.results_by_partition
+        }
+        return deciding_error(self.partitions, codes)
+
+
+@dataclass(frozen=True, slots=True)
+class AddOffsetsToTxn(CoordinatorRequest):
+    """Add a group's offsets to the transaction, before TxnOffsetCommit writes them."""
+
+    group_id: str
+
+    api_key: ClassVar[int] = 25
+    reactions: ClassVar[Reactions] = {InvalidTxnStateError: Reaction.FATAL}
+    otherwise: ClassVar[Reaction] = Reaction.ABORT
+
+    def describe(self) -> str:
+        """The request in error messages."""
+        return f"AddOffsetsToTxn of group {self.group_id!r}"
+
+    def build(self, context: BuildContext) -> Any:
+        """The request as a message."""
+        return context.schema.AddOffsetsToTxnRequest(
+            **context.producer_fields(), group_id=self.group_id
+        )
+
+    def read(self, response: Any) -> Response:
+        """The error code."""
+        return Response(response.error_code)
+
+
+_FIRST_COMMIT_WITH_MEMBER: Final = 3
+_LAST_VERSION_WITH_NAMES: Final = 5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TxnOffsetCommit(CoordinatorRequest):
+    """Write consumed offsets, which become visible with the transaction."""
+
+    offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    group: ConsumerGroupMetadata
+    topic_ids: Mapping[str, UUID] = field(default_factory=dict)
+    """The id of each topic, or none: then the offsets are those of its name, whatever its id is."""
+
+    api_key: ClassVar[int] = 28
+    highest_version_in_protocol_1: ClassVar[int | None] = 4
+    reactions: ClassVar[Reactions] = {RequestTimedOutError: Reaction.FIND_COORDINATOR}
+    otherwise: ClassVar[Reaction] = Reaction.ABORT
+    topic_operation: ClassVar[str | None] = "READ"
+
+    def coordinator_for(self, transactional_id: str) -> Coordinator:
+        """The group's coordinator."""
+        return group_coordinator(self.group.group_id)
+
+    def describe(self) -> str:
+        """The request in error messages."""
+        return f"TxnOffsetCommit of group {self.group.group_id!r}"
+
+    def highest_version(self, protocol: int) -> int | None:
+        """Topics have names up to version 5 (KIP-1319)."""
+        in_protocol = CoordinatorRequest.highest_version(self, protocol)
+        return in_protocol if self.topic_ids or protocol == 1 else _LAST_VERSION_WITH_NAMES
+
+    def build(self, context: BuildContext) -> Any:
+        """The request as a message."""
+        schema = context.schema
+        return schema.TxnOffsetCommitRequest(
+            **context.producer_fields(),
+            group_id=self.group.group_id,
+            **self._member_fields(context.version),
+            topics=tuple(
+                schema.TxnOffsetCommitRequestTopic(
+                    name=topic,
+                    topic_id=self.topic_ids.get(topic),
+                    partitions=tuple(
+                        self._partition(context, TopicPartition(topic, number))
+                        for number in numbers
+                    ),
+                )
+                for topic, numbers in by_topic(self.offsets).items()
+            ),
+        )
+
+    def _member_fields(self, version: int) -> dict[str, Any]:
+        group = self.group
+        if version >= _FIRST_COMMIT_WITH_MEMBER:
+            return {
+                "generation_id_or_member_epoch": group.generation_id,
+                "member_id": group.member_id,
+                "group_instance_id": group.group_instance_id,
+            }
+        if group[1:] != ConsumerGroupMetadata(group.group_id)[1:]:
+            raise UnsupportedVersionError(
+                f"the broker is too old to check the member of group {group.group_id!r} (KIP-447, "
+                "Kafka 2.5): give the group's id alone, and use one transactional id for each "
+                "partition that is consumed"
+            )
+        return {}
+
+    def _partition(self, context: BuildContext, partition: TopicPartition) -> Any:
+        offset = self.offsets[partition]
+        epoch = offset.leader_epoch
+        return context.schema.TxnOffsetCommitRequestPartition(
+            partition_index=partition.partition,
+            committed_offset=offset.offset,
+            committed_leader_epoch=-1 if epoch is None else epoch,
+            committed_metadata=offset.metadata,
+        )
+
+    def read(self, response: Any) -> Response:
+        """The error code that decides."""
+        names = {topic_id: name for name, topic_id in self.topic_ids.items()}
+        codes = {
+            TopicPartition(names.get(topic.topic_id, topic.name), each.partition_index): (
+                each.error_code
+            )
+            for topic in response.topics
+            for each in topic.partitions
+        }
+        return deciding_error(self.offsets, codes)
+
+
+@dataclass(frozen=True, slots=True)
+class EndTxn(CoordinatorRequest):
+    """Commit or abort. In protocol version 2 the response brings the next transaction's epoch."""
+
+    committed: bool
+
+    api_key: ClassVar[int] = 26
+    highest_version_in_protocol_1: ClassVar[int | None] = 4
+    reactions: ClassVar[Reactions] = {
+        InvalidTxnStateError: Reaction.ABORT,
+        # The error leaves the outcome of the transaction open, and the same end may be requested
+        # twice. A coordinator responds so, for one, while it fences the producer (Kafka 4.3).
+        UnknownServerError: Reaction.RETRY,
+    }
+    otherwise: ClassVar[Reaction] = Reaction.FATAL
+
+    def build(self, context: BuildContext) -> Any:
+        """The request as a message."""
+        return context.schema.EndTxnRequest(**context.producer_fields(), committed=self.committed)
+
+    def read(self, response: Any) -> Response:
+        """The error code, and from version 5 on the producer id and epoch that come next."""
+        code = response.error_code
+        producer_id = response.producer_id
+        if producer_id == NO_PRODUCER_ID:
+            return Response(code)
+        return assigned_producer_id(code, producer_id, response.producer_epoch)
+
+
+FIRST_STABLE_VERSION: Final = 7
+_FIRST_FETCH_WITH_SEVERAL_GROUPS: Final = 8
+_FIRST_FETCH_WITH_MEMBER: Final = 9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OffsetFetch(CoordinatorRequest):
+    """Fetch a group's offsets; offsets that an open transaction would change are waited for."""
+
+    group_id: str
+    partitions: frozenset[TopicPartition]
+
+    api_key: ClassVar[int] = 9
+    otherwise: ClassVar[Reaction] = Reaction.ABORT
+    topic_operation: ClassVar[str | None] = "DESCRIBE"
+
+    def coordinator_for(self, transactional_id: str) -> Coordinator:
+        """The group's coordinator."""
+        return group_coordinator(self.group_id)
+
+    def describe(self) -> str:
+        """The request in error messages."""
+        return f"OffsetFetch of group {self.group_id!r}"
+
+    def build(self, context: BuildContext) -> Any:
+        """The request as a message."""
+        if context.version < FIRST_STABLE_VERSION:
+            raise UnsupportedVersionError(
+                "the broker is too old to exclude offsets of open transactions (KIP-447, Kafka 2.5)"
+            )
+        return offset_fetch_message(context.schema, context.version, self.group_id, self.partitions)
+
+    def read(self, response: Any) -> Response:
+        """The group's offsets, or the error code that decides."""
+        return fetched_offsets(response, self.group_id, self.partitions)
+
+
+def offset_fetch_message(
+    schema: Schema,
+    version: int,
+    group_id: str,
+    partitions: Collection[TopicPartition] | None,
+    *,
+    stable: bool = True,
+    member: tuple[str, int] | None = None,
+) -> Any:
+    """The request for a group's offsets; ``partitions``: None for all that it has offsets of.
+
+    ``stable``: only once no open transaction would change them, where the broker knows of these
+    (Kafka 2.5). ``member``: the id and epoch of a member (KIP-848), which is refused if it has
+    left.
+    """
+    several = version >= _FIRST_FETCH_WITH_SEVERAL_GROUPS
+    kind = schema.OffsetFetchRequestTopics if several else schema.OffsetFetchRequestTopic
+    topics = None
+    if partitions is not None:
+        topics = tuple(
+            kind(name=topic, partition_indexes=tuple(numbers))
+            for topic, numbers in by_topic(partitions).items()
+        )
+    group: dict[str, Any] = {"group_id": group_id, "topics": topics}
+    if version >= _FIRST_FETCH_WITH_MEMBER and member is not None:
+        group["member_id"], group["member_epoch"] = member
+    if several:
+        group = {"groups": (schema.OffsetFetchRequestGroup(**group),)}
+    if version >= FIRST_STABLE_VERSION:
+        group["require_stable"] = stable
+    return schema.OffsetFetchRequest(**group)
+
+
+def fetched_offsets(
+    response: Any, group_id: str, requested: Collection[TopicPartition] | None
+) -> Response:
+    """The offsets in a response, or the error code that decides; ``requested``: None for all.
+
+    Raises :class:`ProtocolError` if it is about another group, or leaves out a partition.
+    """
+    if response.groups is None:
+        return _offsets(requested, response)
+    for group in response.groups:
+        if group.group_id == group_id:
+            return _offsets(requested, group)
+    raise ProtocolError(f"the response does not mention group {group_id!r}")
+
+
+def _offsets(requested: Collection[TopicPartition] | None, group: Any) -> Response:
+    if group.error_code:
+        return Response(group.error_code)
+    found = {
+        TopicPartition(topic.name, each.partition_index): each
+        for topic in group.topics
+        for each in topic.partitions
+    }
+    if requested is None:
+        requested = found.keys()
+    codes = {partition: each.error_code for partition, each in found.items()}
+    decided = deciding_error(requested, codes)
+    if decided.error_code:
+        return decided
+    return Response(
+        offsets={
+            partition: OffsetAndMetadata(
+                each.committed_offset,
+                each.metadata or "",
+                each.committed_leader_epoch if each.committed_leader_epoch >= 0 else None,
+            )
+            for partition, each in found.items()
+            if each.committed_offset >= 0 and partition in requested
+        }
+    )
