@@ -65,7 +65,6 @@ if TYPE_CHECKING:
     import aioproducer.engine.accumulator.results
     import aioproducer.engine.accumulator.topic
     import aioproducer.engine.network.connection_log
-    import aioproducer.engine.network.timeouts
     import aioproducer.engine.records.reader
     import aioproducer.engine.sender.outcomes  # noqa: F401
     from aioproducer.engine.bulk.send_report import OffsetRange, SendReport
@@ -105,7 +104,7 @@ _MODULES = {
 def __getattr__(name: str) -> Any:
     module = _MODULES.get(name)
     if module is None:
-        from aioproducer.engine.client.other_modules import no_such_name
+        from aioproducer.engine.client.elsewhere import no_such_name
 
         raise no_such_name(name, _getframe(1))
     globals()[name] = found = getattr(import_module(module), name)

@@ -21,7 +21,7 @@ from uuid import UUID
 
 from kio.serial import entity_reader, entity_writer
 
-from aioproducer.engine.network.lazy_metadata import LazyMetadataResponse
+from aioproducer.engine.network.request import LazyMetadataResponse
 from aioproducer.engine.protocol import Api, Schema, request_schema, response_schema
 from aioproducer.foundation.tuning import METADATA_STEPS_PER_TURN
 from benchmarks.machine import look_at_machine

@@ -42,8 +42,7 @@ from aioproducer.admin.values import (
 from aioproducer.config import ProducerConfig, ProducerOptions, hidden_mapping, hide_secrets
 from aioproducer.engine.client.arguments import check_timeout
 from aioproducer.engine.client.cluster_client import ClusterClient
-from aioproducer.engine.client.elsewhere import ASYNC_WITH, elsewhere
-from aioproducer.engine.client.options import client_config
+from aioproducer.engine.client.elsewhere import ASYNC_WITH, client_config, elsewhere
 from aioproducer.engine.core.arguments import checked_offsets as checked_consumed_offsets
 from aioproducer.errors import InvalidPartitionsError
 from aioproducer.model import OffsetAndMetadata, TopicPartition

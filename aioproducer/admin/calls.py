@@ -11,9 +11,9 @@ from aioproducer.admin.outcomes import Outcomes
 from aioproducer.admin.recent_topics import RecentTopics
 from aioproducer.admin.requests import Answer, FindCoordinatorRequest
 from aioproducer.admin.requests.answer import UNKNOWN_TOPIC_OR_PARTITION
+from aioproducer.engine.client.arguments import TimeLeft, countdown
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.describe_request import TopicDescription
-from aioproducer.engine.client.time_left import TimeLeft, countdown
 from aioproducer.engine.network.frames import EncodedPayload
 from aioproducer.engine.network.request import Request
 from aioproducer.errors import NotControllerError, ProducerError, Written

@@ -14,7 +14,7 @@ from aioproducer.cli.results import require_output
 from aioproducer.cli.settings import client_config
 from aioproducer.cli.terminal import Terminal
 from aioproducer.config import ProducerConfig
-from aioproducer.engine.client import time_left
+from aioproducer.engine.client import arguments
 
 __all__ = ["call_admin", "countdown"]
 
@@ -51,4 +51,4 @@ async def _call(config: ProducerConfig, call: Callable[[Admin], Awaitable[T]]) -
 
 def countdown(timeout: float) -> Callable[[], float]:
     """The seconds that are left of a command that takes several steps, from now on."""
-    return time_left.countdown(timeout, asyncio.get_running_loop().time)
+    return arguments.countdown(timeout, asyncio.get_running_loop().time)

@@ -43,9 +43,8 @@ from aioproducer.consumer.work_watch import WorkWatch
 from aioproducer.consumer.workers import Handle, Order, Workers
 from aioproducer.engine.client.arguments import check_timeout
 from aioproducer.engine.client.cluster_client import ClusterClient
-from aioproducer.engine.client.elsewhere import FOR_A_CONSUMER, elsewhere
+from aioproducer.engine.client.elsewhere import FOR_A_CONSUMER, client_config, elsewhere
 from aioproducer.engine.client.list_offsets import IsolationLevel
-from aioproducer.engine.client.options import client_config
 from aioproducer.engine.core.arguments import checked_offsets, checked_places
 from aioproducer.engine.records.decoder import RecordBatch
 from aioproducer.errors import (

@@ -1,4 +1,3 @@
-# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """The loops of an application: asking for more acknowledges what it got before."""
 
 from __future__ import annotations

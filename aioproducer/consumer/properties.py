@@ -15,7 +15,7 @@ from aioproducer.config.plain_secrets import hidden_properties
 from aioproducer.config.producer_config import PropertiesSource, property_value, read_properties
 from aioproducer.config.reader_options import READER_OPTIONS
 from aioproducer.consumer.options import CONSUMER_OPTIONS
-from aioproducer.engine.client.options import OF_PRODUCERS, refuse_misplaced
+from aioproducer.engine.client.elsewhere import OF_PRODUCERS, refuse_misplaced
 from aioproducer.errors import ConfigError
 from aioproducer.foundation.logs import RoomLogger
 

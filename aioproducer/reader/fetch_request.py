@@ -12,7 +12,7 @@ from uuid import UUID
 
 from aioproducer.engine.client.list_offsets import IsolationLevel
 from aioproducer.engine.network.frames import EncodedPayload, encoded
-from aioproducer.engine.network.lazy_metadata import LazyResponse
+from aioproducer.engine.network.request import LazyResponse
 from aioproducer.engine.protocol import Api, request_schema
 from aioproducer.errors import ProtocolError
 from aioproducer.model import TopicPartition

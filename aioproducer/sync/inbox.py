@@ -1,4 +1,3 @@
-# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """Records on their way from threads to an event loop: bounded, in order, and fair to each thread.
 
 The loop takes all records at once. Records that one thread sent without another's between them make

@@ -1,4 +1,3 @@
-# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """The part of a blocking producer's ``send()`` that runs in the caller's thread.
 
 There is no lock: see :mod:`aioproducer.foundation.runtime.locks`.

@@ -1,4 +1,3 @@
-# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """The state and the outcome of a record of the blocking shell: cheap to make, and to resolve."""
 
 from __future__ import annotations

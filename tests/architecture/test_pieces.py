@@ -17,7 +17,7 @@ import aioproducer
 
 PACKAGE: Final = Path(aioproducer.__file__).parent
 SUFFIXES: Final = {".py", ".pyx", ".pxd"}
-LOADED_BY_IMPORT: Final = 172
+LOADED_BY_IMPORT: Final = 159
 FILES: Final = {
     "": 4,
     "admin": 31,
@@ -29,14 +29,14 @@ FILES: Final = {
     "engine": 6,
     "engine/accumulator": 19,
     "engine/bulk": 6,
-    "engine/client": 18,
-    "engine/cluster": 6,
+    "engine/client": 13,
+    "engine/cluster": 4,
     "engine/columnar": 30,
     "engine/core": 22,
     "engine/groups": 10,
     "engine/metrics": 12,
-    "engine/network": 29,
-    "engine/protocol": 7,
+    "engine/network": 18,
+    "engine/protocol": 6,
     "engine/records": 42,
     "engine/sender": 19,
     "engine/telemetry": 10,

@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from aioproducer import FatalTransactionError, Producer, ProducerError
-from aioproducer.engine.network.in_flight import Completion
+from aioproducer.engine.network.frames import Completion
 from aioproducer.engine.sender.producer_id import ProducerIdRequester
 from aioproducer.engine.transactions.sequence_numbers import MAX_EPOCH
 from aioproducer.errors import MessageTooLargeError

@@ -12,7 +12,7 @@ import pytest
 
 from aioproducer import KafkaError, Producer, ProducerRecord, RecordMetadata
 from aioproducer.engine.accumulator import ProducerBatch
-from aioproducer.engine.network.client import NetworkClient
+from aioproducer.engine.network.network_client import NetworkClient
 from aioproducer.engine.sender.compressor import Compressor
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.model import NodeId

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from aioproducer.engine.metrics import ProducerMetrics
-from aioproducer.engine.network.in_flight import Completion
+from aioproducer.engine.network.frames import Completion
 from aioproducer.engine.network.versions import NO_FEATURES, Features
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import ProducerError

@@ -12,8 +12,8 @@ from aioproducer.engine.client.environment import Environment, use_environment
 from aioproducer.engine.core.engine import Engine
 from aioproducer.engine.core.lifecycle import Lifecycle
 from aioproducer.engine.core.producer_core import ProducerCore
-from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.network.connection_states import ClientSettings
+from aioproducer.engine.network.network_client import NetworkClient
 from aioproducer.foundation.runtime.tasks import hidden_tasks
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from aioproducer.engine.cluster.metadata_response import MetadataNews
-from aioproducer.engine.network.lazy_metadata import LazyMetadataResponse
+from aioproducer.engine.network.request import LazyMetadataResponse
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import ProtocolError
 from aioproducer.errors.codes import ErrorCode

@@ -17,7 +17,7 @@ from aioproducer.engine.client.ad_hoc_requests import AdHocRequests
 from aioproducer.engine.client.wakeup import Wakeup
 from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.metrics import ProducerMetrics
-from aioproducer.engine.network.client import NetworkClient
+from aioproducer.engine.network.network_client import NetworkClient
 from aioproducer.engine.observer import ObserverSlot
 from aioproducer.engine.partitioning import PartitionFunction
 from aioproducer.engine.records.compression import Compression

@@ -1,4 +1,3 @@
-# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """What every record costs: ``produce()``, its outcome, and ``poll()``, which calls its callback.
 
 The event loop appends events, and any thread that calls ``poll()`` or ``flush()`` serves them, the

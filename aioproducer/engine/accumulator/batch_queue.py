@@ -31,8 +31,6 @@ from aioproducer.errors import NotPreparedError, ProducerError
 from aioproducer.foundation import tuning
 from aioproducer.model import BatchOrder, TopicPartition
 
-# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
-
 
 class BatchQueue:
     """The batches without an outcome, the oldest first: each begins and ends here.
@@ -335,9 +333,6 @@ class BatchQueue:
         """The state of a partition; None: the topic lacks it, or is unknown."""
         topic = self._topics.get(topic_partition.topic)
         return None if topic is None else topic.find(topic_partition.partition)
-
-
-# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 
 
 PendingFailed: TypeAlias = Callable[[ProducerError, Sequence[PendingRecord]], None]

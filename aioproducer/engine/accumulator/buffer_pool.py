@@ -1,4 +1,3 @@
-# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """The memory of the batches: a hard limit, reused buffers, and a quota for each node.
 
 Source: Kafka's ``BufferPool``, in which threads wait. No caller waits in this one: a record without

@@ -31,9 +31,6 @@ from aioproducer.engine.records.acceleration import RouteCache
 from aioproducer.errors import ProducerError, anew
 from aioproducer.foundation import tuning
 
-# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
-
-
 FUTURE_BYTES: Final = 150
 """The approximate bytes of a future, with its places in lists."""
 

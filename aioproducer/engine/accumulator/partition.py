@@ -1,4 +1,3 @@
-# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """Partitions, and the backlogs of brokers which hold them while a batch can be sent.
 
 A :class:`Partition` owns its state: its batches, its pending records, the memory that they hold.

@@ -1,4 +1,3 @@
-# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """Records before they are in a batch: serialized records, and pending ones.
 
 A record waits if its serializer is not prepared, if its topic is unknown, or if there is no memory

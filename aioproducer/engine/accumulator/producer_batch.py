@@ -35,8 +35,6 @@ from aioproducer.errors import ProducerError, RecordTooLargeError
 from aioproducer.foundation import tuning
 from aioproducer.model import BatchOrder, TopicPartition
 
-# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
-
 
 class BatchGrowth:
     """The size of the next batch of a partition, or of a topic's keyless records.
@@ -67,9 +65,6 @@ class BatchGrowth:
         """A batch with room for ``capacity`` bytes left with ``size`` bytes."""
         if self.doublings and size * tuning.MOSTLY_EMPTY_PART < capacity:
             self.doublings -= 1
-
-
-# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 
 
 class AccumulatorSettings(NamedTuple):
@@ -176,9 +171,6 @@ class BatchSizes:
             f"{limit} bytes of {option}: raise {option} (and the topic's "
             "max.message.bytes), or send smaller records"
         )
-
-
-# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 
 
 _WHOLE_SHARE: Final = 2**40

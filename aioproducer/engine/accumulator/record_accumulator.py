@@ -1,4 +1,3 @@
-# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """The accumulator: records on their way into batches, and the façade of this room.
 
 Source: Kafka's ``RecordAccumulator``. No code of this room waits: a record without memory becomes a

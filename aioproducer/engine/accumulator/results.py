@@ -28,8 +28,6 @@ from aioproducer.errors import (
 )
 from aioproducer.foundation import tuning
 
-# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
-
 
 class FlushFuture(Protocol):
     """The part of a future that a flush uses."""
@@ -130,9 +128,6 @@ class Flushes:
             del self._waiting[future]
             if not future.done():
                 future.set_result(None)
-
-
-# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 
 
 class LateResults:

@@ -1,4 +1,3 @@
-# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """The partitions of a topic, and the choice of the sticky one for keyless records (KIP-794)."""
 
 from __future__ import annotations

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from aioproducer.engine.client.requester import NEVER, Requester
-from aioproducer.engine.network.client import NetworkClient
-from aioproducer.engine.network.frames import EncodedPayload
-from aioproducer.engine.network.in_flight import Completion
+from aioproducer.engine.network.frames import Completion, EncodedPayload
+from aioproducer.engine.network.network_client import NetworkClient
 from aioproducer.engine.network.request import Request
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import NetworkError, ProducerError, ProtocolError

@@ -1,10 +1,15 @@
-"""Checks of arguments that the calls of every client have: topics, partitions, timeouts. No I/O."""
+"""Arguments that the calls of every client have: topics, partitions, timeouts. No I/O.
+
+A timeout that several steps share is passed on as :class:`TimeLeft`, which remembers the whole
+limit for the error that names it.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from string import ascii_letters, digits
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from aioproducer.errors import ConfigError, InvalidPartitionError, InvalidTopicError
 
@@ -53,3 +58,26 @@ def check_timeout(timeout: Any) -> None:
         or (isinstance(timeout, int) and timeout >= 2**63)
     ):
         raise ConfigError(f"a timeout is a number of seconds from 0, or None, not {timeout!r}")
+
+
+class TimeLeft(float):
+    """The seconds that are left of ``limit``, which is the number that errors name."""
+
+    limit: float
+
+    def __new__(cls, seconds: float, limit: float) -> Self:
+        left = super().__new__(cls, max(0.0, seconds))
+        left.limit = limit
+        return left
+
+
+def countdown(limit: float, clock: Callable[[], float]) -> Callable[[], TimeLeft]:
+    """The seconds that are left of ``limit``, from now on."""
+    deadline = clock() + limit
+    whole = limit_of(limit)
+    return lambda: TimeLeft(deadline - clock(), whole)
+
+
+def limit_of(seconds: float) -> float:
+    """The whole limit that ``seconds`` is the rest of, or ``seconds`` itself."""
+    return seconds.limit if isinstance(seconds, TimeLeft) else seconds

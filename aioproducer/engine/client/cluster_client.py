@@ -14,21 +14,21 @@ from typing import Any, Final, TypeVar
 
 from aioproducer.config import ProducerConfig
 from aioproducer.engine.client.ad_hoc_requests import AdHocRequests, Peers
-from aioproducer.engine.client.bootstrap import resolved_bootstrap_servers
+from aioproducer.engine.client.arguments import limit_of
 from aioproducer.engine.client.connections import (
     loads_of_connections,
     loads_of_logins,
     network_client,
+    resolved_bootstrap_servers,
     security,
 )
 from aioproducer.engine.client.describe_request import ClusterDescription, DescribeRequest
 from aioproducer.engine.client.environment import current_environment
-from aioproducer.engine.client.peers import KnownPeers, why_no_answer
 from aioproducer.engine.client.requester import Requester
-from aioproducer.engine.client.time_left import limit_of
 from aioproducer.engine.client.wakeup import Wakeup
+from aioproducer.engine.cluster.snapshot import KnownPeers, why_no_answer
 from aioproducer.engine.metrics import ProducerMetrics
-from aioproducer.engine.network.client import NetworkClient
+from aioproducer.engine.network.network_client import NetworkClient
 from aioproducer.engine.network.request import Request
 from aioproducer.errors import (
     BootstrapError,

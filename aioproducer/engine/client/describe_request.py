@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from aioproducer.engine.network.frames import EncodedPayload, encoded
-from aioproducer.engine.network.lazy_metadata import LazyMetadataResponse
+from aioproducer.engine.network.request import LazyMetadataResponse
 from aioproducer.engine.protocol import Api, request_schema
 from aioproducer.errors import ProtocolError
 from aioproducer.foundation.wording import counted

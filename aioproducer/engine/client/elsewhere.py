@@ -1,24 +1,105 @@
-"""Names that a class does not have: they raise an error that says what to use here.
+"""Options, methods and names that are somewhere else: the error says what to use here. No I/O.
 
-A descriptor for each name costs the other attributes nothing. With ``__getattr__`` every attribute
-of the class would be looked up more slowly. ``dir()`` of an object leaves the names out, and so do
-the editors and shells that ask it.
+:func:`client_config` refuses options of producers and of other consumers when an Admin, a Reader or
+a Consumer is made. :func:`elsewhere` marks the methods that a class does not have, and
+:func:`no_such_name` finds the module that has a name that the package itself lacks.
+
+Methods are marked by a descriptor for each name, which costs the other attributes nothing. With
+``__getattr__`` every attribute of the class would be looked up more slowly. ``dir()`` of an object
+leaves the names out, and so do the editors and shells that ask it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from inspect import getattr_static
-from typing import Final, NoReturn, TypeVar
+from types import FrameType
+from typing import Any, Final, NoReturn, TypeVar
 
-__all__ = [
-    "ASYNC_WITH",
-    "FOR_A_CONSUMER",
-    "FOR_A_READER",
-    "elsewhere",
-    "fields_elsewhere",
-    "in_other_producers",
-]
+from aioproducer.config import ProducerConfig
+from aioproducer.config.names import belongs_to_consumers
+from aioproducer.config.producer_config import configuration
+from aioproducer.errors import ConfigError
+
+OF_PRODUCERS: Final = frozenset(
+    {
+        "acks",
+        "batch_size",
+        "buffer_memory",
+        "client_rack",
+        "compression_gzip_level",
+        "compression_lz4_level",
+        "compression_type",
+        "compression_zstd_level",
+        "enable_idempotence",
+        "enable_metrics_push",
+        "interceptor_classes",
+        "key_serializer",
+        "linger_ms",
+        "max_request_size",
+        "on_failed",
+        "partitioner",
+        "partitioner_adaptive_partitioning_enable",
+        "partitioner_availability_timeout_ms",
+        "partitioner_ignore_keys",
+        "partitioner_rack_aware",
+        "retries",
+        "transaction_timeout_ms",
+        "transactional_id",
+        "value_serializer",
+    }
+)
+"""The options that only concern producers."""
+_DESERIALIZER: Final = "keys and values are bytes, decode them in your loop or handler"
+_INSTEAD: Final[Mapping[str, str]] = {
+    "default_api_timeout_ms": "use max_block_ms",
+    "enable_auto_commit": "use auto_commit",
+    "key_deserializer": _DESERIALIZER,
+    "max_poll_records": "leave it out, lists(max_records=...) has the number",
+    "value_deserializer": _DESERIALIZER,
+}
+"""Options of other consumers, with the advice for each, to one who makes a Consumer."""
+_OPTIONS_OF_MEMBERS: Final = frozenset({"auto_commit", "enable_auto_commit", "group_id"})
+
+
+def client_config(
+    config: ProducerConfig | None,
+    options: Mapping[str, Any],
+    name: str,
+    also: Collection[str] = (),
+) -> ProducerConfig:
+    """The configuration by the arguments of a client's constructor; ``name``: the client's class.
+
+    ``also``: options of producers that this client has as well.
+
+    The caller has hidden secrets in both: they are in its frame, too.
+
+    A ``config`` may be shared with a producer, so its options for producers are ignored. Such an
+    option as a keyword is a mistake. Raises :class:`ConfigError`.
+    """
+    refuse_misplaced(options, name, also)
+    return configuration(config, options, name)
+
+
+def refuse_misplaced(options: Mapping[str, Any], name: str, also: Collection[str]) -> None:
+    """Raise :class:`ConfigError` for keywords that only concern producers or other consumers."""
+    misplaced = sorted(OF_PRODUCERS.intersection(options).difference(also))
+    if misplaced:
+        raise ConfigError(
+            f"{', '.join(misplaced)}: {name}() has no such option, a Producer has; leave it out"
+        )
+    for each in sorted(options):
+        if belongs_to_consumers(each) or each in _OPTIONS_OF_MEMBERS:
+            advice = _INSTEAD.get(each, "leave it out") if name == "Consumer" else _advice(each)
+            raise ConfigError(f"{name}() has no option {each!r}: {advice}")
+
+
+def _advice(name: str) -> str:
+    """The advice to one who makes a Reader or an Admin."""
+    if name in _OPTIONS_OF_MEMBERS or name.startswith(("group_", "heartbeat_", "max_poll_")):
+        return "only a member of a group has it, a Consumer"
+    return _INSTEAD.get(name, "leave it out")
+
 
 ASYNC_WITH: Final = "use `async with`"
 _BY_SLOT: Final = frozenset({"__await__", "__iter__"})
@@ -118,3 +199,39 @@ FOR_A_CONSUMER: Final = _in_other_consumers(
     assign="use aioproducer.reader.Reader, which needs no group",
 )
 """The same, to one who holds a Consumer."""
+
+
+_NAMES: Final = {
+    "aioproducer.admin": ("Admin", "NewTopic"),
+    "aioproducer.consumer": ("Consumer", "ConsumerOptions"),
+    "aioproducer.failed_records": ("DeadLetterFile", "DeadLetterTopic"),
+    "aioproducer.reader": ("ConsumerRecord", "Reader", "RecordBatch"),
+    "aioproducer.schema_registry": ("AvroSerializer", "ProtobufSerializer", "SchemaRegistry"),
+    "aioproducer.serialization": ("JsonDeserializer", "JsonSerializer", "StringSerializer"),
+    "aioproducer.testing": ("KafkaCluster", "MockCluster", "MockProducer", "SyncMockProducer"),
+}
+_LINES: Final = {
+    **{name: f"from {module} import {name}" for module, names in _NAMES.items() for name in names},
+    "AIOKafkaConsumer": "from aioproducer.consumer import Consumer",
+    "AIOKafkaProducer": "from aioproducer.compat.aiokafka import AIOKafkaProducer",
+    "AdminClient": "from aioproducer.admin import Admin",
+    "AsyncProducer": "from aioproducer import Producer",
+    "KafkaConsumer": "from aioproducer.consumer import Consumer",
+    "KafkaProducer": "from aioproducer.sync import Producer",
+    "SyncProducer": "from aioproducer.sync import Producer",
+}
+
+
+def no_such_name(name: str, asked_by: FrameType) -> Exception:
+    """The error if the package has no ``name``, with the line to write if another module has it.
+
+    An ``import`` asks as ``hasattr()`` does and would replace the AttributeError by an ImportError
+    without the line, so it gets an ImportError. ``asked_by``: the caller's frame.
+    """
+    line = _LINES.get(name)
+    if line is None:
+        return AttributeError(f"module 'aioproducer' has no attribute {name!r}")
+    hint = f"write `{line}`"
+    if asked_by.f_code.co_name == "_handle_fromlist":
+        return ImportError(f"cannot import name {name!r} from 'aioproducer': {hint}", name=name)
+    return AttributeError(f"module 'aioproducer' has no attribute {name!r}: {hint}", name=name)

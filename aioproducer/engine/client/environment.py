@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 
 from aioproducer.engine.client.wakeup import Wakeup
 from aioproducer.engine.interceptors import Interceptors
-from aioproducer.engine.network.client import NetworkClient
-from aioproducer.engine.network.resolve import Address, resolve
+from aioproducer.engine.network.network_client import NetworkClient
+from aioproducer.engine.network.transport import Address, resolve
 from aioproducer.foundation.logs import ClientLog
 from aioproducer.foundation.runtime.threads import Load, load
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from aioproducer.engine.network.in_flight import Completion
+from aioproducer.engine.network.frames import Completion
 
 NEVER: Final = float("inf")
 """The time of a step that nobody needs at present."""

@@ -1,4 +1,3 @@
-# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """The sleep of a client's one task, until an event or a deadline: of a producer's sender, of the
 task of an Admin or a Reader.
 """

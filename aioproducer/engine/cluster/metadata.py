@@ -1,20 +1,24 @@
 """The schedule of metadata requests, their topics, and callers that wait for them. No I/O.
 
 Source: Kafka's ``Metadata`` and ``ProducerMetadata``. A partial update asks for topics that are
-new, unknown or out of date (KIP-526). A full update asks for all topics in use when the metadata is
-old, or when the brokers may have changed.
+new, unknown or out of date, each with a backoff of its own (:class:`PartialUpdates`, KIP-526). A
+full update asks for all topics in use when the metadata is old, or when the brokers may have
+changed. :class:`Metadata` decides when which of them is due, takes the answers, and tells
+:class:`TopicWaiters` what is known of their topics.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
+import heapq
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from aioproducer.engine.cluster.metadata_response import MetadataNews
-from aioproducer.engine.cluster.partial_updates import PartialUpdates
 from aioproducer.engine.cluster.snapshot import Cluster, ClusterView, PartitionLeader, TopicInfo
-from aioproducer.engine.cluster.waiters import TopicFuture, TopicWaiters
 from aioproducer.errors import Disposition, KafkaError, ProducerError
+from aioproducer.foundation import tuning
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.model import (
     BootstrapServer,
@@ -24,6 +28,159 @@ from aioproducer.model import (
     Peer,
     TopicPartition,
 )
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class _TopicUpdate:
+    failures: int = 0
+    not_before: float = 0.0
+
+
+class PartialUpdates:
+    """The requested topics, and the time when each may be asked for. Times are seconds.
+
+    No step depends on the number of requested topics, apart from the logarithm of a heap.
+    """
+
+    def __init__(self, backoff: ExponentialBackoff) -> None:
+        self._backoff = backoff
+        self.new: dict[str, None] = {}
+        """The topics that were never requested before: they wait for no backoff."""
+        self.again: dict[str, _TopicUpdate] = {}
+        """The other requested topics."""
+        self._due: list[tuple[float, str]] = []
+        """A heap of the times in ``again``. Entries of topics that it lacks, or that have another
+        time there, are out of date."""
+        self._in_flight: dict[str, _TopicUpdate] = {}
+        """The topics of the request in flight."""
+
+    def __contains__(self, topic: str) -> bool:
+        return topic in self.new or topic in self.again
+
+    def request(self, topic: str, *, new: bool = False) -> None:
+        """Request ``topic``. The backoff of a topic that is already requested stays."""
+        if new:
+            self.again.pop(topic, None)
+            self.new[topic] = None
+        elif topic not in self:
+            self._add(topic, _TopicUpdate())
+
+    def _add(self, topic: str, update: _TopicUpdate) -> None:
+        self.again[topic] = update
+        heapq.heappush(self._due, (update.not_before, topic))
+
+    def forget(self, topics: Iterable[str]) -> None:
+        """Request ``topics`` no longer."""
+        for topic in topics:
+            self.new.pop(topic, None)
+            self.again.pop(topic, None)
+
+    def due(self, floor: float) -> float | None:
+        """The time of the next request; not before ``floor`` unless it is for a new topic."""
+        if self.new:
+            return 0.0
+        first = self._first()
+        return None if first is None else max(first, floor)
+
+    def _first(self) -> float | None:
+        """The earliest time in ``again``."""
+        while self._due:
+            not_before, topic = self._due[0]
+            update = self.again.get(topic)
+            if update is not None and update.not_before == not_before:
+                return not_before
+            heapq.heappop(self._due)
+        return None
+
+    def take(self, now: float, floor: float) -> frozenset[str]:
+        """The topics to ask for now, new ones first; they are in flight then."""
+        taken = [*islice(self.new, tuning.TOPICS_PER_REQUEST)]
+        self._in_flight = {}
+        for topic in taken:
+            del self.new[topic]
+            self._in_flight[topic] = _TopicUpdate()
+        while len(self._in_flight) < tuning.TOPICS_PER_REQUEST:
+            first = self._first()
+            if first is None or max(first, floor) > now:
+                break
+            _, topic = heapq.heappop(self._due)
+            self._in_flight[topic] = self.again.pop(topic)
+        return frozenset(self._in_flight)
+
+    def take_all(self) -> None:
+        """A full update leaves: all requested topics are in flight."""
+        self._in_flight = {topic: _TopicUpdate() for topic in self.new} | self.again
+        self.new = {}
+        self.again = {}
+        self._due = []
+
+    def found(self, topic: str) -> None:
+        """The response completes ``topic``."""
+        self._in_flight.pop(topic, None)
+
+    def missed(self, topic: str, now: float) -> None:
+        """The response lacks a part of ``topic``: request it again, with a growing backoff."""
+        update = self._in_flight.pop(topic, None) or _TopicUpdate()
+        update.failures += 1
+        update.not_before = now + self._backoff.delay(update.failures)
+        self.new.pop(topic, None)
+        self._add(topic, update)
+
+    def unanswered(self) -> None:
+        """No response came: the topics in flight are requested again."""
+        for topic, update in self._in_flight.items():
+            if topic not in self:
+                self._add(topic, update)
+        self._in_flight = {}
+
+
+_T_contra = TypeVar("_T_contra", contravariant=True)
+_T = TypeVar("_T")
+
+
+class TopicFuture(Protocol[_T_contra]):
+    """The methods that are used here of a waiting caller's future."""
+
+    def done(self) -> bool:
+        """True if the caller gave up."""
+
+    def set_result(self, result: _T_contra | ProducerError, /) -> None:
+        """Take the topic's metadata, or the error for which there will be none."""
+
+
+class TopicWaiters(Generic[_T]):
+    """Futures by topic."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, list[TopicFuture[_T]]] = {}
+
+    @property
+    def topics(self) -> Collection[str]:
+        """The topics that somebody waits for."""
+        return self._waiting.keys()
+
+    def add(self, topic: str, future: TopicFuture[_T]) -> None:
+        """Let ``future`` wait for ``topic``."""
+        self._waiting.setdefault(topic, []).append(future)
+
+    def discard(self, topic: str, future: TopicFuture[_T]) -> None:
+        """Forget ``future``, which has its result, or whose caller gave up."""
+        waiting = self._waiting.get(topic, [])
+        if future in waiting:
+            waiting.remove(future)
+        if not waiting:
+            self._waiting.pop(topic, None)
+
+    def tell(self, topic: str, known: _T | ProducerError) -> None:
+        """Give ``known`` to every future that waits for ``topic``."""
+        for future in self._waiting.pop(topic, ()):
+            if not future.done():
+                future.set_result(known)
+
+    def close(self, error: ProducerError) -> None:
+        """Give ``error`` to every future."""
+        for topic in list(self._waiting):
+            self.tell(topic, error)
 
 
 class Asked(NamedTuple):

@@ -1,17 +1,19 @@
-"""The cluster as it is known: brokers, topics, leaders.
+"""The cluster as it is known: brokers, topics, leaders. No I/O.
 
-One :class:`Cluster` is changed topic by topic, for there may be thousands of them; everybody else
-has a :class:`ClusterView` of it, which changes nothing.
+A producer has one :class:`Cluster`, which is changed topic by topic, for there may be thousands of
+them; everybody else has a :class:`ClusterView` of it, which changes nothing. A client that only
+needs the brokers has :class:`KnownPeers`. :func:`why_no_answer` names the peers that do not answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 from uuid import UUID
 
-from aioproducer.model import Node, TopicPartition
+from aioproducer.errors import ProducerError
+from aioproducer.model import BootstrapServer, Node, NodeId, Peer, TopicPartition
 
 NO_EPOCH = -1
 _BELIEVED_AFTER = 5
@@ -170,3 +172,42 @@ def _later(
                 partitions[index] = old
                 lower[index] = told
     return news._replace(partitions=tuple(partitions)), lower
+
+
+class KnownPeers:
+    """The bootstrap servers, and the brokers of the cluster's newest description."""
+
+    def __init__(self, bootstrap: Sequence[BootstrapServer]) -> None:
+        self.bootstrap = tuple(bootstrap)
+        self.brokers: Mapping[int, Node] = {}
+        """The brokers by id; none before the first description."""
+
+    @property
+    def peers(self) -> Collection[Peer]:
+        """The peers for requests that any broker can serve."""
+        return self.brokers.values() or self.bootstrap
+
+    def rebootstrap(self) -> None:
+        """Begin again from the bootstrap servers: no known broker answers (KIP-899)."""
+        self.brokers = {}
+
+
+def why_no_answer(peers: Iterable[Peer], failures: Mapping[NodeId, ProducerError]) -> str:
+    """The last error of each of ``peers``. Those with an equal reason are named together."""
+    alike: dict[str, list[Peer]] = {}
+    for peer in peers:
+        said = str(failures.get(peer.id) or f"{peer}: no response yet")
+        alike.setdefault(said.removeprefix(str(peer)), []).append(peer)
+    return "; ".join(
+        f"{_names(found)}{reason}" if reason.startswith((":", " ")) else reason
+        for reason, found in alike.items()
+    )
+
+
+def _names(peers: Sequence[Peer]) -> str:
+    *others, last = peers
+    if not others:
+        return str(last)
+    noun = "bootstrap server" if isinstance(last, BootstrapServer) else "broker"
+    *names, last_name = (str(each).removeprefix(f"{noun} ") for each in peers)
+    return f"{noun}s {', '.join(names)} and {last_name}"

@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from aioproducer.engine.client.peers import why_no_answer
-from aioproducer.engine.cluster.snapshot import ClusterView, TopicInfo
+from aioproducer.engine.cluster.snapshot import ClusterView, TopicInfo, why_no_answer
 from aioproducer.engine.core.parts import Parts
 from aioproducer.engine.network.request import Request
 from aioproducer.errors import ProducerError, anew

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from aioproducer.config import ProducerConfig
 from aioproducer.engine.accumulator import PendingRecord, SerializedRecord, Unserialized
-from aioproducer.engine.client.bootstrap import resolved_bootstrap_servers
+from aioproducer.engine.client.connections import resolved_bootstrap_servers
 from aioproducer.engine.client.environment import Environment
 from aioproducer.engine.core.back_pressure import drain
 from aioproducer.engine.core.cluster_queries import ClusterQueries

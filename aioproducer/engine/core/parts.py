@@ -14,8 +14,7 @@ from aioproducer.engine.accumulator import (
     RecordAccumulator,
 )
 from aioproducer.engine.client.ad_hoc_requests import AdHocRequests
-from aioproducer.engine.client.bootstrap import bootstrap_servers
-from aioproducer.engine.client.connections import network_client, security
+from aioproducer.engine.client.connections import bootstrap_servers, network_client, security
 from aioproducer.engine.client.environment import Environment
 from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.core.hooks import Hooks

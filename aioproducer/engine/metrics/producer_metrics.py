@@ -1,4 +1,3 @@
-# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """The calls of the other rooms when something happens, and the snapshot that users read."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """The number of values, their sum and the greatest of them; times also by buckets."""
 
 from __future__ import annotations

@@ -1,12 +1,15 @@
 """The life of one connection to one broker: connect, log in, log in again, end.
 
 :class:`Exchange` writes its requests and reads the responses. A response that can't be read ends
-the connection, and every request on it fails with the reason.
+the connection, and every request on it fails with the reason, which :func:`explain_end` puts into
+words: what the error means, and at which step it came.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ssl
+from asyncio import IncompleteReadError
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -15,39 +18,39 @@ from enum import Enum
 from functools import partial
 from math import inf
 from random import Random
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from aioproducer.auth.mechanism import Mechanism
 from aioproducer.engine.cluster.metadata_response import MetadataNews
 from aioproducer.engine.network import frames
-from aioproducer.engine.network.connection_end import explain_end, is_hang_up
 from aioproducer.engine.network.exchange import Exchange
-from aioproducer.engine.network.frames import EncodedPayload
-from aioproducer.engine.network.handshake import (
-    CHECKED,
-    UNCHECKED,
-    ApiVersionsHandshake,
-    BrokerIdentity,
-    api_versions_request,
-    check_cluster,
-    cluster_request,
-)
-from aioproducer.engine.network.in_flight import InFlightRequest, InFlightRequests
-from aioproducer.engine.network.lazy_metadata import (
+from aioproducer.engine.network.frames import EncodedPayload, InFlightRequest, InFlightRequests
+from aioproducer.engine.network.request import (
     LazyMetadataResponse,
     LazyResponse,
     decode_in_steps,
 )
-from aioproducer.engine.network.tcp_info import RoundTrip
-from aioproducer.engine.network.transfer import Transfer
+from aioproducer.engine.network.transfer import RoundTrip, Transfer
 from aioproducer.engine.network.transport import SocketSettings, open_transport
-from aioproducer.engine.network.versions import BrokerVersions
+from aioproducer.engine.network.versions import (
+    CHECKED,
+    UNCHECKED,
+    ApiVersionsHandshake,
+    BrokerIdentity,
+    BrokerVersions,
+    api_versions_request,
+    check_cluster,
+    cluster_request,
+)
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import (
     AuthenticationError,
     BrokerConnectionError,
     ProducerError,
     ProtocolError,
+    RebootstrapRequiredError,
+    UsageError,
+    anew,
 )
 from aioproducer.foundation import tuning
 from aioproducer.foundation.runtime.patience import PatientTimeout
@@ -56,6 +59,69 @@ from aioproducer.foundation.runtime.tasks import in_turns, new_task
 from aioproducer.foundation.runtime.threads import ThreadForEach
 from aioproducer.foundation.wording import duration
 from aioproducer.model import Peer
+
+if TYPE_CHECKING:
+    from aioproducer.auth.tls import TlsContexts
+
+
+_OR_A_PROXY: Final = (
+    "Else look at what is in between: a load balancer without a broker, a limit of connections, "
+    "or a proxy that knows none of the ApiVersions versions 4, 3 and 0"
+)
+
+
+def is_hang_up(error: Exception) -> bool:
+    """True if the peer ended the connection, between two responses."""
+    if isinstance(error, IncompleteReadError):
+        return not error.partial
+    return isinstance(error, ConnectionError) and not isinstance(error, ProducerError)
+
+
+def explain_end(
+    error: Exception,
+    node: Peer,
+    tls: TlsContexts | None,
+    mechanism: Mechanism | None,
+    *,
+    greeted: bool,
+    ready: bool,
+) -> ProducerError:
+    """The error for ``error``, which has ended a connection to ``node``.
+
+    ``greeted``: the broker has sent its API versions. ``ready``: the connection was set up.
+    """
+    if isinstance(error, ssl.SSLError) and tls is not None:
+        from aioproducer.auth.tls_errors import explain_tls
+
+        return explain_tls(error, node, host=node.host, options=tls.options, secured=not greeted)
+    if isinstance(error, AuthenticationError | UsageError | RebootstrapRequiredError):
+        explained = anew(error)
+        explained.args = (f"{node}: {error}",)
+        return explained
+    if isinstance(error, ProtocolError):
+        return ProtocolError(f"{node}: {error}")
+    if is_hang_up(error) and not ready:
+        when = f" before it {_awaited(tls, mechanism if greeted else None)}"
+        return BrokerConnectionError(f"{node} closed the connection{when}")
+    if isinstance(error, IncompleteReadError):
+        when = ""
+        if error.partial:
+            when = f" inside a response ({len(error.partial)} bytes of it had come)"
+        return BrokerConnectionError(f"{node} closed the connection{when}")
+    return BrokerConnectionError(f"{node}: {error}")
+
+
+def _awaited(tls: TlsContexts | None, mechanism: Mechanism | None) -> str:
+    """The next step of the broker during the set-up."""
+    if mechanism is not None:
+        return f"accepted the {mechanism.name} login"
+    if tls is not None:
+        return f"sent its API versions; is it Kafka's TLS port? {_OR_A_PROXY}"
+    return (
+        "sent its API versions. If the port speaks TLS, set security_protocol to 'SSL' or "
+        f"'SASL_SSL'. {_OR_A_PROXY}"
+    )
+
 
 _LOOKS: Final = 8
 """Looks at the requests before a renewal in the time of a request."""
@@ -421,8 +487,8 @@ class Connection:
         def more() -> float:
             """The seconds that are added because of the requests before the login; 0: none.
 
-            Its time begins once they have passed. If they do not, :mod:`timeouts` ends the
-            connection.
+            Its time begins once they have passed. If they do not, :class:`ConnectionTimeouts` ends
+            the connection.
             """
             nonlocal used
             now, timeout = self._clock(), self._settings.request_timeout

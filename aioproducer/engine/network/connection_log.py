@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from aioproducer.engine.network.connection import Connection, ConnectionSettings
 from aioproducer.engine.network.connection_states import NodeConnectionState, is_final
-from aioproducer.engine.network.in_flight import InFlightRequest
+from aioproducer.engine.network.frames import InFlightRequest
 from aioproducer.errors import ProducerError
 from aioproducer.foundation import logs
 from aioproducer.foundation.wording import counted, duration

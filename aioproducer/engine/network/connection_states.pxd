@@ -1,4 +1,8 @@
 from aioproducer.engine.network.exchange cimport Exchange as CExchange
+from aioproducer.foundation.runtime.running_clock cimport RunningClock
+
+cdef class NodeConnectionState
+cdef class ConnectionTimeouts
 
 
 cdef class NodeConnectionState:
@@ -15,3 +19,16 @@ cdef class NodeConnectionState:
     cdef public double since
     cdef public object failing_since
     cdef public object reachable_since
+
+
+cdef class ConnectionTimeouts:
+    cdef public double request_timeout
+    cdef public double max_idle
+    cdef public RunningClock clock
+    cdef public double look_at
+    cdef public double shortest
+    cdef public double patience
+    cdef public double _lost
+
+    cpdef request_sent(self, double now)
+    cpdef next(self)

@@ -1,7 +1,7 @@
 cimport cython
 
 from aioproducer.engine.network.frames cimport EncodedPayload, RequestForm, ResponseCutter
-from aioproducer.engine.network.in_flight cimport InFlightRequest
+from aioproducer.engine.network.frames cimport InFlightRequest
 from aioproducer.foundation.runtime.running_clock cimport RunningClock
 
 

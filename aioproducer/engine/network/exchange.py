@@ -1,4 +1,3 @@
-# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """What passes over an open connection: requests, and the responses to them in the same order."""
 
 from __future__ import annotations
@@ -7,17 +6,17 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, cast
 
-from aioproducer.engine.network.forked_sockets import leave_to_parent
 from aioproducer.engine.network.frames import (
     LENGTH_BYTES,
     MAX_DECODED_AT_ONCE,
+    InFlightRequest,
     ResponseCutter,
     check_own_response,
     encode_request,
     leading_number,
     request_form,
 )
-from aioproducer.engine.network.in_flight import InFlightRequest
+from aioproducer.engine.network.transport import leave_to_parent
 from aioproducer.errors import ProtocolError
 from aioproducer.foundation import tuning
 
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, NoReturn
 
-    from aioproducer.engine.network.frames import EncodedPayload, UsualResponse
-    from aioproducer.engine.network.in_flight import InFlightRequests
+    from aioproducer.engine.network.frames import EncodedPayload, InFlightRequests, UsualResponse
     from aioproducer.engine.records.record_batch import Buffer
     from aioproducer.foundation.runtime.running_clock import RunningClock
     from aioproducer.model import NodeId

@@ -1,5 +1,11 @@
 cimport cython
 
+cdef class EncodedPayload
+cdef class RequestForm
+cdef class ResponseCutter
+cdef class Completion
+cdef class InFlightRequest
+
 
 cdef class EncodedPayload:
     cdef public object api
@@ -34,3 +40,20 @@ cdef class ResponseCutter:
     cdef public object _kept
     cdef public object place
     cdef public bint is_large
+
+
+cdef class Completion:
+    cdef public object request
+    cdef public object node
+    cdef public object result
+    cdef public object error
+    cdef public double latency
+
+
+cdef class InFlightRequest(Completion):
+    cdef public long long correlation_id
+    cdef public RequestForm form
+    cdef public double sent
+    cdef public double deadline
+    cdef public object read_usual
+    cdef public bint answered

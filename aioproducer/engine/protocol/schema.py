@@ -7,16 +7,17 @@ from functools import cache
 from typing import Any, final
 
 from aioproducer.engine.protocol.apis import Api
-from aioproducer.engine.protocol.decoder import (
+from aioproducer.engine.protocol.codec import (
     Form,
     Read,
     Steps,
     WholeSteps,
+    Write,
     reader,
     steps_reader,
+    struct_writer,
     whole_steps_reader,
 )
-from aioproducer.engine.protocol.encoder import Write, struct_writer
 from aioproducer.engine.protocol.table import Message, Struct, Versions, read_table
 from aioproducer.engine.protocol.tables import TABLES
 from aioproducer.errors import UnsupportedVersionError

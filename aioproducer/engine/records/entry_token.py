@@ -1,4 +1,3 @@
-# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """The state of a record on its way from another thread into a batch."""
 
 from __future__ import annotations

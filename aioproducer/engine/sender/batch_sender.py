@@ -1,4 +1,3 @@
-# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """The way out: which batches leave now, and the produce requests that carry them."""
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from aioproducer.engine.accumulator import Backlog, ProducerBatch, RecordAccumul
 from aioproducer.engine.client.wakeup import Wakeup
 from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.metrics import ProducerMetrics
-from aioproducer.engine.network.client import NetworkClient
+from aioproducer.engine.network.network_client import NetworkClient
 from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE
 from aioproducer.engine.sender.compressor import Compressor
 from aioproducer.engine.sender.produce import BatchBytes, ProduceRequest, ProduceSettings

@@ -3,7 +3,7 @@ cimport cython
 from aioproducer.engine.accumulator.batch_queue cimport BatchQueue as CQueue
 from aioproducer.engine.accumulator.producer_batch cimport ProducerBatch as CBatch
 from aioproducer.engine.accumulator.results cimport LateResults as CResults
-from aioproducer.engine.network.in_flight cimport Completion as CCompletion
+from aioproducer.engine.network.frames cimport Completion as CCompletion
 from aioproducer.engine.sender.delivery_reports cimport DeliveryReports as CReports
 from aioproducer.engine.sender.produce cimport ProduceRequest as CRequest
 

@@ -1,4 +1,3 @@
-# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """The way back: responses to produce requests, and the outcomes of their batches.
 
 A response is read by :mod:`produce`, an outcome is decided by :mod:`outcomes`. Here it is carried
@@ -24,7 +23,7 @@ from aioproducer.engine.accumulator import (
     RecordAccumulator,
 )
 from aioproducer.engine.cluster.metadata import Metadata
-from aioproducer.engine.network.in_flight import Completion
+from aioproducer.engine.network.frames import Completion
 from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE
 from aioproducer.engine.sender.compressor import Compressor
 from aioproducer.engine.sender.delivery_reports import DeliveryReports, PendingFailures

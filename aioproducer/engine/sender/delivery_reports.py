@@ -17,7 +17,7 @@ from typing import Final
 from aioproducer.engine.accumulator import PendingRecord, ProducerBatch, RecordAccumulator
 from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.metrics import ProducerMetrics
-from aioproducer.engine.network.in_flight import Completion
+from aioproducer.engine.network.frames import Completion
 from aioproducer.engine.observer import BatchOutcome, ObserverSlot, RequestOutcome
 from aioproducer.engine.records.reader import read_written
 from aioproducer.engine.sender.produce import ProduceRequest
@@ -225,9 +225,6 @@ class PendingFailures:
             topic=topic,
             error=error,
         )
-
-
-# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 
 
 class DeliveryReports:

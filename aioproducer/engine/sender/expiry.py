@@ -12,7 +12,7 @@ from aioproducer.engine.accumulator import (
 )
 from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.metrics import ProducerMetrics
-from aioproducer.engine.network.client import NetworkClient
+from aioproducer.engine.network.network_client import NetworkClient
 from aioproducer.engine.sender.completer import BatchCompleter
 from aioproducer.engine.sender.delivery_reports import PendingFailures
 from aioproducer.engine.sender.refresher import MetadataRefresher

@@ -1,4 +1,3 @@
-# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """Produce requests and their responses, version by version. No I/O.
 
 A request is joined from parts that are encoded once. The usual response, in which every batch was
@@ -20,7 +19,7 @@ from aioproducer.engine.accumulator import ProducerBatch
 from aioproducer.engine.cluster.snapshot import NO_EPOCH, PartitionLeader
 from aioproducer.engine.network.frames import EncodedPayload, UsualResponse
 from aioproducer.engine.protocol import Api, request_schema
-from aioproducer.engine.protocol.encoder import length, text
+from aioproducer.engine.protocol.codec import length, text
 from aioproducer.engine.records.record_batch import Buffer
 from aioproducer.errors import ProtocolError
 from aioproducer.foundation import tuning

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from aioproducer.engine.accumulator import RecordAccumulator
 from aioproducer.engine.client.requester import NEVER, Requester
 from aioproducer.engine.cluster.metadata import Metadata
-from aioproducer.engine.network.client import NetworkClient
-from aioproducer.engine.network.in_flight import Completion
+from aioproducer.engine.network.frames import Completion
+from aioproducer.engine.network.network_client import NetworkClient
 from aioproducer.engine.sender.completer import BatchCompleter
 from aioproducer.engine.sender.requests import AssignedIdentity, InitProducerIdRequest
 from aioproducer.engine.transactions.sequence_numbers import ProducerIdState, SequenceNumbers

@@ -8,13 +8,12 @@ from itertools import islice
 from typing import Final
 
 from aioproducer.engine.accumulator import RecordAccumulator
-from aioproducer.engine.client.peers import why_no_answer
 from aioproducer.engine.client.requester import NEVER, Requester
 from aioproducer.engine.cluster.metadata import Asked, Metadata
 from aioproducer.engine.cluster.metadata_response import MetadataNews
-from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo
-from aioproducer.engine.network.client import NetworkClient
-from aioproducer.engine.network.in_flight import Completion
+from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo, why_no_answer
+from aioproducer.engine.network.frames import Completion
+from aioproducer.engine.network.network_client import NetworkClient
 from aioproducer.engine.sender.compressor import Compressor
 from aioproducer.engine.sender.delivery_reports import PendingFailures
 from aioproducer.engine.sender.requests import MetadataRequest

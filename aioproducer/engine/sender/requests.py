@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from aioproducer.engine.cluster.metadata import Asked
 from aioproducer.engine.cluster.metadata_response import MetadataNews
 from aioproducer.engine.network.frames import EncodedPayload, encoded
-from aioproducer.engine.network.lazy_metadata import LazyMetadataResponse
+from aioproducer.engine.network.request import LazyMetadataResponse
 from aioproducer.engine.protocol import Api, request_schema
 from aioproducer.engine.transactions.requests import BuildContext, CoordinatorRequest, Response
 from aioproducer.errors import ProtocolError

@@ -5,7 +5,7 @@ from aioproducer.engine.accumulator.results cimport LateResults as CResults
 from aioproducer.engine.accumulator.batch_queue cimport PendingQueue as CPending
 from aioproducer.engine.accumulator.record_accumulator cimport RecordAccumulator as CAccumulator
 from aioproducer.engine.client.wakeup cimport Wakeup as CWakeup
-from aioproducer.engine.network.in_flight cimport Completion as CCompletion
+from aioproducer.engine.network.frames cimport Completion as CCompletion
 from aioproducer.engine.sender.batch_sender cimport BatchSender as CBatchSender
 from aioproducer.engine.sender.completer cimport BatchCompleter as CCompleter
 

@@ -1,4 +1,3 @@
-# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """The coroutine that sends batches, and the callback that settles them by their responses.
 
 Source: Kafka's ``Sender``. Its thread is a task here; its poll is a sleep until an event.
@@ -12,7 +11,7 @@ from aioproducer.engine.accumulator import RecordAccumulator
 from aioproducer.engine.client.requester import NEVER, Requester
 from aioproducer.engine.client.wakeup import Wakeup
 from aioproducer.engine.metrics import ProducerMetrics
-from aioproducer.engine.network.client import NetworkClient
+from aioproducer.engine.network.network_client import NetworkClient
 from aioproducer.engine.sender.batch_sender import BatchSender
 from aioproducer.engine.sender.completer import BatchCompleter
 from aioproducer.engine.sender.delivery_reports import PendingFailures

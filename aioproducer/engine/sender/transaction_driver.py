@@ -9,8 +9,8 @@ from typing import NamedTuple
 from aioproducer.engine.accumulator import RecordAccumulator
 from aioproducer.engine.client.requester import NEVER, Requester
 from aioproducer.engine.cluster.metadata import Metadata
-from aioproducer.engine.network.client import NetworkClient
-from aioproducer.engine.network.in_flight import Completion
+from aioproducer.engine.network.frames import Completion
+from aioproducer.engine.network.network_client import NetworkClient
 from aioproducer.engine.sender.completer import BatchCompleter
 from aioproducer.engine.sender.requests import TransactionRequest
 from aioproducer.engine.transactions.group_offsets import GroupOffsets, RequestSource

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from aioproducer.engine.client.ad_hoc_requests import Peers
 from aioproducer.engine.client.requester import NEVER, Requester
 from aioproducer.engine.client.wakeup import Wakeup
-from aioproducer.engine.network.client import NetworkClient
-from aioproducer.engine.network.in_flight import Completion
+from aioproducer.engine.network.frames import Completion
+from aioproducer.engine.network.network_client import NetworkClient
 from aioproducer.engine.protocol import Api
 from aioproducer.engine.telemetry.metric_names import MetricGroups
 from aioproducer.engine.telemetry.requests import (

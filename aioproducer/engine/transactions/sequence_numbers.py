@@ -1,4 +1,3 @@
-# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """The idempotent producer's identity: producer id, epochs, sequence numbers. No I/O.
 
 A broker remembers for each producer id and partition the sequence numbers that it has seen. So a

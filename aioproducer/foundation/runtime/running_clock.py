@@ -1,4 +1,3 @@
-# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """A clock that leaves out the time in which the event loop did not turn. No I/O."""
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any
 
 from aioproducer.engine.client.ad_hoc_requests import AdHocRequest
-from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.network.connection_view import ConnectionView
-from aioproducer.engine.network.in_flight import Completion
+from aioproducer.engine.network.frames import Completion
+from aioproducer.engine.network.network_client import NetworkClient
 from aioproducer.engine.network.versions import Features
 from aioproducer.engine.protocol import SUPPORTED, Api
 from aioproducer.engine.sender.produce import ProduceRequest, ProduceResults

@@ -12,8 +12,8 @@ from random import Random
 from typing import Any, Final, TypeVar
 
 from aioproducer.engine.client.environment import Environment, use_environment
-from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.network.connection_states import ClientSettings
+from aioproducer.engine.network.network_client import NetworkClient
 from aioproducer.errors import BrokerConnectionError, IllegalStateError
 from aioproducer.foundation.runtime.threads import Load, load_here
 from aioproducer.testing.simulation.cluster import EPOCH, SimulatedCluster

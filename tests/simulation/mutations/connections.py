@@ -8,10 +8,10 @@ from typing import Any
 
 from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.core import parts
-from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.network.connection import Connection
+from aioproducer.engine.network.connection_states import ConnectionTimeouts
 from aioproducer.engine.network.exchange import Exchange
-from aioproducer.engine.network.timeouts import ConnectionTimeouts
+from aioproducer.engine.network.network_client import NetworkClient
 from aioproducer.engine.sender.produce import ProduceSettings
 from aioproducer.foundation.runtime import tasks
 from tests.simulation.mutations.patch import Mutation, Patch

@@ -9,8 +9,8 @@ from typing import Any, cast
 from aioproducer.engine.client.ad_hoc_requests import AdHocRequest, AdHocRequests
 from aioproducer.engine.client.requester import NEVER
 from aioproducer.engine.cluster.metadata import Metadata
-from aioproducer.engine.network.client import NetworkClient
-from aioproducer.engine.network.in_flight import Completion
+from aioproducer.engine.network.frames import Completion
+from aioproducer.engine.network.network_client import NetworkClient
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import (
     AuthenticationError,

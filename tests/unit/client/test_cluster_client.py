@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from aioproducer.config import ProducerConfig
+from aioproducer.engine.client.arguments import TimeLeft
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.describe_request import ClusterDescription, DescribeRequest
-from aioproducer.engine.client.time_left import TimeLeft
 from aioproducer.errors import (
     BootstrapError,
     ClientBrokenError,

@@ -6,7 +6,7 @@ import pytest
 
 from aioproducer import ProducerConfig
 from aioproducer.config.options import OPTIONS
-from aioproducer.engine.client.options import OF_PRODUCERS, client_config
+from aioproducer.engine.client.elsewhere import OF_PRODUCERS, client_config
 from aioproducer.errors import ConfigError
 
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import aioproducer
-from aioproducer.engine.client.other_modules import _LINES
+from aioproducer.engine.client.elsewhere import _LINES
 
 UNKNOWN, CONSUMER = "Produce", "Consumer"
 

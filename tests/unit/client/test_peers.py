@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aioproducer.engine.client.peers import why_no_answer
+from aioproducer.engine.cluster.snapshot import why_no_answer
 from aioproducer.errors import BrokerConnectionError
 from aioproducer.model import BootstrapId, BootstrapServer, Node, NodeId, Peer
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aioproducer.engine.client.time_left import TimeLeft, countdown, limit_of
+from aioproducer.engine.client.arguments import TimeLeft, countdown, limit_of
 from tests.support.clock import Clock
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer.engine.cluster.partial_updates import PartialUpdates
+from aioproducer.engine.cluster.metadata import PartialUpdates
 from aioproducer.foundation.backoff import ExponentialBackoff
 from tests.support.chance import NoJitter
 

@@ -11,7 +11,6 @@ from typing import Any, cast
 
 from aioproducer.engine.metrics import ProducerMetrics
 from aioproducer.engine.metrics.names import GAUGES
-from aioproducer.engine.network.client import NetworkClient
 from aioproducer.engine.network.connection import (
     Connection,
     ConnectionEvents,
@@ -20,8 +19,14 @@ from aioproducer.engine.network.connection import (
 )
 from aioproducer.engine.network.connection_states import ClientSettings
 from aioproducer.engine.network.exchange import Exchange
-from aioproducer.engine.network.frames import LENGTH_BYTES, EncodedPayload, request_form
-from aioproducer.engine.network.in_flight import InFlightRequest, InFlightRequests
+from aioproducer.engine.network.frames import (
+    LENGTH_BYTES,
+    EncodedPayload,
+    InFlightRequest,
+    InFlightRequests,
+    request_form,
+)
+from aioproducer.engine.network.network_client import NetworkClient
 from aioproducer.engine.network.transport import SocketSettings
 from aioproducer.engine.network.versions import BrokerVersions
 from aioproducer.engine.protocol import Api

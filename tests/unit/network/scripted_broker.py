@@ -14,10 +14,9 @@ from aioproducer.engine.network.connection import (
     ConnectionSettings,
 )
 from aioproducer.engine.network.exchange import Exchange
-from aioproducer.engine.network.frames import EncodedPayload
-from aioproducer.engine.network.handshake import UNCHECKED, BrokerIdentity
-from aioproducer.engine.network.in_flight import InFlightRequest
+from aioproducer.engine.network.frames import EncodedPayload, InFlightRequest
 from aioproducer.engine.network.transport import SocketSettings
+from aioproducer.engine.network.versions import UNCHECKED, BrokerIdentity
 from aioproducer.engine.protocol import Api
 from aioproducer.errors.codes import ErrorCode
 from aioproducer.foundation.runtime.running_clock import RunningClock

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from aioproducer.engine.network.client import NetworkClient
-from aioproducer.engine.network.handshake import (
+from aioproducer.engine.network.network_client import NetworkClient
+from aioproducer.engine.network.versions import (
     CHECKED,
     UNCHECKED,
     BrokerIdentity,
+    BrokerVersions,
     api_versions_request,
 )
-from aioproducer.engine.network.versions import BrokerVersions
 from aioproducer.engine.protocol import Api, request_schema, response_schema
 from aioproducer.errors import BrokerConnectionError, ProtocolError, RebootstrapRequiredError
 from aioproducer.errors.codes import ErrorCode

@@ -20,9 +20,14 @@ from kio.static.primitive import i16
 
 from aioproducer.engine.network.connection import ConnectionState
 from aioproducer.engine.network.exchange import Exchange
-from aioproducer.engine.network.frames import EncodedPayload, UsualResponse, request_form
-from aioproducer.engine.network.in_flight import InFlightRequest, InFlightRequests
-from aioproducer.engine.network.lazy_metadata import LazyResponse
+from aioproducer.engine.network.frames import (
+    EncodedPayload,
+    InFlightRequest,
+    InFlightRequests,
+    UsualResponse,
+    request_form,
+)
+from aioproducer.engine.network.request import LazyResponse
 from aioproducer.engine.network.transport import SocketSettings
 from aioproducer.engine.protocol import Api, response_schema
 from aioproducer.errors import BrokerConnectionError, ProducerError, ProtocolError

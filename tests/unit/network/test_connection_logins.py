@@ -10,8 +10,8 @@ import pytest
 
 from aioproducer.auth.mechanism import Mechanism
 from aioproducer.engine.network.connection import ConnectionState
-from aioproducer.engine.network.handshake import CHECKED, UNCHECKED, BrokerIdentity
 from aioproducer.engine.network.login import RENEWED_AT, SOONEST_RENEWAL, renewed_after
+from aioproducer.engine.network.versions import CHECKED, UNCHECKED, BrokerIdentity
 from aioproducer.engine.protocol import Api, response_schema
 from aioproducer.errors import (
     AuthenticationError,

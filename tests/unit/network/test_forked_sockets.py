@@ -22,7 +22,7 @@ PATIENCE = 30.0
 PARENT = """
     import asyncio, os, ssl, sys, time, warnings
 
-    from aioproducer.engine.network.forked_sockets import leave_to_parent
+    from aioproducer.engine.network.transport import leave_to_parent
 
     warnings.simplefilter("ignore", DeprecationWarning)
     port, authority, loop_name = int(sys.argv[1]), sys.argv[2], sys.argv[3]

@@ -23,8 +23,8 @@ from kio.static.primitive import i64Timedelta
 from aioproducer.engine.accumulator import ProducerBatch
 from aioproducer.engine.cluster.metadata import Asked
 from aioproducer.engine.network import frames
-from aioproducer.engine.network.handshake import api_versions_request
 from aioproducer.engine.network.request import Request
+from aioproducer.engine.network.versions import api_versions_request
 from aioproducer.engine.protocol import SUPPORTED, Api
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.engine.sender.requests import (

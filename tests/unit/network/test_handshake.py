@@ -4,8 +4,13 @@ from typing import Any
 
 import pytest
 
-from aioproducer.engine.network.handshake import CHECKED, ApiVersionsHandshake, HangUps
-from aioproducer.engine.network.versions import NO_FEATURES, Features
+from aioproducer.engine.network.versions import (
+    CHECKED,
+    NO_FEATURES,
+    ApiVersionsHandshake,
+    Features,
+    HangUps,
+)
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import ProtocolError
 from aioproducer.errors.codes import ErrorCode

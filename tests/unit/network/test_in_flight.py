@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer.engine.network.frames import request_form
-from aioproducer.engine.network.in_flight import InFlightRequest, InFlightRequests
+from aioproducer.engine.network.frames import InFlightRequest, InFlightRequests, request_form
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import ProtocolError
 

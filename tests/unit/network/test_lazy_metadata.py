@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kio.static.primitive import i32
 
-from aioproducer.engine.network.lazy_metadata import LazyMetadataResponse
+from aioproducer.engine.network.request import LazyMetadataResponse
 from aioproducer.engine.protocol import SUPPORTED, Api
 from aioproducer.errors import ProtocolError
 from tests.support.kio_messages import encode, response_bytes, response_module, response_type

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from aioproducer.engine.network.resolve import canonical_names, resolve
+from aioproducer.engine.network.transport import canonical_names, resolve
 from aioproducer.errors import BrokerConnectionError
 
 

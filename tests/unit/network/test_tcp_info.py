@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 import pytest
 import uvloop
 
-from aioproducer.engine.network.tcp_info import RoundTrip, round_trip, traffic
+from aioproducer.engine.network.transfer import RoundTrip, round_trip, traffic
 from aioproducer.foundation.tuning import ROUND_TRIP_FRESH_FOR
 
 

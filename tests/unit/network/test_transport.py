@@ -17,8 +17,7 @@ import pytest
 
 from aioproducer.auth.tls import TlsOptions
 from aioproducer.engine.network import transport
-from aioproducer.engine.network.resolve import interleaved
-from aioproducer.engine.network.transport import SocketSettings, open_transport
+from aioproducer.engine.network.transport import SocketSettings, interleaved, open_transport
 from aioproducer.errors import AuthenticationError, BrokerConnectionError
 from aioproducer.foundation import tuning
 from aioproducer.model import BootstrapId, BootstrapServer, Node

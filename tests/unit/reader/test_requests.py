@@ -11,8 +11,7 @@ import pytest
 
 from aioproducer.engine.client.list_offsets import IsolationLevel, ListOffsetsRequest
 from aioproducer.engine.network import frames
-from aioproducer.engine.network.lazy_metadata import LazyResponse
-from aioproducer.engine.network.request import Request
+from aioproducer.engine.network.request import LazyResponse, Request
 from aioproducer.engine.protocol import SUPPORTED, Api, response_schema
 from aioproducer.errors import ProtocolError
 from aioproducer.model import TopicPartition

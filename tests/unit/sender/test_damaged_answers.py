@@ -11,9 +11,9 @@ import pytest
 
 from aioproducer.engine.cluster.metadata import Asked
 from aioproducer.engine.network import frames
-from aioproducer.engine.network.handshake import ApiVersionsHandshake
 from aioproducer.engine.network.login import session_lifetime
 from aioproducer.engine.network.request import Request
+from aioproducer.engine.network.versions import ApiVersionsHandshake
 from aioproducer.engine.protocol import Api
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.engine.sender.requests import (

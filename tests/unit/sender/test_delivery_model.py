@@ -30,7 +30,7 @@ from aioproducer.engine.client.wakeup import Wakeup
 from aioproducer.engine.cluster.metadata import Asked
 from aioproducer.engine.cluster.metadata_response import MetadataNews
 from aioproducer.engine.metrics import ProducerMetrics
-from aioproducer.engine.network.in_flight import Completion
+from aioproducer.engine.network.frames import Completion
 from aioproducer.engine.protocol import Api, response_schema
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest

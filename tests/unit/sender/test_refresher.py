@@ -10,7 +10,7 @@ import pytest
 
 from aioproducer.engine.accumulator.partition import Partition
 from aioproducer.engine.cluster.snapshot import TopicInfo
-from aioproducer.engine.network.in_flight import Completion
+from aioproducer.engine.network.frames import Completion
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.engine.sender.requests import (
     InitProducerIdRequest,

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from aioproducer.engine.network.frames import decode_response, request_form
 from aioproducer.engine.protocol import Api, request_schema, response_schema
-from aioproducer.engine.protocol.decoder import skip_tags
+from aioproducer.engine.protocol.codec import skip_tags
 
 Fields: TypeAlias = Mapping[str, Any]
 

@@ -1,4 +1,3 @@
-# cython: language_level=3, annotation_typing=False, binding=False, nonecheck=True
 """All connections of a client: the brokers that can take a request, and completed requests.
 
 Source: Kafka's ``NetworkClient`` and ``ClusterConnectionStates``.
@@ -22,19 +21,27 @@ from aioproducer.engine.network.connection import (
 from aioproducer.engine.network.connection_log import ConnectionLog
 from aioproducer.engine.network.connection_states import (
     ClientSettings,
+    ConnectionTimeouts,
     NodeConnectionState,
     NotSentError,
     is_final,
 )
 from aioproducer.engine.network.connection_view import ConnectionView
-from aioproducer.engine.network.frames import read_response, throttle_seconds
-from aioproducer.engine.network.handshake import UNCHECKED, WITH_FEATURES, BrokerIdentity, HangUps
-from aioproducer.engine.network.in_flight import Completion, InFlightRequest
-from aioproducer.engine.network.lazy_metadata import LazyResponse
-from aioproducer.engine.network.request import Request
-from aioproducer.engine.network.timeouts import ConnectionTimeouts
+from aioproducer.engine.network.frames import (
+    Completion,
+    InFlightRequest,
+    read_response,
+    throttle_seconds,
+)
+from aioproducer.engine.network.request import LazyResponse, Request
 from aioproducer.engine.network.transport import prepare_tls
-from aioproducer.engine.network.versions import NO_FEATURES
+from aioproducer.engine.network.versions import (
+    NO_FEATURES,
+    UNCHECKED,
+    WITH_FEATURES,
+    BrokerIdentity,
+    HangUps,
+)
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import (
     BrokerConnectionError,

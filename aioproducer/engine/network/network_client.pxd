@@ -1,11 +1,12 @@
 cimport cython
-
 from aioproducer.engine.metrics.producer_metrics cimport ProducerMetrics as CMetrics
+from aioproducer.engine.network.connection_states cimport ConnectionTimeouts as CTimeouts
 from aioproducer.engine.network.connection_states cimport NodeConnectionState as CState
 from aioproducer.engine.network.exchange cimport Exchange as CExchange
-from aioproducer.engine.network.in_flight cimport InFlightRequest as CInFlight
-from aioproducer.engine.network.timeouts cimport ConnectionTimeouts as CTimeouts
+from aioproducer.engine.network.frames cimport InFlightRequest as CInFlight
 from aioproducer.foundation.runtime.running_clock cimport RunningClock as CClock
+
+cdef class NetworkClient
 
 
 cdef class NetworkClient:
