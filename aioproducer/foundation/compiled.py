@@ -1,7 +1,7 @@
 """The choice, made once, between compiled modules and their Python source.
 
-Each of :data:`MODULES` is compiled from its own source, and the ``.pxd`` file beside it has its
-types. The modules know each other's classes, so all of them are compiled, or none is.
+Each of :data:`MODULES` is compiled from its own source; ``compiled_types.py`` reads the types in its
+annotations. The modules know each other's classes, so all of them are compiled, or none is.
 
 The source runs instead if ``AIOPRODUCER_PURE_PYTHON=1`` is in the environment, if the installation
 had no compiler, if a compiled module can't be loaded, or if a checkout has a source that is newer
@@ -70,21 +70,15 @@ def _binary(module: str) -> str | None:
     return next((base + each for each in EXTENSION_SUFFIXES if path.exists(base + each)), None)
 
 
-def _types(module: str) -> str:
-    return _source(module).removesuffix("py") + "pxd"
-
-
 def is_checkout() -> bool:
-    """True in a folder of the source, where the types of the compiled modules are as well."""
-    return path.exists(_types(MODULES[0]))
+    """True in a folder of the source, where what builds the package stands beside it."""
+    root = path.dirname(path.dirname(path.dirname(__file__)))
+    return path.exists(path.join(root, "compiled_types.py"))
 
 
 def _is_stale(module: str, binary: str) -> bool:
     """True if ``binary`` is older than its source, in a checkout."""
-    source, types = _source(module), _types(module)
-    if not path.exists(types):
-        return False
-    return max(path.getmtime(source), path.getmtime(types)) > path.getmtime(binary)
+    return is_checkout() and path.getmtime(_source(module)) > path.getmtime(binary)
 
 
 def _loads(module: str, binary: str) -> bool:

@@ -162,6 +162,7 @@ class Inbox:
 
     def put(self, entry: EntryOfThread) -> bool:
         """Put a record at the end; False: it does not fit."""
+        size: int
         size, thread = entry[_SIZE], entry[_THREAD]
         if (self._stalled or self._fresh + size > self.capacity) and not self.fits(thread, size):
             return False

@@ -52,11 +52,11 @@ class InboxWriter:
         self._owner = owner
         self._outcomes = outcomes
         self._core = core
-        self._takes_all = bool(core.hooks.interceptors) or bool(core.hooks.serializers)
+        self._takes_all: bool = bool(core.hooks.interceptors) or bool(core.hooks.serializers)
         """True: hooks see every record in the caller's thread."""
         self._wall_clock_ns = core.wall_clock_ns
         self._max_block = core.config.max_block_ms / 1000
-        self._woken = -1
+        self._woken: int = -1
         """The takes of the inbox before the last call of the pump."""
 
     def send(
@@ -112,7 +112,7 @@ class InboxWriter:
                 fields = topic, value, key, partition, None, timestamp_ms
                 self._enter_taken(future, fields, error, sent_ns, timeout)
                 return
-        size = _BOOKKEEPING
+        size: int = _BOOKKEEPING
         if value is not None:
             size += len(value)
         if key is not None:
@@ -159,7 +159,7 @@ class InboxWriter:
 
     def _put(self, entry: EntryOfThread, timeout: float | None) -> None:
         """Put an entry into the inbox, waiting for room there."""
-        inbox = self._inbox
+        inbox: Inbox = self._inbox
         while not inbox.put(entry):
             self._wake()
             self._owner.wait_for_room(entry[_THREAD], entry[_SIZE], timeout)
@@ -171,6 +171,6 @@ class InboxWriter:
             self._owner.refuse()
 
     def _wake(self) -> None:
-        takes = self._inbox.takes
+        takes: int = self._inbox.takes
         self._owner.wake()
         self._woken = takes  # afterwards: an interrupt may come between

@@ -83,7 +83,7 @@ class Outcomes:
 
     def future(self, kind: type[Any]) -> Any:
         """A pending future of the class ``kind``; a call of the class would cost more."""
-        future = kind.__new__(kind)  # type: ignore[call-overload]
+        future: RecordOutcome = kind.__new__(kind)  # type: ignore[call-overload]
         future._begin(self)
         return future
 
@@ -234,7 +234,10 @@ def _settle(
     futures: Sequence[RecordOutcome], results: Sequence[RecordMetadata]
 ) -> list[RecordOutcome]:
     """Set the results; returns the futures that have listeners."""
+    outcomes: Outcomes
     told, outcomes = [], futures[0]._outcomes
+    future: RecordOutcome
+    place: int
     for place, future in enumerate(futures):
         if future._state == RUNNING:
             future._results = results

@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tomllib
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
@@ -38,30 +37,19 @@ def said(folder: Path, pure: str = "") -> str:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A copy of the package, with the times of its files."""
+    """A copy of the package, with the times of its files, and of what compiles it."""
     shutil.copytree(ROOT / "aioproducer", tmp_path / "aioproducer")
+    shutil.copy2(ROOT / "compiled_types.py", tmp_path)
     return tmp_path
 
 
-def files(folder: Path, module: str) -> tuple[Path, Path, Path]:
-    """The source, the types and the compiled module."""
+def files(folder: Path, module: str) -> tuple[Path, Path]:
+    """The source and the compiled module."""
     source = folder.joinpath(*module.split(".")).with_suffix(".py")
     [binary] = (
         path for s in EXTENSION_SUFFIXES if (path := source.with_name(source.stem + s)).exists()
     )
-    return source, source.with_suffix(".pxd"), binary
-
-
-def test_what_is_built_is_what_is_chosen_from() -> None:
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    built = [each["name"] for each in settings["tool"]["setuptools"]["ext-modules"]]
-    types = {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        for path in (ROOT / "aioproducer").rglob("*.pxd")
-        if path.parent.name != "_speedups"
-    }
-    assert [name for name in built if "._speedups." not in name] == [*MODULES]
-    assert types == {*MODULES}
+    return source, binary
 
 
 @needs_compiled
@@ -71,20 +59,19 @@ def test_compiled_modules_are_used_unless_the_environment_says_otherwise() -> No
 
 
 @needs_compiled
-@pytest.mark.parametrize("newer", ["source", "types"])
-def test_a_checkout_with_a_newer_source_runs_the_source(checkout: Path, newer: str) -> None:
+def test_a_checkout_with_a_newer_source_runs_the_source(checkout: Path) -> None:
     assert said(checkout) == COMPILED
-    source, types, binary = files(checkout, MODULES[5])
+    source, binary = files(checkout, MODULES[5])
     later = binary.stat().st_mtime + 1
-    os.utime(source if newer == "source" else types, (later, later))
+    os.utime(source, (later, later))
     assert said(checkout) == SOURCE
 
 
 @needs_compiled
-def test_an_installation_has_no_types_and_its_times_mean_nothing(checkout: Path) -> None:
+def test_the_times_of_an_installation_mean_nothing(checkout: Path) -> None:
+    (checkout / "compiled_types.py").unlink()
     for module in MODULES:
-        source, types, binary = files(checkout, module)
-        types.unlink()
+        source, binary = files(checkout, module)
         later = binary.stat().st_mtime + 1
         os.utime(source, (later, later))
     assert said(checkout) == COMPILED
@@ -92,20 +79,20 @@ def test_an_installation_has_no_types_and_its_times_mean_nothing(checkout: Path)
 
 @needs_compiled
 def test_all_modules_are_compiled_or_none(checkout: Path) -> None:
-    files(checkout, MODULES[-1])[2].unlink()
+    files(checkout, MODULES[-1])[1].unlink()
     assert said(checkout) == SOURCE
 
 
 @needs_compiled
 def test_without_a_compiler_the_source_runs(checkout: Path) -> None:
     for module in MODULES:
-        files(checkout, module)[2].unlink()
+        files(checkout, module)[1].unlink()
     assert said(checkout) == SOURCE
 
 
 @needs_compiled
 def test_a_compiled_module_that_can_not_be_loaded_is_not_used(checkout: Path) -> None:
-    binary = files(checkout, MODULES[5])[2]
+    binary = files(checkout, MODULES[5])[1]
     binary.unlink()
     binary.write_bytes(b"of another machine")
     assert said(checkout) == SOURCE
@@ -115,9 +102,8 @@ def test_a_compiled_module_that_can_not_be_loaded_is_not_used(checkout: Path) ->
 def test_sources_that_are_not_there_are_not_looked_for(checkout: Path) -> None:
     """A frozen application has only the compiled modules."""
     for module in MODULES:
-        source, types, _ = files(checkout, module)
-        source.unlink()
-        types.unlink()
+        files(checkout, module)[0].unlink()
+    (checkout / "compiled_types.py").unlink()
     assert said(checkout, pure="1") == COMPILED
 
 

@@ -34,9 +34,11 @@ SLOW: Final = "runs without its compiled modules"
 
 
 def uncompiled(folder: Path, *, types: bool = True) -> Path:
-    """A copy of the package in ``folder``."""
+    """A copy of the package in ``folder``. ``types``: with what compiles it, as in a checkout."""
     left_out = ("__pycache__", "*.so", "*.pyd", *(() if types else ("*.pxd", "*.pyx")))
     shutil.copytree(PACKAGE, folder / "aioproducer", ignore=shutil.ignore_patterns(*left_out))
+    if types:
+        shutil.copy(PACKAGE.parent / "compiled_types.py", folder)
     return folder
 
 

@@ -27,6 +27,7 @@ from aioproducer.compat.confluent.waiting import event_came
 from aioproducer.engine.records.acceleration import RecordResults, hide, show
 from aioproducer.engine.records.entry_token import EntryToken
 from aioproducer.model import Header, RecordMetadata
+from aioproducer.sync.inbox import Inbox
 
 __all__ = [
     "EVERY_THREAD",
@@ -298,18 +299,18 @@ class Outcome:
     ) -> None:
         self._outbox = outbox
         self._messages = messages
-        self._results = results
+        self._results: RecordResults | None = results
         self._error = error
         self._next = 0
         """The place of the record that is served next."""
         self.kind = kind
         """The kind of the timestamps, a ``TIMESTAMP_`` number."""
-        self.time_ns = time_ns()
+        self.time_ns: int = time_ns()
         """The wall clock's nanoseconds at the outcome."""
 
     def serve(self) -> None:
         """Call the callbacks. If one raises, the records after it are served by the next call."""
-        outbox = self._outbox
+        outbox: Outbox = self._outbox
         outbox.serving.append(get_ident())
         try:
             self._call(outbox)
@@ -317,10 +318,11 @@ class Outcome:
             outbox.serving.remove(get_ident())
 
     def _call(self, outbox: Outbox) -> None:
+        count: int
         messages, count = self._messages, len(self._messages)
-        silent = outbox.only_errors and self._error is None
+        silent: bool = outbox.only_errors and self._error is None
         while self._next < count:
-            message = messages[self._next]
+            message: Message = messages[self._next]
             self._next += 1
             callback = message._callback
             if callback is not None and not silent:
@@ -340,7 +342,7 @@ class Outcome:
 
 def _tell(message: Message, outcome: Outcome, place: int) -> None:
     """Write the outcome into ``message``, the record ``place`` of those that have it."""
-    results = outcome._results
+    results: RecordResults | None = outcome._results
     message._error = outcome._error
     message._headers = message._epoch = message._count = None
     message._kind = outcome.kind
@@ -450,13 +452,13 @@ def _enter(
     size: int,
 ) -> None:
     """Put a record into the queue. Raises BufferError if it is full, or why it takes none."""
-    outbox = calls._outbox
+    outbox: Outbox = calls._outbox
     if outbox.entered - outbox.served >= calls._max_messages or (
         outbox.bytes_entered - outbox.bytes_served + size > calls._max_bytes
     ):
         raise BufferError(_FULL)
     sent_ns = time_ns()
-    message = Message.__new__(Message)
+    message: Message = Message.__new__(Message)
     hide(message)  # it leads to objects of the application until its callback was called
     message._outbox = outbox
     message._callback = callback
@@ -469,7 +471,7 @@ def _enter(
     entry = (
         message, topic, value, key, chosen, pairs, stamp, sent_ns, 0, EVERY_THREAD,
     )  # fmt: skip
-    intake = calls._intake
+    intake: Inbox = calls._intake
     if not outbox.takes_records:
         calls._refuse(worker)
     outbox.entered += 1  # no call between: the end takes the record, or it is refused
@@ -489,12 +491,12 @@ class RecordCalls:
     _by_crc: bool
     _choose: Any
     _chooses_keyless: bool
-    _intake: Any
+    _intake: Inbox
     _max_bytes: int
     _max_messages: int
     _max_size: int
     _on_delivery: Any
-    _outbox: Any
+    _outbox: Outbox
     _topics: dict[str, Any]
     _transactions: Any
     _worker: Any

@@ -16,7 +16,7 @@ only if the producer ends (:meth:`MemoryWaiters.close`).
 
 from aioproducer.engine.accumulator.batch_queue import BatchQueue, PendingQueue
 from aioproducer.engine.accumulator.memory_quota import LeaderView, MemoryWaiters
-from aioproducer.engine.accumulator.partition import Backlog
+from aioproducer.engine.accumulator.partition import Backlog, Backlogs
 from aioproducer.engine.accumulator.pending_records import (
     PendingRecord,
     RecordFuture,
@@ -26,13 +26,15 @@ from aioproducer.engine.accumulator.pending_records import (
 )
 from aioproducer.engine.accumulator.producer_batch import AccumulatorSettings, ProducerBatch
 from aioproducer.engine.accumulator.record_accumulator import RecordAccumulator
-from aioproducer.engine.accumulator.results import FailingTopic, TopicOutcomes
+from aioproducer.engine.accumulator.results import FailingTopic, LateResults, TopicOutcomes
 
 __all__ = [
     "AccumulatorSettings",
     "Backlog",
+    "Backlogs",
     "BatchQueue",
     "FailingTopic",
+    "LateResults",
     "LeaderView",
     "MemoryWaiters",
     "PendingQueue",

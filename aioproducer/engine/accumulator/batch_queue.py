@@ -51,8 +51,8 @@ class BatchQueue:
     ) -> None:
         self.backlogs = backlogs
         """The batches that may leave, by broker."""
-        self.delivery_timeout = settings.delivery_timeout
-        self.max_request_size = settings.max_request_size
+        self.delivery_timeout: float = settings.delivery_timeout
+        self.max_request_size: int = settings.max_request_size
         self._settings = settings
         self._topics = topics
         self._memory_quota = memory_quota
@@ -92,8 +92,10 @@ class BatchQueue:
 
         ``sent``: the time of the ``send()`` of its first record.
         """
-        deadline = sent + self.delivery_timeout
-        batch = ProducerBatch(partition.topic_partition, buffer, len(buffer), now, deadline)
+        deadline: float = sent + self.delivery_timeout
+        batch: ProducerBatch = ProducerBatch(
+            partition.topic_partition, buffer, len(buffer), now, deadline
+        )
         batch.growth = growth
         self._batches[batch] = None
         self._flushes.began(batch)
@@ -136,7 +138,7 @@ class BatchQueue:
     def next_size(self, partition: Partition, topic: str, growth: BatchGrowth, least: int) -> int:
         """Bytes of the next batch of ``partition``, ``least`` or more: its part of the memory."""
         full = self._sizes.full(topic, growth)
-        fair = self._memory_quota.fair_size(full, partition.leader, grown=growth.doublings > 0)
+        fair: int = self._memory_quota.fair_size(full, partition.leader, grown=growth.doublings > 0)
         return fair if fair > least else least
 
     def overflowed(self, batch: ProducerBatch) -> None:
@@ -146,9 +148,11 @@ class BatchQueue:
 
     def filled(self, batch: ProducerBatch) -> None:
         """``batch`` is full, and has not left: the next one may be larger."""
+        backlog: Backlog
+        capacity: int
         if batch.growth is not None:
             backlog, capacity = batch.partition.backlog, len(batch.builder.buffer)
-            short = backlog.is_short(capacity, self.max_request_size, self.backlogs.held)
+            short: bool = backlog.is_short(capacity, self.max_request_size, self.backlogs.held)
             self._sizes.filled(batch.growth, batch.count, short)
 
     def _count_futures(self, batch: ProducerBatch) -> None:
@@ -259,14 +263,14 @@ class BatchQueue:
 
     def complete(self, batch: ProducerBatch, now: float) -> None:
         """Forget a batch that has its outcome; its buffer goes back to the pool."""
-        partition = batch.partition
+        partition: Partition = batch.partition
         partition.settle(batch, now)
         del self._batches[batch]
         if not self._batches:
             self.next_expiry = inf
         self._topics[batch.topic_partition.topic].forget(batch)
         self._flushes.done(batch)
-        buffer = batch.release()
+        buffer: bytearray | None = batch.release()
         if batch.delivered:
             self._memory_quota.delivered(partition, now)
         if buffer is not None:
@@ -357,7 +361,7 @@ class PendingQueue:
         wake: Callable[[], None],
         on_failed: PendingFailed | None,
     ) -> None:
-        self._one_record_each = settings.batch_size <= 1
+        self._one_record_each: bool = settings.batch_size <= 1
         self._sizes = sizes
         self._records = records
         self._batches = batches
@@ -502,14 +506,16 @@ class PendingQueue:
 
     def _fill(self, grant: Grant, now: float) -> bool:
         """Begin a batch with records that waited for it; False: no record fits into it."""
-        partition = grant.partition
-        record = self._first_pending(partition)
+        partition: Partition = grant.partition
+        record: PendingRecord | None = self._first_pending(partition)
         if record is None or record.size > len(grant.buffer):
             self._memory_quota.release(partition, grant.buffer)
             if record is not None:  # the memory was meant for a smaller one, which is gone
                 self._memory_quota.wait(partition, now)
             return False
-        batch = self._batches.open(partition, grant.buffer, partition.growth, now, record.sent)
+        batch: ProducerBatch = self._batches.open(
+            partition, grant.buffer, partition.growth, now, record.sent
+        )
         self._wake()
         while record is not None and batch.append(record.record):
             if self._one_record_each:
@@ -532,6 +538,7 @@ class PendingQueue:
 
     def _first_pending(self, partition: Partition) -> PendingRecord | None:
         """The oldest record that still waits for memory of ``partition``."""
+        record: PendingRecord | None
         while (record := partition.first_pending) is not None:
             if record.cancelled:
                 self.withdraw(record)

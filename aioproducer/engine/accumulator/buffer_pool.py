@@ -43,7 +43,7 @@ class NodeQuota:
         """Units that each member is guaranteed."""
         self.used_by: dict[NodeKey, int] = {}
         """Units that a node uses, for each node that uses any."""
-        self.free_for_all = total - total // tuning.GUARANTEED_PART if guarantees else total
+        self.free_for_all: int = total - total // tuning.GUARANTEED_PART if guarantees else total
         """The number of units that any node may take, as long as no more are used."""
         self._members: set[NodeKey] = set()
         self._committed = 0
@@ -68,15 +68,15 @@ class NodeQuota:
     def take(self, node: NodeKey, units: int) -> None:
         """``node`` uses ``units`` more (fewer, if negative)."""
         used = self.used_by
-        before = used.get(node, 0)
-        after = before + units
+        before: int = used.get(node, 0)
+        after: int = before + units
         if after:
             used[node] = after
         elif before:
             del used[node]
         self.used += units
         if node in self._members:
-            part = self.part
+            part: int = self.part
             units = (after if after > part else part) - (before if before > part else part)
         self._committed += units
 
@@ -97,7 +97,7 @@ class NodeQuota:
 
     def room(self, node: NodeKey) -> int:
         """Units that ``node`` may still take."""
-        kept = self.part - self.used_by.get(node, 0) if node in self._members else 0
+        kept: int = self.part - self.used_by.get(node, 0) if node in self._members else 0
         return max(kept, 0) + max(self.spare, 0)
 
     def allows(self, node: NodeKey, units: int) -> bool:
@@ -151,7 +151,7 @@ class BufferPool:
 
     def try_allocate(self, size: int, node: NodeKey) -> bytearray | None:
         """A buffer of ``size`` bytes for ``node``; None if it is used, or kept for other nodes."""
-        quota = self.quota
+        quota: NodeQuota = self.quota
         if (
             self._closed
             or self._unpooled + self._kept_bytes < size
@@ -173,7 +173,7 @@ class BufferPool:
 
     def deallocate(self, buffer: bytearray, node: NodeKey) -> None:
         """Take ``buffer`` of ``node`` back."""
-        size = len(buffer)
+        size: int = len(buffer)
         kept = self._kept.get(size)
         if kept is None:
             self._unpooled += size

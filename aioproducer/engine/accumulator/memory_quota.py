@@ -90,7 +90,7 @@ class MemoryQuota:
         """The number of partitions that each node leads."""
         self._silent_since: dict[NodeKey, float] = {}
         """The time of each node's last delivery, or of its first record."""
-        self._largest = pool.total
+        self._largest: int = pool.total
         """Bytes: no batch is larger than the part of the pool guaranteed to a node."""
         self._holders = 0
         """Partitions that hold memory."""

@@ -62,7 +62,7 @@ class Partition:
         self.leader = leader
         """The node that leads the partition; None: no node does."""
         self._backlogs = backlogs
-        self.backlog = backlogs.of(leader)
+        self.backlog: Backlog = backlogs.of(leader)
         """The backlog of its leader."""
         self.is_listed = False
         """True if the partition is in :attr:`backlog`."""
@@ -154,6 +154,7 @@ class Partition:
 
     def line_up(self, now: float) -> None:
         """Enter the backlog of the leader if the first batch may leave."""
+        backlog: Backlog
         queue, backlog = self.queue, self.backlog
         if self.is_listed:
             if len(queue) > 1:
@@ -161,6 +162,7 @@ class Partition:
             return
         if not queue:
             return
+        first: ProducerBatch
         first, add_to_transaction = queue[0], self._backlogs.add_to_transaction
         if (
             self.delayed_until > now
@@ -228,13 +230,13 @@ class Partition:
         """Take the first batch, which leaves for the leader; the first time it gets its place."""
         del self.backlog.partitions[self]
         self.is_listed = False
-        batch = self.queue.popleft()
+        batch: ProducerBatch = self.queue.popleft()
         if self.open_batch is batch:
             self.close_batch()
         if batch.order < 0:
             batch.order = self._next_place
             self._next_place += batch.order_share
-            growth = batch.growth
+            growth: BatchGrowth | None = batch.growth
             if growth is not None and growth.doublings:
                 growth.left(batch.size, len(batch.builder.buffer))
         self.in_flight.append(batch)
@@ -456,10 +458,10 @@ class Backlog:
         partitions = self.partitions
         self.is_due = False
         self.oldest = inf
-        size = 0
+        size: int = 0
         for _ in range(len(partitions)):
-            partition = next(iter(partitions))
-            more = partition.queue[0].builder.position
+            partition: Partition = next(iter(partitions))
+            more: int = partition.queue[0].builder.position
             if taken and size + more > most_bytes:
                 self.is_due = True
                 self._fill(taken, most_bytes - size, most_bytes // tuning.REQUEST_LEFT_PART, now)
@@ -472,10 +474,11 @@ class Backlog:
         """Take batches that fit into ``room`` from behind one that does not, while there is more of
         it than ``enough``: else a request for large batches could leave half empty."""
         full = {batch.partition for batch in taken}
+        partition: Partition
         for partition in list(self.partitions):
             if room <= enough:
                 return
-            size = partition.queue[0].builder.position
+            size: int = partition.queue[0].builder.position
             if size <= room and partition not in full:
                 room -= size
                 taken.append(partition.take(now))

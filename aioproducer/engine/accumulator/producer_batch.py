@@ -112,7 +112,7 @@ class BatchSizes:
         self._expansion = expansion
         self._limits: dict[str, int] = {}
         """The most bytes of a batch, for the topics whose brokers refused larger ones."""
-        self.most = min(settings.max_request_size, settings.memory)
+        self.most: int = min(settings.max_request_size, settings.memory)
         """Bytes of the largest batch."""
 
     def full(self, topic: str, growth: BatchGrowth) -> int:

@@ -64,8 +64,8 @@ class RecordAccumulator:
         """Delivered and failed records; the sender notes them."""
         self.routes = RouteCache(ignore_keys=settings.ignore_keys)
         """The fast path into open batches that records have joined by :meth:`append`."""
-        self._ignore_keys = settings.ignore_keys
-        self._one_record_each = settings.batch_size <= 1
+        self._ignore_keys: bool = settings.ignore_keys
+        self._one_record_each: bool = settings.batch_size <= 1
         self._wake = wake
         self._partitioner = partitioner
         self._topics: dict[str, Topic] = {}
@@ -112,7 +112,7 @@ class RecordAccumulator:
 
         ``now`` is the clock's time of the ``send()``. Raises :class:`RecordTooLargeError`.
         """
-        topic = self._topics.get(record.topic)
+        topic: Topic | None = self._topics.get(record.topic)
         if topic is None:
             return False
         builders = topic.open_builders
@@ -154,8 +154,8 @@ class RecordAccumulator:
         """The batch of partition ``number`` that has taken ``record``; None: no batch can."""
         if number == STICKY:
             return self._append_sticky(topic, record, now)
-        partition = topic.partitions[number]
-        batch = partition.open_batch
+        partition: Partition = topic.partitions[number]
+        batch: ProducerBatch | None = partition.open_batch
         if batch is None or not batch.append(record):
             if batch is not None:
                 self.batches.overflowed(batch)
@@ -168,8 +168,8 @@ class RecordAccumulator:
     def _append_sticky(
         self, topic: Topic, record: SerializedRecord, now: float
     ) -> ProducerBatch | None:
-        partition = topic.sticky or self._sticky.choose(topic, now)
-        batch = partition.open_batch
+        partition: Partition = topic.sticky or self._sticky.choose(topic, now)
+        batch: ProducerBatch | None = partition.open_batch
         if batch is None or not batch.append(record):
             if batch is not None:
                 self.batches.overflowed(batch)
@@ -208,19 +208,19 @@ class RecordAccumulator:
     def _open_batch(
         self, partition: Partition, growth: BatchGrowth, record: SerializedRecord, now: float
     ) -> ProducerBatch | None:
-        needed = batch_size_bound(record.key, record.value, record.headers)
+        needed: int = batch_size_bound(record.key, record.value, record.headers)
         if needed > self._sizes.most:
             self._sizes.refuse(record, needed)
         if partition.pending:
             return None
-        size = self.batches.next_size(partition, record.topic, growth, needed)
-        quota = self._memory_quota
+        size: int = self.batches.next_size(partition, record.topic, growth, needed)
+        quota: MemoryQuota = self._memory_quota
         buffer = quota.allocate(partition, size, now)
         if not quota.is_low:
             self.waiters.look_at(partition.leader)
         if buffer is None:
             return None
-        batch = self.batches.open(partition, buffer, growth, now, now)
+        batch: ProducerBatch = self.batches.open(partition, buffer, growth, now, now)
         self._wake(now)
         builder = batch.builder
         builder.mark(record.sent_ns)
@@ -349,13 +349,15 @@ class RecordAccumulator:
         if record.cancelled:
             self.pending.withdraw(record)
             return
-        value = record.record
+        value: SerializedRecord = record.record
         try:
             if value.partition is None and self._partitioner is not None:
                 value.partition = self.choose_partition(value.topic, value.key, value.value)
             count = len(topic.partitions)
             number = route(value.key, value.partition, count, ignore_keys=self._ignore_keys)
-            batch = None if number == UNKNOWN else self._find_batch(topic, number, value, now)
+            batch: ProducerBatch | None = (
+                None if number == UNKNOWN else self._find_batch(topic, number, value, now)
+            )
             if batch is None:
                 self.pending.let_wait(record, self._partition_for(topic, record, now), now)
                 return

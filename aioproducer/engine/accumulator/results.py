@@ -171,8 +171,8 @@ class LateResults:
         """The event loop has run other tasks, until ``now``: set the next results."""
         self.set_in_turn = 0
         if self.waiting:
-            took = max(now - self._turned, 0.0)
-            most = max(tuning.RECORDS_PER_SLICE, int(took * tuning.RESULTS_PER_SECOND))
+            took: float = max(now - self._turned, 0.0)
+            most: int = max(tuning.RECORDS_PER_SLICE, int(took * tuning.RESULTS_PER_SECOND))
             self._set(max(most, self._results_waiting // tuning.RESULTS_WAITING_PART))
         self._turned = now if self.waiting else inf
 

@@ -28,7 +28,7 @@ class Wakeup:
     def __init__(self, source: Callable[[], float]) -> None:
         self.clock = RunningClock(source)
         self.clock.expect_turn()
-        self._now = self.clock()
+        self._now: float = self.clock()
         """The time of the last turn."""
         self._awake = False
         self._error: BaseException | None = None

@@ -87,7 +87,10 @@ class ProducerMetrics:
         """A batch of so many records was delivered, at ``now_ns`` by the wall clock."""
         windows = self._windows
         counts = windows.current if now < windows.ends else windows.at(now)
+        end: int
         latency, end = counts.client.record_latency, records
+        first: int
+        sent_ns: int
         for first, sent_ns in reversed(marks):
             if first < end:
                 add_values(latency, (now_ns - sent_ns) / 1e9, end - first)

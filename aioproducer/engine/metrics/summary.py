@@ -22,7 +22,7 @@ class Summary:
     def __init__(self) -> None:
         self.count: int = 0
         self.total: float = 0.0
-        self._greatest = -math.inf
+        self._greatest: float = -math.inf
         self._buckets: defaultdict[int, int] | None = None
         """The counts of times by :func:`bucket_of`; None: the values are no times with buckets."""
 
@@ -56,6 +56,8 @@ def add_values(summary: Summary, value: float, count: int) -> None:
     The value is counted without a call in between, so that no other thread reads a part of it.
     """
     buckets = summary._buckets
+    bucket: int
+    microseconds: int
     if buckets is not None:
         if value < 0:
             value = 0.0
@@ -63,7 +65,7 @@ def add_values(summary: Summary, value: float, count: int) -> None:
         if microseconds >> (BITS + 1):  # bucket_of() for all but the shortest
             if microseconds > LONGEST:
                 microseconds = LONGEST
-            shift = microseconds.bit_length() - BITS - 1
+            shift: int = microseconds.bit_length() - BITS - 1
             bucket = (shift << BITS) + (microseconds >> shift)
         buckets[bucket] += count
     summary.count += count

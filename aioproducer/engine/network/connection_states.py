@@ -206,9 +206,9 @@ class ConnectionTimeouts:
         self.clock = clock
         self.look_at = inf
         """No connection is overdue or idle before this moment; often none is at it either."""
-        self.shortest = min(request_timeout, max_idle)
+        self.shortest: float = min(request_timeout, max_idle)
         """Seconds after which a request or an idle connection is late at the earliest."""
-        self.patience = min(tuning.SLOW_BROKER, request_timeout / 2)
+        self.patience: float = min(tuning.SLOW_BROKER, request_timeout / 2)
         """Seconds after which another broker is asked as well, if any can answer."""
         self._lost = 0.0
         """The time that the clock had left out at the last look; connections age in it as well."""

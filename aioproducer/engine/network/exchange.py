@@ -10,6 +10,7 @@ from aioproducer.engine.network.frames import (
     LENGTH_BYTES,
     MAX_DECODED_AT_ONCE,
     InFlightRequest,
+    RequestForm,
     ResponseCutter,
     check_own_response,
     encode_request,
@@ -62,7 +63,7 @@ class Exchange:
     ) -> None:
         self.in_flight = in_flight
         self.last_used = last_used
-        self.login_due = float("inf")
+        self.login_due: float = float("inf")
         """The time at which the login ends, counted as ``last_used``."""
         self.throttled_until = 0.0
         """The end of the broker's throttling."""
@@ -83,8 +84,8 @@ class Exchange:
         self._rest: deque[memoryview] = deque()
         """The parts of large requests that are written in later turns of the event loop."""
         self._node = node
-        self._client_id = str(client_id)  # it may be of a subclass, as Settled
-        self._clock = clock
+        self._client_id: str = str(client_id)  # it may be of a subclass, as Settled
+        self._clock: RunningClock = clock
         self._responses = ResponseCutter()
         self._on_usual = on_usual
         self._on_other = on_other
@@ -102,7 +103,7 @@ class Exchange:
         ``most``: requests in flight. ``max_idle``: the seconds without use after which the broker
         may have closed the connection.
         """
-        real = now + self._clock.lost
+        real: float = now + self._clock.lost
         return (
             self.throttled_until <= now
             and len(self.in_flight) < most
@@ -127,8 +128,10 @@ class Exchange:
         """
         transport = self.transport
         self.last_used = now + self._clock.lost
+        number: int
         number = self.correlation_id = (self.correlation_id + 1) & 0x7FFF_FFFF
-        form = request_form(payload.api, payload.version, self._client_id)
+        form: RequestForm = request_form(payload.api, payload.version, self._client_id)
+        size: int
         pieces, size = encode_request(payload.parts, number, form)
         self.in_flight.append(
             InFlightRequest(
@@ -158,6 +161,7 @@ class Exchange:
         if transport.is_closing():
             rest.clear()
             return
+        size: int
         size, part = 0, []
         while rest and size < tuning.BYTES_PER_WRITE:
             size += len(rest[0])
@@ -218,6 +222,8 @@ class Exchange:
         self.pieces += 1
         if not self.is_open:
             return
+        length: int
+        responses: ResponseCutter
         responses, length = self._responses, nbytes - LENGTH_BYTES
         place = responses.place
         try:
@@ -243,6 +249,7 @@ class Exchange:
 
     def _take_responses(self) -> None:
         """Take the responses that are whole, up to one that is read in steps."""
+        responses: ResponseCutter
         responses, in_flight = self._responses, self.in_flight
         while not self.is_reading and (body := responses.take()) is not None:
             self._receive(body)
@@ -265,9 +272,10 @@ class Exchange:
         """Take a whole response, which begins with its header."""
         in_flight, (number,) = self.in_flight, leading_number(body)
         if in_flight and in_flight[0].correlation_id == number and in_flight[0].answered:
-            request = in_flight.popleft()
+            request: InFlightRequest = in_flight.popleft()
         else:
             request = in_flight.take(number)
+        now: float
         now, read_usual = self._clock(), request.read_usual
         if request.request is not None:  # else it is no use that keeps a connection open
             self.last_used = now + self._clock.lost

@@ -106,14 +106,14 @@ class RequestForm:
     def __init__(self, api: Api, version: int, client_id: str) -> None:
         self.api = api
         self.version = version
-        self.head = struct.pack(">hh", api, version)
+        self.head: bytes = struct.pack(">hh", api, version)
         """The header before the correlation id."""
         tags = b"\0" if request_schema(api).flexible(version) else b""
-        self.tail = text(client_id, flexible=False) + tags
+        self.tail: bytes = text(client_id, flexible=False) + tags
         """The header after it."""
-        self.size = len(self.head) + _CORRELATION_ID_BYTES + len(self.tail)
+        self.size: int = len(self.head) + _CORRELATION_ID_BYTES + len(self.tail)
         """Bytes of the header."""
-        self.label = f"{api.name} v{version}"
+        self.label: str = f"{api.name} v{version}"
         """Its name in messages, such as ``PRODUCE v13``."""
 
 
@@ -125,7 +125,7 @@ def encode_request(
     parts: Sequence[Buffer], correlation_id: int, form: RequestForm
 ) -> tuple[Sequence[Buffer], int]:
     """The frame of a request in a few pieces, and its bytes; large parts are not copied."""
-    size = form.size + sum(map(len, parts))
+    size: int = form.size + sum(map(len, parts))
     pieces = (_START.pack(size, form.head, correlation_id), form.tail, *parts)
     joined = [b"".join(pieces)] if size < tuning.PARTS_COPIED_BELOW else _joined(pieces)
     return joined, LENGTH_BYTES + size
@@ -163,7 +163,7 @@ class ResponseCutter:
         """The whole of that part."""
         self._kept = bytearray()
         """The memory for the first parts of large responses: new memory costs more than a copy."""
-        self._data = b""
+        self._data: bytes = b""
         self._start = 0
         self._length: int | None = None
         """The length of the response that begins at the start; None: its prefix is there."""

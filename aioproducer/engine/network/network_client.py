@@ -27,6 +27,7 @@ from aioproducer.engine.network.connection_states import (
     is_final,
 )
 from aioproducer.engine.network.connection_view import ConnectionView
+from aioproducer.engine.network.exchange import Exchange
 from aioproducer.engine.network.frames import (
     Completion,
     InFlightRequest,
@@ -143,9 +144,9 @@ class NetworkClient:
         self._hang_ups = HangUps()
         self._has_lost = False
         """A connection was lost, or a known broker was not reached: others may be there by now."""
-        self._max_in_flight = settings.max_in_flight
-        self._max_idle = settings.max_idle
-        self._request_timeout = settings.request_timeout
+        self._max_in_flight: int = settings.max_in_flight
+        self._max_idle: float = settings.max_idle
+        self._request_timeout: float = settings.request_timeout
         self._timeouts = ConnectionTimeouts(settings.request_timeout, settings.max_idle, clock)
         self._log = ConnectionLog(settings.connection)
         self._events = ConnectionEvents(
@@ -160,8 +161,8 @@ class NetworkClient:
 
     def in_flight(self, node: NodeId) -> int:
         """The number of requests that wait for a response of ``node``."""
-        state = self._nodes.get(node)
-        exchange = None if state is None else state.exchange
+        state: NodeConnectionState | None = self._nodes.get(node)
+        exchange: Exchange | None = None if state is None else state.exchange
         return 0 if exchange is None else len(exchange.in_flight)
 
     def reaches(self, nodes: Iterable[Peer]) -> bool:
@@ -180,8 +181,8 @@ class NetworkClient:
 
     def can_send(self, node: NodeId, now: float) -> bool:
         """True if ``node`` can take a request now."""
-        state = self._nodes.get(node)
-        exchange = None if state is None else state.exchange
+        state: NodeConnectionState | None = self._nodes.get(node)
+        exchange: Exchange | None = None if state is None else state.exchange
         return exchange is not None and exchange.takes(now, self._max_in_flight, self._max_idle)
 
     def ready(self, node: Peer, now: float) -> bool:
@@ -323,7 +324,8 @@ class NetworkClient:
         A request that no version of the broker supports fails on its own the second time. The first
         time its connection ends as well, and the next connection asks for the versions again.
         """
-        state = self._nodes[node]
+        state: NodeConnectionState = self._nodes[node]
+        exchange: Exchange | None
         connection, exchange = state.connection, state.exchange
         assert connection is not None
         assert exchange is not None
@@ -335,7 +337,7 @@ class NetworkClient:
         if state.unsupported:
             state.unsupported.discard(request.api)
         self.total_in_flight += 1
-        size = exchange.send(payload, request, now, self._request_timeout, request.answered)
+        size: int = exchange.send(payload, request, now, self._request_timeout, request.answered)
         if now + self._timeouts.shortest < self._timeouts.look_at:
             self._timeouts.request_sent(now)
         self.metrics.request_sent(node, size, now)
@@ -511,6 +513,7 @@ class NetworkClient:
             request.result, pause = response
         else:
             request.result, pause = _read(request.request, response)
+        latency: float
         request.latency = latency = now - request.sent
         node, api = request.node, request.form.api
         if api is _PRODUCE:

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from aioproducer.engine.accumulator import Backlog, ProducerBatch, RecordAccumulator
+from aioproducer.engine.accumulator import (
+    Backlog,
+    Backlogs,
+    BatchQueue,
+    ProducerBatch,
+    RecordAccumulator,
+)
 from aioproducer.engine.client.wakeup import Wakeup
 from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.metrics import ProducerMetrics
@@ -42,8 +48,8 @@ class BatchSender:
         wakeup: Wakeup,
         transactions: TransactionManager | None = None,
     ) -> None:
-        self._batches = accumulator.batches
-        self._backlogs = self._batches.backlogs
+        self._batches: BatchQueue = accumulator.batches
+        self._backlogs: Backlogs = self._batches.backlogs
         self._client = client
         self._metadata = metadata
         self._sequence_numbers = sequence_numbers
@@ -79,7 +85,7 @@ class BatchSender:
         No batch leaves without a producer id, to a node that the metadata lacks, or to one whose
         last batches are still being compressed. :meth:`_send_to` decides about the others.
         """
-        backlogs = self._backlogs
+        backlogs: Backlogs = self._backlogs
         deadline = backlogs.release_delayed(now) if backlogs.delayed else None
         if backlogs.leaderless.partitions:
             for topic in sorted(backlogs.topics_without_leader()):
@@ -88,10 +94,11 @@ class BatchSender:
         backlogs.held = not self._sequence_numbers.usable
         if backlogs.held:
             return None
-        came = self._routes.came
+        came: int = self._routes.came
         self._new, self._came = came - self._came, came
         self._bytes = 0
         brokers = self._metadata.snapshot.brokers
+        backlog: Backlog
         for node, backlog in [*backlogs.by_node.items()]:
             if not backlog.partitions:
                 continue
@@ -121,8 +128,8 @@ class BatchSender:
         """
         client, node_id = self._client, node.id
         while backlog.partitions and self._bytes < tuning.BYTES_PER_STEP:
-            in_flight = client.in_flight(node_id)
-            due = self._batches.leaves_at(backlog, in_flight, now)
+            in_flight: int = client.in_flight(node_id)
+            due: float = self._batches.leaves_at(backlog, in_flight, now)
             if due > now:
                 return due
             if not in_flight and self._new and self._gathers(node_id, backlog, now):
@@ -169,6 +176,7 @@ class BatchSender:
 
     def _number(self, batches: Sequence[ProducerBatch], now: float) -> None:
         used = ""
+        batch: ProducerBatch
         for batch in batches:
             topic = batch.topic_partition.topic
             if topic != used:
@@ -202,11 +210,14 @@ class BatchSender:
 
     def _request(self, batches: Sequence[ProducerBatch], now: float) -> ProduceRequest | None:
         """The request with the batches that have no outcome, counted; None: all have one."""
+        metrics: ProducerMetrics
         compressor, metrics = self._compressor, self._metrics
         topics = self._metadata.snapshot.topics
         encoded: list[BatchBytes] = []
-        records = 0
+        records: int = 0
         topic_ids: dict[str, UUID | None] = {}
+        batch: ProducerBatch
+        count: int
         for batch in batches:
             if batch.done:
                 continue
@@ -216,7 +227,7 @@ class BatchSender:
             batch.lent = type(data) is memoryview  # else it is a copy
             encoded += ((batch, data),)
             count, largest, queued = builder.count, builder.max_record_size, now - batch.created
-            size = len(data)
+            size: int = len(data)
             self._bytes += size
             metrics.batch_sent(topic, count, size, builder.position, largest, queued, now)
             records += count

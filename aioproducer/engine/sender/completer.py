@@ -18,6 +18,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from aioproducer.engine.accumulator import (
+    BatchQueue,
+    LateResults,
     PendingRecord,
     ProducerBatch,
     RecordAccumulator,
@@ -84,8 +86,8 @@ class BatchCompleter:
         retries: int,
         transactions: TransactionManager | None = None,
     ) -> None:
-        self._batches = accumulator.batches
-        self._late_results = accumulator.late_results
+        self._batches: BatchQueue = accumulator.batches
+        self._late_results: LateResults = accumulator.late_results
         self._pending = accumulator.pending
         self._topic_outcomes = accumulator.topic_outcomes
         self._metadata = metadata
@@ -101,6 +103,7 @@ class BatchCompleter:
     def take(self, request: ProduceRequest, completion: Completion, now: float) -> None:
         """Settle the batches of ``request`` by its response, or by the error in its place."""
         self._reports.request_ended(request, completion)
+        batch: ProducerBatch
         if type(completion.result) is list:  # the usual response: every batch was written
             places: list[Place] = completion.result
             for (batch, _), place in zip(request.batches, places, strict=True):
@@ -125,6 +128,8 @@ class BatchCompleter:
         self._reports.delivered(batch, now)
         if log_append_time_ms < _FIRST_APPEND_TIME_MS:
             log_append_time_ms = -1
+        count: int
+        late: LateResults
         late, count = self._late_results, batch.builder.count
         if late.waiting or late.set_in_turn + count > tuning.RECORDS_PER_SLICE:
             late.deliver(batch, base_offset, log_append_time_ms, log_start_offset)

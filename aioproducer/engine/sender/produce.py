@@ -125,7 +125,7 @@ class ProduceRequest:
         self.timeout_ms = timeout_ms
         self.topic_ids = topic_ids
         self.transaction = transaction
-        self.answered = acks != 0
+        self.answered: bool = acks != 0
         """False: the broker sends no response."""
 
     @property
@@ -142,9 +142,10 @@ class ProduceRequest:
             transactional_id = self.transaction.transactional_id
             if self.transaction.version == 1:
                 version = min(version, _LAST_VERSION_WITHOUT_ADDING)
-        template = _template(version, transactional_id, self.acks, self.timeout_ms)
+        template: _Template = _template(version, transactional_id, self.acks, self.timeout_ms)
         if len(self.batches) != 1:
             return self._build_several(template)
+        batch: ProducerBatch
         [(batch, data)] = self.batches
         topic_partition = batch.topic_partition
         topic_id = self.topic_ids[topic_partition.topic]
@@ -160,6 +161,7 @@ class ProduceRequest:
     def _build_several(self, template: _Template) -> EncodedPayload:
         flexible, tags = template.flexible, template.tags
         by_topic: dict[str, list[Buffer]] = {}
+        batch: ProducerBatch
         for batch, data in self.batches:
             topic, partition = batch.topic_partition
             by_topic.setdefault(topic, []).extend(
@@ -210,14 +212,14 @@ class _Template:
     ) -> None:
         schema = request_schema(Api.PRODUCE)
         self.version = version
-        self.flexible = schema.flexible(version)
-        self.has_ids = version >= FIRST_VERSION_WITH_TOPIC_IDS
-        self.tags = b"\0" if self.flexible else b""
+        self.flexible: bool = schema.flexible(version)
+        self.has_ids: bool = version >= FIRST_VERSION_WITH_TOPIC_IDS
+        self.tags: bytes = b"\0" if self.flexible else b""
         """The empty tagged fields at the end of a struct."""
-        self.end = self.tags * 3
+        self.end: bytes = self.tags * 3
         """The end of a request with one batch: of its partition, its topic and itself."""
         request = schema.ProduceRequest(transactional_id, acks, timeout_ms)
-        self.head = _head(request, version)
+        self.head: bytes = _head(request, version)
         """The request up to the number of its topics."""
         self.places: dict[TopicPartition, tuple[UUID | None, bytes, bytes]] = {}
         """By partition: the id of its topic, a request with one batch for it up to the length of
@@ -338,9 +340,11 @@ def read_usual_response(begins: bytes, body: bytes) -> UsualResponse | None:
 
     ``begins``: the response from the tagged fields of its header up to the partition's number.
     """
-    at = _TAGS_AT + len(begins)
+    at: int = _TAGS_AT + len(begins)
     if len(body) != at + _ONE_PARTITION.size or body[_TAGS_AT:at] != begins:
         return None
+    offset: int
+    time: int
     code, offset, time, start, rest, topic_tags, pause, tags = _ONE_PARTITION.unpack_from(body, at)
     if (
         code
@@ -366,7 +370,7 @@ def read_usual_response_of_several(
     try:
         if body[_TAGS_AT]:
             return None
-        at = _TAGS_AT + 2
+        at: int = _TAGS_AT + 2
         for _ in range(_LENGTHS[body[at - 1]]):
             if topics is None:
                 end = at + 1 + _LENGTHS[body[at]]

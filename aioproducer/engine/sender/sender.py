@@ -7,10 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from aioproducer.engine.accumulator import RecordAccumulator
+from aioproducer.engine.accumulator import (
+    BatchQueue,
+    LateResults,
+    PendingQueue,
+    RecordAccumulator,
+)
 from aioproducer.engine.client.requester import NEVER, Requester
 from aioproducer.engine.client.wakeup import Wakeup
 from aioproducer.engine.metrics import ProducerMetrics
+from aioproducer.engine.network.frames import Completion
 from aioproducer.engine.network.network_client import NetworkClient
 from aioproducer.engine.sender.batch_sender import BatchSender
 from aioproducer.engine.sender.completer import BatchCompleter
@@ -47,9 +53,9 @@ class Sender:
         wakeup: Wakeup,
     ) -> None:
         self._accumulator = accumulator
-        self._batches = accumulator.batches
-        self._late_results = accumulator.late_results
-        self._pending = accumulator.pending
+        self._batches: BatchQueue = accumulator.batches
+        self._late_results: LateResults = accumulator.late_results
+        self._pending: PendingQueue = accumulator.pending
         self._waiters = accumulator.waiters
         self._client = client
         self._completer = completer
@@ -62,7 +68,7 @@ class Sender:
         self._part_of = {kind: each for each in parts for kind in each.requests}
         self._is_busy = False
         """True if records or responses were waited for at the end of the last round."""
-        self._memory_due = NEVER
+        self._memory_due: float = NEVER
         """The time at which callers that wait for memory are looked at again."""
         self._batches_due: float | None = None
         """The time at which batches may leave, if there are any."""
@@ -99,6 +105,8 @@ class Sender:
 
     def _round(self, now: float) -> None:
         """Do what is due. The order matters: outcomes, requests, memory, batches."""
+        accumulator: RecordAccumulator
+        closing: bool
         accumulator, closing = self._accumulator, self._accumulator.closing
         self._late_results.turn(now)
         if self._client.completed:
@@ -123,7 +131,7 @@ class Sender:
         self._is_busy = expiry is not None or self._client.total_in_flight > 0
         if self._late_results.waiting:
             return now
-        due = self._memory_due
+        due: float = self._memory_due
         for part in self._parts:
             if part.due < due:
                 due = part.due
@@ -136,7 +144,7 @@ class Sender:
 
     def _is_due(self, now: float) -> bool:
         """True if a round would do something: it asks for all that :meth:`_round` looks at."""
-        accumulator = self._accumulator
+        accumulator: RecordAccumulator = self._accumulator
         if accumulator.closing or accumulator.somebody_waits or self._completer.has_gaps:
             return True
         if self._late_results.waiting or self._client.completed or self._pending.refused:
@@ -153,6 +161,7 @@ class Sender:
         self._wakeup.wake()
 
     def _take_completed(self, now: float) -> None:
+        completion: Completion
         for completion in self._client.take_completed():
             request = completion.request
             if type(request) is ProduceRequest:

@@ -54,14 +54,14 @@ class SequenceNumbers:
         self.state = ProducerIdState.NEEDED if idempotent else ProducerIdState.UNUSED
         if transactional:
             self.state = ProducerIdState.REQUESTED
-        self.usable = not idempotent and not transactional
+        self.usable: bool = not idempotent and not transactional
         """True if batches may leave."""
         self.transactional = transactional
         """True: the identity comes from a coordinator, and all partitions have one epoch."""
         self.on_need: Callable[[], None] = lambda: None
         """Called when the state becomes :attr:`ProducerIdState.NEEDED`."""
-        self._producer_id = -1
-        self._epoch = -1
+        self._producer_id: int = -1
+        self._epoch: int = -1
         self._numbers: dict[TopicPartition, _Numbers] = {}
         self.former: set[int] = set()
         """The ids that former clusters assigned."""
@@ -111,10 +111,10 @@ class SequenceNumbers:
         """The numbers for the next batch of ``topic_partition``, which has ``count`` records."""
         if self.state is ProducerIdState.UNUSED:
             return NO_PRODUCER_STATE
-        numbers = self._numbers.get(topic_partition)
+        numbers: _Numbers | None = self._numbers.get(topic_partition)
         if numbers is None:
             numbers = self._numbers[topic_partition] = _Numbers(self._producer_id, self._epoch)
-        sequence = numbers.sequence
+        sequence: int = numbers.sequence
         numbers.sequence = (sequence + count) & _LAST_SEQUENCE  # as next_sequence()
         return ProducerState(numbers.producer_id, numbers.epoch, sequence, self.transactional)
 
@@ -123,7 +123,7 @@ class SequenceNumbers:
 
         After the last epoch, a new producer id is needed.
         """
-        numbers = self._numbers.pop(topic_partition)
+        numbers: _Numbers = self._numbers.pop(topic_partition)
         if numbers.epoch < MAX_EPOCH:
             self._numbers[topic_partition] = _Numbers(numbers.producer_id, numbers.epoch + 1)
         elif self.state is ProducerIdState.READY:

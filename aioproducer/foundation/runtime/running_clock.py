@@ -39,7 +39,7 @@ class RunningClock:
     def turn(self) -> float:
         """The time, in a callback of the loop."""
         source = self._source
-        now = source() - self.lost
+        now: float = source() - self.lost
         if now > self.limit:
             self.lost += now - self.limit
             now = self.limit
@@ -50,7 +50,7 @@ class RunningClock:
 
         ``now``: the time; None: to be read.
         """
-        soon = (self.outside() if now is None else now) + _SOON
+        soon: float = (self.outside() if now is None else now) + _SOON
         if soon < self.limit:
             self.limit = soon
 

@@ -1,2 +1,0 @@
-cdef class EntryToken:
-    cdef public str _state
