@@ -7,7 +7,7 @@ from importlib import import_module
 from sys import _getframe
 from typing import TYPE_CHECKING, Any
 
-import aioproducer.foundation.interpreter as _interpreter  # noqa: F401  # refuses one without the GIL
+import aioproducer.foundation.compiled as _compiled  # noqa: F401  # refuses one without the GIL
 from aioproducer import errors
 from aioproducer.config import ProducerConfig
 from aioproducer.engine.records import acceleration  # before what is compiled: it chooses

@@ -6,23 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import Final, Self, Unpack
 
-from aioproducer.admin.arguments import (
-    check_count,
-    checked_assignment,
-    checked_groups,
-    checked_names,
-    checked_offsets,
-    checked_partitions,
-    checked_positions,
-    checked_resources,
-    checked_topics,
-)
 from aioproducer.admin.calls import Calls
-from aioproducer.admin.cluster import ClusterCalls
-from aioproducer.admin.configs import ConfigCalls
+from aioproducer.admin.cluster import ClusterCalls, ConfigCalls
 from aioproducer.admin.groups import GroupCalls
-from aioproducer.admin.records import RecordCalls
-from aioproducer.admin.topics import TopicCalls
+from aioproducer.admin.topics import RecordCalls, TopicCalls
 from aioproducer.admin.values import (
     ClusterDescription,
     ConfigChange,
@@ -37,7 +24,16 @@ from aioproducer.admin.values import (
     Setting,
     TopicDescription,
     by_name,
+    check_count,
+    checked_assignment,
     checked_changes,
+    checked_groups,
+    checked_names,
+    checked_offsets,
+    checked_partitions,
+    checked_positions,
+    checked_resources,
+    checked_topics,
 )
 from aioproducer.config import ProducerConfig, ProducerOptions, hidden_mapping, hide_secrets
 from aioproducer.engine.client.arguments import check_timeout

@@ -7,8 +7,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias, TypeVar
 
-from aioproducer.admin.outcomes import Outcomes
-from aioproducer.admin.recent_topics import RecentTopics
+from aioproducer.admin.outcomes import Outcomes, RecentTopics
 from aioproducer.admin.requests import Answer, FindCoordinatorRequest
 from aioproducer.admin.requests.answer import UNKNOWN_TOPIC_OR_PARTITION
 from aioproducer.engine.client.arguments import TimeLeft, countdown
@@ -17,7 +16,7 @@ from aioproducer.engine.client.describe_request import TopicDescription
 from aioproducer.engine.network.frames import EncodedPayload
 from aioproducer.engine.network.request import Request
 from aioproducer.errors import NotControllerError, ProducerError, Written
-from aioproducer.foundation.wording import counted
+from aioproducer.foundation.logs import counted
 from aioproducer.model import Node, TopicPartition
 
 _Key = TypeVar("_Key")

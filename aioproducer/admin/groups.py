@@ -8,7 +8,6 @@ from typing import Final
 
 from aioproducer.admin.calls import Answers, Calls, never
 from aioproducer.admin.outcomes import Outcomes
-from aioproducer.admin.records import RecordCalls
 from aioproducer.admin.requests import (
     AlterOffsetsRequest,
     Answer,
@@ -19,7 +18,8 @@ from aioproducer.admin.requests import (
     DescribeGroupsRequest,
     ListGroupsRequest,
 )
-from aioproducer.admin.requests.describe_groups import GROUP_ID_NOT_FOUND
+from aioproducer.admin.requests.groups import GROUP_ID_NOT_FOUND
+from aioproducer.admin.topics import RecordCalls
 from aioproducer.admin.values import GroupDescription, GroupListing, PartitionLag
 from aioproducer.engine.network.request import Request
 from aioproducer.errors import UnsupportedVersionError

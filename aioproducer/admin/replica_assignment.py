@@ -12,7 +12,7 @@ from itertools import chain, zip_longest
 from random import Random
 from typing import Final
 
-from aioproducer.admin.arguments import check_broker, check_count
+from aioproducer.admin.values import check_broker, check_count
 from aioproducer.errors import (
     ConfigError,
     InvalidPartitionsError,

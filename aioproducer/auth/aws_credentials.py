@@ -18,7 +18,7 @@ from aioproducer.errors import (
     ProducerError,
     TokenEndpointError,
 )
-from aioproducer.foundation.runtime.locks import free_lock
+from aioproducer.foundation.runtime.threads import free_lock
 
 __all__ = [
     "EXPIRES",

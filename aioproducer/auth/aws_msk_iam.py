@@ -24,8 +24,8 @@ from aioproducer.auth.aws_credentials import (
     parameters_of,
 )
 from aioproducer.auth.mechanism import Mechanism
+from aioproducer.auth.oauthbearer import Token
 from aioproducer.auth.peer_text import json_object, printable
-from aioproducer.auth.token import Token
 from aioproducer.config.secret import Secret
 from aioproducer.errors import AuthenticationError, ProducerError
 from aioproducer.foundation.runtime.threads import MOST_HANGING, ThreadForEach

@@ -13,11 +13,10 @@ from functools import lru_cache
 from typing import Any, Final
 
 from aioproducer.auth.aws_credentials import THREAD_NAME, failure_of, new_session
-from aioproducer.auth.token import Token, token_from
+from aioproducer.auth.oauthbearer import Token, token_from
 from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError, MissingExtraError, ProducerError, TokenError
-from aioproducer.foundation.runtime.locks import free_lock
-from aioproducer.foundation.runtime.threads import ThreadForEach
+from aioproducer.foundation.runtime.threads import ThreadForEach, free_lock
 
 __all__ = ["aws_web_identity_token_provider"]
 

@@ -16,13 +16,15 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode
 
-from aioproducer.auth.assertions import AssertionFile
-from aioproducer.auth.http_exchange import DEFAULT_LIMITS, Limits, split_url
-from aioproducer.auth.metadata_server import MetadataServer
-from aioproducer.auth.oidc import ClientCredentials
-from aioproducer.auth.own_clock import own_clock
-from aioproducer.auth.token import Token
-from aioproducer.auth.token_endpoint import TokenEndpoint
+from aioproducer.auth.http_exchange import (
+    DEFAULT_LIMITS,
+    Limits,
+    MetadataServer,
+    own_clock,
+    split_url,
+)
+from aioproducer.auth.oauthbearer import Token
+from aioproducer.auth.token_endpoint import AssertionFile, ClientCredentials, TokenEndpoint
 from aioproducer.config.secret import Secret
 from aioproducer.errors import TokenError
 

@@ -10,31 +10,32 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from aioproducer.auth.assertions import AssertionFile, SignedAssertion
 from aioproducer.auth.aws_credentials import AwsOptions, region_of
 from aioproducer.auth.aws_msk_iam import AwsMskIam, msk_token_provider
 from aioproducer.auth.aws_web_identity import AwsWebIdentity
 from aioproducer.auth.azure import AzureIdentity, AzureImds
-from aioproducer.auth.endpoint_tls import endpoint_tls
 from aioproducer.auth.gcp import GcpIdentity
 from aioproducer.auth.gssapi import Gssapi
 from aioproducer.auth.http_exchange import Limits
 from aioproducer.auth.mechanism import Mechanism
-from aioproducer.auth.oauthbearer import OAuthBearer
-from aioproducer.auth.oidc import ClientCredentials, JwtBearer, TokenFile
+from aioproducer.auth.oauthbearer import OAuthBearer, RefreshRules
 from aioproducer.auth.plain import Plain
-from aioproducer.auth.provided_credentials import ProvidedCredentials
-from aioproducer.auth.provider import Provider
-from aioproducer.auth.reread import RereadMechanism
+from aioproducer.auth.providers import ProvidedCredentials, Provider, RereadMechanism
 from aioproducer.auth.scram import Scram
-from aioproducer.auth.shared_tokens import identity_of, shared_source
 from aioproducer.auth.tls import TlsContexts, TlsOptions
-from aioproducer.auth.token import RefreshRules
-from aioproducer.auth.token_endpoint import TokenEndpoint
-from aioproducer.auth.tokens import TokenSource
+from aioproducer.auth.token_endpoint import (
+    AssertionFile,
+    ClientCredentials,
+    JwtBearer,
+    SignedAssertion,
+    TokenEndpoint,
+    TokenFile,
+    endpoint_tls,
+)
+from aioproducer.auth.tokens import TokenSource, identity_of, shared_source
 from aioproducer.config import ProducerConfig, Secret, login
-from aioproducer.config.configured_login import login_of
-from aioproducer.config.security_kinds import ProviderOption
+from aioproducer.config.kinds import ProviderOption
+from aioproducer.config.login import login_of
 from aioproducer.errors import ConfigError
 from aioproducer.foundation.runtime.threads import Load
 

@@ -15,10 +15,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlencode
 
-from aioproducer.auth.http_exchange import DEFAULT_LIMITS, Answer, Limits
-from aioproducer.auth.metadata_server import MetadataServer
-from aioproducer.auth.own_clock import own_clock
-from aioproducer.auth.token import Token
+from aioproducer.auth.http_exchange import DEFAULT_LIMITS, Answer, Limits, MetadataServer, own_clock
+from aioproducer.auth.oauthbearer import Token
 from aioproducer.config.secret import Secret
 from aioproducer.errors import TokenError
 

@@ -21,7 +21,7 @@ from aioproducer.errors import (
     SaslAuthenticationFailedError,
     TokenEndpointError,
 )
-from aioproducer.foundation.runtime.locks import free_lock
+from aioproducer.foundation.runtime.threads import free_lock
 
 if TYPE_CHECKING:
     import gssapi

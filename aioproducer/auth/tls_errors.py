@@ -15,10 +15,9 @@ import ssl
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from aioproducer.auth.tls import CipherSuiteError, TlsOptions
-from aioproducer.auth.tls_options import STRICT
+from aioproducer.auth.tls import STRICT, CipherSuiteError, TlsOptions
 from aioproducer.errors import BrokerConnectionError, SslAuthenticationError
-from aioproducer.foundation.wording import duration
+from aioproducer.foundation.logs import duration
 
 __all__ = ["explain_tls"]
 

@@ -1,16 +1,28 @@
-"""A POST to a token endpoint, and the token in its answer (RFC 6749, sections 4.4 and 5).
+"""A token endpoint (RFC 6749): its TLS, the POST, and the grants by which it gives a token.
 
-It blocks: :class:`~aioproducer.auth.tokens.TokenSource` calls it in a thread. No secret leaves a
-function as an exception's local: whatever holds one returns a value, and its caller raises.
+The grants are token providers: client credentials, with a secret or an assertion, and jwt-bearer
+(RFC 7523, KIP-1139). An assertion is a JWT that the client signs with its own key or reads from a
+file. They block: :class:`~aioproducer.auth.tokens.TokenSource` calls them in a thread. No secret
+leaves a function as an exception's local: whatever holds one returns a value, and its caller
+raises.
+
+Source: Kafka's ``ClientCredentialsJwtRetriever``, ``JwtBearerJwtRetriever``, ``FileJwtRetriever``,
+``AssertionSupplierFactory`` and ``DefaultAssertionCreator`` with its templates; and
+``JaasOptionsUtils``, which takes the options ``ssl.…`` of the JAAS line for the endpoint, and those
+of the producer only for brokers.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 import ssl
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Final
-from urllib.parse import SplitResult, urlencode
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Final, Protocol
+from urllib.parse import SplitResult, quote_plus, urlencode
+from uuid import uuid4
 
 from aioproducer.auth.http_exchange import (
     FINAL_STATUSES,
@@ -23,14 +35,94 @@ from aioproducer.auth.http_exchange import (
     split_url,
     without_query,
 )
-from aioproducer.auth.peer_text import printable
-from aioproducer.auth.token import Token
-from aioproducer.auth.token_answer import reason_in, token_in
+from aioproducer.auth.oauthbearer import Token, claims_of, reason_in, token_from, token_in
+from aioproducer.auth.peer_text import json_object, printable
+from aioproducer.auth.tls import TlsOptions
+from aioproducer.config import ProducerConfig, Secret
 from aioproducer.config.addresses import is_loopback
-from aioproducer.config.secret import Secret
-from aioproducer.errors import ConfigError, TokenEndpointError, TokenError
+from aioproducer.config.jaas import JaasEntry, parse_jaas
+from aioproducer.config.kinds import Names
+from aioproducer.errors import ConfigError, MissingExtraError, TokenEndpointError, TokenError
 
-__all__ = ["TokenEndpoint"]
+__all__ = [
+    "endpoint_tls",
+    "tls_options",
+    "TokenEndpoint",
+    "AssertionFile",
+    "SignedAssertion",
+    "read_secret_file",
+    "ClientCredentials",
+    "JwtBearer",
+    "TokenFile",
+]
+
+
+_PREFIX: Final = "ssl."
+_NAMES: Final = frozenset(each.name for each in fields(TlsOptions)) - {"context"}
+_SECRETS: Final = frozenset({"keystore_key", "keystore_password", "key_password"}) | {
+    "truststore_password"
+}
+_LISTS: Final = frozenset({"enabled_protocols", "cipher_suites"})
+
+
+def endpoint_tls(config: ProducerConfig, brokers: TlsOptions | None) -> tuple[TlsOptions, bool]:
+    """The options for the endpoint, and whether the system's authorities are trusted beside them.
+
+    Only options ``ssl.…`` of the JAAS line apply. Without any, the truststore of ``brokers`` is
+    trusted, and so are the system's authorities: an identity provider often is a public one.
+
+    Raises:
+        ConfigError: the JAAS line has an option of TLS that is unknown, or that can't be used.
+    """
+    line = config.sasl_jaas_config
+    given = () if line is None else _given(parse_jaas(line))
+    if given:
+        return tls_options(given, "the options ssl.… in sasl_jaas_config"), False
+    if brokers is None or (brokers.truststore_location, brokers.truststore_certificates) == (
+        None,
+        None,
+    ):
+        return TlsOptions(), False
+    return (
+        TlsOptions(
+            truststore_type=brokers.truststore_type,
+            truststore_location=brokers.truststore_location,
+            truststore_password=brokers.truststore_password,
+            truststore_certificates=brokers.truststore_certificates,
+        ),
+        True,
+    )
+
+
+def tls_options(given: Iterable[tuple[str, Secret]], where: str) -> TlsOptions:
+    """The options with Java's names, ``ssl.keystore.location``; ``where`` they stand is for errors.
+
+    Raises:
+        ConfigError: an option is unknown, or can't be used.
+    """
+    arguments = {}
+    for name, value in given:
+        keyword = name.removeprefix(_PREFIX).replace(".", "_")
+        if keyword not in _NAMES:
+            raise ConfigError(f"{where}: the option {name} is not supported: remove it")
+        arguments[keyword] = _converted(keyword, value)
+    try:
+        return TlsOptions(**arguments)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None
+
+
+def _given(entry: JaasEntry) -> list[tuple[str, Secret]]:
+    return [(name, value) for name, value in entry.options if name.startswith(_PREFIX)]
+
+
+def _converted(keyword: str, value: Secret) -> Any:
+    if keyword in _SECRETS:
+        return value
+    if keyword in _LISTS:
+        return Names().accept(value.reveal())
+    return value.reveal()
+
 
 _FORM: Final = Secret("application/x-www-form-urlencoded")
 
@@ -148,3 +240,240 @@ def _has_proxy(host: str) -> bool:
 
 def _text(value: str | Secret) -> str:
     return value.reveal() if isinstance(value, Secret) else value
+
+
+_MOST_OF_A_FILE: Final = 1024 * 1024
+_ALGORITHMS: Final = ("RS256", "ES256")
+_BYTES_OF_P256: Final = 32
+_CURVE: Final = "secp256r1"
+
+
+def read_secret_file(path: Path, what: str) -> Secret:
+    """The text of a file, without white space around it.
+
+    Raises:
+        TokenError: there is no such file, it can't be read, or it is no such text.
+        TokenEndpointError: reading it failed at present.
+    """
+    try:
+        with path.open("rb") as file:
+            content = Secret(file.read(_MOST_OF_A_FILE + 1).decode("utf-8").strip())
+    except (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError) as error:
+        raise TokenError(f"the {what} file {path} can't be read: {error.strerror}") from None
+    except OSError as error:
+        raise TokenEndpointError(
+            f"the {what} file {path} can't be read at the moment: {error.strerror}"
+        ) from None
+    except UnicodeDecodeError:
+        content = Secret("")
+    if not content.reveal() or len(content.reveal()) > _MOST_OF_A_FILE:
+        raise TokenError(f"the {what} file {path} is empty, is not text, or is larger than 1 MiB")
+    return content
+
+
+@dataclass(frozen=True)
+class AssertionFile:
+    """``sasl.oauthbearer.assertion.file``: an assertion that others make, read for each request."""
+
+    path: Path
+
+    def create(self) -> Secret:
+        """The assertion. Raises TokenError where the file contains no JWT."""
+        assertion = read_secret_file(self.path, "assertion")
+        if not claims_of(assertion):
+            raise TokenError(f"the assertion file {self.path} contains no JWT")
+        return assertion
+
+
+@dataclass(frozen=True)
+class SignedAssertion:
+    """``sasl.oauthbearer.assertion.*``: an assertion made and signed for each request.
+
+    A later layer replaces claims of an earlier one, as in Kafka: ``claims`` (aud, iss, sub), the
+    template file (a JSON object with ``header`` and ``payload``), and alg, typ, iat, exp, nbf, jti.
+    The files are read for each request, so keys may be replaced at any time.
+    """
+
+    private_key_file: Path
+    clock: Callable[[], float]
+    """Seconds since the epoch."""
+    algorithm: str = "RS256"
+    passphrase: Secret | None = None
+    claims: tuple[tuple[str, str], ...] = ()
+    template_file: Path | None = None
+    seconds: tuple[int, int] = (300, 60)
+    """``claim.exp.seconds`` from now on, and ``claim.nbf.seconds`` before now."""
+    include_jti: bool = False
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError for an algorithm that Kafka does not know either."""
+        if self.algorithm.upper() not in _ALGORITHMS:
+            raise ConfigError(
+                f"sasl_oauthbearer_assertion_algorithm: {self.algorithm!r} is not "
+                f"supported; use {' or '.join(_ALGORITHMS)}"
+            )
+
+    def create(self) -> Secret:
+        """The assertion. Raises TokenError where key or template can't be used."""
+        header, payload = self._template()
+        now = int(self.clock())
+        expires_in, valid_before = self.seconds
+        header |= {"alg": self.algorithm.upper(), "typ": "JWT"}
+        payload = dict(self.claims) | payload
+        payload |= {"iat": now, "exp": now + expires_in, "nbf": now - valid_before}
+        if self.include_jti:
+            payload["jti"] = str(uuid4())
+        content = f"{_encoded(header)}.{_encoded(payload)}"
+        key = read_secret_file(self.private_key_file, "private key")
+        signature = _sign(content.encode(), key, self.passphrase, self.algorithm.upper())
+        if isinstance(signature, str):
+            raise TokenError(f"the private key file {self.private_key_file} {signature}")
+        return Secret(f"{content}.{_base64(signature)}")
+
+    def _template(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        if self.template_file is None:
+            return {}, {}
+        template = (
+            json_object(read_secret_file(self.template_file, "assertion template").reveal()) or {}
+        )
+        header, payload = template.get("header", {}), template.get("payload", {})
+        if not template or not isinstance(header, dict) or not isinstance(payload, dict):
+            raise TokenError(
+                f"the assertion template file {self.template_file} is not a JSON "
+                'object with the objects "header" and "payload"'
+            )
+        return header, payload
+
+
+def _encoded(claims: Mapping[str, Any]) -> str:
+    return _base64(json.dumps(claims, separators=(",", ":")).encode())
+
+
+def _base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _sign(content: bytes, pem: Secret, passphrase: Secret | None, algorithm: str) -> bytes | str:
+    """The signature as JWS has it (RFC 7518), or why there is none."""
+    try:
+        from cryptography.exceptions import UnsupportedAlgorithm
+        from cryptography.hazmat.primitives import hashes
+        from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+        from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+    except ImportError as error:
+        raise MissingExtraError(
+            "signed assertions need cryptography: pip install 'aioproducer[oauth]'"
+        ) from error
+    password = passphrase.reveal().encode() if passphrase is not None else None
+    try:
+        key = load_pem_private_key(pem.reveal().encode(), password)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        given = (
+            "the passphrase is wrong" if passphrase else "it is encrypted and no passphrase is set"
+        )
+        return f"can't be read: it is not a private key in PEM, or {given}"
+    if algorithm == "RS256":
+        if not isinstance(key, rsa.RSAPrivateKey):
+            return "does not contain an RSA key, which RS256 needs"
+        return key.sign(content, padding.PKCS1v15(), hashes.SHA256())
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or key.curve.name != _CURVE:
+        return "does not contain a key on the curve P-256, which ES256 needs"
+    signed = decode_dss_signature(key.sign(content, ec.ECDSA(hashes.SHA256())))
+    return b"".join(number.to_bytes(_BYTES_OF_P256, "big") for number in signed)
+
+
+_JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+_ASSERTION_OF_A_CLIENT: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+
+
+class _Assertion(Protocol):
+    """A signed assertion, made or read anew for each request."""
+
+    def create(self) -> Secret: ...
+
+
+@dataclass(frozen=True)
+class ClientCredentials:
+    """``grant_type=client_credentials`` with a secret (HTTP Basic), or with a client assertion.
+
+    ``urlencode_header``: encode id and secret before Basic does, as RFC 6749, section 2.3.1 wants
+    it (``sasl.oauthbearer.header.urlencode``).
+    """
+
+    endpoint: TokenEndpoint
+    client_id: str | None = None
+    client_secret: Secret | None = None
+    scope: str | None = None
+    urlencode_header: bool = False
+    assertion: _Assertion | None = None
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError where neither a secret nor an assertion is given."""
+        if self.assertion is None and not (self.client_id and self.client_secret):
+            raise ConfigError(
+                "client credentials need sasl_oauthbearer_client_credentials_client_id and"
+                " …_client_secret, or an assertion (sasl_oauthbearer_assertion_…)"
+            )
+
+    def __call__(self) -> Token:
+        """Ask the endpoint. Raises TokenError or TokenEndpointError."""
+        form: dict[str, str | Secret] = {"grant_type": "client_credentials", **_scope(self.scope)}
+        if self.assertion is not None:
+            assertion = self.assertion.create()
+            form["client_assertion_type"] = _ASSERTION_OF_A_CLIENT
+            form["client_assertion"] = assertion
+            if self.client_id:
+                form["client_id"] = self.client_id.strip()
+            return self.endpoint.fetch(form, None, assertion)
+        secret = self.client_secret or Secret("")
+        authorization = _basic(self.client_id or "", secret, self.urlencode_header)
+        bare = Secret(authorization.reveal().removeprefix("Basic "))
+        return self.endpoint.fetch(form, authorization, secret, bare)
+
+
+@dataclass(frozen=True)
+class JwtBearer:
+    """``grant_type=jwt-bearer`` (RFC 7523): the assertion stands for the one who asks."""
+
+    endpoint: TokenEndpoint
+    assertion: _Assertion
+    scope: str | None = None
+
+    def __call__(self) -> Token:
+        """Ask the endpoint. Raises TokenError or TokenEndpointError."""
+        assertion = self.assertion.create()
+        form = {"grant_type": _JWT_BEARER, "assertion": assertion, **_scope(self.scope)}
+        return self.endpoint.fetch(form, None, assertion)
+
+
+@dataclass(frozen=True)
+class TokenFile:
+    """A file that holds a token, and that others write anew; it is read at each fetch."""
+
+    path: Path
+
+    def __call__(self) -> Token:
+        """Read the file. Raises TokenError or TokenEndpointError."""
+        token = _token_or_none(read_secret_file(self.path, "token"))
+        if token is None:
+            raise TokenError(f"the token file {self.path} contains no bearer token")
+        return token
+
+
+def _token_or_none(text: Secret) -> Token | None:
+    try:
+        return token_from(text)
+    except TokenError:
+        return None
+
+
+def _scope(scope: str | None) -> Mapping[str, str | Secret]:
+    return {"scope": scope.strip()} if scope and scope.strip() else {}
+
+
+def _basic(client_id: str, secret: Secret, urlencode: bool) -> Secret:
+    pair = [client_id.strip(), secret.reveal().strip()]
+    if urlencode:
+        pair = [quote_plus(text) for text in pair]
+    return Secret(f"Basic {base64.b64encode(':'.join(pair).encode()).decode()}")

@@ -4,20 +4,22 @@ A source runs no task in the background. A caller near the end of a token's vali
 fetch of the next one, and waits for it a moment; then the old token serves on while it lasts. Ended
 fetches leave nothing behind, so a source only needs closing to end a fetch in progress.
 
-A source may serve several producers, and several event loops: one process fetches once. A fetch
-runs on the loop of whoever began it; when that one ends it, another asker begins the next.
+Producers of one process with equal settings share a source (:func:`shared_source`), also on several
+event loops. A fetch runs on the loop of whoever began it; when that loop ends the fetch, another
+asker begins the next.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from random import Random
+from types import MethodType
 from typing import Final, final
 
-from aioproducer.auth.provider import Provider, Raised, ask, is_final, told
-from aioproducer.auth.token import RefreshRules, Token, token_from
+from aioproducer.auth.oauthbearer import RefreshRules, Token, token_from
+from aioproducer.auth.providers import Provider, Raised, ask, is_final, told
 from aioproducer.errors import (
     ProducerError,
     ProducerTimeoutError,
@@ -26,13 +28,19 @@ from aioproducer.errors import (
     anew,
 )
 from aioproducer.foundation.backoff import ExponentialBackoff
-from aioproducer.foundation.logs import plain_logger
+from aioproducer.foundation.logs import duration, plain_logger
+from aioproducer.foundation.runtime import forks
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import TaskOwner
 from aioproducer.foundation.runtime.threads import ThreadForEach
-from aioproducer.foundation.wording import duration
 
-__all__ = ["Token", "TokenSource"]
+__all__ = [
+    "Token",
+    "TokenSource",
+    "identity_of",
+    "shared_source",
+]
+
 
 logger = plain_logger(__name__)
 
@@ -88,7 +96,8 @@ class _Fetch:
 class TokenSource:
     """The token of one provider; see the module for how it is kept fresh.
 
-    ``provider`` gives a token in one of the forms of :func:`~aioproducer.auth.token.token_from`.
+    ``provider`` gives a token in one of the forms of
+    :func:`~aioproducer.auth.oauthbearer.token_from`.
     ``clock`` gives seconds since the epoch (``time.time``).
     ``timeout``: seconds for one call of the provider.
     ``patience``: seconds that an asker waits for the next token while the old one is valid.
@@ -287,3 +296,52 @@ def _end(token: Token) -> float:
 def _resolve(asker: asyncio.Future[None]) -> None:
     if not asker.done():
         asker.set_result(None)
+
+
+_MOST: Final = 64
+"""The oldest one goes first; whoever holds it uses it on."""
+
+_sources: dict[Hashable, TokenSource] = {}
+
+
+def shared_source(settings: Hashable, make: Callable[[], TokenSource]) -> TokenSource:
+    """The source of this process for ``settings``, made by ``make`` the first time.
+
+    ``settings``: everything that decides which token comes, the provider among it (by its
+    :func:`identity_of`). It is kept, so secrets belong in it as
+    :class:`~aioproducer.config.secret.Secret`. A forked process starts without any source.
+    """
+    source = _sources.get(settings) or _sources.setdefault(settings, make())
+    for oldest in list(_sources)[:-_MOST]:
+        _sources.pop(oldest, None)
+    return source
+
+
+def identity_of(provider: Provider) -> Hashable:
+    """A key for ``provider`` that equals no other provider's, whatever its ``__eq__`` says.
+
+    A provider need not be hashable. Each look-up of a method makes another object, so methods are
+    equal that are the same one of the same object.
+    """
+    if isinstance(provider, MethodType):
+        return _Same(provider.__self__), _Same(provider.__func__)
+    return _Same(provider)
+
+
+@final
+class _Same:
+    """Equal only for the very same object, which it keeps: no other one gets its address."""
+
+    __slots__ = ("_held",)
+
+    def __init__(self, held: object) -> None:
+        self._held = held
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self._held is other._held
+
+    def __hash__(self) -> int:
+        return id(self._held)
+
+
+forks.in_child(_sources.clear)

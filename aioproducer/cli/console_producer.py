@@ -24,7 +24,7 @@ from aioproducer.cli.signals import EndSignals
 from aioproducer.cli.terminal import Terminal, discard
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import ProducerError, RecordTooLargeError
-from aioproducer.foundation.wording import counted, duration
+from aioproducer.foundation.logs import counted, duration
 from aioproducer.model import Header
 from aioproducer.producer import Producer
 

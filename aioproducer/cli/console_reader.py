@@ -15,7 +15,7 @@ from aioproducer.cli.record_template import Render
 from aioproducer.cli.signals import EndSignals
 from aioproducer.cli.terminal import Terminal
 from aioproducer.errors import ProducerError
-from aioproducer.foundation.wording import counted
+from aioproducer.foundation.logs import counted
 
 __all__ = ["ConsoleReader", "ReadingJob"]
 

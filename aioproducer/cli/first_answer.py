@@ -10,7 +10,7 @@ from typing import Final
 from aioproducer.config import ProducerConfig
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.errors import BootstrapError
-from aioproducer.foundation.wording import duration
+from aioproducer.foundation.logs import duration
 from aioproducer.producer import Producer
 
 __all__ = ["answer_seconds", "first_answer", "producer_answered"]

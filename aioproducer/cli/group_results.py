@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from aioproducer.admin import GroupDescription, GroupListing, GroupMember
 from aioproducer.cli.offset_reset import OffsetChange
 from aioproducer.cli.results import broker_fields, table
-from aioproducer.foundation.wording import counted
+from aioproducer.foundation.logs import counted
 from aioproducer.model import TopicPartition
 
 __all__ = [

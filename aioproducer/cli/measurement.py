@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from aioproducer.engine.metrics import LatencyHistogram
-from aioproducer.foundation.wording import counted
+from aioproducer.foundation.logs import counted
 
 __all__ = ["Measurement", "Summary"]
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult, urlsplit
 
 from aioproducer.errors import ConfigError, MissingExtraError, ProducerError
+from aioproducer.foundation.logs import duration
 from aioproducer.foundation.runtime.threads import ThreadForEach
-from aioproducer.foundation.wording import duration
 from aioproducer.observability.live.snapshot import PREFIXES
 from aioproducer.observability.series import Sample
 

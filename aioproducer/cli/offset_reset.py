@@ -18,7 +18,7 @@ from aioproducer.errors import (
     InvalidOffsetError,
     NonEmptyGroupError,
 )
-from aioproducer.foundation.wording import counted
+from aioproducer.foundation.logs import counted
 from aioproducer.model import TopicPartition
 
 __all__ = ["OffsetChange", "Shift", "Target", "chosen_partitions", "new_offset", "planned_changes"]

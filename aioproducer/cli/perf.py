@@ -28,7 +28,7 @@ from aioproducer.cli.results import print_result, require_output
 from aioproducer.cli.settings import client_config, one_topic, unescape
 from aioproducer.cli.terminal import Terminal
 from aioproducer.errors import ConfigError
-from aioproducer.foundation.wording import counted
+from aioproducer.foundation.logs import counted
 
 __all__ = ["fields", "lines", "perf"]
 

@@ -12,10 +12,9 @@ from typing import Any, Final
 from aioproducer.cli.lines import RecordFormat
 from aioproducer.config import ProducerConfig
 from aioproducer.config.names import BY_JAVA_NAME, unknown_keyword, unknown_property
-from aioproducer.config.option import Option
-from aioproducer.config.options import OPTIONS
-from aioproducer.config.placeholders import BUILT_IN, Reference, Settled
+from aioproducer.config.options import OPTIONS, Option
 from aioproducer.config.producer_config import read_properties
+from aioproducer.config.properties import BUILT_IN, Reference, Settled
 from aioproducer.config.reader_options import READER_OPTIONS
 from aioproducer.engine.core.arguments import checked_topic
 from aioproducer.errors import ConfigError, InvalidTopicError

@@ -19,7 +19,7 @@ from aioproducer.cli.signals import EndSignals
 from aioproducer.cli.terminal import Terminal, discard
 from aioproducer.cli.top_display import Display, LineDisplay, PictureDisplay
 from aioproducer.errors import ConfigError
-from aioproducer.foundation.wording import duration
+from aioproducer.foundation.logs import duration
 from aioproducer.observability.live.figures import figures
 from aioproducer.observability.live.snapshot import Snapshot
 

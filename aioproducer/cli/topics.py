@@ -38,7 +38,7 @@ from aioproducer.errors import (
     UnknownTopicOrPartitionError,
     UnsupportedVersionError,
 )
-from aioproducer.foundation.wording import counted
+from aioproducer.foundation.logs import counted
 
 __all__ = ["topics"]
 

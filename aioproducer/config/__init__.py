@@ -2,20 +2,19 @@
 
 ::
 
-    producer_config.py  ProducerConfig            options.py, security_options.py  the rows
-    reader_options.py   those of a reader
-    option.py           one row of the table      kinds.py, security_kinds.py      their values
-    names.py            keywords, Java names      addresses.py      'host:port' lists
-    cross_checks.py     rules between options     document.py       the tables of the docs
-    properties.py       Java's .properties files  placeholders.py   ${env:…}, ${file:…}
-    login.py            the kinds of logins       jaas.py           keyword or JAAS line
-    configured_login.py the configured login      oauth_login.py    its source of tokens
-    secret.py           a text never shown        plain_secrets.py  options that hold one
-    java_serializers.py names of serializers        librdkafka/      librdkafka's options
+    producer_config.py  ProducerConfig            options.py            the rows
+    reader_options.py   those of a reader         kinds.py              their values
+    names.py            keywords, Java names      addresses.py          'host:port' lists
+    cross_checks.py     rules between options     proxy_url.py          the URL of a proxy
+    properties.py       Java's .properties files, placeholders: ${env:…}, ${file:…}
+    login.py            the configured login      jaas.py               keyword or JAAS line
+    secret.py           a text never shown        plain_secrets.py      options that hold one
+    librdkafka.py       librdkafka's options      librdkafka_options.py their rows
+    document.py         the tables of the docs
 """
 
 from aioproducer.config.jaas import JaasEntry, parse_jaas
-from aioproducer.config.java_serializers import JavaSerializer
+from aioproducer.config.kinds import JavaSerializer
 from aioproducer.config.names import ProducerOptions, UntypedOptions
 from aioproducer.config.options import (
     ADAPTIVE_LINGER_MS,

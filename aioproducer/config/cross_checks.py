@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final
 from aioproducer.config.addresses import EVENT_HUBS, is_loopback
 from aioproducer.config.jaas import LoginSources
 from aioproducer.config.kinds import INT_MAX
-from aioproducer.config.option import Group
-from aioproducer.config.options import ADAPTIVE_LINGER_MS, OPTIONS, GivenOptions
+from aioproducer.config.options import ADAPTIVE_LINGER_MS, OPTIONS, GivenOptions, Group
 from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError
 from aioproducer.foundation.codecs import codec_library
@@ -232,7 +231,7 @@ def _settle_security(config: GivenOptions) -> Iterator[tuple[str, object]]:
                 f" inside a trusted network), not {config.security_protocol!r}"
             )
         return
-    from aioproducer.config.configured_login import asks_over_https, mechanism_name_of, read_login
+    from aioproducer.config.login import asks_over_https, mechanism_name_of, read_login
 
     mechanism = mechanism_name_of(sources)
     login = read_login(mechanism, sources)

@@ -1,7 +1,7 @@
-"""The option tables of the documentation, printed from ``options.py`` and its neighbours.
+"""The option tables of the documentation: our options, and librdkafka's.
 
-``python -m aioproducer.config`` prints them; ``--write docs/reference/configuration.md`` puts them
-between the file's markers.
+``python -m aioproducer.config`` prints our options; ``--write docs/reference/configuration.md``
+puts them between the file's markers. :func:`librdkafka_markdown` is the table of librdkafka's.
 """
 
 from __future__ import annotations
@@ -14,9 +14,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from aioproducer.config.librdkafka_options import (
+    CONNECTION_ROWS,
+    DELIVERY_ROWS,
+    OF_CONSUMERS,
+    SECURITY_ROWS,
+    Row,
+)
 from aioproducer.config.names import WITHOUT_EFFECT
-from aioproducer.config.option import Group, Option, options_of
-from aioproducer.config.options import OPTIONS, OptionTable
+from aioproducer.config.options import OPTIONS, Group, Option, OptionTable, options_of
 from aioproducer.config.reader_options import READER_OPTIONS, ReaderOptions
 from aioproducer.errors import ConfigError
 
@@ -30,7 +36,9 @@ __all__ = [
     "option_table",
     "section",
     "write",
+    "librdkafka_markdown",
 ]
+
 
 BEGIN: Final = "<!-- config:begin -->"
 END: Final = "<!-- config:end -->"
@@ -144,3 +152,46 @@ def _row(option: Option, said: Mapping[str, str]) -> str:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
+
+
+def librdkafka_markdown() -> str:
+    """One table for each area, and the options without counterpart after them."""
+    return "\n".join(_librdkafka_lines()) + "\n"
+
+
+def _librdkafka_lines() -> Iterator[str]:
+    chapters = (
+        ("Batches, delivery, partitions, transactions", DELIVERY_ROWS),
+        ("Connections and metadata", CONNECTION_ROWS),
+        ("TLS and logins", SECURITY_ROWS),
+    )
+    for title, rows in chapters:
+        yield from (f"### {title}", "", "| librdkafka | Here |", "|---|---|")
+        yield from (_mapped(row) for row in rows if row.options)
+        yield ""
+    yield from ("### Without counterpart", "")
+    yield (
+        "These are refused, and the error names them. A value in brackets is accepted, because it "
+        "asks for what"
+    )
+    yield "happens here anyway."
+    yield from ("", "| librdkafka | Instead |", "|---|---|")
+    yield from (_refused(row) for _, rows in chapters for row in rows if not row.options)
+    yield ""
+    names = ", ".join(f"`{name}`" for name in sorted(OF_CONSUMERS))
+    yield f"The options of consumers are refused, too: {names}."
+
+
+def _mapped(row: Row) -> str:
+    options = ", ".join(f"`{option}`" for option in row.options)
+    note = f"<br>{_cell(row.note)}" if row.note else ""
+    return f"| {_names(row)} | {options}{note} |"
+
+
+def _refused(row: Row) -> str:
+    harmless = f" (`{row.harmless[0]}`)" if row.harmless else ""
+    return f"| {_names(row)}{harmless} | {_cell(row.note)} |"
+
+
+def _names(row: Row) -> str:
+    return ", ".join(f"`{name}`" for name in row.names)

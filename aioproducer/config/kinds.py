@@ -1,62 +1,98 @@
 """The kinds of values: one small class per kind, each with check, text form and wording.
 
-The kinds at the end take the user's own code (partitioner, serializers, interceptors). They only
-check the outer shape; ``engine/partitioning.py``, ``serialization/`` and ``engine/interceptors.py``
-have the contracts of the objects.
+In their order: durations (KIP-1106), the names of Kafka's own serializers, the kinds of plain
+values, those of the user's own code (partitioner, serializers, interceptors, the hook for failed
+records), and those of security. The kinds of user code only check the outer shape;
+``engine/partitioning.py``, ``serialization/``, ``engine/interceptors.py`` and
+``engine/failures.py`` have the contracts of the objects.
 """
 
 from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from typing import (
-    Any,
-    ClassVar,
-    Final,
-    Generic,
-    Literal,
-    Protocol,
-    TypeAlias,
-    TypeVar,
-    get_args,
-)
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, ClassVar, Final, Generic, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 from aioproducer.config.addresses import NO_CREDENTIALS, Address, parse_addresses
-from aioproducer.config.durations import by_duration
-from aioproducer.config.java_serializers import (
-    JavaSerializer,
-    java_serializer,
-    unknown_java_serializer,
-)
-from aioproducer.config.secret import Hidden, Secret
+from aioproducer.config.secret import MASK, Hidden, Secret
+from aioproducer.model import FailedRecord
 
-__all__ = [
-    "INT_MAX",
-    "InterceptorOption",
-    "Interceptors",
-    "NamedPartitioner",
-    "Partitioner",
-    "PartitionerOption",
-    "Serializer",
-    "SerializerOption",
-    "SupportsPartition",
-    "SupportsSerialize",
-    "LONG_MAX",
-    "Acks",
-    "Addresses",
-    "Boolean",
-    "Bytes",
-    "Choice",
-    "Integer",
-    "JaasLine",
-    "Kind",
-    "Milliseconds",
-    "Nullable",
-    "OffsetResets",
-    "Text",
-    "UnacceptableError",
-]
+_PREFIX: Final = "by_duration:"
+_ISO: Final = re.compile(
+    r"P(?:(?P<days>\d+)D)?"
+    r"(?:T(?=\d)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d{1,9})?)S)?)?",
+    re.IGNORECASE | re.ASCII,
+)
+
+
+def by_duration(text: str) -> timedelta | None:
+    """The duration in ``by_duration:P1DT12H``; None: it is no such text.
+
+    Source: Java's ``Duration.parse()``, without negative parts.
+    """
+    if not text.lower().startswith(_PREFIX):
+        return None
+    found = _ISO.fullmatch(text[len(_PREFIX) :])
+    if found is None:
+        return None
+    parts = {unit: float(number) for unit, number in found.groupdict().items() if number}
+    try:
+        return timedelta(**parts) if parts else None
+    except OverflowError:
+        return None
+
+
+_PACKAGE: Final = "org.apache.kafka.common.serialization."
+_PASSING: Final = ("String", "ByteArray", "ByteBuffer", "Bytes")
+"""They do what happens without a serializer."""
+_BUILT_IN: Final = ("Short", "Integer", "Long", "Float", "Double", "UUID")
+_OF_REGISTRIES: Final = {
+    "KafkaAvroSerializer": "AvroSerializer",
+    "KafkaJsonSchemaSerializer": "JsonSchemaSerializer",
+    "KafkaProtobufSerializer": "ProtobufSerializer",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class JavaSerializer:
+    """One of Kafka's serializers whose counterpart is built in; the producer makes it."""
+
+    name: str
+    """The name of both classes, such as ``LongSerializer``."""
+
+
+def java_serializer(class_name: str) -> JavaSerializer | None:
+    """The serializer of a property; None: what it takes needs none.
+
+    Raises KeyError for other classes.
+    """
+    name = class_name.removeprefix(_PACKAGE)
+    kind = name.removesuffix("Serializer")
+    if name != class_name and kind != name:
+        if kind in _PASSING:
+            return None
+        if kind in _BUILT_IN:
+            return JavaSerializer(name)
+    raise KeyError(class_name)
+
+
+def unknown_java_serializer(class_name: str, keyword: str) -> str:
+    """The expected values, in place of ``class_name``."""
+    counterpart = _OF_REGISTRIES.get(class_name.rpartition(".")[2])
+    if counterpart is not None:
+        return (
+            f"a class that Python can load: aioproducer.schema_registry.{counterpart} is its "
+            f"counterpart; pass one as a keyword: from_properties(…, {keyword}={counterpart}(…))"
+        )
+    kinds = ", ".join((*_PASSING, *_BUILT_IN[:-1]))
+    return (
+        f"the class name of Kafka's serializer of {kinds} or {_BUILT_IN[-1]}; pass your own as a "
+        f"keyword: from_properties(…, {keyword}=…)"
+    )
+
 
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
@@ -408,3 +444,224 @@ class Interceptors(Kind[tuple[InterceptorOption, ...]]):
                 "from_properties(…, interceptor_classes=[…])"
             )
         return ()
+
+
+class SupportsHandlerFor(Protocol):
+    """A description of a handler, such as ``DeadLetterTopic``."""
+
+    @property
+    def handler_for(self) -> Callable[..., Any]: ...
+
+
+FailureHookOption: TypeAlias = Callable[[FailedRecord], object] | SupportsHandlerFor
+
+
+class FailureHook(Kind[FailureHookOption | None]):
+    """A function that takes a failed record, or a description of a handler."""
+
+    wording = (
+        "None, a callable that takes a FailedRecord (plain or async), or a DeadLetterTopic or "
+        "DeadLetterFile"
+    )
+
+    def accept(self, value: object) -> Any:
+        if value is None or callable(value) or callable(getattr(value, "handler_for", None)):
+            return value
+        raise UnacceptableError(self.wording)
+
+    def parse(self, text: str) -> Any:
+        raise UnacceptableError(
+            "no value in a properties file: pass the hook as a keyword, "
+            "from_properties(…, on_failed=…)"
+        )
+
+
+ProviderOption: TypeAlias = Callable[[], Any] | str
+"""A callable without arguments, async or not, or its import path ``package.module:function``."""
+
+_IMPORT_PATH: Final = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*"
+_USER_INFO: Final = r"(?:[^/?#]*//)?[^/?#]*@"
+_BARE_URL: Final = (
+    r"[A-Za-z][A-Za-z0-9+.-]*:/*(?:\[[0-9A-Fa-f:.]*\]|[A-Za-z0-9._-]+)(?::[0-9]{0,5})?/?"
+)
+"""A URL without anything that may be a login, not even a damaged one."""
+_LOGIN: Final = r"^([^/]*//)[^/]*@"
+_QUERY: Final = r"(?s)([?#]).*"
+_EXTENSION_NAME: Final = r"[A-Za-z]+"
+_EXTENSION_VALUE: Final = r"[\x21-\x7e \t\r\n]+"
+"""Names and values are those of Kafka's ``OAuthBearerClientInitialResponse`` (RFC 7628)."""
+
+
+class SecretText(Kind[Secret]):
+    """A password, a key, or another text that is never shown."""
+
+    secret = True
+    wording = "a str"
+
+    def accept(self, value: object) -> Secret:
+        match value:
+            case Secret():
+                return value
+            case str():
+                return Secret(value)
+        raise UnacceptableError(self.wording)
+
+
+class Number(Kind[float]):
+    """A number within a range, both ends included."""
+
+    def __init__(self, minimum: float, maximum: float) -> None:
+        self.minimum = minimum
+        self.maximum = maximum
+
+    def accept(self, value: object) -> float:
+        if (
+            isinstance(value, (int, float))
+            and not isinstance(value, bool)
+            and self.minimum <= value <= self.maximum
+        ):
+            return float(value)
+        raise UnacceptableError(self.wording)
+
+    def parse(self, text: str) -> float:
+        try:
+            return self.accept(float(text))
+        except ValueError:
+            raise UnacceptableError(self.wording) from None
+
+    @property
+    def wording(self) -> str:
+        return f"a number from {self.minimum:g} to {self.maximum:g}"
+
+
+class Names(Kind[tuple[str, ...]]):
+    """A list of names; a ``str`` is split at its commas."""
+
+    wording = "'NAME,NAME', or a sequence of names"
+
+    def accept(self, value: object) -> tuple[str, ...]:
+        if not isinstance(value, Iterable) or isinstance(value, (bytes, bytearray, Mapping)):
+            raise UnacceptableError(self.wording)
+        items = value.split(",") if isinstance(value, str) else tuple(value)
+        if not all(isinstance(item, str) for item in items):
+            raise UnacceptableError(self.wording)
+        return tuple(dict.fromkeys(item.strip() for item in items if item.strip()))
+
+
+class Extensions(Kind[tuple[tuple[str, str], ...]]):
+    """Names and values that go with a token; librdkafka's text form has ``name=value,…``."""
+
+    wording = "a mapping of names (only letters) to printable texts, or 'name=value,name=value'"
+
+    def accept(self, value: object) -> tuple[tuple[str, str], ...]:
+        pairs = self._pairs(value)
+        for name, text in pairs.items():
+            if (
+                not isinstance(name, str)
+                or not isinstance(text, str)
+                or not re.fullmatch(_EXTENSION_NAME, name)
+                or not re.fullmatch(_EXTENSION_VALUE, text)
+                or name == "auth"
+            ):
+                raise UnacceptableError(self.wording)
+        return tuple(pairs.items())
+
+    def _pairs(self, value: object) -> dict[Any, Any]:
+        if isinstance(value, str):
+            items = (item.partition("=") for item in value.split(",") if item.strip())
+            return {name.strip(): text.strip() for name, _, text in items}
+        try:
+            return dict(value)  # type: ignore[call-overload,no-any-return]
+        except (TypeError, ValueError):
+            raise UnacceptableError(self.wording) from None
+
+
+class SslContext(Kind[Any]):
+    """An ``ssl.SSLContext``, known by its class's name: this room does not import ``ssl``."""
+
+    wording = "an ssl.SSLContext"
+
+    def accept(self, value: object) -> Any:
+        for each in type(value).__mro__:
+            if (each.__module__, each.__name__) == ("ssl", "SSLContext"):
+                return value
+        raise UnacceptableError(self.wording)
+
+    def parse(self, text: str) -> Any:
+        raise UnacceptableError(
+            "no value in properties: pass it as a keyword, from_properties(…, ssl_context=…)"
+        )
+
+
+class Provider(Kind[ProviderOption]):
+    """A source of secrets: a callable, or a reference to one that travels between processes."""
+
+    wording = "a callable without arguments, or its import path 'package.module:function'"
+
+    def accept(self, value: object) -> ProviderOption:
+        if isinstance(value, str):
+            if re.fullmatch(_IMPORT_PATH, value.strip()):
+                return value.strip()
+        elif callable(value):
+            return value
+        raise UnacceptableError(self.wording)
+
+    def hides(self, value: object) -> bool:
+        """True for all but callables and import paths: it may be the secret itself."""
+        if isinstance(value, str):
+            return not re.fullmatch(_IMPORT_PATH, value.strip())
+        return value is not None and not callable(value)
+
+
+class EndpointUrl(Kind[str]):
+    """A URL that may be shown but for its query: some endpoints take a key there."""
+
+    wording = "a URL without user name and password (client id and secret are options)"
+
+    def accept(self, value: object) -> str:
+        if isinstance(value, str) and value and not self.hides(value):
+            return str(value)
+        raise UnacceptableError(self.wording)
+
+    def hides(self, value: object) -> bool:
+        """True for a URL with a user name, or with a password, and for what is no ``str``."""
+        if isinstance(value, str):
+            return re.match(_USER_INFO, value) is not None
+        return value is not None
+
+    def shown(self, value: str) -> str:
+        return repr(re.sub(_QUERY, rf"\g<1>{MASK}", value))
+
+
+class ProxyUrl(Kind[Secret]):
+    """The URL of a proxy, which may hold a login."""
+
+    secret = True
+    wording = (
+        "'socks5h://host:port', 'socks5://host:port' or 'http://host:port', with user:password@ "
+        "before the host if the proxy asks for a login"
+    )
+
+    def accept(self, value: object) -> Secret:
+        from aioproducer.config.proxy_url import parse_proxy_url
+
+        if not isinstance(value, Secret | str):
+            raise UnacceptableError(self.wording)
+        url = value if isinstance(value, Secret) else Secret(value)
+        try:
+            parse_proxy_url(url)
+        except ValueError as error:
+            raise UnacceptableError(str(error)) from None
+        return url
+
+    def hides(self, value: object) -> bool:
+        """True for all but a URL that can't hold a login."""
+        if isinstance(value, str):
+            return not re.fullmatch(_BARE_URL, value)
+        return value is not None
+
+    def shown(self, value: Secret) -> str:
+        """The URL with a mask in place of the login; the text that a placeholder gave as it is."""
+        if isinstance(value, Secret):
+            return repr(re.sub(_LOGIN, rf"\g<1>{MASK}@", value.reveal()))
+        return repr(value)

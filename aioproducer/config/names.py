@@ -12,29 +12,29 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 from aioproducer.config.addresses import Address
-from aioproducer.config.failure_hook import FailureHookOption
 from aioproducer.config.kinds import (
     Choice,
+    FailureHookOption,
     InterceptorOption,
     PartitionerOption,
+    ProviderOption,
     SerializerOption,
 )
-from aioproducer.config.option import Group, Importance, Option
 from aioproducer.config.options import (
     OPTIONS,
+    AssertionAlgorithm,
     CompressionType,
     DnsLookup,
-    RecoveryStrategy,
-    SecurityProtocol,
-)
-from aioproducer.config.secret import Secret
-from aioproducer.config.security_kinds import ProviderOption
-from aioproducer.config.security_options import (
-    AssertionAlgorithm,
+    Group,
+    Importance,
     MetadataAuthenticationType,
+    Option,
+    RecoveryStrategy,
     SaslMechanism,
+    SecurityProtocol,
     StoreType,
 )
+from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError
 
 __all__ = [

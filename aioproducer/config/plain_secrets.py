@@ -8,7 +8,7 @@ from typing import Any, Final
 from aioproducer.config.jaas import parse_jaas
 from aioproducer.config.names import BY_JAVA_NAME, CHECKED_WITHOUT_EFFECT
 from aioproducer.config.options import OPTIONS
-from aioproducer.config.placeholders import CONFIG_PROVIDERS, Providers, Reference
+from aioproducer.config.properties import CONFIG_PROVIDERS, Providers, Reference
 from aioproducer.config.secret import Hidden, Secret, hidden, type_name_of
 from aioproducer.errors import ConfigError
 

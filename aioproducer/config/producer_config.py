@@ -16,16 +16,7 @@ from aioproducer.config.names import (
     unknown_keyword,
     unknown_property,
 )
-from aioproducer.config.option import Group, Option
-from aioproducer.config.options import OPTIONS, GivenOptions
-from aioproducer.config.placeholders import (
-    BUILT_IN,
-    CONFIG_PROVIDERS,
-    THIS_PROCESS,
-    Providers,
-    Reference,
-    settled,
-)
+from aioproducer.config.options import OPTIONS, GivenOptions, Group, Option
 from aioproducer.config.plain_secrets import (
     hidden_mapping,
     hidden_properties,
@@ -34,7 +25,16 @@ from aioproducer.config.plain_secrets import (
     no_config,
     no_positional,
 )
-from aioproducer.config.properties import decode_properties, parse_properties
+from aioproducer.config.properties import (
+    BUILT_IN,
+    CONFIG_PROVIDERS,
+    THIS_PROCESS,
+    Providers,
+    Reference,
+    decode_properties,
+    parse_properties,
+    settled,
+)
 from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError
 from aioproducer.foundation.logs import plain_logger

@@ -19,7 +19,7 @@ from aioproducer.config.kinds import (
     Milliseconds,
     OffsetResets,
 )
-from aioproducer.config.option import Group, Importance, option, options_of
+from aioproducer.config.options import Group, Importance, option, options_of
 
 __all__ = ["READER_OPTIONS", "IsolationOption", "OffsetReset", "ReaderKeywords", "ReaderOptions"]
 

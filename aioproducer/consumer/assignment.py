@@ -31,10 +31,9 @@ from aioproducer.errors import (
     ProducerTimeoutError,
     error_about,
 )
-from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.logs import RoomLogger, counted, duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import is_being_cancelled, new_task
-from aioproducer.foundation.wording import counted, duration
 from aioproducer.model import OffsetAndMetadata, TopicPartition
 from aioproducer.reader.partition import PartitionState
 from aioproducer.reader.positions import Position, reset_position

@@ -38,10 +38,9 @@ from aioproducer.engine.groups.subscription import (
     subscriptions_of,
 )
 from aioproducer.errors import ProducerError, error_about, kafka_error
-from aioproducer.errors.codes import ErrorCode
-from aioproducer.foundation.logs import RoomLogger
+from aioproducer.errors.broker import ErrorCode
+from aioproducer.foundation.logs import RoomLogger, counted
 from aioproducer.foundation.runtime.tasks import in_turns
-from aioproducer.foundation.wording import counted
 from aioproducer.model import TopicPartition
 
 logger = RoomLogger(__name__)

@@ -22,10 +22,9 @@ from aioproducer.errors import (
     UnknownTopicOrPartitionError,
     error_about,
 )
-from aioproducer.errors.codes import ErrorCode
-from aioproducer.foundation.logs import RoomLogger
+from aioproducer.errors.broker import ErrorCode
+from aioproducer.foundation.logs import RoomLogger, duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
-from aioproducer.foundation.wording import duration
 from aioproducer.model import OffsetAndMetadata, TopicPartition
 from aioproducer.reader.partition import PartitionState
 

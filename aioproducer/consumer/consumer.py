@@ -55,7 +55,7 @@ from aioproducer.errors import (
     ProducerError,
     kafka_error,
 )
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.foundation import logs
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.runtime.tasks import last_steps, new_task

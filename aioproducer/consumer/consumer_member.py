@@ -23,9 +23,8 @@ from aioproducer.engine.groups.requests import (
 )
 from aioproducer.engine.transactions.requests import by_topic
 from aioproducer.errors import ProducerError, UnsupportedVersionError, explain, kafka_error
-from aioproducer.errors.codes import ErrorCode
-from aioproducer.foundation.logs import RoomLogger
-from aioproducer.foundation.wording import counted
+from aioproducer.errors.broker import ErrorCode
+from aioproducer.foundation.logs import RoomLogger, counted
 from aioproducer.model import TopicPartition
 
 logger = RoomLogger(__name__)

@@ -13,10 +13,9 @@ from aioproducer.consumer.coordinator import CoordinatorLink
 from aioproducer.consumer.parts import ConsumerParts
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.errors import ProducerError
-from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.logs import RoomLogger, duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import is_being_cancelled, leave_alone, new_task
-from aioproducer.foundation.wording import duration
 
 logger = RoomLogger(__name__)
 

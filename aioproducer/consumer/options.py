@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypedDict
 
 from aioproducer.config.kinds import INT_MAX, Boolean, Choice, Milliseconds, Nullable, Text
-from aioproducer.config.option import Group, Importance, option, options_of
+from aioproducer.config.options import Group, Importance, option, options_of
 
 __all__ = [
     "CONSUMER_OPTIONS",

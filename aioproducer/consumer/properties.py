@@ -8,11 +8,10 @@ from typing import Any, Final, NamedTuple
 from aioproducer.config import ProducerConfig, hide_secrets
 from aioproducer.config.kinds import Kind, Text, UnacceptableError
 from aioproducer.config.names import BY_JAVA_NAME, WITHOUT_EFFECT, unknown_property
-from aioproducer.config.option import Group, Importance, Option
-from aioproducer.config.options import OPTIONS
-from aioproducer.config.placeholders import CONFIG_PROVIDERS, Providers
+from aioproducer.config.options import OPTIONS, Group, Importance, Option
 from aioproducer.config.plain_secrets import hidden_properties
 from aioproducer.config.producer_config import PropertiesSource, property_value, read_properties
+from aioproducer.config.properties import CONFIG_PROVIDERS, Providers
 from aioproducer.config.reader_options import READER_OPTIONS
 from aioproducer.consumer.options import CONSUMER_OPTIONS
 from aioproducer.engine.client.elsewhere import OF_PRODUCERS, refuse_misplaced

@@ -8,8 +8,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from aioproducer.consumer.metrics import ConsumerStats
-from aioproducer.foundation.logs import RoomLogger
-from aioproducer.foundation.wording import duration
+from aioproducer.foundation.logs import RoomLogger, duration
 
 if TYPE_CHECKING:
     from aioproducer.consumer.member import Partitions

@@ -15,7 +15,7 @@ from aioproducer.engine.client.describe_request import ClusterDescription
 from aioproducer.engine.groups.assignors import PartitionRacks, TopicLayout
 from aioproducer.engine.groups.assignors.member import STEP
 from aioproducer.errors import ConfigError, error_about
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.runtime.tasks import in_turns
 from aioproducer.model import TopicPartition

@@ -22,7 +22,7 @@ from aioproducer.errors import (
     UsageError,
     kafka_error,
 )
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.runtime.tasks import in_turns
 from aioproducer.model import (

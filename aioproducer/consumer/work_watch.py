@@ -9,8 +9,7 @@ from typing import Final
 from aioproducer.consumer.member import Member
 from aioproducer.consumer.progress import Progress
 from aioproducer.errors import ProducerError
-from aioproducer.foundation.logs import RoomLogger
-from aioproducer.foundation.wording import duration
+from aioproducer.foundation.logs import RoomLogger, duration
 from aioproducer.model import TopicPartition
 
 logger = RoomLogger(__name__)

@@ -15,10 +15,9 @@ from typing import Any, Protocol
 
 from aioproducer.config import ProducerConfig
 from aioproducer.foundation import tuning
-from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.logs import RoomLogger, counted
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import is_being_cancelled
-from aioproducer.foundation.wording import counted
 from aioproducer.model import FailedRecord
 
 logger = RoomLogger(__name__)

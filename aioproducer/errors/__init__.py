@@ -51,7 +51,7 @@
     └── KafkaError                              an error code of a broker; one class per code
 
 A :class:`KafkaError` has the attributes ``code``, ``name`` (Kafka's name), ``disposition``,
-``retriable`` and ``refresh_metadata``. They come from one table: :mod:`aioproducer.errors.table`.
+``retriable`` and ``refresh_metadata``. They come from one table: :mod:`aioproducer.errors.broker`.
 """
 
 from __future__ import annotations
@@ -129,6 +129,10 @@ from aioproducer.errors.broker import (
     UnsupportedCompressionTypeError,
     UnsupportedForMessageFormatError,
     UnsupportedSaslMechanismError,
+    code_name,
+    error_about,
+    explain,
+    kafka_error,
 )
 from aioproducer.errors.client import (
     AbortableTransactionError,
@@ -143,10 +147,13 @@ from aioproducer.errors.client import (
     ConfigError,
     CorruptRecordsError,
     DeliveryTimeoutError,
+    Disposition,
     FatalTransactionError,
     IllegalStateError,
+    IncompatibleSchemaError,
     InvalidOffsetError,
     InvalidPartitionError,
+    InvalidSchemaError,
     LogTruncatedError,
     MetadataTimeoutError,
     MissingExtraError,
@@ -161,6 +168,10 @@ from aioproducer.errors.client import (
     RecordCancelledError,
     RecordTooLargeError,
     RequestTimeoutError,
+    SchemaNotFoundError,
+    SchemaRegistryAuthenticationError,
+    SchemaRegistryError,
+    SchemaRegistryUnavailableError,
     SerializationError,
     SslAuthenticationError,
     TokenEndpointError,
@@ -170,20 +181,10 @@ from aioproducer.errors.client import (
     TransactionError,
     UnsupportedVersionError,
     UsageError,
+    Written,
     WrongLoopError,
     anew,
 )
-from aioproducer.errors.codes import code_name
-from aioproducer.errors.dispositions import Disposition, Written
-from aioproducer.errors.schema_registry import (
-    IncompatibleSchemaError,
-    InvalidSchemaError,
-    SchemaNotFoundError,
-    SchemaRegistryAuthenticationError,
-    SchemaRegistryError,
-    SchemaRegistryUnavailableError,
-)
-from aioproducer.errors.table import error_about, explain, kafka_error
 
 __all__ = [
     "AbortableTransactionError",

@@ -1,11 +1,50 @@
-"""The errors that the client itself raises."""
+"""The errors that the client itself raises, and those of a schema registry.
+
+The dispositions come first: what becomes of a batch, topic or request after an error code from a
+broker.
+"""
 
 from __future__ import annotations
 
 from copy import copy
+from enum import Enum
 from typing import ClassVar, TypeVar
 
-from aioproducer.errors.dispositions import Written
+
+class Disposition(Enum):
+    """The producer's reaction to an error code, for a batch, a topic or a request."""
+
+    RETRIABLE = "retriable"
+    """The error may be temporary: retry after a backoff, until ``delivery_timeout_ms``."""
+    DELIVERED = "delivered"
+    """The batch was already written."""
+    TOO_LARGE = "too large"
+    """A batch of several records is split and sent again; a single record is refused."""
+    MISNUMBERED = "misnumbered"
+    """The sequence number is wrong: retry, with new numbers if an earlier batch is missing."""
+    REFUSED = "refused"
+    """The batch fails; others continue."""
+    TOPIC_REFUSED = "topic refused"
+    """The batch fails; others continue; callers that wait for the topic's metadata fail at once."""
+    ABORTABLE = "abortable"
+    """The batch fails; a transaction that contains it can only be aborted."""
+    FATAL = "fatal"
+    """The broker refuses the producer itself: all outstanding records fail; without a producer id,
+    only the batch does."""
+    UNSUPPORTED = "unsupported"
+    """The broker does not support this version of the request: use a lower one, or fail."""
+    REBOOTSTRAP = "rebootstrap"
+    """The client locates the cluster again, from ``bootstrap_servers``."""
+
+
+class Written(Enum):
+    """An error's statement about the attempt to write the batch."""
+
+    NO = "no"
+    """This attempt wrote nothing; an earlier one may have."""
+    MAYBE = "maybe"
+    """This attempt may have written it."""
+
 
 _Error = TypeVar("_Error", bound="ProducerError")
 
@@ -241,3 +280,52 @@ class ClientBrokenError(ProducerError):
 
 class ProducerBrokenError(ClientBrokenError):
     """A task of the producer failed unexpectedly (see ``__cause__``). Create a new producer."""
+
+
+class SchemaRegistryError(ProducerError):
+    """A schema registry refused a request, or its response can't be used.
+
+    ``url`` is the request's address, without credentials. ``status`` is the response's HTTP status,
+    and ``error_code`` is the registry's own error number, such as 40401; both are None if there was
+    none.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        url: str | None = None,
+        status: int | None = None,
+        error_code: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.url = url
+        self.status = status
+        self.error_code = error_code
+
+
+class SchemaRegistryUnavailableError(SchemaRegistryError, ConnectionError):
+    """No registry could be reached, or none answered in time. A later call may succeed.
+
+    This also covers a registry that still answers with status 429 or 5xx after the last retry.
+    """
+
+    retriable = True
+
+
+class SchemaRegistryAuthenticationError(SchemaRegistryError):
+    """The registry does not accept the credentials, or they do not permit the request (401, 403),
+    or its certificate can't be trusted."""
+
+
+class IncompatibleSchemaError(SchemaRegistryError):
+    """The schema is not compatible with earlier versions of the subject (409); the message comes
+    from the registry."""
+
+
+class SchemaNotFoundError(SchemaRegistryError):
+    """The registry has no such subject, version or schema (404)."""
+
+
+class InvalidSchemaError(SchemaRegistryError):
+    """The registry can't parse the schema, or refuses an argument of the request (422)."""

@@ -6,10 +6,8 @@
     codecs       the libraries of the codecs, imported when a codec is used
     backoff      the growing delays before a retry
     version      the version
-    interpreter  the interpreters that the package runs on
-    compiled     the choice between compiled modules and their Python source
-    logs         log lines with a client's id and fields; repeats are counted
+    compiled     the interpreter; the choice between compiled modules and their Python source
+    logs         log lines with a client's id and fields; durations and counts in texts
     tuning       the numbers that only tune, which simulated lives draw anew
     varint       unsigned variable-length integers
-    wording      durations and counts in texts for people
 """

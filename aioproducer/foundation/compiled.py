@@ -1,7 +1,12 @@
-"""The choice, made once, between compiled modules and their Python source.
+"""The Python that this package runs on: the interpreter, and compiled modules or their source.
 
-Each of :data:`MODULES` is compiled from its own source; ``compiled_types.py`` reads the types in its
-annotations. The modules know each other's classes, so all of them are compiled, or none is.
+The package needs CPython 3.11 or newer, with the GIL, on which the fast path and the compiled loops
+rely: importing this module in a free-threaded build raises ImportError, unless it runs with the
+GIL.
+
+The choice between compiled modules and source is made once. Each of :data:`MODULES` is compiled
+from its own source, and the ``.pxd`` file beside it has its types. The modules know each other's
+classes, so all of them are compiled, or none is.
 
 The source runs instead if ``AIOPRODUCER_PURE_PYTHON=1`` is in the environment, if the installation
 had no compiler, if a compiled module can't be loaded, or if a checkout has a source that is newer
@@ -20,7 +25,22 @@ from importlib.util import module_from_spec, spec_from_file_location
 from os import path
 from typing import Final
 
-__all__ = ["MODULES", "in_use", "is_checkout", "is_source_wanted"]
+__all__ = [
+    "MODULES",
+    "in_use",
+    "is_checkout",
+    "is_source_wanted",
+]
+
+
+_is_gil_enabled = getattr(sys, "_is_gil_enabled", None)  # since Python 3.13
+
+if _is_gil_enabled is not None and not _is_gil_enabled():
+    raise ImportError(
+        "aioproducer needs the GIL, and this Python runs without it: set PYTHON_GIL=1 in the "
+        "environment, or use a build of Python that is not free-threaded"
+    )
+
 
 MODULES: Final = (
     "aioproducer.compat.confluent.records",

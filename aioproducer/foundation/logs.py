@@ -4,6 +4,9 @@ Each module has a logger of its own name without ``engine``, so a room is filter
 (``aioproducer.network``). A client enters its :class:`ClientLog` in the tasks that it starts; lines
 of these tasks have its id. A line that repeats by one cause is written at once, and then with the
 number of repeats after a second, ten seconds and each minute.
+
+:func:`duration` and :func:`counted` write numbers in all texts for people: log lines, errors, the
+output of commands.
 """
 
 from __future__ import annotations
@@ -17,9 +20,10 @@ from numbers import Number
 from typing import Any, Final, TypeAlias
 
 from aioproducer.errors.client import ProducerError, shown
-from aioproducer.foundation.wording import counted, duration
 
 __all__ = [
+    "counted",
+    "duration",
     "ClientLog",
     "RoomLogger",
     "current",
@@ -28,6 +32,25 @@ __all__ = [
     "plain_logger",
     "tell_due",
 ]
+
+
+_TO_THE_SECOND: Final = 100.0
+_SIBILANTS: Final = ("ch", "s", "x")
+
+
+def duration(seconds: float) -> str:
+    """``seconds`` with three digits at most, and to the second from 100 on: ``0.25 s``, ``2 s``."""
+    if abs(seconds) < _TO_THE_SECOND:
+        return f"{round(seconds, 3):.3g} s"
+    return f"{seconds:.0f} s"
+
+
+def counted(number: int, noun: str, form: str = "") -> str:
+    """``1 record``, ``2 records``. ``form``: of the number, ``,`` for one with separators."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number:{form}} {noun}{'es' if noun.endswith(_SIBILANTS) else 's'}"
+
 
 INTERVALS: Final = (1.0, 10.0, 60.0)
 """Seconds from a line to the next one of its cause; the last interval stays."""

@@ -10,7 +10,7 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from aioproducer.foundation.wording import counted
+from aioproducer.foundation.logs import counted
 from aioproducer.model import Headers
 
 DropPolicy: TypeAlias = Literal["newest", "oldest"]
@@ -31,7 +31,7 @@ class LogEntry(NamedTuple):
 class LogQueue:
     """Takes entries from any thread and never blocks; one reader takes them out.
 
-    There is no lock: see :mod:`aioproducer.foundation.runtime.locks`. Signal handlers and
+    There is no lock: see :mod:`aioproducer.foundation.runtime.threads`. Signal handlers and
     finalizers log, too. An entry is *outstanding* until it is settled: delivered, failed or
     dropped. Dropped records are counted, and reported on standard error at most once a minute.
     ``topic``: for that line.

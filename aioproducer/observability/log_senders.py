@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 from aioproducer import producer, sync
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import BufferExhaustedError, ProducerError
-from aioproducer.foundation.runtime.exits import AtExit
+from aioproducer.foundation.runtime.forks import AtExit
 from aioproducer.observability.log_queue import LogEntry, LogQueue
 
 _AT_ONCE: Final = 500

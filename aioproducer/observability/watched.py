@@ -6,7 +6,7 @@ import weakref
 from typing import Final
 
 from aioproducer.errors import IllegalStateError
-from aioproducer.foundation.runtime.locks import free_lock
+from aioproducer.foundation.runtime.threads import free_lock
 from aioproducer.observability.series import (
     Families,
     ProducerSeries,

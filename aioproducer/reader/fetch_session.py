@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import TopicPartition
 from aioproducer.reader.fetch_request import Fetched, FetchPartition, SessionPlace
 

@@ -17,7 +17,7 @@ from aioproducer.engine.client.list_offsets import IsolationLevel
 from aioproducer.engine.network.frames import MAX_RESPONSE_BYTES
 from aioproducer.engine.network.transfer import MOST_TIMEOUTS
 from aioproducer.errors import ProducerError, anew, error_about
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.foundation import tuning
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.foundation.runtime.tasks import new_task

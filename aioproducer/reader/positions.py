@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from aioproducer.config.durations import by_duration
+from aioproducer.config.kinds import by_duration
 from aioproducer.engine.client.arguments import check_partition, checked_topic
 from aioproducer.engine.client.list_offsets import EARLIEST, LATEST
 from aioproducer.errors import ConfigError

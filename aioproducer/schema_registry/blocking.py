@@ -13,8 +13,8 @@ from aioproducer.errors import (
     NotPreparedError,
     ProducerTimeoutError,
 )
-from aioproducer.foundation.runtime.locks import free_lock
-from aioproducer.foundation.wording import duration
+from aioproducer.foundation.logs import duration
+from aioproducer.foundation.runtime.threads import free_lock
 from aioproducer.model.type_parameters import V_co
 from aioproducer.schema_registry.wire_format import ReadHeaders
 from aioproducer.serialization import Field

@@ -2,14 +2,10 @@
 
 ::
 
-    serializer.py          the protocol of users' serializers, and the serializer of one field
-    record_serializers.py  the serializers of a producer's keys and values
-    plain.py               bytes-like objects and text, which need no serializer
-    headers.py             the checks of headers
-    deserializer.py        the base of the deserializers
-    json_text.py           JSON text by orjson or by the standard library
-    numeric.py, text.py, raw_bytes.py, json_documents.py, cloud_events.py
-                           the serializers that are built in, and their deserializers
+    serializer.py      the protocol of users' serializers; the serializers and headers of a producer
+    primitives.py      bytes, text, UUIDs, numbers; the base of the deserializers
+    json_documents.py  JSON
+    cloud_events.py    CloudEvents
 
 What is built in is imported when it is first asked for.
 """
@@ -17,15 +13,17 @@ What is built in is imported when it is first asked for.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from aioproducer.serialization.headers import SharedHeaders, checked_headers, shared_headers
-from aioproducer.serialization.plain import plain_bytes
-from aioproducer.serialization.record_serializers import RecordSerializers
 from aioproducer.serialization.serializer import (
     Field,
     FieldSerializer,
     RecordHeaders,
+    RecordSerializers,
     SerializeFunction,
     Serializer,
+    SharedHeaders,
+    checked_headers,
+    plain_bytes,
+    shared_headers,
 )
 
 if TYPE_CHECKING:
@@ -34,9 +32,11 @@ if TYPE_CHECKING:
         CloudEventMode,
         CloudEventSerializer,
     )
-    from aioproducer.serialization.deserializer import Deserializer
     from aioproducer.serialization.json_documents import JsonDeserializer, JsonSerializer
-    from aioproducer.serialization.numeric import (
+    from aioproducer.serialization.primitives import (
+        BytesDeserializer,
+        BytesSerializer,
+        Deserializer,
         DoubleDeserializer,
         DoubleSerializer,
         FloatDeserializer,
@@ -47,9 +47,6 @@ if TYPE_CHECKING:
         LongSerializer,
         ShortDeserializer,
         ShortSerializer,
-    )
-    from aioproducer.serialization.raw_bytes import BytesDeserializer, BytesSerializer
-    from aioproducer.serialization.text import (
         StringDeserializer,
         StringSerializer,
         UUIDDeserializer,
@@ -60,25 +57,25 @@ _MODULES = {
     "CloudEventDeserializer": "cloud_events",
     "CloudEventMode": "cloud_events",
     "CloudEventSerializer": "cloud_events",
-    "Deserializer": "deserializer",
+    "Deserializer": "primitives",
     "JsonDeserializer": "json_documents",
     "JsonSerializer": "json_documents",
-    "DoubleDeserializer": "numeric",
-    "DoubleSerializer": "numeric",
-    "FloatDeserializer": "numeric",
-    "FloatSerializer": "numeric",
-    "IntegerDeserializer": "numeric",
-    "IntegerSerializer": "numeric",
-    "LongDeserializer": "numeric",
-    "LongSerializer": "numeric",
-    "ShortDeserializer": "numeric",
-    "ShortSerializer": "numeric",
-    "BytesDeserializer": "raw_bytes",
-    "BytesSerializer": "raw_bytes",
-    "StringDeserializer": "text",
-    "StringSerializer": "text",
-    "UUIDDeserializer": "text",
-    "UUIDSerializer": "text",
+    "DoubleDeserializer": "primitives",
+    "DoubleSerializer": "primitives",
+    "FloatDeserializer": "primitives",
+    "FloatSerializer": "primitives",
+    "IntegerDeserializer": "primitives",
+    "IntegerSerializer": "primitives",
+    "LongDeserializer": "primitives",
+    "LongSerializer": "primitives",
+    "ShortDeserializer": "primitives",
+    "ShortSerializer": "primitives",
+    "BytesDeserializer": "primitives",
+    "BytesSerializer": "primitives",
+    "StringDeserializer": "primitives",
+    "StringSerializer": "primitives",
+    "UUIDDeserializer": "primitives",
+    "UUIDSerializer": "primitives",
 }
 """The modules of what is built in."""
 

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from aioproducer.errors import ConfigError, MissingExtraError, SerializationError
 from aioproducer.model import Header
-from aioproducer.serialization.deserializer import Deserializer
-from aioproducer.serialization.json_documents import JsonSerializer
-from aioproducer.serialization.json_text import Default
+from aioproducer.serialization.json_documents import Default, JsonSerializer
+from aioproducer.serialization.primitives import Deserializer
 from aioproducer.serialization.serializer import Field, RecordHeaders
 
 if TYPE_CHECKING:

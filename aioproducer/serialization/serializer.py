@@ -1,18 +1,112 @@
-"""The protocol of users' serializers, and the serializer of a producer's keys or values.
+"""From keys, values and headers to the bytes of a record.
 
-Source: Kafka's ``Serializer``, whose ``serialize(topic, headers, data)`` may add headers (KIP-336).
+In their order: bytes-like objects and text, which need no serializer; the checks of headers; the
+protocol of users' serializers, and the serializer of a producer's keys or values; the two of them
+together. Source: Kafka's ``Serializer``, whose ``serialize(topic, headers, data)`` may add headers
+(KIP-336).
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from inspect import Parameter, signature
 from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from aioproducer.errors import ConfigError, ProducerError, SerializationError
-from aioproducer.model import Header
-from aioproducer.serialization.plain import bytes_of
+from aioproducer.model import Header, Headers
+
+_PAIR: Final = "; a record with a key is a ProducerRecord(topic, value, key=key)"
+
+
+def plain_bytes(data: Any, topic: str, field: str) -> bytes | None:
+    """The bytes of a key or value without a serializer.
+
+    Bytes-like objects pass, ``str`` becomes UTF-8, None stays None. Any other type raises
+    :class:`SerializationError`. ``field``: ``"key"`` or ``"value"``, for messages.
+    """
+    if data is None or type(data) is bytes:
+        return data
+    if isinstance(data, str):
+        return utf8(data, f"a {field}", topic)
+    pair = _PAIR if isinstance(data, tuple) else ""
+    return bytes_of(
+        data,
+        f"a {field} of type {type(data).__name__} for topic {topic!r} can't be sent as it is: pass "
+        f"bytes or str, or give the producer a {field}_serializer{pair}",
+    )
+
+
+def bytes_of(data: Any, otherwise: str) -> bytes:
+    """The bytes of a bytes-like object; others raise SerializationError with ``otherwise``."""
+    if isinstance(data, bytes):
+        return bytes(data)
+    try:
+        return memoryview(data).tobytes()
+    except TypeError:
+        raise SerializationError(otherwise) from None
+    except ValueError as error:
+        raise SerializationError(f"{otherwise} ({error})") from error
+
+
+def utf8(text: str, what: str, topic: str) -> bytes:
+    """``text`` as UTF-8; a lone surrogate raises SerializationError, which names ``what``."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise SerializationError(f"{what} for topic {topic!r} is no valid text: {error}") from error
+
+
+class SharedHeaders(tuple[Header, ...]):
+    """Headers of many records, already checked; :func:`checked_headers` lets them pass."""
+
+    context: tuple[Header, ...] = ()
+    """The headers that carry a trace context: records with their own headers get only these."""
+
+
+def shared_headers(headers: Headers, topic: str) -> SharedHeaders | None:
+    """The headers of all records of one call, checked once; None: there are none."""
+    return SharedHeaders(checked_headers(headers, topic)) or None
+
+
+def checked_headers(headers: Headers, topic: str) -> tuple[Header, ...]:
+    """Headers as pairs: keys are text, values bytes or None. ``str`` values become UTF-8."""
+    if type(headers) is SharedHeaders:
+        return headers
+    try:
+        pairs = headers.items() if isinstance(headers, Mapping) else map(_pair, headers)
+        return tuple(_checked_header(name, value, topic) for name, value in pairs)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, SerializationError):
+            raise
+        raise SerializationError(
+            f"the headers of a record for topic {topic!r} must be a mapping, as in "
+            "{'trace': b'1'}, or (key, value) pairs, as in [('trace', b'1')]"
+        ) from error
+
+
+def _pair(pair: Any) -> Any:
+    """``pair``, or a tuple that is none for a text or a mapping: two letters would be a pair."""
+    return () if isinstance(pair, str | Mapping) else pair
+
+
+def _checked_header(name: Any, value: Any, topic: str) -> Header:
+    if not isinstance(name, str):
+        raise SerializationError(
+            f"a header key for topic {topic!r} is of type {type(name).__name__}, not str"
+        )
+    if not name.isascii():
+        utf8(name, "a header key", topic)
+    if value is None or type(value) is bytes:
+        return name, value
+    if isinstance(value, str):
+        return name, utf8(value, f"the value of header {name!r}", topic)
+    return name, bytes_of(
+        value,
+        f"the value of header {name!r} for topic {topic!r} is of type {type(value).__name__}; "
+        "it must be bytes, str or None",
+    )
+
 
 T_contra = TypeVar("T_contra", contravariant=True)
 
@@ -143,3 +237,77 @@ def _with_three_arguments(given: Any) -> tuple[_Serialize, bool]:
     if len(required) > 2 or Parameter.VAR_POSITIONAL in kinds:
         return method, True
     return (lambda topic, data, _headers: method(topic, data)), False
+
+
+class RecordSerializers:
+    """Makes the bytes of keys and values; None: bytes-like objects and text pass as they are.
+
+    The key is serialized before the value, as in Java.
+    """
+
+    def __init__(
+        self, key: FieldSerializer | None = None, value: FieldSerializer | None = None
+    ) -> None:
+        self.key = key
+        self.value = value
+        self._given = [each for each in (key, value) if each is not None]
+        self._see_headers = any(each.sees_headers for each in self._given)
+        self.need_preparation = any(each.prepare is not None for each in self._given)
+        """True if a topic's records wait until :meth:`prepare` was called for it."""
+
+    def __bool__(self) -> bool:
+        return bool(self._given)
+
+    def serialized(
+        self, topic: str, key: Any, value: Any, headers: Headers | None
+    ) -> tuple[bytes | None, bytes | None, Sequence[Header]]:
+        """The key, the value and the headers as a batch takes them.
+
+        Raises:
+            SerializationError: one of them can't be turned into bytes.
+            NotPreparedError: :meth:`prepare` must be called first, or again.
+        """
+        pairs: Sequence[Header] = () if headers is None else checked_headers(headers, topic)
+        if not self._given:
+            if key is not None and type(key) is not bytes:
+                key = plain_bytes(key, topic, "key")
+            if value is not None and type(value) is not bytes:
+                value = plain_bytes(value, topic, "value")
+            return key, value, pairs
+        seen = list(pairs) if self._see_headers else []
+        key = _made(self.key, topic, key, seen, "key")
+        value = _made(self.value, topic, value, seen, "value")
+        if self._see_headers and seen:
+            pairs = checked_headers(seen, topic)
+        elif self._see_headers:
+            pairs = ()
+        return key, value, pairs
+
+    def converted(
+        self, topic: str, key: Any, value: Any, headers: Headers | None
+    ) -> tuple[Any, Any, Sequence[Header]]:
+        """Convert what needs no serializer, so that a caller may change its own objects.
+
+        Raises :class:`SerializationError` as :meth:`serialized` does.
+        """
+        if self.key is None:
+            key = plain_bytes(key, topic, "key")
+        if self.value is None:
+            value = plain_bytes(value, topic, "value")
+        return key, value, () if headers is None else checked_headers(headers, topic)
+
+    async def prepare(self, topic: str) -> None:
+        """Fetch what ``topic`` needs; raises the error of the serializer that can't."""
+        for each in self._given:
+            if each.prepare is not None:
+                preparing = each.prepare(topic)
+                if isinstance(preparing, Awaitable):  # a plain method has done its work already
+                    await preparing
+
+
+def _made(
+    serializer: FieldSerializer | None, topic: str, data: Any, headers: list[Header], field: str
+) -> bytes | None:
+    if serializer is None:
+        return plain_bytes(data, topic, field)
+    return serializer.serialize(topic, data, headers)

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from enum import StrEnum
 from typing import Final, Literal, TypeAlias
 
-from aioproducer.config.placeholders import BUILT_IN, Reference
+from aioproducer.config.properties import BUILT_IN, Reference
 from aioproducer.errors import ConfigError
 
 Column: TypeAlias = Literal["key", "value"]

@@ -14,7 +14,8 @@ from typing import Any, Final, TypeAlias
 from pyspark.sql.types import StructType
 
 from aioproducer.config import ProducerConfig
-from aioproducer.config.placeholders import (
+from aioproducer.config.plain_secrets import hidden_properties, plain_secrets_of
+from aioproducer.config.properties import (
     BUILT_IN,
     BUILT_IN_PROPERTIES,
     CONFIG_PROVIDERS,
@@ -22,7 +23,6 @@ from aioproducer.config.placeholders import (
     UnresolvedError,
     settled,
 )
-from aioproducer.config.plain_secrets import hidden_properties, plain_secrets_of
 from aioproducer.errors import ConfigError
 from aioproducer.spark.encodings import ColumnEncoding
 from aioproducer.spark.formats import COLUMNS, NAMES, REGISTRY_PREFIXES, nearest

@@ -11,8 +11,7 @@ from threading import Thread
 from time import monotonic
 from typing import Final, Generic, Self, TypeVar
 
-from aioproducer.foundation.logs import plain_logger
-from aioproducer.foundation.wording import duration
+from aioproducer.foundation.logs import duration, plain_logger
 
 logger = plain_logger(__name__)
 

@@ -15,7 +15,7 @@ from aioproducer.config import ProducerConfig
 from aioproducer.errors import ProducerError
 from aioproducer.foundation.logs import plain_logger
 from aioproducer.foundation.runtime import forks
-from aioproducer.foundation.runtime.locks import free_lock
+from aioproducer.foundation.runtime.threads import free_lock
 from aioproducer.sync import Producer
 
 logger = plain_logger(__name__)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from aioproducer.errors import ConfigError
-from aioproducer.foundation.wording import duration
+from aioproducer.foundation.logs import duration
 from aioproducer.schema_registry.extras import needed
 from aioproducer.schema_registry.protobuf.schema import file_of
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from aioproducer.errors import ConfigError, ProducerError, SchemaRegistryUnavailableError
-from aioproducer.foundation.runtime.locks import free_lock
-from aioproducer.foundation.wording import duration
+from aioproducer.foundation.logs import duration
+from aioproducer.foundation.runtime.threads import free_lock
 from aioproducer.schema_registry import Schema, SchemaRegistry
 from aioproducer.spark.encodings import ColumnEncoding, RecordSchema
 from aioproducer.spark.formats import FormatOptions

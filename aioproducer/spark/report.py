@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from aioproducer.engine.bulk.send_report import OffsetRange
-from aioproducer.foundation.wording import counted
+from aioproducer.foundation.logs import counted
 from aioproducer.model import TopicPartition
 
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from aioproducer.engine.records.arrow import murmur2_partitions
 from aioproducer.errors import IllegalStateError
-from aioproducer.foundation.wording import counted
+from aioproducer.foundation.logs import counted
 from aioproducer.model import TopicPartition
 
 _LONGEST_START: Final = 61

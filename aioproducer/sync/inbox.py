@@ -5,7 +5,7 @@ a *chunk*. Records of all threads keep the order of their arrival, with one exce
 has to wait for room in the batches, its chunks *stall*, and the chunks of other threads overtake
 them.
 
-There is no lock: see :mod:`aioproducer.foundation.runtime.locks`. A record enters by one ``+=`` of
+There is no lock (:mod:`aioproducer.foundation.runtime.threads`). A record enters by one ``+=`` of
 a list, and the loop's thread takes the whole list by putting an empty one in its place.
 """
 

@@ -1,6 +1,6 @@
 """The part of a blocking producer's ``send()`` that runs in the caller's thread.
 
-There is no lock: see :mod:`aioproducer.foundation.runtime.locks`.
+There is no lock: see :mod:`aioproducer.foundation.runtime.threads`.
 """
 
 from __future__ import annotations

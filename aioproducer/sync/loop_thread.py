@@ -5,7 +5,7 @@ takes all chunks of the inbox and puts their records into batches, so a burst of
 loop once. If a thread's records have to wait for a broker, only that thread stalls.
 
 There is no lock, and the loop waits for no other thread: see
-:mod:`aioproducer.foundation.runtime.locks`.
+:mod:`aioproducer.foundation.runtime.threads`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from typing import Any, Final, Generic, NoReturn, TypeVar
 from aioproducer import errors
 from aioproducer.engine.core.producer_core import AT_END, ProducerCore
 from aioproducer.engine.core.send_pipeline import TakenRecord
+from aioproducer.foundation.logs import duration
 from aioproducer.foundation.runtime import forks
-from aioproducer.foundation.runtime.exits import AtExit
+from aioproducer.foundation.runtime.forks import AtExit
 from aioproducer.foundation.runtime.tasks import new_visible_task
-from aioproducer.foundation.wording import duration
 from aioproducer.sync.inbox import Inbox, Marker
 from aioproducer.sync.inbox_writer import InboxWriter
 from aioproducer.sync.pump import Pump, starts

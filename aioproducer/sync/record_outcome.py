@@ -95,7 +95,7 @@ class Outcomes:
 class RecordOutcome(EntryToken):
     """The state and the outcome of one record: what :class:`RecordFuture` is made of.
 
-    There is no lock: see :mod:`aioproducer.foundation.runtime.locks`. A pending future is cancelled
+    There is no lock (:mod:`aioproducer.foundation.runtime.threads`). A pending future is cancelled
     in any thread, or runs in the producer's; from then on only the producer's thread changes it.
     A listener reads the state afterwards, and the producer sets the state before it notifies.
     """

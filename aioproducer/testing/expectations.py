@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Self, Unpack
 
-from aioproducer.foundation.wording import counted
+from aioproducer.foundation.logs import counted
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.testing.expected_record import Described, ExpectedRecord, RecordFields
 from aioproducer.testing.pairing import pair

@@ -9,7 +9,7 @@ from typing import Any, Final, Unpack
 from aioproducer.config import ProducerConfig, ProducerOptions, ReaderKeywords, hide_secrets
 from aioproducer.config.reader_options import READER_OPTIONS
 from aioproducer.errors import IllegalStateError, ProducerTimeoutError
-from aioproducer.foundation.wording import counted, duration
+from aioproducer.foundation.logs import counted, duration
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.reader import Assignment, Position, Reader
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from aioproducer.foundation.wording import counted
+from aioproducer.foundation.logs import counted
 from aioproducer.model import ConsumerRecord
 from aioproducer.testing.expected_record import ExpectedRecord, describe
 from aioproducer.testing.read_records import ReadRecords

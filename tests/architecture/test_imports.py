@@ -146,7 +146,7 @@ def test_only_the_shells_and_the_environment_read_a_clock() -> None:
     outside = ("cli", "observability", "testing", "spark", "compat")
     shells = {each for each in reading if each.split("/")[0] in outside}
     waits = {"sync/standstill.py", "sync/inbox.py"}  # of threads, outside of any loop
-    called_by_applications = {"auth/own_clock.py"}  # a client replaces it
+    called_by_applications = {"auth/http_exchange.py"}  # a client replaces it
     core = {"engine/client/environment.py", "engine/core/fast_path.py"}
     assert reading - shells <= core | waits | called_by_applications
 

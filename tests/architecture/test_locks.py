@@ -1,4 +1,4 @@
-"""No call of a producer needs a lock: see ``aioproducer.foundation.runtime.locks``."""
+"""No call of a producer needs a lock: see ``aioproducer.foundation.runtime.threads``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "aioproducer"
 
-MAKER = "foundation/runtime/locks.py"
+MAKER = "foundation/runtime/threads.py"
 SERVERS = {"testing/kafka_cluster/broker_processes.py", "testing/mock_cluster/server.py"}
 """They start and end brokers; no producer calls them."""
 
@@ -56,7 +56,7 @@ def test_locks_are_made_in_one_place() -> None:
         if file not in SERVERS
     }
     assert found == {(MAKER, "RLock")}, (
-        "read the module docstring of aioproducer/foundation/runtime/locks.py"
+        "read the module docstring of aioproducer/foundation/runtime/threads.py"
     )
 
 
@@ -64,8 +64,8 @@ def test_every_lock_is_known_with_those_who_take_it() -> None:
     users = {
         file
         for file, tree in sources()
-        if "free_lock" in names_from(tree, "aioproducer.foundation.runtime.locks")
+        if "free_lock" in names_from(tree, "aioproducer.foundation.runtime.threads")
     }
     assert users == set(USERS), (
-        "read the module docstring of aioproducer/foundation/runtime/locks.py"
+        "read the module docstring of aioproducer/foundation/runtime/threads.py"
     )

@@ -17,14 +17,14 @@ import aioproducer
 
 PACKAGE: Final = Path(aioproducer.__file__).parent
 SUFFIXES: Final = {".py", ".pyx", ".pxd"}
-LOADED_BY_IMPORT: Final = 159
+LOADED_BY_IMPORT: Final = 143
 FILES: Final = {
-    "": 4,
-    "admin": 31,
-    "auth": 37,
+    "": 5,
+    "admin": 14,
+    "auth": 22,
     "cli": 46,
     "compat": 38,
-    "config": 36,
+    "config": 18,
     "consumer": 25,
     "engine": 6,
     "engine/accumulator": 10,
@@ -41,14 +41,13 @@ FILES: Final = {
     "engine/sender": 14,
     "engine/telemetry": 10,
     "engine/transactions": 7,
-    "errors": 9,
-    "failed_records": 4,
-    "foundation": 18,
+    "errors": 4,
+    "foundation": 14,
     "model": 2,
     "observability": 38,
     "reader": 19,
     "schema_registry": 42,
-    "serialization": 12,
+    "serialization": 5,
     "spark": 35,
     "sync": 11,
     "testing": 112,

@@ -17,9 +17,9 @@ import pytest
 
 import aioproducer
 from aioproducer import ProducerConfig, errors
-from aioproducer.auth.token import Token, token_from
+from aioproducer.auth.oauthbearer import Token, token_from
 from aioproducer.config import Secret, login
-from aioproducer.config.configured_login import login_of
+from aioproducer.config.login import login_of
 from aioproducer.engine.core.check import ClusterCheck, TopicCheck
 from aioproducer.errors import BootstrapError
 

@@ -12,11 +12,10 @@ from typing import Final, NamedTuple
 
 from aioproducer import errors
 from aioproducer.config import document as options
-from aioproducer.config.librdkafka import document as librdkafka
 from aioproducer.consumer import ConsumerOptions
 from aioproducer.engine.metrics import names as metric_names
 from aioproducer.engine.transactions.transaction import diagram
-from aioproducer.errors import document as codes
+from aioproducer.errors import __main__ as codes
 from aioproducer.observability.series import document as series
 from tests.documentation import api_pages, public_api, recorded_runs
 from tests.documentation.pages import DOCS
@@ -53,7 +52,7 @@ def _tree() -> str:
 
 PARTS: Final = (
     Part(DOCS / "reference" / "configuration.md", "config", options.markdown),
-    Part(DOCS / "how-to" / "from-confluent-kafka.md", "librdkafka", librdkafka.markdown),
+    Part(DOCS / "how-to" / "from-confluent-kafka.md", "librdkafka", options.librdkafka_markdown),
     Part(
         DOCS / "how-to" / "consuming.md",
         "consumer-options",

@@ -16,8 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from aioproducer.config.option import options_of
-from aioproducer.config.options import OPTIONS
+from aioproducer.config.options import OPTIONS, options_of
 from aioproducer.config.reader_options import READER_OPTIONS
 from aioproducer.consumer import ConsumerOptions
 from tests.documentation.pages import DOCS, ROOT

@@ -32,7 +32,7 @@ from aioproducer.cli.app import run
 from aioproducer.consumer import Consumer
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import ProducerError
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.observability.live.figures import figures
 from aioproducer.observability.live.rendering import line, picture
 from aioproducer.observability.live.snapshot import Snapshot

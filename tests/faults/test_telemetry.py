@@ -18,7 +18,7 @@ from aioproducer.engine.telemetry import requester
 from aioproducer.engine.telemetry.requests import GetTelemetrySubscriptionsRequest
 from aioproducer.engine.telemetry.subscription import DEFAULT_INTERVAL, Subscription
 from aioproducer.errors import ProducerTimeoutError
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from tests.support.fake_kafka.telemetry import (
     GET_TELEMETRY_SUBSCRIPTIONS,
     PUSH_TELEMETRY,

@@ -15,7 +15,7 @@ from aioproducer.engine.network.frames import (
     request_form,
 )
 from aioproducer.engine.protocol import Api, request_schema
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 
 VERSIONS = {Api.SASL_HANDSHAKE: 1, Api.SASL_AUTHENTICATE: 1, Api.METADATA: 6}
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from aioproducer.errors.codes import RETRIABLE, ErrorCode
+from aioproducer.errors.broker import RETRIABLE, ErrorCode
 from aioproducer.testing.kafka_distribution import KafkaDistribution
 from tests.kafka.conftest import said
 from tests.protocol import tables

@@ -11,7 +11,7 @@ import pytest
 import aioproducer
 from aioproducer import Producer, sync, testing
 from aioproducer.config.names import BY_JAVA_NAME, WITHOUT_EFFECT
-from aioproducer.config.placeholders import CONFIG_PROVIDERS
+from aioproducer.config.properties import CONFIG_PROVIDERS
 from aioproducer.testing.kafka_distribution import KafkaDistribution
 from tests.documentation.pages import DOCS
 from tests.kafka.conftest import said

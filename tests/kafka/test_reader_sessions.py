@@ -11,7 +11,7 @@ import pytest
 from aioproducer import Producer
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.list_offsets import IsolationLevel
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import Node, TopicPartition
 from aioproducer.reader import Reader
 from aioproducer.reader.fetch_request import Fetched, FetchLimits, FetchRequest, SessionPlace

@@ -30,9 +30,9 @@ NEEDLESS = {
     "TLS and logins": (
         "aioproducer.auth.tls",
         "aioproducer.auth.tls_errors",
-        "aioproducer.config.configured_login",
         "aioproducer.config.login",
-        "aioproducer.config.oauth_login",
+        "aioproducer.config.login",
+        "aioproducer.config.login",
         "aioproducer.engine.network.login",
     ),
     "transactions": (

@@ -10,8 +10,7 @@ import confluent_kafka
 import pytest
 
 from aioproducer import Producer, ProducerConfig
-from aioproducer.config.librdkafka.row import Row
-from aioproducer.config.librdkafka.table import BY_NAME, OF_CONSUMERS, ROWS
+from aioproducer.config.librdkafka_options import BY_NAME, OF_CONSUMERS, ROWS, Row
 from aioproducer.testing import MockCluster
 
 OF_SERIALIZING_PRODUCER = {"key.serializer", "value.serializer"}

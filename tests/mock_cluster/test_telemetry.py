@@ -15,7 +15,7 @@ import pytest
 from aioproducer import IllegalStateError, Producer, ProducerClosedError, ProducerTimeoutError, sync
 from aioproducer.engine.telemetry import payload_maker
 from aioproducer.errors import InvalidRequestError, UnsupportedVersionError
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.testing.mock_cluster import MockCluster, MockClusterArgumentError
 from aioproducer.testing.mock_cluster.commands import DISCONNECT
 from tests.support.waiting import until

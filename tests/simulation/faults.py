@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.testing.simulation.kafka.faults import RequestFaults
 from aioproducer.testing.simulation.world import SimulatedWorld
 from tests.simulation.plan import Event

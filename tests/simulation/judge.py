@@ -33,7 +33,7 @@ from aioproducer.errors import (
     RequestTimeoutError,
     TransactionAbortedError,
 )
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.foundation import tuning
 from aioproducer.model import TopicPartition
 from aioproducer.testing.simulation.loop import BEGIN

@@ -12,7 +12,7 @@ from aioproducer.engine.cluster.metadata_response import MetadataNews
 from aioproducer.engine.network.request import LazyMetadataResponse
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import ProtocolError
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import Node
 from tests.support.kio_messages import (
     milliseconds,

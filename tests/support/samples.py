@@ -10,7 +10,7 @@ from typing import Any, Union, get_args, get_origin
 
 from kio.static.primitive import i32Timedelta, i64Timedelta
 
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 
 _VALUES: dict[str, Any] = {
     "bool": True,

@@ -1,10 +1,10 @@
-"""aioproducer.foundation.wording: how durations and counts are written."""
+"""aioproducer.foundation.logs: how durations and counts are written."""
 
 from __future__ import annotations
 
 import pytest
 
-from aioproducer.foundation.wording import counted, duration
+from aioproducer.foundation.logs import counted, duration
 
 
 @pytest.mark.parametrize(

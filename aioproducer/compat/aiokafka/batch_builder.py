@@ -12,7 +12,7 @@ from aioproducer.engine.records.batch_header import BATCH_OVERHEAD
 from aioproducer.engine.records.builder import AppendedRecord
 from aioproducer.errors import RecordTooLargeError, SerializationError
 from aioproducer.model import Header
-from aioproducer.serialization.headers import checked_headers
+from aioproducer.serialization.serializer import checked_headers
 
 _SENT_LATER: Final = "of send_batch()"
 _FIRST_BUFFER: Final = 16_384

@@ -13,8 +13,8 @@ from aioproducer.errors import (
     ProducerError,
     RebootstrapRequiredError,
 )
+from aioproducer.foundation.logs import duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
-from aioproducer.foundation.wording import duration
 
 WHOLE_CLUSTER: Final = DescribeRequest(None)
 """Asks for all topics as well."""

@@ -14,8 +14,8 @@ from aioproducer.engine.core.arguments import checked_topic
 from aioproducer.engine.core.cluster_queries import ClusterQueries
 from aioproducer.errors import BootstrapError, ProducerError
 from aioproducer.foundation import logs
+from aioproducer.foundation.logs import duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
-from aioproducer.foundation.wording import duration
 from aioproducer.model import Node, TopicPartition
 
 logger: Final = logs.RoomLogger(__name__)

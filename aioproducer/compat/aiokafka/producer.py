@@ -33,8 +33,8 @@ from aioproducer.errors import (
     ProducerClosedError,
     ProducerError,
 )
+from aioproducer.foundation.logs import duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
-from aioproducer.foundation.wording import duration
 from aioproducer.model import Header
 from aioproducer.serialization import checked_headers
 

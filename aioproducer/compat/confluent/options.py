@@ -11,7 +11,7 @@ from aioproducer.compat.confluent.partitions import CHOICES, Choice
 from aioproducer.compat.confluent.timeouts import invalid_argument, settle_timeouts
 from aioproducer.config import ProducerConfig, ProducerOptions
 from aioproducer.config.librdkafka import OF_CONSUMERS, known_to_librdkafka, may_be_secret
-from aioproducer.config.librdkafka.values import text_of
+from aioproducer.config.librdkafka_options import text_of
 from aioproducer.config.secret import Hidden, Secret, hidden
 from aioproducer.errors import ConfigError
 from aioproducer.foundation.logs import plain_logger

@@ -1,7 +1,7 @@
 """What every record costs: ``produce()``, its outcome, and ``poll()``, which calls its callback.
 
 The event loop appends events, and any thread that calls ``poll()`` or ``flush()`` serves them, the
-oldest first. There is no lock: see :mod:`aioproducer.foundation.runtime.locks`.
+oldest first. There is no lock: see :mod:`aioproducer.foundation.runtime.threads`.
 """
 
 from __future__ import annotations

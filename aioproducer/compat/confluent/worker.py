@@ -13,9 +13,8 @@ from aioproducer.compat.confluent.watch import start
 from aioproducer.engine.client.describe_request import ClusterDescription
 from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.errors import ProducerError
-from aioproducer.foundation.logs import plain_logger
+from aioproducer.foundation.logs import counted, plain_logger
 from aioproducer.foundation.runtime.tasks import new_visible_task
-from aioproducer.foundation.wording import counted
 from aioproducer.sync.loop_thread import LoopThread
 
 __all__ = ["Worker"]

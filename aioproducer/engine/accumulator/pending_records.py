@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 from aioproducer.engine.accumulator.buffer_pool import BufferPool, NodeKey, NodeQuota
 from aioproducer.engine.observer import ObservedFuture, tell_partition
 from aioproducer.errors import BufferExhaustedError, RecordCancelledError
-from aioproducer.foundation.wording import counted
+from aioproducer.foundation.logs import counted
 from aioproducer.model import Header, RecordMetadata
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 from aioproducer.engine.records.acceleration import fill_places
 from aioproducer.engine.records.bulk_tokens import BulkToken
 from aioproducer.errors import ProducerError
-from aioproducer.foundation.wording import counted
+from aioproducer.foundation.logs import counted
 from aioproducer.model import RecordMetadata, TopicPartition
 
 

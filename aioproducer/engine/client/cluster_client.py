@@ -46,13 +46,13 @@ from aioproducer.errors import (
     anew,
     error_about,
 )
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.foundation import logs
 from aioproducer.foundation.backoff import ExponentialBackoff
+from aioproducer.foundation.logs import duration
 from aioproducer.foundation.runtime.patience import PatientTimeout, sockets_read
 from aioproducer.foundation.runtime.tasks import TaskOwner
 from aioproducer.foundation.runtime.threads import Load
-from aioproducer.foundation.wording import duration
 from aioproducer.model import BootstrapServer, Node
 
 __all__ = ["ClusterClient"]

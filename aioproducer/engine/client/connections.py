@@ -26,12 +26,11 @@ from aioproducer.engine.network.network_client import NetworkClient
 from aioproducer.engine.network.transport import Address, SocketSettings, canonical_names
 from aioproducer.errors import BootstrapError, BrokerConnectionError
 from aioproducer.foundation.backoff import ExponentialBackoff
-from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.logs import RoomLogger, duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import TaskOwner
 from aioproducer.foundation.runtime.threads import Load
 from aioproducer.foundation.version import __version__
-from aioproducer.foundation.wording import duration
 from aioproducer.model import BootstrapId, BootstrapServer
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from aioproducer.engine.network.frames import EncodedPayload, encoded
 from aioproducer.engine.network.request import LazyMetadataResponse
 from aioproducer.engine.protocol import Api, request_schema
 from aioproducer.errors import ProtocolError
-from aioproducer.foundation.wording import counted
+from aioproducer.foundation.logs import counted
 from aioproducer.model import Node, has_name
 
 _FIRST_WITH_OPERATIONS: Final = 8

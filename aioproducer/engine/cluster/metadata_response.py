@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from aioproducer.engine.cluster.snapshot import NO_EPOCH, PartitionLeader, TopicInfo
 from aioproducer.errors import KafkaError, ProtocolError, error_about, kafka_error
-from aioproducer.foundation.wording import counted
+from aioproducer.foundation.logs import counted
 from aioproducer.model import Node, PartitionInfo, has_name
 
 _FIRST_VERSION_WITH_RELIABLE_EPOCHS: Final = 9

@@ -29,8 +29,8 @@ from aioproducer.errors import (
     explain,
     kafka_error,
 )
+from aioproducer.foundation.logs import duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
-from aioproducer.foundation.wording import duration
 from aioproducer.model import Node, TransactionHandle
 
 __all__ = ["ClusterCheck", "TopicCheck", "check"]

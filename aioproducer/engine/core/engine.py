@@ -20,10 +20,9 @@ from aioproducer.engine.observer import ObserverSlot
 from aioproducer.engine.records.acceleration import RecordsBuilder
 from aioproducer.errors import ProducerClosedError, ProducerError, ProducerTimeoutError
 from aioproducer.foundation.backoff import ExponentialBackoff
-from aioproducer.foundation.logs import ClientLog
+from aioproducer.foundation.logs import ClientLog, counted, duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import TaskOwner
-from aioproducer.foundation.wording import counted, duration
 from aioproducer.model import TransactionHandle
 
 _SECONDS_PER_BATCHED_RECORD: Final = 1e-6

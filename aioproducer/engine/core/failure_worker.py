@@ -12,9 +12,8 @@ from aioproducer.engine.failures import FailedRecordHandler, hurry_up, tell_not_
 from aioproducer.engine.sender.delivery_reports import FailedRecordQueue
 from aioproducer.errors import ProducerError
 from aioproducer.foundation import tuning
-from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.logs import RoomLogger, counted
 from aioproducer.foundation.runtime.tasks import TaskOwner, is_being_cancelled
-from aioproducer.foundation.wording import counted
 
 logger = RoomLogger(__name__)
 

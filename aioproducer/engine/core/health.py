@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from aioproducer.engine.records.acceleration import is_compiled
-from aioproducer.foundation.wording import duration
+from aioproducer.foundation.logs import duration
 
 _ENDED: Final = frozenset({"closed", "broken", "fatal", "forked"})
 """The states in which a producer never sends again."""

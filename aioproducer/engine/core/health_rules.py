@@ -15,7 +15,7 @@ from typing import Final
 from aioproducer.engine.accumulator import FailingTopic, LeaderView
 from aioproducer.engine.core.health import BrokerHealth, Health
 from aioproducer.engine.network.connection_view import ConnectionView
-from aioproducer.foundation.wording import duration
+from aioproducer.foundation.logs import duration
 from aioproducer.model import Node, NodeId, Peer
 
 STALLED_AFTER: Final = 10.0

@@ -8,8 +8,8 @@ from aioproducer.config import ProducerConfig
 from aioproducer.engine.accumulator import TopicOutcomes
 from aioproducer.engine.records.acceleration import is_compiled
 from aioproducer.foundation import logs
+from aioproducer.foundation.logs import counted, duration
 from aioproducer.foundation.version import __version__
-from aioproducer.foundation.wording import counted, duration
 
 logger = logs.RoomLogger(__name__)
 

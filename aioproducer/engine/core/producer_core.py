@@ -39,10 +39,10 @@ from aioproducer.errors import (
 )
 from aioproducer.foundation import logs
 from aioproducer.foundation.codecs import codec_library
+from aioproducer.foundation.logs import counted, duration
 from aioproducer.foundation.runtime import forks
 from aioproducer.foundation.runtime.patience import sockets_read
 from aioproducer.foundation.runtime.threads import Load, load_here
-from aioproducer.foundation.wording import counted, duration
 from aioproducer.model import PartitionInfo, TransactionHandle
 
 if TYPE_CHECKING:

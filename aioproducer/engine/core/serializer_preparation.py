@@ -16,10 +16,9 @@ from aioproducer.engine.accumulator import SerializedRecord, Unserialized
 from aioproducer.engine.core.engine import Engine
 from aioproducer.errors import NotPreparedError, ProducerError, SerializationError
 from aioproducer.foundation import tuning
-from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.logs import RoomLogger, duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import is_being_cancelled
-from aioproducer.foundation.wording import duration
 from aioproducer.serialization import RecordSerializers
 from aioproducer.serialization.serializer import may_succeed_later
 

@@ -30,9 +30,8 @@ from aioproducer.errors import (
     ProducerTimeoutError,
     anew,
 )
-from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.logs import RoomLogger, duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
-from aioproducer.foundation.wording import duration
 from aioproducer.model import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,

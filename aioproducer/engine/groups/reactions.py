@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from enum import Enum, auto
 from typing import Final
 
-from aioproducer.errors.codes import RETRIABLE, ErrorCode
+from aioproducer.errors.broker import RETRIABLE, ErrorCode
 
 
 class Reaction(Enum):

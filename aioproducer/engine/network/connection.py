@@ -53,11 +53,11 @@ from aioproducer.errors import (
     anew,
 )
 from aioproducer.foundation import tuning
+from aioproducer.foundation.logs import duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.running_clock import RunningClock
 from aioproducer.foundation.runtime.tasks import in_turns, new_task
 from aioproducer.foundation.runtime.threads import ThreadForEach
-from aioproducer.foundation.wording import duration
 from aioproducer.model import Peer
 
 if TYPE_CHECKING:

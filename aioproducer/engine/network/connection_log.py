@@ -10,7 +10,7 @@ from aioproducer.engine.network.connection_states import NodeConnectionState, is
 from aioproducer.engine.network.frames import InFlightRequest
 from aioproducer.errors import ProducerError
 from aioproducer.foundation import logs
-from aioproducer.foundation.wording import counted, duration
+from aioproducer.foundation.logs import counted, duration
 from aioproducer.model import BootstrapServer, NodeId, Peer
 
 logger = logs.RoomLogger("aioproducer.network.client")

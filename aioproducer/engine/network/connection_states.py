@@ -28,8 +28,8 @@ from aioproducer.errors import (
 )
 from aioproducer.foundation import tuning
 from aioproducer.foundation.backoff import ExponentialBackoff
+from aioproducer.foundation.logs import duration
 from aioproducer.foundation.runtime.running_clock import RunningClock
-from aioproducer.foundation.wording import duration
 from aioproducer.model import NodeId, Peer
 
 _FINAL: Final = (AuthenticationError, UsageError)

@@ -26,12 +26,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, T
 
 from aioproducer.errors import AuthenticationError, BrokerConnectionError, WrongLoopError
 from aioproducer.foundation import tuning
-from aioproducer.foundation.logs import plain_logger
+from aioproducer.foundation.logs import duration, plain_logger
 from aioproducer.foundation.runtime import forks
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import new_task
 from aioproducer.foundation.runtime.threads import ThreadForEach
-from aioproducer.foundation.wording import duration
 from aioproducer.model import Peer, address_of
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from aioproducer.errors import (
     explain,
     kafka_error,
 )
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 
 
 class Features(NamedTuple):

@@ -12,7 +12,7 @@ from aioproducer.engine.records.encoded_batch import EncodedBatch
 from aioproducer.engine.records.field_reader import MalformedRecordError
 from aioproducer.errors import CorruptRecordsError
 from aioproducer.foundation import tuning
-from aioproducer.foundation.wording import counted
+from aioproducer.foundation.logs import counted
 from aioproducer.model import ConsumerRecord, TopicPartition
 
 _MOST_BYTES: Final = 2**31 - 1

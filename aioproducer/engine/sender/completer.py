@@ -56,8 +56,7 @@ from aioproducer.errors import (
 )
 from aioproducer.foundation import tuning
 from aioproducer.foundation.backoff import ExponentialBackoff
-from aioproducer.foundation.logs import RoomLogger
-from aioproducer.foundation.wording import counted
+from aioproducer.foundation.logs import RoomLogger, counted
 from aioproducer.model import NodeId, TopicPartition
 
 if TYPE_CHECKING:

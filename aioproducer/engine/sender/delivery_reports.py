@@ -22,8 +22,7 @@ from aioproducer.engine.observer import BatchOutcome, ObserverSlot, RequestOutco
 from aioproducer.engine.records.reader import read_written
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.errors import ProducerError
-from aioproducer.foundation.logs import RoomLogger
-from aioproducer.foundation.wording import counted
+from aioproducer.foundation.logs import RoomLogger, counted
 from aioproducer.model import FailedRecord, Node, NodeId, TopicPartition
 
 logger = RoomLogger(__name__)

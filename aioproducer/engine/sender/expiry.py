@@ -25,8 +25,7 @@ from aioproducer.errors import (
     ProducerError,
 )
 from aioproducer.foundation import tuning
-from aioproducer.foundation.logs import RoomLogger
-from aioproducer.foundation.wording import counted, duration
+from aioproducer.foundation.logs import RoomLogger, counted, duration
 
 if TYPE_CHECKING:
     from aioproducer.engine.transactions.manager import TransactionManager

@@ -1,7 +1,7 @@
 """The outcome of a batch, decided from the broker's response or the lack of one. No I/O, no clock.
 
 :class:`BatchCompleter` carries out the outcome that :func:`decide` returns. The decision combines
-the meaning of an error code (:mod:`aioproducer.errors.table`) with the facts about the batch.
+the meaning of an error code (:mod:`aioproducer.errors.broker`) with the facts about the batch.
 """
 
 from __future__ import annotations

@@ -34,8 +34,7 @@ from aioproducer.errors import (
     kafka_error,
 )
 from aioproducer.foundation import tuning
-from aioproducer.foundation.logs import RoomLogger
-from aioproducer.foundation.wording import duration
+from aioproducer.foundation.logs import RoomLogger, duration
 from aioproducer.model import Node, NodeId, TopicPartition
 
 logger = RoomLogger(__name__)

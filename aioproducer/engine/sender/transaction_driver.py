@@ -23,7 +23,7 @@ from aioproducer.engine.transactions.requests import (
 )
 from aioproducer.engine.transactions.transaction import TransactionState
 from aioproducer.errors import NetworkError, ProducerError, RequestTimeoutError, TopicRecreatedError
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.logs import RoomLogger
 from aioproducer.model import Peer

@@ -30,10 +30,9 @@ from aioproducer.errors import (
     UnsupportedVersionError,
     anew,
 )
-from aioproducer.foundation.logs import RoomLogger
+from aioproducer.foundation.logs import RoomLogger, counted, duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import TaskOwner
-from aioproducer.foundation.wording import counted, duration
 from aioproducer.model import NodeId
 
 if TYPE_CHECKING:

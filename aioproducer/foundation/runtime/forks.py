@@ -1,15 +1,36 @@
-"""Forked children: each begins without the objects that the parent owns.
+"""Forked children, and the exits of a process.
 
-A child has copies of all objects, and only the thread that forked. A copy must not act for the
-parent.
+A forked child begins without the objects that the parent owns. It has copies of all objects, and
+only the thread that forked; a copy must not act for the parent. :class:`AtExit` calls at the exit
+of a process, a worker of multiprocessing included.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
+import sys
 import weakref
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
+
+
+class AtExit:
+    """A call at the exit of this process, unless it is cancelled before."""
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self._call = call
+        self._in_worker: Any = None
+        atexit.register(call)
+        # A worker that multiprocessing has forked ends without atexit.
+        if (package := sys.modules.get("multiprocessing")) and package.parent_process():
+            self._in_worker = package.util.Finalize(None, call, exitpriority=0)
+
+    def cancel(self) -> None:
+        """Don't call."""
+        atexit.unregister(self._call)
+        if self._in_worker is not None:
+            self._in_worker.cancel()
 
 
 class Owned(Protocol):

@@ -7,8 +7,8 @@ import time
 from typing import TYPE_CHECKING, Final, Self
 
 from aioproducer.errors import ConfigError, MissingExtraError
-from aioproducer.foundation.runtime.locks import free_lock
-from aioproducer.foundation.wording import duration
+from aioproducer.foundation.logs import duration
+from aioproducer.foundation.runtime.threads import free_lock
 from aioproducer.observability.live.figures import figures
 from aioproducer.observability.live.rendering import picture
 from aioproducer.observability.live.snapshot import Snapshot

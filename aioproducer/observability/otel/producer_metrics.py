@@ -17,7 +17,7 @@ from opentelemetry.metrics import CallbackOptions, Meter, Observation
 from aioproducer.engine.metrics.names import GROUPS
 from aioproducer.engine.observer import ObservedProducer
 from aioproducer.foundation.logs import plain_logger
-from aioproducer.foundation.runtime.locks import free_lock
+from aioproducer.foundation.runtime.threads import free_lock
 from aioproducer.observability.otel.conventions import CLIENT_ID, DESTINATION, NODE_ID, Attributes
 
 __all__ = ["ProducerInstruments", "Spec", "specs"]

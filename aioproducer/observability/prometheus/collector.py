@@ -11,7 +11,7 @@ from typing import Final
 
 from aioproducer.errors import MissingExtraError
 from aioproducer.foundation.runtime import forks
-from aioproducer.foundation.runtime.locks import free_lock
+from aioproducer.foundation.runtime.threads import free_lock
 from aioproducer.observability.prometheus.messages import to_bytes
 from aioproducer.observability.prometheus.workers import OtherWorkers, WorkerSocket
 from aioproducer.observability.series import (

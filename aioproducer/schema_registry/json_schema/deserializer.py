@@ -14,7 +14,7 @@ from aioproducer.schema_registry.model import RegisteredSchema
 from aioproducer.schema_registry.schema_deserializer import Decode, SchemaDeserializer
 from aioproducer.schema_registry.schema_sources import SchemaSource, schema_of
 from aioproducer.schema_registry.wire_format import Framed
-from aioproducer.serialization.json_text import decode_json
+from aioproducer.serialization.json_documents import decode_json
 
 
 class JsonSchemaDeserializer(SchemaDeserializer[V_co], Generic[V_co]):

@@ -27,7 +27,7 @@ from aioproducer.schema_registry.schema_serializer import (
 )
 from aioproducer.schema_registry.schema_sources import SchemaSource, SchemaSources
 from aioproducer.serialization import RecordHeaders
-from aioproducer.serialization.json_text import JsonEncoder
+from aioproducer.serialization.json_documents import JsonEncoder
 
 
 class JsonSchemaSerializer(SchemaSerializer[Value], Generic[Value]):

@@ -14,8 +14,8 @@ from aioproducer.errors import (
     SchemaRegistryAuthenticationError,
     SchemaRegistryUnavailableError,
 )
+from aioproducer.foundation.logs import duration
 from aioproducer.foundation.runtime.threads import MOST_HANGING, ThreadForEach
-from aioproducer.foundation.wording import duration
 from aioproducer.schema_registry.rest.addresses import basic_authorization
 from aioproducer.schema_registry.rest.flights import Flights
 

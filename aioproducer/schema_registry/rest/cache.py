@@ -31,7 +31,9 @@ class Awaited:
 
 
 class AnswerCache:
-    """Threads may share the object without a lock: see :mod:`aioproducer.foundation.runtime.locks`.
+    """Threads may share the object without a lock.
+
+    See :mod:`aioproducer.foundation.runtime.threads`.
 
     The answer that was used least recently goes first.
     """

@@ -26,8 +26,8 @@ from aioproducer.errors import (
     SchemaRegistryUnavailableError,
 )
 from aioproducer.foundation.backoff import ExponentialBackoff
+from aioproducer.foundation.logs import duration
 from aioproducer.foundation.version import __version__
-from aioproducer.foundation.wording import duration
 from aioproducer.schema_registry.rest.addresses import (
     RegistryAddress,
     registry_addresses,

@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from aioproducer.auth.tls import TlsContexts
-from aioproducer.auth.tls_options import TlsOptions
+from aioproducer.auth.tls import TlsContexts, TlsOptions
 from aioproducer.config.producer_config import PropertiesSource, read_properties
 from aioproducer.config.secret import Hidden, Secret
 from aioproducer.errors import ConfigError

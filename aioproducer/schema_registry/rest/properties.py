@@ -14,13 +14,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
 
-from aioproducer.auth.endpoint_tls import tls_options
-from aioproducer.auth.oidc import ClientCredentials
-from aioproducer.auth.tls import TlsContexts
-from aioproducer.auth.tls_options import TlsOptions
-from aioproducer.auth.token_endpoint import TokenEndpoint
+from aioproducer.auth.tls import TlsContexts, TlsOptions
+from aioproducer.auth.token_endpoint import ClientCredentials, TokenEndpoint, tls_options
 from aioproducer.config.jaas import parse_jaas
-from aioproducer.config.placeholders import BUILT_IN, THIS_PROCESS, Providers, Reference
+from aioproducer.config.properties import BUILT_IN, THIS_PROCESS, Providers, Reference
 from aioproducer.config.secret import Secret
 from aioproducer.engine.client.environment import SYSTEM
 from aioproducer.errors import ConfigError

@@ -14,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from aioproducer.errors.codes import code_name
-from aioproducer.foundation.wording import duration
+from aioproducer.errors.broker import code_name
+from aioproducer.foundation.logs import duration
 from aioproducer.testing.kafka_cluster import broker_requests
 from aioproducer.testing.kafka_cluster.broker import KafkaBroker
 from aioproducer.testing.kafka_cluster.launch import Launch

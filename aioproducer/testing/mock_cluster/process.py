@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from aioproducer.errors import MissingExtraError, ProducerError, UsageError
-from aioproducer.foundation.runtime.locks import free_lock
-from aioproducer.foundation.wording import duration
+from aioproducer.foundation.logs import duration
+from aioproducer.foundation.runtime.threads import free_lock
 
 __all__ = ["MockClusterProcess", "MockClusterError", "MockClusterArgumentError"]
 

@@ -23,7 +23,7 @@ from confluent_kafka.admin._scram import (
 )
 
 from aioproducer import Producer
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.testing.certificates import Authority, kafka_broker_properties
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from aioproducer.testing.kerberos import KerberosRealm

@@ -24,7 +24,7 @@ import pytest
 
 from aioproducer import Producer, ProducerConfig
 from aioproducer.auth.azure import azure_token_provider
-from aioproducer.auth.token import claims_of
+from aioproducer.auth.oauthbearer import claims_of
 from aioproducer.config import Secret
 from aioproducer.errors import TokenError
 from tests.kafka.secured.secured_kafka import ISSUER, SHORT_ISSUER, SecuredKafka

@@ -13,7 +13,7 @@ from aioproducer import Producer, RecordMetadata
 from aioproducer.admin import Admin
 from aioproducer.auth.scram import Scram
 from aioproducer.config import ProducerConfig, Secret
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.reader import Reader
 from tests.kafka.sasl_wire import log_in
 from tests.kafka.secured.secured_kafka import SecuredKafka

@@ -12,7 +12,7 @@ from aioproducer.auth.gssapi import Gssapi
 from aioproducer.auth.plain import Plain
 from aioproducer.auth.scram import Scram
 from aioproducer.config.secret import Secret
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from aioproducer.testing.kerberos import KerberosRealm
 from tests.auth.requirement import say_that_there_is_no_kerberos

@@ -13,10 +13,8 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from aioproducer.auth.assertions import SignedAssertion
-from aioproducer.auth.oidc import ClientCredentials
-from aioproducer.auth.token import claims_of
-from aioproducer.auth.token_endpoint import TokenEndpoint
+from aioproducer.auth.oauthbearer import claims_of
+from aioproducer.auth.token_endpoint import ClientCredentials, SignedAssertion, TokenEndpoint
 from aioproducer.auth.tokens import TokenSource
 from aioproducer.config.secret import Secret
 from aioproducer.testing.oauth2_server import OAuth2Server

@@ -8,7 +8,7 @@ from typing import Any
 from aioproducer.engine.core.failure_worker import FailureWorker
 from aioproducer.engine.core.serializer_preparation import SerializerPreparation
 from aioproducer.engine.observer import ObservedFuture
-from aioproducer.serialization import record_serializers
+from aioproducer.serialization import serializer as record_serializers
 from tests.simulation.mutations.patch import Mutation, Patch
 
 

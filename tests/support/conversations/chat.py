@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid4
 
 from aioproducer.engine.records.encoded_batch import batches_in
-from aioproducer.errors.codes import ErrorCode as ErrorCode
+from aioproducer.errors.broker import ErrorCode as ErrorCode
 from aioproducer.model import TopicPartition
 from aioproducer.testing.simulation.kafka.messages import read_response, write_request
 from tests.support.conversations.lines import Line

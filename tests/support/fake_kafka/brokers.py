@@ -16,7 +16,7 @@ from kio.index import load_payload_module, load_request_schema
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from tests.support.fake_kafka import responses
 from tests.support.fake_kafka.logins import SASL_VERSIONS, ConnectionLogin, FakeLogins
 from tests.support.fake_kafka.partition import Partition

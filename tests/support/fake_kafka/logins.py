@@ -21,7 +21,7 @@ from kio.serial import entity_writer
 from kio.static.constants import EntityType
 from kio.static.primitive import i64Timedelta
 
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from tests.unit.auth.scram_server import ScramServer
 
 SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 17, 18, 36

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.static.primitive import i32Timedelta
 
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from tests.support.fake_kafka.partition import Partition
 from tests.support.fake_kafka.produce_answer import ProduceAnswer
 

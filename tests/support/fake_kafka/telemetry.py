@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aioproducer.engine.records.decompression import decompress
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from tests.support.fake_kafka.responses import milliseconds
 
 GET_TELEMETRY_SUBSCRIPTIONS, PUSH_TELEMETRY = 71, 72

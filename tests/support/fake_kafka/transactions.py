@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from aiokafka.record import MemoryRecords  # type: ignore[import-untyped]
 from kio.static.primitive import i32Timedelta
 
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 
 FIND_COORDINATOR, INIT_PRODUCER_ID = 10, 22
 ADD_PARTITIONS, ADD_OFFSETS, END, COMMIT_OFFSETS = 24, 25, 26, 28

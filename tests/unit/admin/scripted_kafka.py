@@ -13,7 +13,7 @@ from kio.static.constants import EntityType
 
 from aioproducer.admin import Admin
 from aioproducer.engine.protocol import SUPPORTED, Api
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from tests.support.fake_kafka import FakeKafka
 from tests.support.fake_kafka.responses import milliseconds
 from tests.support.samples import sample

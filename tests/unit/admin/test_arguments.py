@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from aioproducer.admin import Append, NewTopic, PartitionLag, Subtract
-from aioproducer.admin.arguments import (
+from aioproducer.admin.values import (
+    by_name,
     checked_assignment,
+    checked_changes,
     checked_groups,
     checked_names,
     checked_offsets,
@@ -23,7 +25,6 @@ from aioproducer.admin.arguments import (
     checked_resources,
     checked_topics,
 )
-from aioproducer.admin.values import by_name, checked_changes
 from aioproducer.errors import (
     InvalidConfigError,
     InvalidGroupIdError,

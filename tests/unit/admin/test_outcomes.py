@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer.admin.outcomes import Outcomes
-from aioproducer.admin.recent_topics import RecentTopics
+from aioproducer.admin.outcomes import Outcomes, RecentTopics
 from aioproducer.admin.requests import Answer
 from aioproducer.errors import (
     GroupAuthorizationFailedError,

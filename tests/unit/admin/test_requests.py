@@ -23,7 +23,6 @@ from aioproducer.admin import (
     NewTopic,
     Subtract,
 )
-from aioproducer.admin.records import RecordCalls
 from aioproducer.admin.requests import (
     AlterConfigsRequest,
     AlterOffsetsRequest,
@@ -42,11 +41,12 @@ from aioproducer.admin.requests import (
     FindCoordinatorRequest,
     ListGroupsRequest,
 )
+from aioproducer.admin.topics import RecordCalls
 from aioproducer.engine.client.list_offsets import FoundOffset
 from aioproducer.engine.network.request import Request
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import ProtocolError, UnsupportedVersionError
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import Node, OffsetAndMetadata, TopicPartition
 from tests.support.kio_messages import encode, response_type, theirs
 from tests.support.samples import sample

@@ -1,4 +1,4 @@
-"""aioproducer.auth.assertions: what is signed, with which key, checked by its public half."""
+"""aioproducer.auth.token_endpoint: what is signed, with which key, checked by its public half."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
-from aioproducer.auth.assertions import AssertionFile, SignedAssertion
+from aioproducer.auth.token_endpoint import AssertionFile, SignedAssertion
 from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError, TokenError
 from tests.support.clock import Clock

@@ -32,7 +32,7 @@ from aioproducer.auth.aws_msk_iam import (
     msk_token_provider,
 )
 from aioproducer.auth.mechanism import Exchange, Mechanism
-from aioproducer.auth.token import token_from
+from aioproducer.auth.oauthbearer import token_from
 from aioproducer.auth.tokens import TokenSource
 from aioproducer.config.secret import Secret
 from aioproducer.errors import (

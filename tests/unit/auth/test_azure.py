@@ -16,7 +16,7 @@ import pytest
 
 from aioproducer.auth.azure import AzureIdentity, AzureImds, azure_token_provider
 from aioproducer.auth.http_exchange import Limits
-from aioproducer.auth.token import Token
+from aioproducer.auth.oauthbearer import Token
 from aioproducer.auth.tokens import TokenSource
 from aioproducer.errors import MissingExtraError, ProducerError, TokenEndpointError, TokenError
 from aioproducer.testing.certificates import Authority

@@ -13,7 +13,7 @@ import pytest
 
 from aioproducer.auth.gcp import GcpIdentity, gcp_token_provider
 from aioproducer.auth.http_exchange import Limits
-from aioproducer.auth.token import token_from
+from aioproducer.auth.oauthbearer import token_from
 from aioproducer.auth.tokens import TokenSource
 from aioproducer.errors import ProducerError, TokenEndpointError, TokenError
 from tests.support.clock import Clock

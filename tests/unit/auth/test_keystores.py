@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from aioproducer.auth import private_file as private_files
+from aioproducer.auth import tls as private_files
 from aioproducer.auth.tls import TlsOptions, make_context
 from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError, MissingExtraError

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aioproducer.auth.mechanism import Exchange, Mechanism
-from aioproducer.auth.oauthbearer import OAuthBearer, OAuthBearerExchange
-from aioproducer.auth.token import Token
+from aioproducer.auth.oauthbearer import OAuthBearer, OAuthBearerExchange, Token
 from aioproducer.config.secret import Secret
 from aioproducer.errors import AuthenticationError, ConfigError, TokenError
 from tests.unit.auth.tokens_for_tests import everything_in

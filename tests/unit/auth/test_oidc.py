@@ -1,4 +1,4 @@
-"""aioproducer.auth.oidc and its endpoint, against a real HTTP server on loopback."""
+"""aioproducer.auth.token_endpoint and its endpoint, against a real HTTP server on loopback."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aioproducer.auth import http_exchange
-from aioproducer.auth.metadata_server import MetadataServer
-from aioproducer.auth.oidc import ClientCredentials, JwtBearer, TokenFile
-from aioproducer.auth.token_endpoint import TokenEndpoint
+from aioproducer.auth.http_exchange import MetadataServer
+from aioproducer.auth.token_endpoint import ClientCredentials, JwtBearer, TokenEndpoint, TokenFile
 from aioproducer.auth.tokens import TokenSource
 from aioproducer.config.secret import Secret
 from aioproducer.errors import (

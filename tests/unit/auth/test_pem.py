@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from aioproducer.auth.pem import pem_blocks
+from aioproducer.auth.keystores import pem_blocks
 from aioproducer.config.secret import Secret
 from aioproducer.testing.certificates import Certificate
 

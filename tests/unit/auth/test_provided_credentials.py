@@ -1,4 +1,4 @@
-"""aioproducer.auth.provided_credentials: what a provider may give, and what its errors become."""
+"""aioproducer.auth.providers: what a provider may give, and what its errors become."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from aioproducer.auth.configured import mechanism_of
 from aioproducer.auth.mechanism import Mechanism
 from aioproducer.auth.plain import Plain
-from aioproducer.auth.provided_credentials import ProvidedCredentials
+from aioproducer.auth.providers import ProvidedCredentials
 from aioproducer.config import ProducerConfig
 from aioproducer.config.secret import Secret
 from aioproducer.errors import AuthenticationError, ConfigError, NetworkError, ProducerError

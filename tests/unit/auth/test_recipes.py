@@ -7,7 +7,7 @@ import json
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from aioproducer.auth.token import claims_of
+from aioproducer.auth.oauthbearer import claims_of
 from aioproducer.auth.tokens import TokenSource
 from tests.support.clock import Clock
 from tests.unit.auth.tokens_for_tests import NOW

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioproducer.auth.saslprep import prohibition, saslprep
+from aioproducer.auth.credentials import prohibition, saslprep
 
 
 @pytest.mark.parametrize(

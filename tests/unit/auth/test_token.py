@@ -1,4 +1,4 @@
-"""aioproducer.auth.token: the forms in which providers give a token."""
+"""aioproducer.auth.oauthbearer: the forms in which providers give a token."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioproducer.auth.token import MOST_CHARACTERS, Token, claims_of, token_from
+from aioproducer.auth.oauthbearer import MOST_CHARACTERS, Token, claims_of, token_from
 from aioproducer.config.secret import Secret
 from aioproducer.errors import TokenError
 from tests.unit.auth.tokens_for_tests import NOW, everything_in, jwt

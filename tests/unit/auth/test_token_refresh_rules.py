@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioproducer.auth.token import RefreshRules
+from aioproducer.auth.oauthbearer import RefreshRules
 from tests.support.chance import NoJitter
 from tests.unit.auth.tokens_for_tests import NOW
 

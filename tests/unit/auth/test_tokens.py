@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from aioproducer.auth.shared_tokens import shared_source
-from aioproducer.auth.token import Token
-from aioproducer.auth.tokens import TokenSource
+from aioproducer.auth.oauthbearer import Token
+from aioproducer.auth.tokens import TokenSource, shared_source
 from aioproducer.config.secret import Secret
 from aioproducer.errors import MissingExtraError, TokenEndpointError, TokenError
 from tests.support.chance import NoJitter

@@ -16,8 +16,7 @@ from aioproducer.cli.settings import (
     split_properties,
 )
 from aioproducer.config import Secret
-from aioproducer.config.configured_login import login_of
-from aioproducer.config.login import PlainLogin
+from aioproducer.config.login import PlainLogin, login_of
 from aioproducer.errors import ConfigError
 
 SERVERS = {"bootstrap_servers": "localhost:9092"}

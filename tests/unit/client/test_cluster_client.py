@@ -27,7 +27,7 @@ from aioproducer.errors import (
     TopicAuthorizationFailedError,
     WrongLoopError,
 )
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from tests.support.fake_kafka import FakeKafka
 from tests.support.waiting import until
 

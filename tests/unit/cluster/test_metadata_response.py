@@ -21,7 +21,7 @@ from aioproducer.errors import (
     TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
 )
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import Node, PartitionInfo
 from tests.support.responses import metadata_answer, read_to_its_end
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from aioproducer.config import ProducerConfig, Secret
-from aioproducer.config.configured_login import login_of
 from aioproducer.config.login import (
     AssertionFileSettings,
     AwsLogin,
@@ -22,6 +21,7 @@ from aioproducer.config.login import (
     ScramLogin,
     SignedAssertionSettings,
     TokenFileSettings,
+    login_of,
 )
 from aioproducer.errors import ConfigError
 

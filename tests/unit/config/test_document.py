@@ -9,8 +9,7 @@ import pytest
 from aioproducer.config import document
 from aioproducer.config.__main__ import main
 from aioproducer.config.names import WITHOUT_EFFECT
-from aioproducer.config.option import Group
-from aioproducer.config.options import OPTIONS
+from aioproducer.config.options import OPTIONS, Group
 from aioproducer.errors import ConfigError
 
 README = f"# Title\n\n{document.BEGIN}\nold\n{document.END}\n\nMore.\n"

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from aioproducer.config import ProducerConfig
-from aioproducer.config.configured_login import login_of
-from aioproducer.config.librdkafka.settling import OauthCallback
+from aioproducer.config.librdkafka import OauthCallback
 from aioproducer.config.login import (
     AwsWebIdentityToken,
     AzureImdsToken,
@@ -17,6 +16,7 @@ from aioproducer.config.login import (
     GcpToken,
     OAuthLogin,
     TokenSettings,
+    login_of,
 )
 from aioproducer.errors import ConfigError
 

@@ -21,7 +21,7 @@ from aioproducer.auth.tls import TlsContexts
 from aioproducer.compat import confluent
 from aioproducer.compat.aiokafka import AIOKafkaProducer
 from aioproducer.config import ProducerConfig, parse_jaas
-from aioproducer.config.configured_login import login_of
+from aioproducer.config.login import login_of
 from aioproducer.consumer import Consumer
 from aioproducer.errors import ConfigError
 from aioproducer.failed_records import DeadLetterTopic

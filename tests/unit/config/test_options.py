@@ -9,8 +9,7 @@ import pytest
 from aioproducer.config import ProducerConfig, ProducerOptions, Secret
 from aioproducer.config.document import meanings
 from aioproducer.config.names import BY_JAVA_NAME, WITHOUT_EFFECT
-from aioproducer.config.option import Group, Importance
-from aioproducer.config.options import OPTIONS
+from aioproducer.config.options import OPTIONS, Group, Importance
 from aioproducer.config.reader_options import READER_OPTIONS, ReaderKeywords, ReaderOptions
 from aioproducer.errors import ConfigError
 

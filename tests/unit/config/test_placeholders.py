@@ -20,9 +20,8 @@ from aioproducer.admin import Admin
 from aioproducer.compat.aiokafka.options import Options as AIOKafkaOptions
 from aioproducer.compat.confluent.options import settings_of
 from aioproducer.config import ProducerConfig, Secret
-from aioproducer.config.configured_login import login_of
-from aioproducer.config.login import PlainLogin
-from aioproducer.config.placeholders import (
+from aioproducer.config.login import PlainLogin, login_of
+from aioproducer.config.properties import (
     BUILT_IN,
     Providers,
     Reference,

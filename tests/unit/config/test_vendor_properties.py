@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from aioproducer.config import ProducerConfig, Secret
-from aioproducer.config.configured_login import login_of
 from aioproducer.config.login import (
     AwsLogin,
     AwsToken,
@@ -18,6 +17,7 @@ from aioproducer.config.login import (
     PlainLogin,
     ProvidedToken,
     ScramLogin,
+    login_of,
 )
 from aioproducer.errors import ConfigError
 

@@ -17,7 +17,7 @@ from aioproducer.errors import (
     InvalidOffsetError,
     InvalidTopicError,
 )
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.foundation import tuning
 from aioproducer.model import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from aioproducer.reader.cursor import Cursor

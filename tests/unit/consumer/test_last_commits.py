@@ -14,7 +14,7 @@ from aioproducer.admin import Admin
 from aioproducer.consumer import Consumer
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import KafkaError, UnknownTopicIdError, UnknownTopicOrPartitionError
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import TopicPartition
 from aioproducer.testing import SimulatedWorld
 from aioproducer.testing.simulation.kafka.groups.consumer_group import ConsumerGroup

@@ -20,7 +20,7 @@ from aioproducer.errors import (
     code_name,
     kafka_error,
 )
-from aioproducer.errors.codes import RETRIABLE, ErrorCode
+from aioproducer.errors.broker import RETRIABLE, ErrorCode
 from aioproducer.model import Node
 
 ALL = {

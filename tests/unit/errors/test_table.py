@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer.errors import Disposition, KafkaError, Written, codes, explain, kafka_error
-from aioproducer.errors.codes import ErrorCode
-from aioproducer.errors.table import TABLE
+from aioproducer.errors import Disposition, KafkaError, Written, explain, kafka_error
+from aioproducer.errors import broker as codes
+from aioproducer.errors.broker import TABLE, ErrorCode
 
 RETRIABLE, REFRESH = "retriable", "retriable, refresh"
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from aioproducer import Producer
 from aioproducer.errors import ConfigError, DeliveryTimeoutError
-from aioproducer.failed_records import DeadLetter, DeadLetterFile, DeadLetterTopic
-from aioproducer.failed_records.dead_letter import is_dead_letter
+from aioproducer.failed_records import DeadLetter, DeadLetterFile, DeadLetterTopic, is_dead_letter
 from aioproducer.model import ConsumerRecord, FailedRecord, Header
 
 ERROR = DeliveryTimeoutError("orders-1: not acknowledged within 120 s")

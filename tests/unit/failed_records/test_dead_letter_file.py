@@ -15,8 +15,7 @@ import pytest
 from aioproducer.config import ProducerConfig
 from aioproducer.engine.failures import FailedRecordHandler
 from aioproducer.errors import DeliveryTimeoutError
-from aioproducer.failed_records import DeadLetter, DeadLetterFile, read_dead_letters
-from aioproducer.failed_records.dead_letter_file import append_lines
+from aioproducer.failed_records import DeadLetter, DeadLetterFile, append_lines, read_dead_letters
 from aioproducer.model import FailedRecord
 
 CONFIG = ProducerConfig(bootstrap_servers="localhost:9092")

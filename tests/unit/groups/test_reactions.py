@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aioproducer.engine.groups.reactions import Reaction, partitions_may_have_moved, reaction_to
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from aioproducer.engine.groups.subscription import (
 )
 from aioproducer.engine.protocol import Api, response_schema
 from aioproducer.errors import ProtocolError, UnsupportedVersionError
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import OffsetAndMetadata, TopicPartition
 from tests.support.kio_messages import judged, milliseconds, ours, response_module, theirs
 

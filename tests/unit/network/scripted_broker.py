@@ -18,7 +18,7 @@ from aioproducer.engine.network.frames import EncodedPayload, InFlightRequest
 from aioproducer.engine.network.transport import SocketSettings
 from aioproducer.engine.network.versions import UNCHECKED, BrokerIdentity
 from aioproducer.engine.protocol import Api
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.foundation.runtime.running_clock import RunningClock
 from aioproducer.model import BootstrapServer, Node
 from tests.support.kio_messages import (

@@ -15,7 +15,7 @@ from aioproducer.engine.network.connection import (
 )
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import BrokerConnectionError, NetworkError, ProtocolError
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from tests.support.kio_messages import encode, request_module, response_module
 from tests.unit.network.scripted_broker import (
     API_VERSIONS,

@@ -20,7 +20,7 @@ from aioproducer.errors import (
     RebootstrapRequiredError,
     SaslAuthenticationFailedError,
 )
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from tests.support.kio_messages import encode, response_module
 from tests.unit.network.scripted_broker import (
     LONG,

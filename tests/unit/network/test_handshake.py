@@ -13,7 +13,7 @@ from aioproducer.engine.network.versions import (
 )
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import ProtocolError
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from tests.support.kio_messages import encode, milliseconds, response_module
 
 NUMBER = b"\0\0\0\1"

@@ -25,7 +25,7 @@ from aioproducer.errors import (
     TokenEndpointError,
     UnsupportedSaslMechanismError,
 )
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from tests.support.kio_messages import ours, response_module, theirs
 
 VERSIONS = BrokerVersions([(17, 0, 1), (36, 0, 2)])

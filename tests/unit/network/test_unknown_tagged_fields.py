@@ -13,7 +13,7 @@ from kio.static.primitive import i32, i64
 from aioproducer.engine.cluster.metadata_response import MetadataNews
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import ProtocolError
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from tests.support.kio_messages import decode, encode, response_type
 from tests.support.responses import at_once, unread
 from tests.unit.network.as_kio_reads import expected, plain

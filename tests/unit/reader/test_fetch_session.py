@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aioproducer.engine.client.list_offsets import IsolationLevel
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import TopicPartition
 from aioproducer.reader import fetch_session
 from aioproducer.reader.fetch_request import (

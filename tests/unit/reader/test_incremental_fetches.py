@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from aioproducer.errors import BrokerConnectionError
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import Node
 from aioproducer.reader.fetch_plan import FetchPlan
 from aioproducer.reader.fetch_request import Fetched, FetchRequest

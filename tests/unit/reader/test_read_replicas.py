@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.reader.epoch_request import EpochEnd
 from aioproducer.reader.fetcher import Fetcher
 from aioproducer.reader.partition import PartitionState

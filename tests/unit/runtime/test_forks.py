@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from aioproducer.foundation.runtime import forks
-from aioproducer.foundation.runtime.locks import free_lock
+from aioproducer.foundation.runtime.threads import free_lock
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork()"),

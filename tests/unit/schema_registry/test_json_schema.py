@@ -21,7 +21,7 @@ from aioproducer.schema_registry import (
     Schema,
 )
 from aioproducer.schema_registry.wire_format import id_bytes
-from aioproducer.serialization import json_text
+from aioproducer.serialization import json_documents as json_text
 from aioproducer.testing import InMemorySchemaRegistry
 
 ORDER = {

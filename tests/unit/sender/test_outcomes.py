@@ -30,7 +30,7 @@ from aioproducer.errors import (
     code_name,
     kafka_error,
 )
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 
 WHERE = "orders-3 on broker 1 (host:9092)"
 MAY, MAY_NOT = Standing(may_retry=True), Standing(may_retry=False)

@@ -18,7 +18,7 @@ from aioproducer.engine.network.frames import throttle_seconds
 from aioproducer.engine.protocol import SUPPORTED, Api
 from aioproducer.engine.sender.produce import PartitionResult, ProduceRequest
 from aioproducer.errors import ProtocolError
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.foundation import tuning
 from aioproducer.model import Node, TopicPartition
 from tests.support.kio_messages import (

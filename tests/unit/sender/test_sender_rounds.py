@@ -17,7 +17,7 @@ from aioproducer.engine.protocol import Api
 from aioproducer.engine.sender.produce import PartitionResult, ProduceRequest, ProduceResults
 from aioproducer.engine.sender.requests import MetadataRequest
 from aioproducer.errors import BrokerConnectionError
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.foundation.tuning import RECORDS_PER_SLICE
 from tests.support.fake_network import FakeNetwork
 from tests.support.inside import accumulator_of, engine_of, in_environment

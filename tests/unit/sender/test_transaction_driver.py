@@ -32,7 +32,7 @@ from aioproducer.errors import (
     RequestTimeoutError,
     UnsupportedVersionError,
 )
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from aioproducer.testing import SimulatedWorld
 from aioproducer.testing.fault_proxy import ApiKey

@@ -18,7 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aioproducer.errors import ConfigError, SerializationError
-from aioproducer.serialization import JsonDeserializer, JsonSerializer, json_text
+from aioproducer.serialization import JsonDeserializer, JsonSerializer
+from aioproducer.serialization import json_documents as json_text
 
 
 @pytest.fixture(params=["orjson", "the standard library"])

@@ -21,8 +21,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from aioproducer.errors import SerializationError
-from aioproducer.serialization import JsonDeserializer, JsonSerializer, json_text
-from aioproducer.serialization.json_text import JsonEncoder, decode_json
+from aioproducer.serialization import JsonDeserializer, JsonSerializer
+from aioproducer.serialization import json_documents as json_text
+from aioproducer.serialization.json_documents import JsonEncoder, decode_json
 
 
 def outcome(call: Callable[[], Any]) -> tuple[str, type[Exception] | None]:

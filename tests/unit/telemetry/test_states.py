@@ -25,7 +25,7 @@ from aioproducer.engine.telemetry.subscription import (
     SubscriptionResponse,
 )
 from aioproducer.errors import IllegalStateError, KafkaError
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.foundation.tuning import TELEMETRY_FIRST_PAUSE
 from tests.support.chance import NoJitter
 

@@ -28,7 +28,7 @@ from aioproducer.engine.transactions.requests import (
     TxnOffsetCommit,
 )
 from aioproducer.errors import kafka_error
-from aioproducer.errors.codes import RETRIABLE, ErrorCode
+from aioproducer.errors.broker import RETRIABLE, ErrorCode
 from aioproducer.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 RETRY, RETRY_SOON, FIND_AGAIN = Reaction.RETRY, Reaction.RETRY_SOON, Reaction.FIND_COORDINATOR

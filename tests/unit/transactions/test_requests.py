@@ -25,7 +25,7 @@ from aioproducer.engine.transactions.requests import (
     TxnOffsetCommit,
 )
 from aioproducer.errors import ProtocolError, UnsupportedVersionError
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import (
     ConsumerGroupMetadata,
     Node,

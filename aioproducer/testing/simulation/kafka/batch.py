@@ -24,7 +24,7 @@ from aioproducer.engine.records.checksum import crc32c
 from aioproducer.engine.records.decoder import decode
 from aioproducer.engine.records.encoded_batch import batches_in
 from aioproducer.errors import CorruptRecordsError
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.foundation.varint import encode_varint
 from aioproducer.model import TopicPartition
 

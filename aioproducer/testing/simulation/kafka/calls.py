@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple, TypeAlias
 
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.testing.simulation.kafka.cluster import Cluster
 from aioproducer.testing.simulation.kafka.groups import GroupCoordinator
 from aioproducer.testing.simulation.kafka.messages import Fields, Request

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from aioproducer.engine.protocol import Api
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.testing.simulation.kafka.calls import Answer, Closing, Login, Parked, Silence
 from aioproducer.testing.simulation.kafka.faults import RequestFaults
 from aioproducer.testing.simulation.kafka.messages import (

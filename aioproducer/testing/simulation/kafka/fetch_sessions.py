@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.testing.simulation.kafka.messages import Fields
 
 _NO_SESSION: Final = 0

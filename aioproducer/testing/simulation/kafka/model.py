@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import OffsetAndMetadata, TopicPartition
 from aioproducer.testing.simulation.kafka.batch import StoredRecord
 from aioproducer.testing.simulation.kafka.calls import Answer, Call, Coordinators, Login, Silence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.testing.simulation.kafka import ClusterOptions
 from tests.support.conversations import chat as c
 from tests.support.conversations.chat import Chat

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.testing.simulation.kafka import ClusterOptions
 from aioproducer.testing.simulation.kafka.groups.classic_group import (
     PREVIOUS_STATES,

@@ -13,7 +13,7 @@ from aioproducer.auth.mechanism import Mechanism
 from aioproducer.auth.plain import Plain
 from aioproducer.auth.scram import Scram
 from aioproducer.config.secret import Secret
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.testing.simulation.kafka import ClusterOptions, KafkaModel
 from aioproducer.testing.simulation.kafka.messages import read_response, write_request
 from tests.support.conversations.lines import NOW

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.testing.simulation.kafka.batch import (
     Batch,
     RecordsError,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.testing.simulation.kafka.batch import Batch
 from aioproducer.testing.simulation.kafka.producer_state import AbortedTransaction, ProducerStates
 from tests.unit.testing.simulation.test_kafka_logs import TRANSACTIONAL, data, marker

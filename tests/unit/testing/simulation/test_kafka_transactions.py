@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import TopicPartition
 from aioproducer.testing.simulation.kafka import ClusterOptions
 from aioproducer.testing.simulation.kafka.transaction_state import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import TopicPartition
 from aioproducer.testing.simulation.kafka.cluster import Cluster
 from aioproducer.testing.simulation.kafka.groups.assignors import TopicIdPartition

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.testing.simulation.kafka.cluster import Cluster
 from aioproducer.testing.simulation.kafka.groups.classic_group import NO_MEMBER_ID
 from aioproducer.testing.simulation.kafka.groups.classic_protocol import (

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.testing.simulation.kafka.cluster import GROUPS_TOPIC, Cluster
 from aioproducer.testing.simulation.kafka.groups.classic_group import ClassicGroup
 from aioproducer.testing.simulation.kafka.groups.consumer_group import ConsumerGroup

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 from uuid import UUID
 
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.testing.simulation.kafka.calls import Call
 from aioproducer.testing.simulation.kafka.cluster import Topic
 from aioproducer.testing.simulation.kafka.messages import Fields

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.testing.simulation.kafka.calls import Answer, Call
 from aioproducer.testing.simulation.kafka.groups.assignors import ASSIGNORS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.testing.simulation.kafka.calls import Answer, Call, Parked
 from aioproducer.testing.simulation.kafka.cluster import Topic
 from aioproducer.testing.simulation.kafka.fetch_sessions import (

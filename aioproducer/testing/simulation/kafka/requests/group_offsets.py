@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import OffsetAndMetadata, TopicPartition
 from aioproducer.testing.simulation.kafka.batch import transactional_batch
 from aioproducer.testing.simulation.kafka.calls import Call

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.testing.simulation.kafka.calls import Call
 from aioproducer.testing.simulation.kafka.cluster import Topic
 from aioproducer.testing.simulation.kafka.messages import Fields

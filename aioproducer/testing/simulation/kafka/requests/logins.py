@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 from aioproducer.engine.protocol import Api
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.testing.simulation.kafka.calls import Answer, Call, Closing, Login
 from aioproducer.testing.simulation.kafka.messages import Fields
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from aioproducer.engine.protocol import Api, request_schema
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.testing.simulation.kafka.calls import Answer, Call, Parked
 from aioproducer.testing.simulation.kafka.groups import Reply
 from aioproducer.testing.simulation.kafka.messages import Fields

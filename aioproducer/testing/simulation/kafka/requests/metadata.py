@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.testing.simulation.kafka.calls import Call
 from aioproducer.testing.simulation.kafka.cluster import CONTROLLER, Topic
 from aioproducer.testing.simulation.kafka.messages import Fields

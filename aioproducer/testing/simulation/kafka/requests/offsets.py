@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.testing.simulation.kafka.calls import Call
 from aioproducer.testing.simulation.kafka.log import TimestampAndOffset
 from aioproducer.testing.simulation.kafka.messages import Fields

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import TopicPartition
 from aioproducer.testing.simulation.kafka.batch import (
     NO_TIMESTAMP,

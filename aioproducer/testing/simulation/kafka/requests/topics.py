@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.testing.simulation.kafka.calls import Call
 from aioproducer.testing.simulation.kafka.messages import Fields
 from aioproducer.testing.simulation.kafka.options import TOPIC_DEFAULTS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from aioproducer.errors.codes import ErrorCode
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import TopicPartition
 from aioproducer.testing.simulation.kafka.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from aioproducer.testing.simulation.kafka.calls import Call

@@ -1,0 +1,343 @@
+"""The requests about groups and their offsets. No I/O.
+
+FindCoordinator, ListGroups, DescribeGroups for groups with the classic protocol,
+ConsumerGroupDescribe for those with the protocol of KIP-848, DeleteGroups; OffsetFetch for all
+committed offsets, OffsetCommit by nobody for groups that have no members, and OffsetDelete
+(KIP-496).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aioproducer.admin.requests.answer import UNKNOWN_TOPIC_OR_PARTITION, Answer, in_order
+from aioproducer.admin.values import GroupDescription, GroupListing, GroupMember
+from aioproducer.engine.groups.requests import Membership, OffsetCommit
+from aioproducer.engine.network.frames import EncodedPayload, encoded
+from aioproducer.engine.protocol import Api, data_schema, request_schema
+from aioproducer.engine.transactions.requests import (
+    by_topic,
+    fetched_offsets,
+    find_coordinator_message,
+    found_coordinator,
+    group_coordinator,
+    offset_fetch_message,
+)
+from aioproducer.errors import ProtocolError
+from aioproducer.errors.broker import ErrorCode
+from aioproducer.model import OffsetAndMetadata, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class FindCoordinatorRequest:
+    """Ask any broker for the coordinator of a group. The answer has a :class:`Node`."""
+
+    group: str
+    api: Api = Api.FIND_COORDINATOR
+    answered: bool = True
+
+    def build(self, version: int) -> EncodedPayload:
+        """The request in ``version``."""
+        schema = request_schema(Api.FIND_COORDINATOR)
+        message = find_coordinator_message(schema, version, group_coordinator(self.group))
+        return encoded(Api.FIND_COORDINATOR, version, message)
+
+    def read(self, response: Any) -> Answer:
+        """The answer. Raises :class:`ProtocolError` for a coordinator that can't be one."""
+        found = found_coordinator(response, self.group)
+        return Answer(found.error_code, found.message, found.node)
+
+
+@dataclass(frozen=True, slots=True)
+class ListGroupsRequest:
+    """Ask a broker for the groups that it coordinates. The answer has a tuple of listings."""
+
+    api: Api = Api.LIST_GROUPS
+    answered: bool = True
+
+    def build(self, version: int) -> EncodedPayload:
+        """The request in ``version``."""
+        schema = request_schema(Api.LIST_GROUPS)
+        request = schema.ListGroupsRequest()
+        return encoded(Api.LIST_GROUPS, version, request)
+
+    def read(self, response: Any) -> Answer:
+        """The answer. States are known from version 4 on, types from version 5 on."""
+        return Answer.of(
+            response,
+            tuple(
+                GroupListing(
+                    each.group_id,
+                    each.protocol_type,
+                    each.group_state or None,
+                    each.group_type or None,
+                )
+                for each in response.groups
+            ),
+        )
+
+
+_VERSION_BYTES: Final = 2
+_CONSUMER: Final = "consumer"
+"""The type of the protocol between consumers; Kafka Connect has another one."""
+
+_DEAD: Final = "Dead"
+"""The state of a group that does not exist, in versions before 6 (KIP-1043)."""
+
+GROUP_ID_NOT_FOUND: Final = 69
+_ASSIGNMENT: Final = "consumer_protocol_assignment"
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeGroupsRequest:
+    """Ask a coordinator for its groups. The answers are by group, with their descriptions."""
+
+    groups: tuple[str, ...]
+    api: Api = Api.DESCRIBE_GROUPS
+    answered: bool = True
+
+    def build(self, version: int) -> EncodedPayload:
+        """The request in ``version``."""
+        schema = request_schema(Api.DESCRIBE_GROUPS)
+        request = schema.DescribeGroupsRequest(groups=self.groups)
+        return encoded(Api.DESCRIBE_GROUPS, version, request)
+
+    def read(self, response: Any) -> Mapping[str, Answer]:
+        """The answers by group."""
+        found = {each.group_id: _group(each) for each in response.groups}
+        return in_order(self.groups, found)
+
+
+def _group(said: Any) -> Answer:
+    if not said.error_code and said.group_state == _DEAD:
+        return Answer(GROUP_ID_NOT_FOUND)
+    of_consumers = said.protocol_type == _CONSUMER
+    return Answer.of(
+        said,
+        GroupDescription(
+            said.group_id,
+            "classic",
+            said.group_state,
+            said.protocol_type,
+            said.protocol_data,
+            tuple(_classic_member(each, of_consumers) for each in said.members),
+        ),
+    )
+
+
+def _classic_member(said: Any, of_consumers: bool) -> GroupMember:
+    return GroupMember(
+        said.member_id,
+        said.group_instance_id,
+        said.client_id,
+        said.client_host,
+        _assigned(said.member_assignment) if of_consumers else None,
+    )
+
+
+def _assigned(data: bytes) -> tuple[TopicPartition, ...] | None:
+    """The partitions in a member's assignment, which a consumer wrote; None: it makes no sense.
+
+    All versions begin alike, as far as it is read here.
+    """
+    if not data:
+        return ()
+    try:
+        found, _ = data_schema(_ASSIGNMENT).decode(data, _VERSION_BYTES, 0)
+    except (ProtocolError, ValueError, IndexError, struct.error):
+        return None
+    return tuple(
+        TopicPartition(each.topic, int(number))
+        for each in found.assigned_partitions
+        for number in each.partitions
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeConsumerGroupsRequest:
+    """Ask a coordinator for its groups. The answers are by group, with their descriptions."""
+
+    groups: tuple[str, ...]
+    api: Api = Api.CONSUMER_GROUP_DESCRIBE
+    answered: bool = True
+
+    def build(self, version: int) -> EncodedPayload:
+        """The request in ``version``."""
+        schema = request_schema(Api.CONSUMER_GROUP_DESCRIBE)
+        request = schema.ConsumerGroupDescribeRequest(group_ids=self.groups)
+        return encoded(Api.CONSUMER_GROUP_DESCRIBE, version, request)
+
+    def read(self, response: Any) -> Mapping[str, Answer]:
+        """The answers by group."""
+        found = {
+            each.group_id: Answer.of(
+                each,
+                GroupDescription(
+                    each.group_id,
+                    "consumer",
+                    each.group_state,
+                    "consumer",
+                    each.assignor_name,
+                    tuple(map(_consumer_member, each.members)),
+                ),
+            )
+            for each in response.groups
+        }
+        return in_order(self.groups, found)
+
+
+def _consumer_member(said: Any) -> GroupMember:
+    return GroupMember(
+        said.member_id,
+        said.instance_id,
+        said.client_id,
+        said.client_host,
+        tuple(
+            TopicPartition(each.topic_name, int(number))
+            for each in said.assignment.topic_partitions
+            for number in each.partitions
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteGroupsRequest:
+    """Ask a coordinator to delete groups. The answers are by group, without a value."""
+
+    groups: tuple[str, ...]
+    api: Api = Api.DELETE_GROUPS
+    answered: bool = True
+
+    def build(self, version: int) -> EncodedPayload:
+        """The request in ``version``."""
+        schema = request_schema(Api.DELETE_GROUPS)
+        request = schema.DeleteGroupsRequest(groups_names=self.groups)
+        return encoded(Api.DELETE_GROUPS, version, request)
+
+    def read(self, response: Any) -> Mapping[str, Answer]:
+        """The answers by group."""
+        found = {each.group_id: Answer.of(each) for each in response.results}
+        return in_order(self.groups, found)
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffsetsRequest:
+    """Ask a group's coordinator for all its offsets. The answer is by group.
+
+    The value is a mapping of partitions to :class:`OffsetAndMetadata`. Offsets of open transactions
+    are not waited for: the last committed ones count.
+    """
+
+    group: str
+    api: Api = Api.OFFSET_FETCH
+    answered: bool = True
+
+    def build(self, version: int) -> EncodedPayload:
+        """The request in ``version``."""
+        schema = request_schema(Api.OFFSET_FETCH)
+        message = offset_fetch_message(schema, version, self.group, None, stable=False)
+        return encoded(Api.OFFSET_FETCH, version, message)
+
+    def read(self, response: Any) -> Mapping[str, Answer]:
+        """The answer by group. Raises :class:`ProtocolError` if it is about another group."""
+        said = fetched_offsets(response, self.group, None)
+        return {
+            self.group: Answer(said.error_code, None, None if said.error_code else said.offsets)
+        }
+
+
+_OF_PARTITIONS: Final = (
+    0,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.OFFSET_METADATA_TOO_LARGE,
+    ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+)
+"""Codes that are about a partition; a coordinator says all others of the whole group."""
+_OF_A_MEMBER: Final = (
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.STALE_MEMBER_EPOCH,
+)
+"""The refusals of a commit that is no member's. Source: Kafka's ``ClassicGroup`` and
+``ConsumerGroup``, ``validateOffsetCommit``."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlterOffsetsRequest:
+    """Ask a group's coordinator to take offsets.
+
+    The answer is about the group. Its value has the answers by partition, without values.
+    """
+
+    group: str
+    offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    api: Api = Api.OFFSET_COMMIT
+    answered: bool = True
+
+    @property
+    def _commit(self) -> OffsetCommit:
+        return OffsetCommit(Membership(self.group), self.offsets)
+
+    def build(self, version: int) -> EncodedPayload:
+        """The request in ``version``."""
+        return self._commit.build(version)
+
+    def read(self, response: Any) -> Answer:
+        """The answer. Raises :class:`ProtocolError` if a partition is missing."""
+        codes = self._commit.read(response)
+        for code in codes.values():
+            if code in _OF_A_MEMBER:
+                return Answer(
+                    code,
+                    "the group has members, and takes offsets from them alone: "
+                    "stop them, and try again",
+                )
+            if code not in _OF_PARTITIONS:
+                return Answer(code)
+        return Answer(value={where: Answer(codes[where]) for where in self.offsets})
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOffsetsRequest:
+    """Ask a group's coordinator to forget offsets.
+
+    The answer is about the group. Its value has the answers by partition, without values.
+    """
+
+    group: str
+    partitions: Collection[TopicPartition]
+    api: Api = Api.OFFSET_DELETE
+    answered: bool = True
+
+    def build(self, version: int) -> EncodedPayload:
+        """The request in ``version``."""
+        schema = request_schema(Api.OFFSET_DELETE)
+        request = schema.OffsetDeleteRequest(
+            group_id=self.group,
+            topics=tuple(
+                schema.OffsetDeleteRequestTopic(
+                    name=topic,
+                    partitions=tuple(
+                        schema.OffsetDeleteRequestPartition(partition_index=number)
+                        for number in numbers
+                    ),
+                )
+                for topic, numbers in by_topic(self.partitions).items()
+            ),
+        )
+        return encoded(Api.OFFSET_DELETE, version, request)
+
+    def read(self, response: Any) -> Answer:
+        """The answer. Raises :class:`ProtocolError` if a partition is missing."""
+        if response.error_code:
+            return Answer(response.error_code)
+        found = {
+            TopicPartition(topic.name, each.partition_index): Answer(each.error_code)
+            for topic in response.topics
+            for each in topic.partitions
+        }
+        return Answer(value=in_order(self.partitions, found))

@@ -1,0 +1,269 @@
+"""Credentials that can change: the application's own providers, and placeholders.
+
+:func:`ask` calls a provider of tokens or credentials, and :func:`is_final` judges its errors.
+:class:`ProvidedCredentials` asks a provider for user name and password at each login.
+:class:`RereadMechanism` reads the placeholders of the configuration again for each login.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeAlias, final
+
+from aioproducer.auth.mechanism import Exchange, Mechanism
+from aioproducer.config import ProducerConfig
+from aioproducer.config.secret import Secret
+from aioproducer.errors import AuthenticationError, ConfigError, NetworkError, ProducerError, anew
+from aioproducer.foundation.logs import duration, plain_logger
+from aioproducer.foundation.runtime.patience import PatientTimeout
+from aioproducer.foundation.runtime.threads import MOST_HANGING, ThreadForEach
+
+__all__ = [
+    "Provider",
+    "Raised",
+    "ask",
+    "is_final",
+    "told",
+    "ProvidedCredentials",
+    "RereadMechanism",
+]
+
+
+Provider: TypeAlias = Callable[[], Any]
+"""Gives what it provides, or an awaitable of it. One that is no ``async def`` runs in a thread."""
+
+_WRONG_PROGRAM: Final = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    NameError,
+    NotImplementedError,
+    TypeError,
+)
+"""A provider that raises one of these is not mended by asking it again."""
+_WRONG_ANSWER: Final = (LookupError, ValueError)
+"""These are final until the provider has worked. A provider that has worked once has met an
+answer that it did not expect (an outage's page instead of JSON, say), and is asked again."""
+
+
+@final
+class Raised:
+    """An exception as a value: a future can't carry StopIteration, and asyncio ends at some."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+async def ask(provider: Provider, threads: ThreadForEach) -> object:
+    """The answer of ``provider``, or what it has :class:`Raised` in a thread of ``threads``."""
+    if _is_async(provider):
+        return await provider()
+    answer = await asyncio.get_running_loop().run_in_executor(threads, _guarded, provider)
+    return await answer if isinstance(answer, Awaitable) else answer
+
+
+def is_final(error: BaseException, *, has_worked: bool) -> bool:
+    """True if a provider that raised ``error`` is not to be asked again soon."""
+    final = _WRONG_PROGRAM if has_worked else (*_WRONG_PROGRAM, *_WRONG_ANSWER)
+    return isinstance(error, final) and not isinstance(error, OSError)
+
+
+def told(error: BaseException) -> str:
+    """``error`` in an error's text."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _guarded(provider: Provider) -> object:
+    try:
+        return provider()
+    except BaseException as error:
+        return Raised(error)
+
+
+def _is_async(provider: Provider) -> bool:
+    call = getattr(provider, "__call__", None)  # noqa: B004
+    return inspect.iscoroutinefunction(provider) or inspect.iscoroutinefunction(call)
+
+
+logger = plain_logger(__name__)
+
+_FORM: Final = "it must return a pair of str, (user name, password)"
+
+
+@final
+class ProvidedCredentials(Mechanism):
+    """A mechanism with the credentials of ``provider``, made by ``make`` when they have changed.
+
+    Connections that log in at the same time share an answer. A provider that fails leaves the last
+    credentials in use, with one warning.
+
+    ``timeout``: seconds for one call of the provider.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        provider: Provider,
+        make: Callable[[str, Secret], Mechanism],
+        *,
+        timeout: float,
+    ) -> None:
+        self.name = name
+        self._provider = provider
+        self._make = make
+        self._timeout = timeout
+        self._credentials: tuple[str, Secret] | None = None
+        self._mechanism: Mechanism | None = None
+        self._failure: ProducerError | None = None
+        self._complaint = ""
+        self._asking = asyncio.Lock()
+        self._threads = ThreadForEach("aioproducer-credentials", most=MOST_HANGING)
+        self._calls = 0
+        """The calls of the provider that have begun."""
+
+    async def current(self) -> Mechanism:
+        """See :meth:`aioproducer.auth.mechanism.Mechanism.current`.
+
+        Raises:
+            AuthenticationError: the provider has failed for good, or gave no credentials.
+            NetworkError: it has failed, or did not answer in time, and has given none before.
+        """
+        begun = self._calls
+        async with self._asking:
+            if self._calls == begun:  # else an answer came that is young enough
+                self._calls += 1
+                await self._renew()
+        if self._mechanism is None:
+            assert self._failure is not None
+            raise anew(self._failure)
+        return self._mechanism
+
+    async def begin(self, host: str) -> Exchange:
+        """Start a login with the credentials as they are now."""
+        return await (await self.current()).begin(host)
+
+    async def _renew(self) -> None:
+        try:
+            async with PatientTimeout(self._timeout) as bound:
+                self._take(await ask(self._provider, self._threads))
+            self._failure, self._complaint = None, ""
+        except asyncio.CancelledError as error:
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise
+            self._fail(self._failure_of(error))
+        except ProducerError as error:
+            self._fail(error.with_traceback(None))  # its frames hold the answer
+        except Exception as error:
+            self._fail(self._too_slow() if bound.expired() else self._failure_of(error))
+
+    def _take(self, answer: object) -> None:
+        if isinstance(answer, Raised):
+            raise self._failure_of(answer.error)
+        credentials = _credentials(answer)
+        if credentials != self._credentials:
+            self._mechanism = self._make(*credentials)
+            self._credentials = credentials
+
+    def _fail(self, failure: ProducerError) -> None:
+        self._failure = failure
+        if self._mechanism is not None and str(failure) != self._complaint:
+            self._complaint = str(failure)
+            logger.warning("The last credentials stay in use: %s", failure)
+
+    def _failure_of(self, error: BaseException) -> ProducerError:
+        what = f"sasl_credentials_provider failed with {told(error)}"
+        failure: ProducerError
+        if is_final(error, has_worked=self._mechanism is not None):
+            failure = AuthenticationError(what)
+        else:
+            failure = NetworkError(f"{what}; it is asked again for the next login")
+        failure.__cause__ = error
+        return failure
+
+    def _too_slow(self) -> NetworkError:
+        return NetworkError(
+            f"sasl_credentials_provider did not answer within {duration(self._timeout)}"
+            " (sasl_login_read_timeout_ms); it is asked again for the next login"
+        )
+
+
+def _credentials(answer: object) -> tuple[str, Secret]:
+    """The pair in a provider's answer; no error shows a piece of it."""
+    if not isinstance(answer, tuple | list):
+        raise AuthenticationError(
+            f"sasl_credentials_provider returned {type(answer).__name__}; {_FORM}"
+        )
+    match answer:
+        case [str() | Secret() as username, str() | Secret() as password]:
+            return (
+                username if isinstance(username, str) else username.reveal(),
+                Secret(password) if isinstance(password, str) else password,
+            )
+    kinds = ", ".join(type(each).__name__ for each in answer)
+    raise AuthenticationError(f"sasl_credentials_provider returned ({kinds}); {_FORM}")
+
+
+_THREADS: Final = ThreadForEach("aioproducer-placeholders")
+"""Not the event loop: a file may be on a network drive that hangs."""
+_TIMEOUT: Final = 10.0
+
+
+@final
+class RereadMechanism(Mechanism):
+    """The mechanism that ``make`` makes of a configuration, made anew when a placeholder's value
+    has changed.
+
+    Credentials that can't be read or used, as their file is half written perhaps, leave the old
+    ones in use, with one warning.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        mechanism: Mechanism,
+        make: Callable[[ProducerConfig], Mechanism | None],
+    ) -> None:
+        """``mechanism``: the one of ``config``."""
+        self._config = config
+        self._make = make
+        self._mechanism = self._previous = mechanism
+        self._complaint = ""
+        self.name = mechanism.name
+
+    async def current(self) -> Mechanism:
+        """See :meth:`aioproducer.auth.mechanism.Mechanism.current`; a file that hangs is none."""
+        loop, known = asyncio.get_running_loop(), self._config
+        try:
+            async with PatientTimeout(_TIMEOUT):
+                config = await loop.run_in_executor(_THREADS, known.reread)
+            if config is not known and config != self._config:  # another login may have taken it
+                self._take(config)
+            self._complaint = ""
+        except (ConfigError, TimeoutError) as error:
+            self._complain(str(error) or f"they were not read within {duration(_TIMEOUT)}")
+        return await self._mechanism.current()
+
+    def _take(self, config: ProducerConfig) -> None:
+        made = self._make(config) or self._mechanism
+        self._previous, self._mechanism = self._mechanism, made
+        self._config, self.name = config, made.name
+        logger.info("New logins use the new values of the placeholders in the configuration")
+
+    def _complain(self, what: str) -> None:
+        if what != self._complaint:
+            self._complaint = what
+            logger.warning(
+                "The credentials can't be read again, so the old ones stay in use: %s", what
+            )
+
+    async def begin(self, host: str) -> Exchange:
+        """Start a login with the credentials as they are now."""
+        return await (await self.current()).begin(host)
+
+    async def close(self) -> None:
+        """End what the mechanism in use, and the one before it, run on this event loop."""
+        for mechanism in (self._previous, self._mechanism):
+            await mechanism.close()
