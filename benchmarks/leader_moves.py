@@ -23,7 +23,8 @@ from unittest import mock
 
 from aioproducer import Producer, RecordMetadata
 from aioproducer.engine.cluster.metadata import Metadata
-from aioproducer.testing.kafka_cluster import KafkaCluster, broker_requests
+from aioproducer.testing.kafka_cluster import KafkaCluster
+from aioproducer.testing.kafka_cluster import broker_processes as broker_requests
 from benchmarks.machine import look_at_machine
 
 TOPIC: Final = "moving"

@@ -2,47 +2,29 @@
 
 ::
 
-    app.py               the program, and its errors
-    commands.py          the table of commands
-    produce.py           `aioproducer produce`: its options
+    app.py               the program, the table of commands, and their errors
+    produce.py           `aioproducer produce`: input → producer → exit code
     check.py             `aioproducer check`
-    tail.py              `aioproducer tail`: its options
+    tail.py              `aioproducer tail`: reader → output → exit code
     topics.py            `aioproducer topics`
     groups.py            `aioproducer groups`
     cluster.py           `aioproducer cluster`
     perf.py              `aioproducer perf`: its options and its result
     top.py               `aioproducer top`
     dashboard.py         `aioproducer dashboard`
+    mock.py              `aioproducer mock`
     options.py           options that commands share
     results.py           results as lines or as JSON
     settings.py          options and properties → ProducerConfig
-    byte_source.py       input, never blocking
-    lines.py             bytes → lines → keys and values
-    console_producer.py  input → producer → exit code
-    record_outcomes.py   outcomes of records that were sent in one call
-    console_reader.py    reader → output → exit code
     positions.py         offsets and times as they are written
-    record_template.py   records → text
-    byte_sink.py         output, never blocking
-    admin_call.py        a command → one call to an Admin
-    topic_results.py     descriptions of topics
-    group_results.py     descriptions of groups, and changes of their offsets
-    offset_reset.py      an option of `aioproducer groups reset-offsets` → the new offsets
-    deletion.py          confirmation, and deletion one by one
-    replica_lists.py     replicas and settings of topics as they are written
-    delivery_counter.py  counts deliveries
-    performance_run.py   payloads → producer → measurement
-    payloads.py          values to measure with
-    rate_schedule.py     a rate → the number of records that are due
-    measurement.py       acknowledgements → figures
-    latency_histogram.py percentiles in bounded memory
-    performance_display.py  figures while a run lasts
-    metrics_endpoint.py  a process's endpoint for Prometheus
-    top_display.py       figures of producers as a picture or as lines
-    progress.py          the progress bar
-    terminal.py          lines for the user
-    signals.py           ends politely
-    cancellation.py      ends at once
+    lines.py             bytes → lines → keys and values
+    byte_streams.py      input and output, never blocking
+    record_outcomes.py   outcomes of records, counted
+    group_records.py     records for `aioproducer tail` as a member of a group
+    performance_run.py   payloads → producer → measurement → figures
+    admin_call.py        a command → one call to an Admin; deletion one by one
+    terminal.py          lines for the user, and the progress bar
+    early_ends.py        signals, cancellation, no answer of a broker
 """
 
 from __future__ import annotations
@@ -54,7 +36,11 @@ from typing import Final, NoReturn
 
 from aioproducer import __accelerated__, __version__
 
-__all__ = ["main", "version_line"]
+__all__ = [
+    "main",
+    "version_line",
+]
+
 
 _LIBRARIES: Final = ("typer", "rich")
 """The extra ``cli``."""

@@ -1,22 +1,36 @@
-"""One call of a command to an Admin."""
+"""One call of a command to an Admin, and the deletion of several things by name.
+
+A deletion is asked for once and done one by one.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
+
+import typer
 
 from aioproducer import loops
 from aioproducer.admin import Admin
-from aioproducer.cli.first_answer import answer_seconds, first_answer
+from aioproducer.cli.early_ends import answer_seconds, first_answer
 from aioproducer.cli.results import require_output
 from aioproducer.cli.settings import client_config
 from aioproducer.cli.terminal import Terminal
 from aioproducer.config import ProducerConfig
 from aioproducer.engine.client import arguments
+from aioproducer.errors import ConfigError, KafkaError, ProducerError
 
-__all__ = ["call_admin", "countdown"]
+__all__ = [
+    "call_admin",
+    "countdown",
+    "Yes",
+    "delete_each",
+    "is_confirmed",
+]
+
 
 T = TypeVar("T")
 
@@ -52,3 +66,42 @@ async def _call(config: ProducerConfig, call: Callable[[Admin], Awaitable[T]]) -
 def countdown(timeout: float) -> Callable[[], float]:
     """The seconds that are left of a command that takes several steps, from now on."""
     return arguments.countdown(timeout, asyncio.get_running_loop().time)
+
+
+Yes: TypeAlias = Annotated[
+    bool, typer.Option("--yes", "-y", help="Do not ask; required without a terminal.")
+]
+
+
+def is_confirmed(names: Iterable[str], content: str) -> bool:
+    """The answer on a terminal; ``content``: the loss. Raises ConfigError without a terminal."""
+    shown = f"{', '.join(names)} with {content}"
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise ConfigError(f"give --yes to delete {shown}: there is no terminal to ask on")
+    return Terminal().confirm(f"Delete {shown}?")
+
+
+async def delete_each(
+    names: Iterable[str],
+    delete: Callable[[str, float], Coroutine[Any, Any, None]],
+    timeout: float,
+    ignored: type[KafkaError] | None,
+) -> list[str]:
+    """Delete ``names`` one by one within ``timeout`` seconds. Returns those that are gone.
+
+    ``ignored``: the error of a name that is missing, if that is none. An error names what was
+    deleted before.
+    """
+    left = countdown(timeout)
+    gone: list[str] = []
+    for name in names:
+        try:
+            await delete(name, left())
+            gone.append(name)
+        except ProducerError as error:
+            if ignored is not None and isinstance(error, ignored):
+                continue
+            if gone:
+                error.add_note(f"deleted: {', '.join(gone)}")
+            raise
+    return gone

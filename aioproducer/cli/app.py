@@ -1,18 +1,148 @@
-"""The commands, and their errors: one line on standard error each, never a traceback."""
+"""The program: the table of its commands, and their errors.
+
+A module is imported when its command runs, so that no command pays for the imports of another. An
+error is one line on standard error, never a traceback.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, Final, NamedTuple
 
 import typer
+from typer.core import TyperGroup
 
 from aioproducer.cli import version_line
-from aioproducer.cli.commands import EXIT_USAGE, CommandGroup, new_program, register_all
 from aioproducer.cli.terminal import Terminal, discard
 from aioproducer.errors import ConfigError, ProducerError
 
-__all__ = ["EXIT_UNDELIVERED", "EXIT_USAGE", "run"]
+__all__ = [
+    "EXIT_CODES",
+    "EXIT_USAGE",
+    "CommandGroup",
+    "SubcommandGroup",
+    "new_program",
+    "register_all",
+    "EXIT_UNDELIVERED",
+    "run",
+]
+
+
+EXIT_USAGE: Final = 2
+
+
+EXIT_CODES: Final = """
+\b
+Exit codes:
+  0  done
+  1  not done; standard error shows the reason
+  2  wrong use: an option or the configuration
+"""
+"""The last lines of the help of commands that do something or not."""
+
+_NAMES_OF_KAFKA: Final = {
+    "bootstrap-server": "bootstrap-servers",
+    "command-property": "property",
+    "producer-property": "property",
+    "producer.config": "command-config",
+    "under-replicated-partitions": "under-replicated",
+    "unavailable-partitions": "unavailable",
+    "max-messages": "count",
+    "force": "yes",
+    "to-earliest": "to-beginning",
+    "to-latest": "to-end",
+    "to-datetime": "to-time",
+}
+"""Names of options in Kafka's own tools, and ours."""
+
+
+class _Command(NamedTuple):
+    """The function of a command, or the program of its subcommands."""
+
+    module: str
+    attribute: str
+    help: str
+
+    def load(self, name: str) -> Any:
+        """The command itself, with its options."""
+        found = getattr(import_module(f"aioproducer.cli.{self.module}"), self.attribute)
+        if isinstance(found, typer.Typer):
+            return typer.main.get_command(found)
+        program = new_program()
+        program.command(name)(found)
+        return typer.main.get_command(program)
+
+
+_COMMANDS: Final = {
+    "produce": _Command(
+        "produce", "produce", "Send each line of standard input, or of a file, as a record."
+    ),
+    "tail": _Command("tail", "tail", "Show the records of a topic as they arrive."),
+    "perf": _Command("perf", "perf", "Send records at a rate, and measure throughput and latency."),
+    "topics": _Command(
+        "topics", "topics", "List, describe, create and delete topics, and add partitions."
+    ),
+    "groups": _Command(
+        "groups", "groups", "List, describe and delete groups, and reset their offsets."
+    ),
+    "cluster": _Command(
+        "cluster", "cluster", "Show the brokers of a cluster, their racks, and its features."
+    ),
+    "top": _Command("top", "top", "Show the activity of a running process's producers."),
+    "dashboard": _Command(
+        "dashboard", "dashboard", "Print a Grafana dashboard for the metrics of producers."
+    ),
+    "mock": _Command("mock", "mock", "Run a mock cluster at localhost:9092, for a first try."),
+    "check": _Command(
+        "check", "check", "Connect, log in, and check whether a producer could write."
+    ),
+}
+
+
+class CommandGroup(TyperGroup):
+    """Commands by name. Until one is called, its help line stands for it."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that the first argument names, and the other arguments."""
+        if args and args[0] in _COMMANDS:
+            self.commands[args[0]] = _COMMANDS[args[0]].load(args[0])
+        return super().resolve_command(ctx, args)
+
+
+class SubcommandGroup(TyperGroup):
+    """Subcommands by name. Without one, the help says which there are: wrong use."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """The arguments that are left for the subcommand."""
+        if not args:
+            Terminal().print_line(ctx.get_help())
+            ctx.exit(EXIT_USAGE)
+        return super().parse_args(ctx, args)
+
+
+def new_program(**options: Any) -> typer.Typer:
+    """A program whose help is plain text: 80 columns, and no word is cut."""
+    return typer.Typer(
+        **{"add_completion": False, **options},
+        rich_markup_mode=None,
+        context_settings={
+            "help_option_names": ["-h", "--help"],
+            "token_normalize_func": lambda name: _NAMES_OF_KAFKA.get(name, name),
+        },
+    )
+
+
+def register_all(program: typer.Typer) -> None:
+    """Give ``program`` the names of all commands."""
+    for name, command in _COMMANDS.items():
+        program.command(name, help=command.help)(_not_loaded)
+
+
+def _not_loaded() -> None:
+    """Stands for a command until `CommandGroup` loads it."""
+
 
 EXIT_UNDELIVERED = 1
 

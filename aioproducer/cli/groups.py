@@ -1,34 +1,19 @@
-"""``aioproducer groups``: list, describe and delete groups, and reset their offsets."""
+"""``aioproducer groups``: list, describe and delete groups, and reset their offsets.
+
+Source of the offsets from which a group goes on after a reset: Kafka's ``ConsumerGroupCommand``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
 import typer
 
-from aioproducer.admin import Admin, GroupDescription, GroupListing, LogPosition
-from aioproducer.cli.admin_call import call_admin, countdown
-from aioproducer.cli.commands import EXIT_CODES, SubcommandGroup, new_program
-from aioproducer.cli.deletion import Yes, delete_each, is_confirmed
-from aioproducer.cli.group_results import (
-    GroupProgress,
-    change_fields,
-    change_lines,
-    group_fields,
-    group_lines,
-    listing_fields,
-    listing_lines,
-    owners,
-)
-from aioproducer.cli.offset_reset import (
-    OffsetChange,
-    Shift,
-    Target,
-    chosen_partitions,
-    planned_changes,
-)
+from aioproducer.admin import Admin, GroupDescription, GroupListing, GroupMember, LogPosition
+from aioproducer.cli.admin_call import Yes, call_admin, countdown, delete_each, is_confirmed
+from aioproducer.cli.app import EXIT_CODES, SubcommandGroup, new_program
 from aioproducer.cli.options import (
     BootstrapServers,
     CommandConfig,
@@ -38,12 +23,351 @@ from aioproducer.cli.options import (
     Verbose,
 )
 from aioproducer.cli.positions import moment
-from aioproducer.cli.results import print_result
+from aioproducer.cli.results import broker_fields, print_result, table
+from aioproducer.cli.settings import topics_of
 from aioproducer.cli.terminal import Terminal
-from aioproducer.errors import ConfigError, GroupIdNotFoundError
+from aioproducer.errors import (
+    ConfigError,
+    GroupIdNotFoundError,
+    InvalidOffsetError,
+    NonEmptyGroupError,
+)
+from aioproducer.foundation.logs import counted
 from aioproducer.model import TopicPartition
 
-__all__ = ["groups"]
+__all__ = [
+    "OffsetChange",
+    "Shift",
+    "Target",
+    "chosen_partitions",
+    "new_offset",
+    "planned_changes",
+    "GroupProgress",
+    "change_fields",
+    "change_lines",
+    "group_fields",
+    "group_lines",
+    "listing_fields",
+    "listing_lines",
+    "owners",
+    "groups",
+]
+
+
+_MOST_NAMES: Final = 3
+_WITHOUT_MEMBERS: Final = ("Empty", "Dead")
+
+
+class Shift(NamedTuple):
+    """A number of records forwards, or backwards if it is negative."""
+
+    by: int
+
+
+Target: TypeAlias = Literal["beginning", "end"] | int | datetime | Shift
+"""The end of each log, an offset, a time, or a distance from the committed offset."""
+
+Partitions: TypeAlias = dict[str, list[int] | None]
+"""Numbers of partitions by topic; None: all."""
+
+
+class OffsetChange(NamedTuple):
+    """The committed offset of a partition, and the one that takes its place."""
+
+    partition: TopicPartition
+    now: int | None
+    """None: the group has no offset there."""
+    new: int
+    clamped: bool = False
+    """True if the log lacks the wanted offset, so that the nearer end of the log counts."""
+    remark: str = ""
+
+
+def chosen_partitions(texts: Iterable[str]) -> Partitions:
+    """``orders`` means all partitions of a topic, ``orders:0,2`` these two.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    found: Partitions = {}
+    for text in texts:
+        name, colon, listed = text.partition(":")
+        (topic,) = topics_of([name])
+        known = found.setdefault(topic, [])
+        numbers = listed.split(",") if colon else []
+        if not all(number.isascii() and number.isdecimal() for number in numbers):
+            raise ConfigError(f"--topic {text!r}: write a topic, or its partitions: orders:0,2")
+        if not colon:
+            found[topic] = None
+        elif known is not None:
+            known.extend(int(number) for number in numbers)
+    return found
+
+
+def new_offset(
+    target: Target, now: int | None, *, beginning: int, end: int, found: int | None
+) -> tuple[int, bool, str]:
+    """The offset that ``target`` means, whether it was clamped, and a remark about it.
+
+    ``found``: the offset of a time.
+    """
+    match target:
+        case "beginning":
+            return beginning, False, ""
+        case "end":
+            return end, False, ""
+        case datetime():
+            wanted = end if found is None else found
+            if wanted >= end:
+                return end, False, "no record is so late: the end"
+        case Shift(by):
+            wanted = (now or 0) + by
+        case _:
+            wanted = target
+    if wanted < beginning:
+        return beginning, True, f"{wanted} is before the log: its beginning"
+    if wanted > end:
+        return end, True, f"{wanted} is behind the log: its end"
+    return wanted, False, ""
+
+
+async def planned_changes(
+    admin: Admin,
+    group: str,
+    chosen: Partitions | None,
+    target: Target,
+    left: Callable[[], float],
+) -> list[OffsetChange]:
+    """The changes that lead a group to ``target``; ``chosen``: None for all that it has offsets of.
+
+    Raises:
+        NonEmptyGroupError: the group has members, which would go on from where they are.
+        InvalidOffsetError: a partition without an offset can't be shifted.
+        GroupIdNotFoundError: there is no such group, and no partition is chosen.
+    """
+    exists = await _is_without_members(admin, group, left, must_exist=chosen is None)
+    if not exists:
+        Terminal().say(f"group {group!r} does not exist yet")
+    committed = await admin.group_lag(group, timeout=left()) if exists else {}
+    if chosen is None:
+        gone = [where for where, each in committed.items() if each.end is None]
+        if gone:
+            Terminal().say(f"left out, as they do not exist any more: {', '.join(map(str, gone))}")
+        partitions = [where for where in committed if where not in gone]
+    else:
+        partitions = await _partitions(admin, chosen, left)
+    before = {where: committed[where].committed for where in partitions if where in committed}
+    without = [where for where in partitions if where not in before]
+    if isinstance(target, Shift) and without:
+        raise InvalidOffsetError(
+            f"group {group!r} has no offset of {', '.join(map(str, without))} that could be "
+            "shifted: name the partitions with an offset, or another target"
+        )
+    beginnings = await admin.list_offsets(dict.fromkeys(partitions, "beginning"), timeout=left())
+    ends = await admin.list_offsets(dict.fromkeys(partitions, "end"), timeout=left())
+    found = {}
+    if isinstance(target, datetime):
+        found = await admin.list_offsets(dict.fromkeys(partitions, target), timeout=left())
+    changes = []
+    for where in partitions:
+        now = before.get(where)
+        bounds = {"beginning": beginnings[where], "end": ends[where]}
+        new = new_offset(target, now, **bounds, found=found.get(where))
+        changes.append(OffsetChange(where, now, *new))
+    return changes
+
+
+async def _partitions(
+    admin: Admin, chosen: Partitions, left: Callable[[], float]
+) -> list[TopicPartition]:
+    whole = [topic for topic, numbers in chosen.items() if numbers is None]
+    described = await admin.describe_topics(whole, timeout=left())
+    found = {
+        TopicPartition(topic, number)
+        for topic, numbers in chosen.items()
+        for number in numbers or ()
+    }
+    found |= {
+        TopicPartition(name, each.partition)
+        for name, topic in described.items()
+        for each in topic.partitions
+    }
+    return sorted(found)
+
+
+async def _is_without_members(
+    admin: Admin, group: str, left: Callable[[], float], *, must_exist: bool
+) -> bool:
+    """False if the group does not exist. Raises NonEmptyGroupError if it has members."""
+    try:
+        found = (await admin.describe_groups(group, timeout=left()))[group]
+    except GroupIdNotFoundError:
+        if must_exist:
+            raise
+        return False
+    if found.members or found.state not in _WITHOUT_MEMBERS:
+        raise NonEmptyGroupError(
+            f"group {group!r} is active ({found.state}, {_members(found)}): stop its members, and "
+            "try again"
+        )
+    return True
+
+
+def _members(group: GroupDescription) -> str:
+    names = [f"{each.client_id} at {each.client_host}" for each in group.members[:_MOST_NAMES]]
+    more = ["…"] if len(group.members) > _MOST_NAMES else []
+    shown = f": {', '.join(names + more)}" if names else ""
+    return f"{counted(len(group.members), 'member')}{shown}"
+
+
+_LISTED = ("group", "type", "state")
+_MEMBERS = ("member", "client", "host", "partitions")
+_PARTITIONS = ("partition", "committed", "end", "lag", "member")
+_CHANGES = ("partition", "now", "new", "")
+
+
+class GroupProgress(NamedTuple):
+    """A group, and its progress in each partition that it reads or has offsets of."""
+
+    group: GroupDescription
+    offsets: Mapping[TopicPartition, tuple[int | None, int | None]]
+    """The committed offset and the end of each partition; None: there is none."""
+
+
+def owners(group: GroupDescription) -> dict[TopicPartition, GroupMember]:
+    """The members of a group by the partitions that they read."""
+    return {where: each for each in group.members for where in each.partitions or ()}
+
+
+def listing_fields(group: GroupListing) -> dict[str, Any]:
+    """A group of the list, as JSON has it."""
+    return {
+        "group": group.group_id,
+        "type": group.type,
+        "state": group.state,
+        "protocol_type": group.protocol_type,
+    }
+
+
+def listing_lines(groups: Sequence[GroupListing]) -> Iterator[str]:
+    """Groups with their states, a line each."""
+    if groups:
+        rows = [(each.group_id, each.type or "", each.state or "") for each in groups]
+        yield from table([_LISTED, *rows], indent="")
+
+
+def group_fields(found: GroupProgress) -> dict[str, Any]:
+    """A group, as JSON has it."""
+    group = found.group
+    readers = owners(group)
+    return {
+        "group": group.group_id,
+        "type": group.type,
+        "state": group.state,
+        "protocol_type": group.protocol_type,
+        "assignor": group.assignor,
+        "coordinator": None if group.coordinator is None else broker_fields(group.coordinator),
+        "members": [_member_fields(each) for each in group.members],
+        "partitions": [
+            {
+                "topic": where.topic,
+                "partition": where.partition,
+                "committed": committed,
+                "end": end,
+                "lag": _lag(committed, end),
+                "member_id": readers[where].member_id if where in readers else None,
+            }
+            for where, (committed, end) in found.offsets.items()
+        ],
+    }
+
+
+def group_lines(found: GroupProgress) -> Iterator[str]:
+    """A group, as a person reads it."""
+    group = found.group
+    told = [group.state, counted(len(group.members), "member"), f"{group.type} protocol"]
+    if group.assignor:
+        told.append(f"assignor {group.assignor}")
+    if group.coordinator is not None:
+        told.append(f"coordinator {group.coordinator.id} at {group.coordinator.address}")
+    yield f"{group.group_id}: {', '.join(told)}"
+    if group.members:
+        yield from table([_MEMBERS, *map(_member_row, group.members)])
+    if found.offsets:
+        readers = owners(group)
+        rows = [
+            (
+                str(where),
+                _number(committed),
+                _number(end),
+                _number(_lag(committed, end)),
+                readers[where].member_id if where in readers else "none",
+            )
+            for where, (committed, end) in found.offsets.items()
+        ]
+        yield from table([_PARTITIONS, *rows])
+
+
+def change_fields(group: str, changes: Iterable[OffsetChange], *, executed: bool) -> dict[str, Any]:
+    """Changes of offsets, as JSON has them."""
+    return {
+        "group": group,
+        "executed": executed,
+        "offsets": [
+            {
+                "topic": each.partition.topic,
+                "partition": each.partition.partition,
+                "now": each.now,
+                "new": each.new,
+                "clamped": each.clamped,
+            }
+            for each in changes
+        ],
+    }
+
+
+def change_lines(group: str, changes: Sequence[OffsetChange], *, executed: bool) -> Iterator[str]:
+    """Changes of offsets, as a person reads them."""
+    if not changes:
+        yield f"{group} has no offsets"
+        return
+    yield f"{group} {'goes' if executed else 'would go'} on from these offsets:"
+    rows = [
+        (str(each.partition), _number(each.now), str(each.new), each.remark) for each in changes
+    ]
+    yield from table([_CHANGES, *rows])
+    if not executed:
+        yield "nothing was changed: --execute does it"
+
+
+def _member_fields(member: GroupMember) -> dict[str, Any]:
+    partitions = member.partitions
+    return {
+        "member_id": member.member_id,
+        "instance_id": member.instance_id,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "partitions": None
+        if partitions is None
+        else [{"topic": each.topic, "partition": each.partition} for each in partitions],
+    }
+
+
+def _member_row(member: GroupMember) -> tuple[str, ...]:
+    numbers: dict[str, list[int]] = {}
+    for topic, number in sorted(member.partitions or ()):
+        numbers.setdefault(topic, []).append(number)
+    shown = [f"{topic}:{','.join(map(str, each))}" for topic, each in numbers.items()]
+    return (member.member_id, member.client_id, member.client_host, " ".join(shown) or "none")
+
+
+def _lag(committed: int | None, end: int | None) -> int | None:
+    return None if committed is None or end is None else max(0, end - committed)
+
+
+def _number(number: int | None) -> str:
+    return "none" if number is None else str(number)
+
 
 groups = new_program(
     cls=SubcommandGroup, help="List, describe and delete groups, and reset their offsets."

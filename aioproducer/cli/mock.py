@@ -9,7 +9,7 @@ import typer
 from aioproducer.cli.results import require_output
 from aioproducer.errors import ConfigError, MissingExtraError
 from aioproducer.testing.mock_cluster import MockClusterArgumentError
-from aioproducer.testing.mock_cluster.command import DESCRIPTION, PORT, run
+from aioproducer.testing.mock_cluster.cluster import DESCRIPTION, PORT, run
 
 __all__ = ["mock"]
 

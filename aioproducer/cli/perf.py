@@ -22,8 +22,15 @@ from aioproducer.cli.options import (
     TopicOption,
     Verbose,
 )
-from aioproducer.cli.payloads import FilePayloads, Numbers, Payloads, RandomPayloads
-from aioproducer.cli.performance_run import PerformanceJob, PerformanceResult, PerformanceRun
+from aioproducer.cli.performance_run import (
+    FilePayloads,
+    Numbers,
+    Payloads,
+    PerformanceJob,
+    PerformanceResult,
+    PerformanceRun,
+    RandomPayloads,
+)
 from aioproducer.cli.results import print_result, require_output
 from aioproducer.cli.settings import client_config, one_topic, unescape
 from aioproducer.cli.terminal import Terminal

@@ -1,31 +1,322 @@
-"""One run of ``aioproducer perf``: records at a rate, each acknowledgement timed."""
+"""One run of ``aioproducer perf``: records at a rate, each acknowledgement timed.
+
+The values are random ones, those of a file, or numbers. :class:`RateSchedule` tells how many
+records are due, :class:`Measurement` counts and times the acknowledgements, and
+:class:`PerformanceDisplay` shows the figures while the run lasts.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from random import Random
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
-from aioproducer.cli.cancellation import closed_if_cancelled
-from aioproducer.cli.delivery_counter import DeliveryCounter
-from aioproducer.cli.first_answer import producer_answered
-from aioproducer.cli.measurement import Measurement, Summary
-from aioproducer.cli.payloads import Payloads
-from aioproducer.cli.performance_display import PerformanceDisplay
-from aioproducer.cli.rate_schedule import RateSchedule
-from aioproducer.cli.record_outcomes import RecordOutcomes
-from aioproducer.cli.signals import EndSignals
+from aioproducer.cli.early_ends import EndSignals, closed_if_cancelled, producer_answered
+from aioproducer.cli.record_outcomes import DeliveryCounter, RecordOutcomes
 from aioproducer.cli.terminal import Terminal
 from aioproducer.config import ProducerConfig
 from aioproducer.engine.bulk.value_writer import ValueWriter
 from aioproducer.engine.metrics import LatencyHistogram
 from aioproducer.errors import ProducerError, RecordTooLargeError
+from aioproducer.foundation.logs import counted
 from aioproducer.producer import Producer
 
-__all__ = ["PerformanceJob", "PerformanceResult", "PerformanceRun"]
+if TYPE_CHECKING:
+    from rich.live import Live
+    from rich.table import Table
+
+__all__ = [
+    "FilePayloads",
+    "Numbers",
+    "Payloads",
+    "RandomPayloads",
+    "RateSchedule",
+    "Measurement",
+    "Summary",
+    "PerformanceDisplay",
+    "performance_table",
+    "PerformanceJob",
+    "PerformanceResult",
+    "PerformanceRun",
+]
+
+
+_LETTERS: Final = bytes(65 + number % 26 for number in range(256))
+_POOL: Final = 4 << 20
+"""Random bytes; larger than a batch, so that no batch repeats what it has."""
+
+
+class Payloads(Protocol):
+    """A source of values."""
+
+    mean_size: float
+    """Bytes per value, for an estimate."""
+
+    def take(self, count: int) -> list[bytes]:
+        """The next ``count`` values."""
+
+
+class RandomPayloads:
+    """Values of ``size`` random capital letters each, as Kafka's tool makes them."""
+
+    def __init__(self, size: int, random: Random) -> None:
+        self.mean_size = float(size)
+        self._size = size
+        self._random = random
+        self._pool = random.randbytes(max(_POOL, 2 * size)).translate(_LETTERS)
+        self._at = 0
+
+    def take(self, count: int) -> list[bytes]:
+        """Neighbouring parts of the pool; from its end on to another place near its beginning."""
+        size, pool = self._size, self._pool
+        values: list[bytes] = []
+        while len(values) < count:
+            whole = min(count - len(values), (len(pool) - self._at) // size)
+            if not whole:
+                self._at = self._random.randrange(size)
+            first, self._at = self._at, self._at + whole * size
+            values += [pool[at : at + size] for at in range(first, self._at, size)]
+        return values
+
+
+class FilePayloads:
+    """Values of a file, each time one of them at random."""
+
+    def __init__(self, values: Sequence[bytes], random: Random) -> None:
+        self.mean_size = sum(map(len, values)) / len(values)
+        self._values = values
+        self._random = random
+
+    def take(self, count: int) -> list[bytes]:
+        """Some of the values."""
+        return self._random.choices(self._values, k=count)
+
+
+class Numbers:
+    """The numbers from 0, in decimal digits."""
+
+    mean_size = 8.0
+
+    def __init__(self) -> None:
+        self._next = 0
+
+    def take(self, count: int) -> list[bytes]:
+        """The next numbers."""
+        first, self._next = self._next, self._next + count
+        return [b"%d" % number for number in range(first, self._next)]
+
+
+_SHORTEST_PAUSE: Final = 0.001
+"""Seconds. At high rates the records of a pause leave together (Kafka's tool pauses for 2 ms)."""
+
+
+class RateSchedule:
+    """``rate``: records per second since ``started``; None: as many as there are.
+
+    Source: Kafka's ``ThroughputThrottler``. What was late is caught up with.
+    """
+
+    def __init__(self, rate: float | None, started: float) -> None:
+        self._rate = rate
+        self._started = started
+
+    def due(self, sent: int, now: float, at_most: int) -> int:
+        """The number of records to send now, ``at_most`` of them."""
+        if self._rate is None:
+            return at_most
+        due = int((now - self._started) * self._rate) + 1 - sent
+        return min(max(0, due), at_most)
+
+    def pause(self, sent: int, now: float) -> float:
+        """Seconds until the next record is due, and never shorter than a tick."""
+        if self._rate is None:
+            return 0.0
+        return max(_SHORTEST_PAUSE, self._started + sent / self._rate - now)
+
+
+_PERCENTILES: Final = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p99.9": 99.9}
+_ORDINALS: Final = {"p50": "50th", "p95": "95th", "p99": "99th", "p99.9": "99.9th"}
+_MEBIBYTE: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The figures of some seconds."""
+
+    records: int
+    bytes: int
+    seconds: float
+    latency_ms: dict[str, float]
+    """``avg``, ``max`` and percentiles ``p50`` to ``p99.9`` of the time from a record's send to its
+    acknowledgement."""
+
+    @property
+    def rate(self) -> float:
+        """Records per second."""
+        return self.records / max(self.seconds, 1e-9)
+
+    @property
+    def mebibytes_per_second(self) -> float:
+        """Values per second; the unit is that of Kafka's tool."""
+        return self.bytes / _MEBIBYTE / max(self.seconds, 1e-9)
+
+    def fields(self) -> dict[str, Any]:
+        """The figures, as JSON has them."""
+        return {
+            "records": self.records,
+            "bytes": self.bytes,
+            "seconds": round(self.seconds, 3),
+            "records_per_second": round(self.rate, 1),
+            "mebibytes_per_second": round(self.mebibytes_per_second, 2),
+            "latency_ms": {name: round(value, 3) for name, value in self.latency_ms.items()},
+        }
+
+    def line(self, *, percentiles: bool) -> str:
+        """The figures in the words of Kafka's tool."""
+        latency = self.latency_ms
+        parts = [
+            f"{counted(self.records, 'record')} sent",
+            f"{self.rate:.1f} records/sec ({self.mebibytes_per_second:.2f} MB/sec)",
+            f"{latency['avg']:.2f} ms avg latency",
+            f"{latency['max']:.2f} ms max latency",
+        ]
+        if percentiles:
+            parts += [f"{latency[name]:.2f} ms {word}" for name, word in _ORDINALS.items()]
+        return ", ".join(parts) + "."
+
+
+class _Figures:
+    def __init__(self, began: float) -> None:
+        self.began = began
+        self.bytes = 0
+        self.latencies = LatencyHistogram()
+
+    def merge(self, other: _Figures) -> None:
+        self.bytes += other.bytes
+        self.latencies.absorb(other.latencies)
+
+    def summary(self, now: float) -> Summary:
+        found = self.latencies
+        latency_ms = dict.fromkeys(("avg", "max", *_PERCENTILES), 0.0)
+        if found.count:
+            latency_ms = {"avg": found.mean * 1000, "max": found.max * 1000}
+            for name, percent in _PERCENTILES.items():
+                latency_ms[name] = found.percentile(percent) * 1000
+        return Summary(found.count, self.bytes, max(0.0, now - self.began), latency_ms)
+
+
+class Measurement:
+    """Begins ``now``; the records of a warm-up count in the total alone."""
+
+    def __init__(self, now: float) -> None:
+        self._earlier = _Figures(now)
+        self._recent = _Figures(now)
+        self._steady: _Figures | None = None
+
+    def end_warm_up(self, now: float) -> None:
+        """Records with ``steady`` are sent from now on."""
+        self._steady = _Figures(now)
+
+    def acknowledged(self, latency: float, count: int, size: int, *, steady: bool) -> None:
+        """``count`` records of ``size`` bytes together took ``latency`` seconds each."""
+        for figures in (self._recent, self._steady if steady else None):
+            if figures is not None:
+                figures.latencies.add(latency, count)
+                figures.bytes += size
+
+    def recent(self, now: float) -> Summary:
+        """The figures since the last call of this method."""
+        recent, self._recent = self._recent, _Figures(now)
+        self._earlier.merge(recent)
+        return recent.summary(now)
+
+    def total(self, now: float) -> Summary:
+        """The figures since the beginning."""
+        total = _Figures(self._earlier.began)
+        total.merge(self._earlier)
+        total.merge(self._recent)
+        return total.summary(now)
+
+    def steady_state(self, now: float) -> Summary | None:
+        """The figures since the end of the warm-up; None without one."""
+        return None if self._steady is None else self._steady.summary(now)
+
+
+_REFRESH: Final = 0.5
+"""Seconds between two pictures of the table."""
+_LATENCIES: Final = ("avg", "p50", "p95", "p99", "p99.9", "max")
+
+
+class PerformanceDisplay:
+    """Drawn by a timer of the loop on standard error; the result has standard output."""
+
+    def __init__(self, terminal: Terminal, measurement: Measurement, seconds: float) -> None:
+        self._terminal = terminal
+        self._print_line = terminal.print_line
+        self._measurement = measurement
+        self._interval = min(_REFRESH, seconds) if terminal.is_interactive else seconds
+        self._live: Live | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __enter__(self) -> Self:
+        if self._terminal.is_interactive:
+            from rich.console import Console
+            from rich.live import Live
+
+            console = Console(stderr=True, markup=False, highlight=False)
+            self._live = Live(console=console, auto_refresh=False)
+            self._live.start()
+            self._terminal.print_line = console.print
+        self._wait()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._live is not None:
+            self._draw(self._live)
+            self._live.stop()
+            self._terminal.print_line = self._print_line
+
+    def _wait(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self._interval, self._show)
+
+    def _show(self) -> None:
+        if self._live is not None:
+            self._draw(self._live)
+        elif (recent := self._measurement.recent(time.monotonic())).records:
+            self._terminal.print_line(recent.line(percentiles=False))
+        self._wait()
+
+    def _draw(self, live: Live) -> None:
+        now = time.monotonic()
+        recent, total = self._measurement.recent(now), self._measurement.total(now)
+        live.update(performance_table({"now": recent, "so far": total}), refresh=True)
+
+
+def performance_table(summaries: dict[str, Summary]) -> Table:
+    """The figures, one summary a line."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table.add_column("")
+    for heading in ("records", "records/s", "MiB/s", *(f"{each}\nms" for each in _LATENCIES)):
+        table.add_column(heading, justify="right")
+    for name, summary in summaries.items():
+        table.add_row(
+            name,
+            f"{summary.records:,}",
+            f"{summary.rate:,.0f}",
+            f"{summary.mebibytes_per_second:,.1f}",
+            *(f"{summary.latency_ms[each]:,.1f}" for each in _LATENCIES),
+        )
+    return table
+
 
 _CHUNK_RECORDS: Final = 500
 _CHUNK_BYTES: Final = 65536

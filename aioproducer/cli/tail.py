@@ -1,15 +1,30 @@
-"""``aioproducer tail``: its options, with the habits of tail, kcat and Kafka's console consumer."""
+"""``aioproducer tail``: records to standard output, and an exit code.
+
+The options have the habits of tail, kcat and Kafka's console consumer. A record is shown by kcat's
+format string, or as a JSON object. :class:`ConsoleReader` is one run.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import json
+import re
+import signal
+import struct
 import sys
+from base64 import b64encode
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import aclosing
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from itertools import islice
+from typing import Annotated, Any, Final, Protocol, Self, TypeAlias
 
 import typer
 
 from aioproducer import loops
-from aioproducer.cli.console_reader import ConsoleReader, ReadingJob
+from aioproducer.cli.byte_streams import ByteSink
+from aioproducer.cli.early_ends import EndSignals, answer_seconds, first_answer
 from aioproducer.cli.options import (
     BootstrapServers,
     CommandConfig,
@@ -19,16 +34,264 @@ from aioproducer.cli.options import (
     Verbose,
 )
 from aioproducer.cli.positions import position
-from aioproducer.cli.record_chunks import PartitionRecords, RecordChunks
-from aioproducer.cli.record_template import Render, as_json, template
 from aioproducer.cli.results import require_output
 from aioproducer.cli.settings import client_config, one_topic, split_reader_options
 from aioproducer.cli.terminal import Terminal
-from aioproducer.errors import ConfigError
-from aioproducer.model import TopicPartition
-from aioproducer.reader import Assignment
+from aioproducer.engine.client.cluster_client import ClusterClient
+from aioproducer.errors import ConfigError, ProducerError
+from aioproducer.errors.client import is_plain, shown
+from aioproducer.foundation.logs import counted
+from aioproducer.model import ConsumerRecord, TopicPartition
+from aioproducer.reader import Assignment, Reader
 
-__all__ = ["tail"]
+__all__ = [
+    "PartitionRecords",
+    "RecordChunks",
+    "Render",
+    "as_json",
+    "template",
+    "ConsoleReader",
+    "ReadingJob",
+    "tail",
+]
+
+
+class RecordChunks(Protocol):
+    """A source of records, to be entered."""
+
+    client: ClusterClient
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+    def chunks(self, count: int | None) -> AsyncGenerator[Iterable[ConsumerRecord]]:
+        """Records, ``count`` of them altogether. Asking for more means that the last are shown."""
+
+
+class PartitionRecords:
+    """The records of assigned partitions. ``arguments``: those of a Reader."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self._reader = Reader(*arguments, **options)
+        self.client = self._reader._client
+
+    async def __aenter__(self) -> Self:
+        await self._reader.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._reader.close()
+
+    async def chunks(self, count: int | None) -> AsyncGenerator[Iterable[ConsumerRecord]]:
+        """Yield chunks of records, as :class:`RecordChunks` does."""
+        left = count
+        async for batch in self._reader.batches():
+            records = list(islice(batch, left))
+            yield records
+            if left is not None:
+                left -= len(records)
+                if not left:
+                    return
+
+
+Render: TypeAlias = Callable[[ConsumerRecord], bytes]
+"""The bytes that show a record."""
+
+_TOKEN: Final = re.compile(r"%(.?)|\\(x[0-9a-fA-F]{2}|.?)|[^%\\]+", re.DOTALL)
+_ESCAPED: Final = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
+_SIZE: Final = struct.Struct(">i")
+
+
+def template(text: str, null: str = "", *, for_people: bool = False) -> Render:
+    r"""kcat's format: ``%t`` topic, ``%p`` partition, ``%o`` offset, ``%k`` key, ``%s`` value,
+    ``%T`` timestamp in milliseconds, ``%h`` headers, ``%K`` and ``%S`` sizes, ``%R`` the value's
+    size as four bytes; ``\n``, ``\t``, ``\r``, ``\0``, ``\xNN``. ``null`` stands for a null.
+    ``for_people``: what a terminal would obey in a record is escaped.
+
+    Raises:
+        ConfigError: an unknown token, or none that shows a part of the record.
+    """
+    none = _encoded(null)
+    fields = _fields(none)
+    if for_people:
+        fields |= {letter: _for_people(fields[letter]) for letter in "tksh"}
+    parts: list[bytes | Render] = []
+    for token in _TOKEN.finditer(text):
+        letter, escape = token[1], token[2]
+        if letter == "%":
+            parts.append(b"%")
+        elif letter is not None:
+            if letter not in fields:
+                raise ConfigError(f"the format has %{letter}: write one of {_names(fields)}, or %%")
+            parts.append(fields[letter])
+        elif escape is not None:
+            parts.append(_character(escape))
+        else:
+            parts.append(_encoded(token[0]))
+    return _joined(parts)
+
+
+def as_json(record: ConsumerRecord) -> bytes:
+    """A line with one JSON object; keys and values that are no UTF-8 are in base64."""
+    found: dict[str, Any] = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp_ms": record.timestamp_ms,
+        "timestamp_type": record.timestamp_type,
+        **_text("key", record.key),
+        **_text("value", record.value),
+        "headers": [{"key": key, **_text("value", value)} for key, value in record.headers],
+    }
+    line = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+    if not line.isprintable():
+        line = "".join([each if is_plain(each) else json.dumps(each)[1:-1] for each in line])
+    return line.encode("utf-8", "backslashreplace") + b"\n"
+
+
+def _for_people(render: Render) -> Render:
+    def shown_to_people(record: ConsumerRecord) -> bytes:
+        return shown(render(record).decode("utf-8", "backslashreplace"), kept="\n\t").encode()
+
+    return shown_to_people
+
+
+def _text(name: str, value: bytes | None) -> dict[str, str | None]:
+    if value is None:
+        return {name: None}
+    try:
+        return {name: value.decode("utf-8")}
+    except UnicodeDecodeError:
+        return {name: b64encode(value).decode("ascii"), f"{name}_encoding": "base64"}
+
+
+def _fields(none: bytes) -> dict[str, Render]:
+    def size(value: bytes | None) -> int:
+        return -1 if value is None else len(value)
+
+    def headers(record: ConsumerRecord) -> bytes:
+        return b",".join(
+            _encoded(key) + b"=" + (none if value is None else value)
+            for key, value in record.headers
+        )
+
+    return {
+        "t": lambda record: record.topic.encode(),
+        "p": lambda record: b"%d" % record.partition,
+        "o": lambda record: b"%d" % record.offset,
+        "k": lambda record: none if record.key is None else record.key,
+        "s": lambda record: none if record.value is None else record.value,
+        "h": headers,
+        "T": lambda record: b"%d" % record.timestamp_ms,
+        "K": lambda record: b"%d" % size(record.key),
+        "S": lambda record: b"%d" % size(record.value),
+        "R": lambda record: _SIZE.pack(size(record.value)),
+    }
+
+
+def _joined(parts: list[bytes | Render]) -> Render:
+    def render(record: ConsumerRecord) -> bytes:
+        return b"".join([part if isinstance(part, bytes) else part(record) for part in parts])
+
+    return render
+
+
+def _character(escape: str) -> bytes:
+    if len(escape) == 3:
+        return bytes([int(escape[1:], 16)])
+    return _ESCAPED.get(escape, _encoded("\\" + escape))
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _names(fields: Iterable[str]) -> str:
+    return ", ".join(f"%{name}" for name in fields)
+
+
+_LOOK: Final = 0.5
+"""Seconds between two looks at standard output: does anybody read it?"""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingJob:
+    """The records to read, and their form."""
+
+    source: RecordChunks
+    render: Render
+    count: int | None
+    """The number of records after which the reading ends."""
+
+
+class ConsoleReader:
+    """One run of ``aioproducer tail``."""
+
+    def __init__(self, job: ReadingJob, descriptor: int, terminal: Terminal) -> None:
+        self._job = job
+        self._terminal = terminal
+        self._sink = ByteSink(descriptor)
+        self._shown = 0
+        self._ended = False
+        self._gave_up: signal.Signals | None = None
+
+    async def run(self) -> int:
+        """Show records to the end, to a signal or until nobody reads them; return the exit code.
+
+        Raises ProducerError.
+        """
+        task = asyncio.current_task()
+        assert task is not None
+
+        def end(_: signal.Signals) -> None:
+            self._end(task)
+
+        def give_up(number: signal.Signals) -> None:
+            self._gave_up = number
+            task.cancel()
+
+        with EndSignals(end, give_up):
+            self._look_for_readers(task)
+            try:
+                source = self._job.source
+                seconds = answer_seconds(source.client.config)
+                async with first_answer(source.client, seconds), source:
+                    await self._show_all()
+            except asyncio.CancelledError:
+                if not self._ended:
+                    raise
+            except ProducerError:
+                raise  # a timeout or a lost broker is an OSError, too
+            except BrokenPipeError:
+                self._ended = True
+            except OSError as error:
+                self._terminal.say(f"writing failed: {error.strerror}")
+                return 1
+        if self._terminal.verbose:
+            self._terminal.say(counted(self._shown, "record", ","))
+        return 0 if self._gave_up is None else 128 + self._gave_up
+
+    async def _show_all(self) -> None:
+        async with aclosing(self._job.source.chunks(self._job.count)) as chunks:
+            async for records in chunks:
+                lines = list(map(self._job.render, records))
+                await self._sink.write(b"".join(lines))
+                self._shown += len(lines)
+
+    def _look_for_readers(self, task: asyncio.Task[Any]) -> None:
+        """A closed pipe is noticed while no record comes, too."""
+        if self._sink.broken:
+            self._end(task)
+        elif not self._ended:
+            loop = asyncio.get_running_loop()
+            loop.call_later(_LOOK, self._look_for_readers, task)
+
+    def _end(self, task: asyncio.Task[Any]) -> None:
+        if not self._ended:
+            self._ended = True
+            task.cancel()
+
 
 HELP = """\
 Show the records of a topic as they arrive, starting at its end.

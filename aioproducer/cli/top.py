@@ -1,29 +1,249 @@
-"""``aioproducer top``: its options, and what it shows of a process's endpoint."""
+"""``aioproducer top``: a process's endpoint for Prometheus, its samples, and their display.
+
+A terminal shows a picture, and anything else gets lines.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import http.client
+import json
 import math
 import signal
+import socket
 import sys
 import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Protocol, Self
+from urllib.parse import SplitResult, urlsplit
 
 import typer
 
 from aioproducer import loops
-from aioproducer.cli.metrics_endpoint import EndpointError, MetricsEndpoint
+from aioproducer.cli.early_ends import EndSignals
 from aioproducer.cli.results import require_output
-from aioproducer.cli.signals import EndSignals
 from aioproducer.cli.terminal import Terminal, discard
-from aioproducer.cli.top_display import Display, LineDisplay, PictureDisplay
-from aioproducer.errors import ConfigError
+from aioproducer.errors import ConfigError, MissingExtraError, ProducerError
 from aioproducer.foundation.logs import duration
-from aioproducer.observability.live.figures import figures
-from aioproducer.observability.live.snapshot import Snapshot
+from aioproducer.foundation.runtime.threads import ThreadForEach
+from aioproducer.observability.live.rendering import line, picture
+from aioproducer.observability.live.snapshots import PREFIXES, ProducerFigures, Snapshot, figures
+from aioproducer.observability.series import Sample
 
-__all__ = ["top"]
+if TYPE_CHECKING:
+    from prometheus_client import Metric
+    from rich.live import Live
+
+__all__ = [
+    "EndpointError",
+    "MetricsEndpoint",
+    "samples_of",
+    "Display",
+    "LineDisplay",
+    "PictureDisplay",
+    "top",
+]
+
+
+_LARGEST: Final = 64 << 20
+_REASON: Final = 200
+_ACCEPT: Final = "text/plain; version=0.0.4"
+
+
+class EndpointError(ProducerError):
+    """The endpoint did not answer with series."""
+
+
+class MetricsEndpoint:
+    """``url``: as ``http://host:port/metrics``, ``host:port`` or ``:port``.
+
+    Raises ConfigError for any other, and MissingExtraError without prometheus_client.
+    """
+
+    def __init__(self, url: str, timeout: float) -> None:
+        _parser()
+        self._parts = _split(url)
+        self._timeout = timeout
+        self._threads = ThreadForEach("aioproducer-endpoint")
+        self.url = self._parts.geturl()
+
+    async def read(self) -> list[Sample]:
+        """The samples of producers as they are now. Raises EndpointError within ``timeout``."""
+        call = _Call(self._parts, self._timeout)
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+        except TimeoutError:
+            call.cut()
+            reason = f"no answer within {duration(self._timeout)}"
+        except OSError as error:
+            reason = error.strerror or str(error)
+        except http.client.HTTPException as error:
+            reason = str(error) or type(error).__name__
+        except ValueError as error:
+            reason = f"the answer is not in the format of Prometheus ({error})"
+        raise EndpointError(f"{self.url}: {_one_line(reason)}")
+
+
+def _split(url: str) -> SplitResult:
+    whole = url if "://" in url else f"http://{'127.0.0.1' if url.startswith(':') else ''}{url}"
+    try:
+        parts = urlsplit(whole)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # of the port
+        usable = False
+    if not usable or not url.isascii() or not url.isprintable() or " " in url:
+        raise ConfigError(
+            f"{url!r} is no address of metrics: give one as http://127.0.0.1:9000/metrics"
+        )
+    return parts if parts.path else parts._replace(path="/metrics")
+
+
+class _Call:
+    """One request, in a thread."""
+
+    def __init__(self, parts: SplitResult, timeout: float) -> None:
+        assert parts.hostname is not None
+        secure = parts.scheme == "https"
+        kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+        self._connection = kind(parts.hostname, parts.port, timeout=timeout)
+        self._path = f"{parts.path}?{parts.query}" if parts.query else parts.path
+        self._socket: socket.socket | None = None
+
+    def __call__(self) -> list[Sample]:
+        connection = self._connection
+        try:
+            connection.connect()
+            self._socket = connection.sock  # http.client may drop it before the answer's end
+            connection.request("GET", self._path, headers={"Accept": _ACCEPT})
+            with connection.getresponse() as response:
+                if response.status != http.HTTPStatus.OK:
+                    raise http.client.HTTPException(f"HTTP {response.status} {response.reason}")
+                body = response.read(_LARGEST + 1)
+            if len(body) > _LARGEST:
+                raise http.client.HTTPException(f"the answer has more than {_LARGEST:,} bytes")
+            return samples_of(body.decode("utf-8", "replace"))
+        finally:
+            connection.close()
+
+    def cut(self) -> None:
+        """End the thread, which may wait for the next bytes of an endless answer."""
+        if self._socket is not None:
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+
+def samples_of(text: str) -> list[Sample]:
+    """The samples of our series. Raises ValueError if one is not in Prometheus's format."""
+    parse = _parser()
+    ours = "".join(f"{line}\n" for line in text.splitlines() if line.startswith(PREFIXES))
+    return [
+        Sample(sample.name, sample.labels, float(sample.value))
+        for family in parse(ours)
+        for sample in family.samples
+    ]
+
+
+def _parser() -> Callable[[str], Iterable[Metric]]:
+    try:
+        from prometheus_client.parser import text_string_to_metric_families
+    except ImportError as error:
+        raise MissingExtraError(
+            "aioproducer top reads metrics with prometheus_client: "
+            "pip install 'aioproducer[cli,prometheus]'"
+        ) from error
+    return text_string_to_metric_families
+
+
+def _one_line(text: str) -> str:
+    """``text`` of a peer, for a terminal."""
+    shown = "".join(each if each.isprintable() else " " for each in text[:_REASON])
+    return " ".join(shown.split())
+
+
+class Display(Protocol):
+    """Shows figures while its context lasts."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def show(self, producers: Sequence[ProducerFigures], *, is_first: bool = False) -> None:
+        """Show the figures of an interval; the first ones have no interval."""
+
+    def show_trouble(self, message: str) -> None:
+        """Show that the endpoint has failed."""
+
+
+class LineDisplay:
+    """A line per producer and interval on standard output; trouble is said once."""
+
+    def __init__(self, terminal: Terminal, *, as_json: bool) -> None:
+        self._terminal = terminal
+        self._as_json = as_json
+        self._in_trouble = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def show(self, producers: Sequence[ProducerFigures], *, is_first: bool = False) -> None:
+        """See :class:`Display`."""
+        if is_first:
+            return
+        if self._in_trouble:
+            self._in_trouble = False
+            self._terminal.say("the endpoint answers again")
+        for each in producers:
+            print(json.dumps(each.as_dict()) if self._as_json else line(each), flush=True)
+
+    def show_trouble(self, message: str) -> None:
+        """See :class:`Display`."""
+        if not self._in_trouble:
+            self._in_trouble = True
+            self._terminal.say(f"{message}; trying on")
+
+
+class PictureDisplay:
+    """A picture on a terminal, drawn anew for each interval."""
+
+    def __init__(self, title: str, rows: int) -> None:
+        self._title = title
+        self._rows = rows
+        self._producers: Sequence[ProducerFigures] = ()
+        self._live: Live | None = None
+
+    def __enter__(self) -> Self:
+        from rich.console import Console
+        from rich.live import Live
+
+        console = Console(markup=False, highlight=False)
+        self._live = Live(console=console, auto_refresh=False)
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def show(self, producers: Sequence[ProducerFigures], *, is_first: bool = False) -> None:
+        """See :class:`Display`."""
+        self._producers = producers
+        self._draw("")
+
+    def show_trouble(self, message: str) -> None:
+        """See :class:`Display`."""
+        self._draw(f"{message}; trying on. The last figures were:")
+
+    def _draw(self, note: str) -> None:
+        if self._live is not None:
+            shown = picture(self._title, self._producers, rows=self._rows, note=note)
+            self._live.update(shown, refresh=True)
+
 
 HELP = """\
 Show the activity of a process's producers, from its Prometheus endpoint.

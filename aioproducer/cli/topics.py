@@ -1,22 +1,18 @@
-"""``aioproducer topics``: list, describe, create and delete topics, and add partitions."""
+"""``aioproducer topics``: list, describe, create and delete topics, and add partitions.
+
+Replicas of partitions and settings of topics are written as ``kafka-topics`` takes them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from aioproducer.admin import (
-    Admin,
-    CreatedTopic,
-    NewTopic,
-    PartitionDescription,
-    TopicDescription,
-)
-from aioproducer.cli.admin_call import call_admin
-from aioproducer.cli.commands import EXIT_CODES, SubcommandGroup, new_program
-from aioproducer.cli.deletion import Yes, delete_each, is_confirmed
+from aioproducer.admin import Admin, CreatedTopic, NewTopic, PartitionDescription, TopicDescription
+from aioproducer.cli.admin_call import Yes, call_admin, delete_each, is_confirmed
+from aioproducer.cli.app import EXIT_CODES, SubcommandGroup, new_program
 from aioproducer.cli.options import (
     BootstrapServers,
     CommandConfig,
@@ -25,11 +21,9 @@ from aioproducer.cli.options import (
     Timeout,
     Verbose,
 )
-from aioproducer.cli.replica_lists import replica_lists, topic_settings
-from aioproducer.cli.results import print_result
+from aioproducer.cli.results import print_result, table
 from aioproducer.cli.settings import topics_of
 from aioproducer.cli.terminal import Terminal
-from aioproducer.cli.topic_results import topic_fields, topic_lines
 from aioproducer.errors import (
     ConfigError,
     KafkaError,
@@ -40,7 +34,102 @@ from aioproducer.errors import (
 )
 from aioproducer.foundation.logs import counted
 
-__all__ = ["topics"]
+__all__ = [
+    "replica_lists",
+    "topic_settings",
+    "topic_fields",
+    "topic_lines",
+    "topics",
+]
+
+
+def replica_lists(text: str) -> list[list[int]]:
+    """``1:2,2:3``: the broker ids of each partition, partitions parted by commas.
+
+    Raises:
+        ConfigError: an id is no number.
+    """
+    try:
+        return [[int(broker) for broker in replicas.split(":")] for replicas in text.split(",")]
+    except ValueError:
+        raise ConfigError(
+            f"--replica-assignment {text!r}: write the broker ids of each partition, such as "
+            "1:2,2:3 for two partitions with two replicas each"
+        ) from None
+
+
+def topic_settings(settings: Iterable[str]) -> dict[str, str]:
+    """``name=value`` each.
+
+    Raises:
+        ConfigError: there is no ``=``.
+    """
+    found = {}
+    for text in settings:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise ConfigError(f"--config {text!r}: write name=value, such as retention.ms=3600000")
+        found[name.strip()] = value.strip()
+    return found
+
+
+_HEADINGS = ("partition", "leader", "replicas", "in sync")
+
+
+def topic_fields(topic: TopicDescription) -> dict[str, Any]:
+    """A topic, as JSON has it."""
+    return {
+        "name": topic.name,
+        "id": None if topic.topic_id is None else str(topic.topic_id),
+        "internal": topic.internal,
+        "configs": _settings(topic),
+        "partitions": [
+            {
+                "partition": each.partition,
+                "leader": each.leader,
+                "leader_epoch": each.leader_epoch,
+                "replicas": list(each.replicas),
+                "in_sync_replicas": list(each.in_sync_replicas),
+                "offline_replicas": list(each.offline_replicas),
+            }
+            for each in topic.partitions
+        ],
+    }
+
+
+def topic_lines(topic: TopicDescription, count: int) -> Iterator[str]:
+    """A topic, as a person reads it; it has ``count`` partitions, even if fewer are shown."""
+    replicas = max((len(each.replicas) for each in topic.partitions), default=0)
+    yield f"{topic.name}: {_plural(count, 'partition')}, {_plural(replicas, 'replica')} each"
+    for name, value in (_settings(topic) or {}).items():
+        yield f"  {name}={value}"
+    yield from table([_HEADINGS, *map(_row, topic.partitions)])
+
+
+def _settings(topic: TopicDescription) -> dict[str, str | None] | None:
+    """The settings that differ from the defaults; None if nobody told them."""
+    if topic.configs is None:
+        return None
+    entries = sorted(topic.configs.items())
+    return {name: entry.value for name, entry in entries if not entry.is_default}
+
+
+def _row(partition: PartitionDescription) -> tuple[str, ...]:
+    return (
+        str(partition.partition),
+        "none" if partition.leader is None else str(partition.leader),
+        _ids(partition.replicas),
+        _ids(partition.in_sync_replicas) or "none",
+    )
+
+
+def _ids(brokers: Iterable[int]) -> str:
+    return ",".join(map(str, brokers))
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
 
 topics = new_program(
     cls=SubcommandGroup, help="List, describe, create and delete topics, and add partitions."

@@ -70,7 +70,7 @@ MODULES: Final = (
     "aioproducer.engine.transactions.sequence_numbers",
     "aioproducer.foundation.runtime.running_clock",
     "aioproducer.sync.inbox",
-    "aioproducer.sync.inbox_writer",
+    "aioproducer.sync.inbox",
     "aioproducer.sync.record_outcome",
 )
 

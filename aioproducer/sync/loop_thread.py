@@ -6,17 +6,23 @@ loop once. If a thread's records have to wait for a broker, only that thread sta
 
 There is no lock, and the loop waits for no other thread: see
 :mod:`aioproducer.foundation.runtime.threads`.
+
+The threads stand still while the process forks. A child that is forked while such a thread imports
+a module finds the lock of that module held for ever, because it has no such thread. Its own
+producer would wait for it at the same import.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import weakref
 from collections.abc import Callable, Coroutine
 from contextlib import nullcontext, suppress
 from queue import Empty, SimpleQueue
-from threading import Thread, get_ident
-from typing import Any, Final, Generic, NoReturn, TypeVar
+from threading import Thread, get_ident, local
+from time import monotonic
+from typing import Any, Final, Generic, NoReturn, Protocol, TypeVar
 
 from aioproducer import errors
 from aioproducer.engine.core.producer_core import AT_END, ProducerCore
@@ -25,12 +31,78 @@ from aioproducer.foundation.logs import duration
 from aioproducer.foundation.runtime import forks
 from aioproducer.foundation.runtime.forks import AtExit
 from aioproducer.foundation.runtime.tasks import new_visible_task
-from aioproducer.sync.inbox import Inbox, Marker
-from aioproducer.sync.inbox_writer import InboxWriter
+from aioproducer.sync.inbox import Inbox, InboxWriter, Marker
 from aioproducer.sync.pump import Pump, starts
 from aioproducer.sync.record_future import Outcomes
 from aioproducer.sync.record_outcome import ProducerThread
-from aioproducer.sync.standstill import stops_at_forks
+
+_LONGEST: Final = 1.0
+"""Seconds after which a fork stops waiting for busy threads, and stopped threads for the fork."""
+
+
+class Stoppable(Protocol):
+    """A thread with an event loop."""
+
+    def post(self, callback: Callable[[], object]) -> bool:
+        """Call ``callback`` in the thread soon; False: never. It takes no lock and never waits."""
+
+
+class _Standstill:
+    """Threads that stand still until the fork is over."""
+
+    def __init__(self) -> None:
+        self._ends: list[SimpleQueue[None]] = []
+        self._reached: SimpleQueue[None] = SimpleQueue()
+        self._deadline = monotonic() + _LONGEST
+
+    def stop(self, thread: Stoppable) -> None:
+        end: SimpleQueue[None] = SimpleQueue()
+
+        def stand() -> None:
+            self._reached.put(None)
+            with suppress(Empty):
+                end.get(timeout=_LONGEST)
+
+        if thread.post(stand):
+            self._ends.append(end)
+
+    def wait(self) -> None:
+        """Wait until all threads stand still, or the bound is over."""
+        with suppress(Empty):
+            for _ in self._ends:
+                self._reached.get(timeout=max(0.0, self._deadline - monotonic()))
+
+    def end(self) -> None:
+        """Let the threads go on."""
+        for end in self._ends:
+            end.put(None)
+
+
+_THREADS: Final[weakref.WeakKeyDictionary[Stoppable, None]] = weakref.WeakKeyDictionary()
+_present = local()
+"""The standstill of a thread that forks."""
+
+
+def stops_at_forks(thread: Stoppable) -> None:
+    """Have ``thread`` stand still during forks, as long as the object lives."""
+    _THREADS[thread] = None
+
+
+def _before() -> None:
+    _present.standstill = standstill = _Standstill()
+    for reference in _THREADS.keyrefs():  # in one step: other threads start producers
+        if (thread := reference()) is not None:
+            standstill.stop(thread)
+    standstill.wait()
+
+
+def _after() -> None:
+    _present.standstill.end()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before, after_in_parent=_after)
+
 
 _Answer = TypeVar("_Answer")
 

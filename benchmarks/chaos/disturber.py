@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from aioproducer.testing.fault_proxy import FaultProxies, FaultScript
-from aioproducer.testing.kafka_cluster import KafkaCluster, broker_requests
+from aioproducer.testing.kafka_cluster import KafkaCluster
+from aioproducer.testing.kafka_cluster import broker_processes as broker_requests
 from benchmarks.chaos.clients import TOPIC
 from benchmarks.chaos.plan import (
     ConnectionFault,

@@ -145,7 +145,7 @@ def test_only_the_shells_and_the_environment_read_a_clock() -> None:
     }
     outside = ("cli", "observability", "testing", "spark", "compat")
     shells = {each for each in reading if each.split("/")[0] in outside}
-    waits = {"sync/standstill.py", "sync/inbox.py"}  # of threads, outside of any loop
+    waits = {"sync/loop_thread.py", "sync/inbox.py"}  # of threads, outside of any loop
     called_by_applications = {"auth/http_exchange.py"}  # a client replaces it
     core = {"engine/client/environment.py", "engine/core/fast_path.py"}
     assert reading - shells <= core | waits | called_by_applications
@@ -241,7 +241,7 @@ def test_imports_of_compiled_modules_are_seen_elsewhere(module: str) -> None:
 NAMED_BY_TEXT = {
     "__init__.py": "the table of names, which stands under TYPE_CHECKING as well",
     "auth/configured.py": "import paths in options, which users write",
-    "cli/commands.py": "the commands",
+    "cli/app.py": "the commands",
     "engine/columnar/protobuf_derived.py": "Spark",
     "schema_registry/protobuf/schema.py": "generated modules, which users write",
     "serialization/__init__.py": "the table of names, which stands under TYPE_CHECKING as well",
@@ -270,7 +270,7 @@ RUNS_CODE = {
 ALLOWED = {
     ("__init__.py", "import_module"): "the package's own public names",
     ("testing/__init__.py", "import_module"): "the package's own public names",
-    ("cli/commands.py", "import_module"): "the package's own commands",
+    ("cli/app.py", "import_module"): "the package's own commands",
     ("auth/configured.py", "import_module"): "a provider that an option names: 'package.module:f'",
     ("engine/columnar/protobuf_derived.py", "import_module"): "modules of protobuf, by our names",
     ("engine/protocol/codec.py", "compile"): "decoders, from the tables of the package",

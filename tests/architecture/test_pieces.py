@@ -22,7 +22,7 @@ FILES: Final = {
     "": 5,
     "admin": 14,
     "auth": 22,
-    "cli": 46,
+    "cli": 24,
     "compat": 38,
     "config": 18,
     "consumer": 25,
@@ -44,13 +44,13 @@ FILES: Final = {
     "errors": 4,
     "foundation": 14,
     "model": 2,
-    "observability": 38,
+    "observability": 17,
     "reader": 19,
     "schema_registry": 42,
     "serialization": 5,
     "spark": 35,
-    "sync": 11,
-    "testing": 112,
+    "sync": 7,
+    "testing": 60,
 }
 
 

@@ -12,7 +12,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from packaging.requirements import Requirement
 
-from aioproducer.testing.kafka_release import KafkaRelease
+from aioproducer.testing.kafka_distribution import KafkaRelease
 from tests.matrix.conftest import NEWEST_OF_EACH_LINE, OTHERS, TOO_OLD
 
 ROOT: Final = Path(__file__).parents[2]

@@ -16,7 +16,7 @@ from aioproducer.consumer import ConsumerOptions
 from aioproducer.engine.metrics import names as metric_names
 from aioproducer.engine.transactions.transaction import diagram
 from aioproducer.errors import __main__ as codes
-from aioproducer.observability.series import document as series
+from aioproducer.observability import series
 from tests.documentation import api_pages, public_api, recorded_runs
 from tests.documentation.pages import DOCS
 

@@ -20,19 +20,17 @@ from aioproducer.admin import (
     PartitionDescription,
     TopicDescription,
 )
-from aioproducer.cli import check, cluster, group_results, perf, topic_results
+from aioproducer.cli import check, cluster, perf
+from aioproducer.cli import groups as group_results
+from aioproducer.cli import topics as topic_results
 from aioproducer.cli.app import app
-from aioproducer.cli.group_results import GroupProgress, owners
-from aioproducer.cli.measurement import Measurement
-from aioproducer.cli.offset_reset import OffsetChange
-from aioproducer.cli.payloads import Numbers
-from aioproducer.cli.performance_run import PerformanceJob, PerformanceResult
-from aioproducer.cli.record_template import as_json
+from aioproducer.cli.groups import GroupProgress, OffsetChange, owners
+from aioproducer.cli.performance_run import Measurement, Numbers, PerformanceJob, PerformanceResult
+from aioproducer.cli.tail import as_json
 from aioproducer.config import ProducerConfig
 from aioproducer.engine.core.check import ClusterCheck, TopicCheck
 from aioproducer.model import ConsumerRecord, Node, TopicPartition
-from aioproducer.observability.live.figures import figures
-from aioproducer.observability.live.snapshot import Snapshot
+from aioproducer.observability.live.snapshots import Snapshot, figures
 from aioproducer.observability.series import Sample
 from tests.documentation.pages import DOCS, PAGES, blocks, name
 

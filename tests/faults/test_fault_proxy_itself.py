@@ -31,7 +31,7 @@ from aioproducer.testing.fault_proxy import (
     Throttle,
     Way,
 )
-from aioproducer.testing.fault_proxy.connection import abort
+from aioproducer.testing.fault_proxy.proxy import abort
 from tests.support.inside import all_tasks
 
 if TYPE_CHECKING:

@@ -33,12 +33,12 @@ from aioproducer.consumer import Consumer
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import ProducerError
 from aioproducer.errors.broker import ErrorCode
-from aioproducer.observability.live.figures import figures
 from aioproducer.observability.live.rendering import line, picture
-from aioproducer.observability.live.snapshot import Snapshot
+from aioproducer.observability.live.snapshots import Snapshot, figures
 from aioproducer.observability.series import Sample
 from aioproducer.reader import Reader
-from aioproducer.testing.simulation.kafka import ClusterOptions, KafkaModel, connection
+from aioproducer.testing.simulation.kafka import ClusterOptions, KafkaModel
+from aioproducer.testing.simulation.kafka import model as connection
 from tests.support.served_kafka import ServedKafka
 
 BAD = "x\x1b[2J\x1b]0;owned\x07\b\r\nFORGED\x9b31m\u202e\u2066\u2028\x7f"

@@ -14,7 +14,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from aioproducer import DeliveryTimeoutError, Producer, ProducerError, RecordMetadata
-from aioproducer.testing.kafka_cluster import KafkaCluster, broker_requests
+from aioproducer.testing.kafka_cluster import KafkaCluster
+from aioproducer.testing.kafka_cluster import broker_processes as broker_requests
 from aioproducer.testing.kafka_distribution import KafkaDistribution
 from tests.kafka.transactional import committed, producer_on
 from tests.support.waiting import until

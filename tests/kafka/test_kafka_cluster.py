@@ -16,12 +16,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 
-from aioproducer.testing.kafka_cluster import (
-    KafkaCluster,
-    KafkaClusterError,
-    KafkaUnavailableError,
-    broker_requests,
-)
+from aioproducer.testing.kafka_cluster import KafkaCluster, KafkaClusterError, KafkaUnavailableError
+from aioproducer.testing.kafka_cluster import broker_processes as broker_requests
 from aioproducer.testing.kafka_distribution import KafkaDistribution, kafka_version
 from tests.support.waiting import wait_until
 

@@ -24,7 +24,8 @@ from aioproducer.errors import (
     InvalidTransactionTimeoutError,
     MessageTooLargeError,
 )
-from aioproducer.testing.kafka_cluster import KafkaCluster, broker_requests
+from aioproducer.testing.kafka_cluster import KafkaCluster
+from aioproducer.testing.kafka_cluster import broker_processes as broker_requests
 from aioproducer.testing.kafka_distribution import KafkaDistribution
 from tests.kafka.transactional import (
     committed,

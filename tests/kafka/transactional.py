@@ -17,7 +17,8 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from aioproducer import Producer
-from aioproducer.testing.kafka_cluster import KafkaCluster, broker_requests
+from aioproducer.testing.kafka_cluster import KafkaCluster
+from aioproducer.testing.kafka_cluster import broker_processes as broker_requests
 from tests.support.waiting import until
 
 Isolation = Literal["read_committed", "read_uncommitted"]

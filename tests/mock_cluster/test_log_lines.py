@@ -15,7 +15,7 @@ import structlog
 from aioproducer import Producer, sync
 from aioproducer.errors import TopicAuthorizationFailedError
 from aioproducer.testing.mock_cluster import MockCluster
-from aioproducer.testing.mock_cluster.commands import DISCONNECT
+from aioproducer.testing.mock_cluster.cluster import DISCONNECT
 from tests.mock_cluster.started import PATIENCE
 from tests.support.waiting import until
 

@@ -17,7 +17,7 @@ from aioproducer.engine.telemetry import payload_maker
 from aioproducer.errors import InvalidRequestError, UnsupportedVersionError
 from aioproducer.errors.broker import ErrorCode
 from aioproducer.testing.mock_cluster import MockCluster, MockClusterArgumentError
-from aioproducer.testing.mock_cluster.commands import DISCONNECT
+from aioproducer.testing.mock_cluster.cluster import DISCONNECT
 from tests.support.waiting import until
 
 ASK, PUSH, PRODUCE = 71, 72, 0

@@ -15,8 +15,7 @@ from typing import Any, Final
 from zipfile import ZipFile
 
 from aioproducer.engine.protocol import SUPPORTED, Api, tables
-from aioproducer.testing.kafka_distribution import KafkaDistribution
-from aioproducer.testing.kafka_release import KafkaRelease
+from aioproducer.testing.kafka_distribution import KafkaDistribution, KafkaRelease
 
 RELEASE: Final = KafkaRelease("4.4.0")
 FILE: Final = Path(tables.__file__)

@@ -19,7 +19,7 @@ from kio.serial.errors import SerialError
 
 from aioproducer.engine.protocol import Api, request_schema, response_schema
 from aioproducer.errors import ProtocolError, UnsupportedVersionError
-from aioproducer.testing.fault_proxy.damage import damaged
+from aioproducer.testing.fault_proxy.faults import damaged
 from tests.protocol.messages import Case, cases
 from tests.support.kio_messages import encode, judged, request_module, response_module
 from tests.support.responses import at_once

@@ -7,7 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from aioproducer.errors.broker import ErrorCode
-from aioproducer.testing.simulation.kafka.faults import RequestFaults
+from aioproducer.testing.simulation.kafka.model import RequestFaults
 from aioproducer.testing.simulation.world import SimulatedWorld
 from tests.simulation.plan import Event
 from tests.support.simulated_world import (

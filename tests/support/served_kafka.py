@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from aioproducer.testing.ports import free_ports
 from aioproducer.testing.simulation.kafka import ClusterOptions, KafkaModel
-from aioproducer.testing.simulation.kafka.connection import ModelConnection
+from aioproducer.testing.simulation.kafka.model import ModelConnection
 
 HOST: Final = "localhost"
 _AGAIN: Final = 0.02

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from aioproducer.errors.client import shown
-from aioproducer.observability.live.figures import BrokerFigures, ProducerFigures, TopicFigures
+from aioproducer.observability.live.snapshots import BrokerFigures, ProducerFigures, TopicFigures
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

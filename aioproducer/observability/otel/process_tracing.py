@@ -15,7 +15,6 @@ from opentelemetry.trace import INVALID_SPAN, Link, Span, SpanKind
 
 from aioproducer.engine.observer import TracedConsumer
 from aioproducer.model import ConsumerRecord
-from aioproducer.observability.otel.complaints import Complaints
 from aioproducer.observability.otel.conventions import (
     BATCH_COUNT,
     DESTINATION,
@@ -23,9 +22,7 @@ from aioproducer.observability.otel.conventions import (
     Conventions,
 )
 from aioproducer.observability.otel.options import Options
-from aioproducer.observability.otel.propagation import extract, own_context
-from aioproducer.observability.otel.spans import end
-from aioproducer.observability.otel.tracers import TracerSource
+from aioproducer.observability.otel.spans import Complaints, TracerSource, end, extract, own_context
 
 if TYPE_CHECKING:
     from aioproducer.consumer import Consumer

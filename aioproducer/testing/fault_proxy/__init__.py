@@ -28,16 +28,16 @@ from aioproducer.testing.fault_proxy.faults import (
     Damage,
     Delay,
     Fault,
+    FaultScript,
     HalfClose,
+    NotKafkaError,
     Reset,
+    Rule,
     Swallow,
     Throttle,
     Way,
 )
-from aioproducer.testing.fault_proxy.frames import NotKafkaError
-from aioproducer.testing.fault_proxy.proxies import FaultProxies
-from aioproducer.testing.fault_proxy.proxy import FaultProxy
-from aioproducer.testing.fault_proxy.script import FaultScript, Rule
+from aioproducer.testing.fault_proxy.proxy import FaultProxies, FaultProxy
 
 __all__ = [
     "FaultProxy",

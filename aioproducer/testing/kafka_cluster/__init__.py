@@ -17,9 +17,11 @@ It needs Java 17 or newer, and once, to download Kafka, Apache Maven. From the c
 from __future__ import annotations
 
 from aioproducer.testing.kafka_cluster.broker import KafkaBroker
-from aioproducer.testing.kafka_cluster.broker_processes import KafkaClusterError
+from aioproducer.testing.kafka_cluster.broker_processes import (
+    DEFAULT_JVM_OPTIONS,
+    KafkaClusterError,
+)
 from aioproducer.testing.kafka_cluster.cluster import KafkaCluster
-from aioproducer.testing.kafka_cluster.launch import DEFAULT_JVM_OPTIONS
 from aioproducer.testing.kafka_distribution import KafkaUnavailableError
 
 __all__ = [

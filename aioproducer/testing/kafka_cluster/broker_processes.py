@@ -1,4 +1,8 @@
-"""The blocking core of KafkaCluster: broker processes, their start, their end."""
+"""The blocking core of KafkaCluster: broker processes, their start, their end.
+
+:class:`LaunchOptions` has the options of a start. The readiness of a broker is found out by
+requests to it, each over a blocking connection of its own.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +10,127 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import threading
 import time
+from base64 import urlsafe_b64encode
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Final, TypedDict
+from uuid import uuid4
 
+from aioproducer.engine.network.frames import (
+    LENGTH_BYTES,
+    decode_response,
+    encode_request,
+    encoded,
+    request_form,
+)
+from aioproducer.engine.protocol import Api, request_schema
 from aioproducer.errors.broker import code_name
 from aioproducer.foundation.logs import duration
-from aioproducer.testing.kafka_cluster import broker_requests
 from aioproducer.testing.kafka_cluster.broker import KafkaBroker
-from aioproducer.testing.kafka_cluster.launch import Launch
 from aioproducer.testing.kafka_distribution import KafkaDistribution
 from aioproducer.testing.processes import ProcessSupervisor
 
-__all__ = ["BrokerProcesses", "KafkaClusterError"]
+__all__ = [
+    "DEFAULT_JVM_OPTIONS",
+    "Launch",
+    "LaunchOptions",
+    "create_topic",
+    "metadata",
+    "BrokerProcesses",
+    "KafkaClusterError",
+]
+
+
+DEFAULT_JVM_OPTIONS: Final = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""Options of the JVM for a fast start and little memory."""
+
+
+class LaunchOptions(TypedDict, total=False):
+    """The options as keywords of `KafkaCluster`."""
+
+    jvm_options: Sequence[str]
+    format_options: Sequence[str]
+    start_timeout: float
+    class_path: Sequence[str]
+
+
+def _new_cluster_id() -> str:
+    """Sixteen bytes as Kafka writes them; none begins like an option."""
+    return f"A{urlsafe_b64encode(uuid4().bytes).decode()[1:22]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """The options with their defaults."""
+
+    jvm_options: Sequence[str] = DEFAULT_JVM_OPTIONS
+    format_options: Sequence[str] = ()
+    """For Kafka's StorageTool, before the first start."""
+    start_timeout: float = 120.0
+    """Seconds, for all brokers together."""
+    class_path: Sequence[str] = ()
+    """Folders and jars with further classes, such as a metrics reporter."""
+    cluster_id: str = field(default_factory=_new_cluster_id)
+    """Clusters with equal ids would be one cluster to a client."""
+
+
+_VERSIONS: Final = {Api.METADATA: 6, Api.CREATE_TOPICS: 3}
+"""The common ground of Kafka 2.0 and Kafka 4."""
+
+
+def metadata(address: tuple[str, int], *topics: str, timeout: float = 5.0) -> Any:
+    """The brokers this broker knows, and these topics; raises OSError."""
+    schema = request_schema(Api.METADATA)
+    request = schema.MetadataRequest(
+        topics=[schema.MetadataRequestTopic(name=topic) for topic in topics],
+        allow_auto_topic_creation=False,
+    )
+    return _ask(address, Api.METADATA, request, timeout)
+
+
+def create_topic(
+    address: tuple[str, int],
+    name: str,
+    partitions: int,
+    replication_factor: int,
+    config: Mapping[str, str],
+    timeout: float,
+) -> Any:
+    """Create a topic by any broker, or with ZooKeeper by the controller; raises OSError."""
+    schema = request_schema(Api.CREATE_TOPICS)
+    topic = schema.CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replication_factor,
+        configs=[
+            schema.CreatableTopicConfig(name=key, value=value) for key, value in config.items()
+        ],
+    )
+    request = schema.CreateTopicsRequest(topics=[topic], timeout_ms=round(timeout * 1000))
+    return _ask(address, Api.CREATE_TOPICS, request, timeout + 5).topics[0]
+
+
+def _ask(address: tuple[str, int], api: Api, request: Any, timeout: float) -> Any:
+    version = _VERSIONS[api]
+    form = request_form(api, version, "aioproducer-testing")
+    pieces, _ = encode_request(encoded(api, version, request).parts, 0, form)
+    with (
+        socket.create_connection(address, timeout) as connection,
+        connection.makefile("rb") as stream,
+    ):
+        connection.sendall(b"".join(pieces))
+        size = int.from_bytes(stream.read(LENGTH_BYTES), "big")
+        answer = stream.read(size)
+    if not answer or len(answer) < size:
+        raise ConnectionError("the broker closed the connection")
+    return decode_response(api, version, answer).response
+
 
 _POLL = 0.02
 _FORMAT_TIMEOUT = 120.0
@@ -127,7 +235,7 @@ class BrokerProcesses:
         timeout: float,
     ) -> None:
         deadline = time.monotonic() + timeout
-        result = broker_requests.create_topic(
+        result = create_topic(
             self._controller().internal_address,
             name,
             partitions,
@@ -261,7 +369,7 @@ class BrokerProcesses:
         answering = self._answering()
         if not self.distribution.release.uses_zookeeper:
             return answering[0]
-        controller = broker_requests.metadata(answering[0].internal_address).controller_id
+        controller = metadata(answering[0].internal_address).controller_id
         return next((each for each in answering if each.node_id == controller), answering[0])
 
     def _answering(self) -> list[KafkaBroker]:
@@ -291,16 +399,14 @@ def _running(broker: KafkaBroker) -> subprocess.Popen[bytes]:
 
 def _members_known_to(broker: KafkaBroker) -> set[int]:
     try:
-        return {
-            member.node_id for member in broker_requests.metadata(broker.internal_address).brokers
-        }
+        return {member.node_id for member in metadata(broker.internal_address).brokers}
     except OSError:
         return set()
 
 
 def _has_leaders(broker: KafkaBroker, topic: str, partitions: int) -> bool:
     try:
-        known = broker_requests.metadata(broker.internal_address, topic).topics[0].partitions
+        known = metadata(broker.internal_address, topic).topics[0].partitions
     except OSError:
         return False
     return len(known) == partitions and not any(partition.error_code for partition in known)

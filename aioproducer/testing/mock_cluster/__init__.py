@@ -14,14 +14,17 @@ command line: ``python -m aioproducer.testing.mock_cluster --brokers 3 --topic o
 
 from __future__ import annotations
 
-from aioproducer.testing.mock_cluster.cluster import MockCluster
-from aioproducer.testing.mock_cluster.commands import ALL_BROKERS, DISCONNECT
+from aioproducer.testing.mock_cluster.cluster import (
+    ALL_BROKERS,
+    DISCONNECT,
+    NO_LEADER,
+    MockCluster,
+    TrackedRequest,
+)
 from aioproducer.testing.mock_cluster.process import (
     MockClusterArgumentError,
     MockClusterError,
 )
-from aioproducer.testing.mock_cluster.request_tracking import TrackedRequest
-from aioproducer.testing.mock_cluster.topics import NO_LEADER
 
 __all__ = [
     "MockCluster",

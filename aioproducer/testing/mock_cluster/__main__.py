@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from aioproducer.errors import MissingExtraError
 from aioproducer.loops import open_standard_descriptors
 from aioproducer.testing.mock_cluster import MockClusterArgumentError, MockClusterError
-from aioproducer.testing.mock_cluster.command import DESCRIPTION, PORT, run
+from aioproducer.testing.mock_cluster.cluster import DESCRIPTION, PORT, run
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -13,8 +13,7 @@ Kafka's ``MockProducer``.
 
 from __future__ import annotations
 
-from aioproducer.testing.mock_producer.producer import MockProducer
-from aioproducer.testing.mock_producer.sync_producer import SyncMockProducer
-from aioproducer.testing.sent_record import SentRecord
+from aioproducer.testing.mock_producer.cluster import SentRecord
+from aioproducer.testing.mock_producer.producer import MockProducer, SyncMockProducer
 
 __all__ = ["MockProducer", "SentRecord", "SyncMockProducer"]

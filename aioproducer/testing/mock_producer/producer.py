@@ -1,14 +1,19 @@
-"""The mock producer: the real producer, with a history."""
+"""The mock producers: the real producer and the blocking one, each with a history.
+
+Their options are the real ones, with a few that the mock decides.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random
-from typing import Any, Final, Unpack
+from typing import Any, Final, TypeVar, Unpack
 
+from aioproducer import sync
 from aioproducer.config import ProducerConfig, ProducerOptions, hidden_mapping, hide_secrets
+from aioproducer.config.producer_config import configuration
 from aioproducer.engine.client.environment import current_environment, use_environment
 from aioproducer.errors import IllegalStateError, ProducerError, WrongLoopError
 from aioproducer.model import (
@@ -18,11 +23,37 @@ from aioproducer.model import (
     TransactionHandle,
 )
 from aioproducer.producer import Producer
-from aioproducer.testing.mock_producer.cluster import InMemoryCluster
-from aioproducer.testing.mock_producer.journal import Journal, JournaledInterceptors
-from aioproducer.testing.mock_producer.network import InMemoryNetwork
-from aioproducer.testing.mock_producer.options import config_of
-from aioproducer.testing.sent_record import SentRecord
+from aioproducer.testing.mock_producer.cluster import InMemoryCluster, SentRecord
+from aioproducer.testing.mock_producer.network import (
+    InMemoryNetwork,
+    Journal,
+    JournaledInterceptors,
+)
+
+_DECIDED: Final[dict[str, Any]] = {
+    "batch_size": 0,
+    "linger_ms": 0,
+    "client_dns_lookup": "use_all_dns_ips",
+    "bootstrap_resolve_timeout_ms": 0,
+}
+"""A batch has one record, so each record has an answer of its own. No name is looked up."""
+_BOOTSTRAP_SERVERS: Final = "mock:9092"
+_PATIENCE: Final = {
+    "max_block_ms": 1_000,
+    "request_timeout_ms": 10_000,
+    "delivery_timeout_ms": 10_000,
+}
+"""Shorter than a real producer's: a test that has forgotten an answer ends soon."""
+
+
+def config_of(config: ProducerConfig | None, options: ProducerOptions) -> ProducerConfig:
+    """The configuration of a mock producer. Raises :class:`ConfigError` as the real one does."""
+    given: dict[str, Any] = {**options, **_DECIDED}
+    if config is None:
+        patience = {} if _PATIENCE.keys() & given.keys() else _PATIENCE
+        given = {"bootstrap_servers": _BOOTSTRAP_SERVERS, **patience, **given}
+    return configuration(config, given, "MockProducer")
+
 
 _SEED: Final = 5
 
@@ -195,3 +226,103 @@ class MockProducer(Producer[Any, Any]):
                 "decide about its records there (loop.call_soon_threadsafe() leads there), or use "
                 "SyncMockProducer"
             )
+
+
+_Answer = TypeVar("_Answer")
+
+
+class SyncMockProducer(sync.Producer[Any, Any]):
+    """A :class:`aioproducer.sync.Producer` without a cluster, for tests of blocking applications.
+
+    ::
+
+        with SyncMockProducer(partitions={"orders": 6}) as producer:
+            place_order(producer, "one espresso")
+        assert producer.sent("orders")[0].value == b"one espresso"
+
+    Arguments and additional methods are those of :class:`MockProducer`. Any thread can call them.
+    With ``auto_complete=False``, a call that waits for records needs another thread that completes
+    them.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig | None = None,
+        /,
+        *,
+        auto_complete: bool = True,
+        partitions: int | Mapping[str, int] = 1,
+        transaction: TransactionHandle | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None:
+        hide_secrets(options)
+        config = hidden_mapping(config)
+
+        def make(*arguments: Any, **others: Any) -> MockProducer:
+            self._mock = MockProducer(
+                *arguments, auto_complete=auto_complete, partitions=partitions, **others
+            )
+            return self._mock
+
+        self._make_producer = make
+        given: dict[str, Any] = {**options}
+        super().__init__(config, transaction=transaction, **given)
+
+    @property
+    def history(self) -> list[SentRecord]:
+        """See :attr:`MockProducer.history`."""
+        return self._mock.history
+
+    def sent(self, topic: str) -> list[SentRecord]:
+        """See :meth:`MockProducer.sent`."""
+        return self._mock.sent(topic)
+
+    @property
+    def pending_records(self) -> list[ProducerRecord[Any, Any]]:
+        """See :attr:`MockProducer.pending_records`."""
+        return self._in_loop(lambda: self._mock.pending_records)
+
+    @property
+    def uncommitted_records(self) -> list[SentRecord]:
+        """See :attr:`MockProducer.uncommitted_records`."""
+        return self._in_loop(lambda: self._mock.uncommitted_records)
+
+    @property
+    def uncommitted_offsets(self) -> Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]:
+        """See :attr:`MockProducer.uncommitted_offsets`."""
+        return self._mock.uncommitted_offsets
+
+    @property
+    def offsets_history(self) -> Sequence[Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]]:
+        """See :attr:`MockProducer.offsets_history`."""
+        return self._mock.offsets_history
+
+    @property
+    def commit_count(self) -> int:
+        """See :attr:`MockProducer.commit_count`."""
+        return self._mock.commit_count
+
+    def clear(self) -> None:
+        """See :meth:`MockProducer.clear`."""
+        self._mock.clear()
+
+    def complete_next(self) -> bool:
+        """See :meth:`MockProducer.complete_next`; any thread may call it."""
+        return self._in_loop(self._mock.complete_next)
+
+    def fail_next(self, error: ProducerError) -> bool:
+        """See :meth:`MockProducer.fail_next`; any thread may call it."""
+        return self._in_loop(partial(self._mock.fail_next, error))
+
+    def fence(self) -> None:
+        """See :meth:`MockProducer.fence`; any thread may call it."""
+        self._in_loop(self._mock.fence)
+
+    def _in_loop(self, call: Callable[[], _Answer]) -> _Answer:
+        """The result of ``call`` in the producer's thread, after all records sent before."""
+
+        async def caught_up() -> _Answer:
+            await self._thread.catch_up()
+            return call()
+
+        return self._thread.ask(caught_up)

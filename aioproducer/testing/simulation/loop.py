@@ -1,7 +1,9 @@
 """An event loop in virtual time: nothing waits, and every run of it is the same.
 
-The world outside of the process (the network, the brokers) has the same clock. It goes on while
-the process computes, holds its loop, or is stopped: what arrives meanwhile waits in the sockets.
+The world outside of the process (the network, the brokers) has the same clock, the
+:class:`Agenda`. It goes on while the process computes, holds its loop, or is stopped: what arrives
+meanwhile waits in the sockets. The loop refuses the methods that need the machine. The message of
+a deadlock names the places at which tasks wait.
 """
 
 from __future__ import annotations
@@ -12,18 +14,148 @@ import heapq
 import sys
 from asyncio.events import _set_running_loop
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import Context
 from itertools import count
 from math import inf
+from pathlib import Path
 from threading import get_ident
+from types import FrameType
 from typing import Any, Final, Protocol, TypeVar, TypeVarTuple, Unpack
 from weakref import WeakSet
 
-from aioproducer.testing.simulation.agenda import Agenda
-from aioproducer.testing.simulation.refusals import without_machine
-from aioproducer.testing.simulation.waiting import places
+
+class Event:
+    """A moment and what happens then; it may be cancelled."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self.call: Callable[[], object] | None = call
+
+    def cancel(self) -> None:
+        """Let it not happen."""
+        self.call = None
+
+
+class Agenda:
+    """A virtual clock, and the events that happen as it goes on."""
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+        """Seconds; it jumps from event to event."""
+        self._events: list[tuple[float, int, Event]] = []
+        self._ticket = count()
+
+    def call_at(self, moment: float, call: Callable[[], object]) -> Event:
+        """Let something happen; what is due at one moment happens in the order of these calls."""
+        event = Event(call)
+        heapq.heappush(self._events, (moment, next(self._ticket), event))
+        return event
+
+    def call_later(self, seconds: float, call: Callable[[], object]) -> Event:
+        """Let something happen after ``seconds``."""
+        return self.call_at(self.now + seconds, call)
+
+    def clear(self) -> None:
+        """Let nothing more happen."""
+        self._events.clear()
+
+    @property
+    def next_moment(self) -> float | None:
+        """The time of the next event; None: nothing will happen."""
+        events = self._events
+        while events and events[0][2].call is None:
+            heapq.heappop(events)
+        return events[0][0] if events else None
+
+    def run_until(self, moment: float) -> None:
+        """Let everything happen that is due up to ``moment``, which is the time then."""
+        events = self._events
+        while events and events[0][0] <= moment:
+            due, _, event = heapq.heappop(events)
+            if event.call is not None:
+                self.now = max(self.now, due)
+                event.call()
+        self.now = max(self.now, moment)
+
+
+def places(tasks: Iterable[asyncio.Task[Any]]) -> str:
+    """A line for each task that is not done: its name, and the calls that wait for each other."""
+    return "\n".join(
+        f"  {task.get_name()}: {' -> '.join(map(_place, _frames(task.get_coro())))}"
+        for task in tasks
+        if not task.done()
+    )
+
+
+def _frames(awaited: Any) -> Iterator[tuple[str, FrameType]]:
+    """The names and frames of a coroutine, and of whatever it awaits."""
+    while awaited is not None:
+        for frame, inner in (("cr_frame", "cr_await"), ("gi_frame", "gi_yieldfrom")):
+            if hasattr(awaited, inner):
+                if getattr(awaited, frame) is not None:
+                    yield awaited.__qualname__, getattr(awaited, frame)
+                awaited = getattr(awaited, inner)
+                break
+        else:
+            return
+
+
+def _place(named: tuple[str, FrameType]) -> str:
+    name, frame = named
+    line: int | None = frame.f_lineno  # a compiled coroutine has none
+    return f"{name}() in {Path(frame.f_code.co_filename).name}" + (f":{line}" if line else "")
+
+
+Loop = TypeVar("Loop", bound=asyncio.AbstractEventLoop)
+
+_REFUSED: Final = (
+    "add_reader",
+    "add_signal_handler",
+    "add_writer",
+    "connect_accepted_socket",
+    "connect_read_pipe",
+    "connect_write_pipe",
+    "create_datagram_endpoint",
+    "create_unix_connection",
+    "create_unix_server",
+    "getaddrinfo",
+    "getnameinfo",
+    "remove_signal_handler",
+    "sendfile",
+    "sock_accept",
+    "sock_connect",
+    "sock_recv",
+    "sock_recv_into",
+    "sock_recvfrom",
+    "sock_recvfrom_into",
+    "sock_sendall",
+    "sock_sendfile",
+    "sock_sendto",
+    "start_tls",
+    "subprocess_exec",
+    "subprocess_shell",
+)
+
+
+def without_machine(loop: type[Loop]) -> type[Loop]:
+    """Let the methods of a class that need the machine raise :class:`NotImplementedError`."""
+    for name in _REFUSED:
+        setattr(loop, name, _refusal(name))
+    return loop
+
+
+def _refusal(name: str) -> Callable[..., Any]:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise NotImplementedError(
+            f"{name}() is not simulated: a simulated world has no sockets, names of hosts, "
+            "processes and signals of the machine"
+        )
+
+    return refuse
+
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

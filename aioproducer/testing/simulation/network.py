@@ -12,8 +12,7 @@ from functools import partial
 from itertools import count
 from typing import Any, Final, Protocol
 
-from aioproducer.testing.simulation.agenda import Agenda
-from aioproducer.testing.simulation.loop import SimulatedLoop
+from aioproducer.testing.simulation.loop import Agenda, SimulatedLoop
 
 FIRST_PORT: Final = 10_001
 READ_AT_ONCE: Final = 256 * 1024

@@ -31,7 +31,7 @@ from aioproducer.engine.network import frames
 from aioproducer.engine.network.request import Request
 from aioproducer.errors import ProtocolError
 from aioproducer.model import OffsetAndMetadata, TopicPartition
-from aioproducer.testing.fault_proxy.damage import damaged
+from aioproducer.testing.fault_proxy.faults import damaged
 from tests.support.kio_messages import decode, judged, response_type
 from tests.support.samples import sample
 from tests.unit.admin.test_requests import ASSIGNED

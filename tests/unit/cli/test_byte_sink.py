@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aioproducer.cli.byte_sink import ByteSink
+from aioproducer.cli.byte_streams import ByteSink
 
 
 @pytest.fixture

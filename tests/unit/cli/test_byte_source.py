@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from aioproducer.cli.byte_source import ByteSource
+from aioproducer.cli.byte_streams import ByteSource
 
 
 @pytest.fixture

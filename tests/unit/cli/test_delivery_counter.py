@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from aioproducer.cli.delivery_counter import DeliveryCounter
+from aioproducer.cli.record_outcomes import DeliveryCounter
 from aioproducer.errors import DeliveryTimeoutError
 from aioproducer.model import RecordMetadata
 

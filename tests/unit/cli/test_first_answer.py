@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from aioproducer.cli.app import run
-from aioproducer.cli.first_answer import answer_seconds, first_answer
+from aioproducer.cli.early_ends import answer_seconds, first_answer
 from aioproducer.config import ProducerConfig
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.errors import BootstrapError

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from aioproducer.admin import GroupDescription, GroupListing, GroupMember
-from aioproducer.cli.group_results import (
+from aioproducer.cli.groups import (
     GroupProgress,
+    OffsetChange,
     change_fields,
     change_lines,
     group_fields,
@@ -14,7 +15,6 @@ from aioproducer.cli.group_results import (
     listing_fields,
     listing_lines,
 )
-from aioproducer.cli.offset_reset import OffsetChange
 from aioproducer.cli.results import cluster_lines, print_result
 from aioproducer.model import Node, TopicPartition
 

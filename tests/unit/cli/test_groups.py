@@ -19,7 +19,7 @@ from aioproducer.admin import (
 )
 from aioproducer.cli import groups
 from aioproducer.cli.app import run
-from aioproducer.cli.offset_reset import Shift, Target, chosen_partitions, new_offset
+from aioproducer.cli.groups import Shift, Target, chosen_partitions, new_offset
 from aioproducer.errors import GroupIdNotFoundError, NonEmptyGroupError
 from aioproducer.model import TopicPartition
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aioproducer.cli.measurement import Measurement
+from aioproducer.cli.performance_run import Measurement
 
 
 def test_recent_figures_begin_anew_and_the_total_has_all() -> None:

@@ -8,8 +8,8 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from aioproducer.cli import metrics_endpoint
-from aioproducer.cli.metrics_endpoint import EndpointError, MetricsEndpoint, samples_of
+from aioproducer.cli import top as metrics_endpoint
+from aioproducer.cli.top import EndpointError, MetricsEndpoint, samples_of
 from aioproducer.errors import ConfigError
 from aioproducer.observability.series import Sample
 from tests.support.http_endpoint import Answer, HttpEndpoint, ok

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from aioproducer.cli.payloads import FilePayloads, Numbers, RandomPayloads
+from aioproducer.cli.performance_run import FilePayloads, Numbers, RandomPayloads
 
 
 @pytest.mark.parametrize("size", [1, 7, 100, 10_000, 5_000_000])

@@ -6,8 +6,7 @@ import io
 
 from rich.console import Console
 
-from aioproducer.cli.measurement import Summary
-from aioproducer.cli.performance_display import performance_table
+from aioproducer.cli.performance_run import Summary, performance_table
 
 LATENCIES = ("avg", "p50", "p95", "p99", "p99.9", "max")
 

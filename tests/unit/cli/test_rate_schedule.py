@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer.cli.rate_schedule import RateSchedule
+from aioproducer.cli.performance_run import RateSchedule
 
 
 def test_without_a_rate_everything_is_due() -> None:

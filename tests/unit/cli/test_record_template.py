@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from aioproducer.cli.record_template import as_json, template
+from aioproducer.cli.tail import as_json, template
 from aioproducer.errors import ConfigError
 from aioproducer.model import ConsumerRecord
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aioproducer.cli.signals import EndSignals
+from aioproducer.cli.early_ends import EndSignals
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,7 @@ from uuid import UUID
 import pytest
 
 from aioproducer.admin import ConfigEntry, PartitionDescription, TopicDescription
-from aioproducer.cli.replica_lists import replica_lists, topic_settings
-from aioproducer.cli.topic_results import topic_fields, topic_lines
+from aioproducer.cli.topics import replica_lists, topic_fields, topic_lines, topic_settings
 from aioproducer.errors import ConfigError
 
 ORDERS = TopicDescription(

@@ -9,7 +9,7 @@ import pytest
 from aioproducer.engine.protocol import Api
 from aioproducer.testing import SimulatedWorld
 from aioproducer.testing.simulation.kafka.calls import Answer, Call, Parked
-from aioproducer.testing.simulation.kafka.options import ClusterOptions
+from aioproducer.testing.simulation.kafka.cluster import ClusterOptions
 from aioproducer.testing.simulation.kafka.requests.apis import HANDLERS
 from tests.support.simulated_groups import consumer, each_protocol, fill
 

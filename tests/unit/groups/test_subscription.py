@@ -20,7 +20,7 @@ from aioproducer.engine.groups.subscription import (
 )
 from aioproducer.errors import ProtocolError
 from aioproducer.model import TopicPartition
-from aioproducer.testing.fault_proxy.damage import damaged
+from aioproducer.testing.fault_proxy.faults import damaged
 from tests.support.kio_messages import encode
 
 OWNED = (TopicPartition("a", 1), TopicPartition("a", 2), TopicPartition("b", 0))

@@ -15,10 +15,8 @@ from rich.console import Console
 
 from aioproducer.errors import ConfigError, MissingExtraError
 from aioproducer.observability.live import LiveView
-from aioproducer.observability.live.figures import ProducerFigures, figures
-from aioproducer.observability.live.quantiles import quantile
 from aioproducer.observability.live.rendering import line, picture
-from aioproducer.observability.live.snapshot import Snapshot
+from aioproducer.observability.live.snapshots import ProducerFigures, Snapshot, figures, quantile
 from aioproducer.observability.series import Families, ProducerSeries, Sample, SeriesOptions
 from tests.unit.observability.observed import ObservedProducer, broker
 

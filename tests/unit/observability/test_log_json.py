@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aioproducer.observability.log_json import JsonFormatter
+from aioproducer.observability.log_handler import JsonFormatter
 
 
 def formatted(message: str = "paid %s", *args: object, **given: Any) -> dict[str, Any]:

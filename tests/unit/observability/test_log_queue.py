@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from aioproducer.errors import BrokerConnectionError
-from aioproducer.observability import log_queue
-from aioproducer.observability.log_queue import LogEntry, LogQueue
+from aioproducer.observability import log_delivery as log_queue
+from aioproducer.observability.log_delivery import LogEntry, LogQueue
 from tests.support.switches import at_switch
 from tests.support.waiting import PATIENCE, wait_until
 

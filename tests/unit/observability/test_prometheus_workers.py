@@ -20,13 +20,15 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from aioproducer.errors import ConfigError
-from aioproducer.observability.prometheus import ProducerCollector, workers
-from aioproducer.observability.prometheus.messages import (
+from aioproducer.observability import prometheus as workers
+from aioproducer.observability.prometheus import ProducerCollector
+from aioproducer.observability.series import (
+    Family,
     MalformedMessageError,
+    Sample,
     from_bytes,
     to_bytes,
 )
-from aioproducer.observability.series import Family, Sample
 from tests.unit.observability.observed import ObservedProducer
 
 SENT = "kafka_producer_record_send_total"

@@ -10,15 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aioproducer.errors import ConfigError
-from aioproducer.observability.series import Families, ProducerSeries, Sample, SeriesOptions
-from aioproducer.observability.series.bounds import KeyBound
-from aioproducer.observability.series.names import (
+from aioproducer.observability.series import (
     NODE_SERIES,
     PRODUCER_SERIES,
     TOPIC_SERIES,
+    Families,
     KafkaSeries,
+    KeyBound,
+    ProducerSeries,
+    Sample,
+    SeriesOptions,
+    all_families,
 )
-from aioproducer.observability.series.producer import all_families
 from tests.unit.observability.observed import ObservedProducer, broker, histogram
 
 LEGAL = re.compile(r"[a-z][a-z0-9_]*\Z")

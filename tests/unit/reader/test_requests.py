@@ -23,7 +23,7 @@ from aioproducer.reader.fetch_request import (
     FetchRequest,
     SessionPlace,
 )
-from aioproducer.testing.fault_proxy.damage import damaged
+from aioproducer.testing.fault_proxy.faults import damaged
 from tests.support.kio_messages import decode, ours, response_type, theirs
 from tests.support.samples import sample
 from tests.unit.network.test_frames import body

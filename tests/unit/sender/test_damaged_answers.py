@@ -28,7 +28,7 @@ from aioproducer.engine.transactions.requests import (
 )
 from aioproducer.errors import ProtocolError
 from aioproducer.model import TopicPartition, TransactionHandle
-from aioproducer.testing.fault_proxy.damage import damaged
+from aioproducer.testing.fault_proxy.faults import damaged
 from tests.support.kio_messages import decode, response_type
 from tests.support.responses import read_to_its_end, unread
 from tests.unit.network import test_frames

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from aioproducer.sync import Producer, standstill
+from aioproducer.sync import Producer
+from aioproducer.sync import loop_thread as standstill
 from tests.support.switches import at_switch
 
 pytestmark = [

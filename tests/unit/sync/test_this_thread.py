@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from aioproducer.sync.inbox_writer import this_thread
+from aioproducer.sync.inbox import this_thread
 from tests.support.waiting import PATIENCE
 
 

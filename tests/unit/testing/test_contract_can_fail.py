@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from aioproducer.engine.sender.produce import PartitionResult
-from aioproducer.testing.mock_producer.cluster import InMemoryCluster
-from aioproducer.testing.mock_producer.coordinator import InMemoryCoordinator
-from aioproducer.testing.mock_producer.journal import Journal
+from aioproducer.testing.mock_producer.cluster import InMemoryCluster, InMemoryCoordinator
+from aioproducer.testing.mock_producer.network import Journal
 from tests.support.contract import (
     CoordinatorContract,
     MockKit,

@@ -11,8 +11,7 @@ import pytest
 from aioproducer import ProducerRecord, TopicPartition
 from aioproducer.model import ConsumerRecord
 from aioproducer.testing import Expectations, ReadRecords, expect
-from aioproducer.testing.expected_record import ExpectedRecord
-from aioproducer.testing.pairing import pair
+from aioproducer.testing.expected_record import ExpectedRecord, pair
 
 
 def record(

@@ -20,7 +20,7 @@ from aioproducer.testing.fault_proxy import (
     Throttle,
     Way,
 )
-from aioproducer.testing.fault_proxy.script import ScriptRun
+from aioproducer.testing.fault_proxy.faults import ScriptRun
 
 PRODUCE, METADATA = ApiKey.PRODUCE, ApiKey.METADATA
 REQUEST, RESPONSE, CONNECTION = Way.REQUEST, Way.RESPONSE, Way.CONNECTION

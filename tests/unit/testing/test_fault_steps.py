@@ -22,8 +22,8 @@ from aioproducer.testing.fault_proxy import (
     Swallow,
     Throttle,
 )
-from aioproducer.testing.fault_proxy.frames import Correlations, frame_length
-from aioproducer.testing.fault_proxy.steps import (
+from aioproducer.testing.fault_proxy.faults import (
+    Correlations,
     End,
     GoDark,
     Pace,
@@ -31,6 +31,7 @@ from aioproducer.testing.fault_proxy.steps import (
     ShutDown,
     Step,
     Wait,
+    frame_length,
     steps,
 )
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from aioproducer.testing.kafka_distribution import (
+    KafkaRelease,
     KafkaUnavailableError,
     cached_folder,
     copy_jars,
 )
-from aioproducer.testing.kafka_release import KafkaRelease
 
 MAVEN = """#!/bin/sh
 echo "$@" > "$(dirname "$0")/arguments"

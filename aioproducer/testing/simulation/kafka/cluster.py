@@ -1,27 +1,120 @@
-"""The cluster that all brokers share: topics, brokers, producer ids, and what will happen later.
+"""The cluster that all brokers share: settings, topics, brokers, producer ids, future actions.
 
 Sources: Kafka's ``ReplicationControlManager``, ``ProducerIdControlManager``, ``MetadataImage``.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from random import Random
-from typing import Final
+from typing import Final, TypeAlias
 from uuid import UUID
 from zlib import crc32
 
 from aioproducer.model import TopicPartition
 from aioproducer.testing.simulation.kafka.fetch_sessions import FetchSessions
-from aioproducer.testing.simulation.kafka.options import (
-    GROUP_DEFAULTS,
-    TOPIC_DEFAULTS,
-    ClusterOptions,
-    Span,
-)
 from aioproducer.testing.simulation.kafka.partition import NO_LEADER, Partition
-from aioproducer.testing.simulation.kafka.schedule import Schedule
+
+Span: TypeAlias = tuple[float, float]
+"""The least and the greatest number of seconds; each time one between them is drawn."""
+
+TOPIC_DEFAULTS: Final[Mapping[str, str]] = {
+    "cleanup.policy": "delete",
+    "compression.type": "producer",
+    "max.message.bytes": "1048588",
+    "message.timestamp.after.max.ms": "3600000",
+    "message.timestamp.before.max.ms": str(2**63 - 1),
+    "message.timestamp.type": "CreateTime",
+    "min.insync.replicas": "1",
+    "retention.bytes": "-1",
+    "retention.ms": "604800000",
+    "segment.bytes": "1073741824",
+    "unclean.leader.election.enable": "false",
+}
+"""Kafka's own defaults of the settings of a topic that the model knows."""
+GROUP_DEFAULTS: Final[Mapping[str, str]] = {
+    "consumer.assignment.interval.ms": "1000",
+    "consumer.heartbeat.interval.ms": "5000",
+    "consumer.session.timeout.ms": "45000",
+}
+"""The settings of a group of KIP-848, by the broker's defaults of ``group.consumer…``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterOptions:
+    """The settings of a cluster. Times are seconds unless a name says otherwise."""
+
+    transaction_version: int = 2
+    """Of the protocol of transactions: 1, or 2 (KIP-890)."""
+    topic_config: Mapping[str, str] = field(default_factory=dict)
+    """In place of Kafka's defaults, for all topics."""
+    default_partitions: int = 1
+    default_replicas: int = 3
+    replication: Span = (0.0005, 0.005)
+    """Until a follower has what its leader has."""
+    markers: Span = (0.001, 0.01)
+    """Until the markers of an ended transaction are in the logs."""
+    failure_detection: Span = (0.1, 1.0)
+    """Until another broker leads in place of a crashed one."""
+    metadata: Span = (0.0, 0.0)
+    """Until a broker reports a new leader to clients."""
+    coordinator_load: Span = (0.01, 0.1)
+    """Until a new coordinator has read its log."""
+    transaction_max_timeout_ms: int = 900_000
+    transaction_timeout_check: float = 0.5
+    """The interval at which coordinators look for transactions beyond their time."""
+    group_initial_rebalance_delay_ms: int = 3_000
+    """Until an empty group completes its first rebalance: other members may join meanwhile."""
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_consumer_migration_policy: str = "bidirectional"
+    """Whether groups with members go over to KIP-848 (upgrade), or back (downgrade)."""
+    group_config: Mapping[str, str] = field(default_factory=dict)
+    """In place of Kafka's defaults, for all groups of KIP-848."""
+    fetch_session_slots: int = 1_000
+    """The sessions of incremental fetches (KIP-227) that a broker keeps."""
+    credentials: Mapping[str, str] | None = None
+    """Passwords by user; None: the listener takes no logins."""
+    sasl_mechanisms: tuple[str, ...] = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+    names_duplicates: bool = False
+    """Answer a duplicate with DUPLICATE_SEQUENCE_NUMBER instead of its offset, as Kafka 1.0 did."""
+    session_lifetime_ms: int = 0
+    """Clients have to log in again before that (KIP-368); 0: never."""
+    telemetry_interval_ms: int = 0
+    """The interval of a subscription to all metrics of all clients (KIP-714); 0: there is none."""
+    first_producer_id: int = 1000
+
+
+Action: TypeAlias = Callable[[float], None]
+"""Gets the time."""
+
+
+class Schedule:
+    """Actions and their times. Actions of one time are done in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._due: list[tuple[float, int, Action]] = []
+        self._numbers = count()
+
+    @property
+    def next_time(self) -> float | None:
+        """The time of the next action, if there is one."""
+        return self._due[0][0] if self._due else None
+
+    def at(self, time: float, action: Action) -> None:
+        """Let ``action`` happen at ``time``."""
+        heapq.heappush(self._due, (time, next(self._numbers), action))
+
+    def take(self, now: float) -> tuple[float, Action] | None:
+        """The first action that is due, and its time."""
+        if self._due and self._due[0][0] <= now:
+            time, _, action = heapq.heappop(self._due)
+            return time, action
+        return None
+
 
 CONTROLLER: Final = 1
 PORT: Final = 9092

@@ -19,8 +19,8 @@ from aioproducer.engine.observer import BatchOutcome, RequestOutcome
 from aioproducer.errors import ConfigError, NotEnoughReplicasError
 from aioproducer.model import Node, NodeId, TopicPartition
 from aioproducer.observability.otel.instrumentation import observer_of
+from aioproducer.observability.otel.metrics import specs
 from aioproducer.observability.otel.options import Options
-from aioproducer.observability.otel.producer_metrics import specs
 from tests.support.otel import InMemorySdk
 from tests.unit.observability.otel.tracing import StandIn, Traced
 

@@ -27,7 +27,7 @@ from opentelemetry.sdk.trace.sampling import (
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
 from aioproducer.engine.observer import Untraced
-from aioproducer.observability.otel.sampling import (
+from aioproducer.observability.otel.record_tracing import (
     ALL,
     Known,
     Ratio,

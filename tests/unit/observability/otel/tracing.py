@@ -12,8 +12,7 @@ from opentelemetry.sdk.trace.sampling import Sampler
 from aioproducer.config import ProducerConfig
 from aioproducer.engine.observer import Observer, RecordTrace, Untraced
 from aioproducer.model import RecordMetadata
-from aioproducer.observability.otel.instrumentation import observer_of
-from aioproducer.observability.otel.observer import OtelObserver
+from aioproducer.observability.otel.instrumentation import OtelObserver, observer_of
 from aioproducer.observability.otel.options import Options
 from tests.support.otel import InMemorySdk
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from aioproducer.testing.simulation.kafka.groups.assignors import (
+from aioproducer.testing.simulation.kafka.groups.consumer_group import (
     Assignment,
     Counts,
     Members,

@@ -13,8 +13,8 @@ from aioproducer.testing.simulation.kafka.batch import (
     increment_sequence,
     only_batch,
 )
-from aioproducer.testing.simulation.kafka.log import EpochEnd, PartitionLog
-from aioproducer.testing.simulation.kafka.options import TOPIC_DEFAULTS
+from aioproducer.testing.simulation.kafka.cluster import TOPIC_DEFAULTS
+from aioproducer.testing.simulation.kafka.partition import EpochEnd, PartitionLog
 from tests.support.encoded_batches import NOW, batch, record
 
 TRANSACTIONAL = 0x10

@@ -9,7 +9,7 @@ import pytest
 from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import TopicPartition
 from aioproducer.testing.simulation.kafka import ClusterOptions
-from aioproducer.testing.simulation.kafka.transaction_state import (
+from aioproducer.testing.simulation.kafka.transaction_coordinator import (
     MAX_EPOCH,
     PREVIOUS_STATES,
     TransactionMetadata,

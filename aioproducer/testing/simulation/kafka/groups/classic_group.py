@@ -1,6 +1,7 @@
 """A group of the classic protocol: its states, its members, and its choice of an assignor.
 
-Sources: Kafka's ``ClassicGroup``, ``ClassicGroupMember`` and ``ClassicGroupState``.
+Sources: Kafka's ``ClassicGroup``, ``ClassicGroupMember`` and ``ClassicGroupState``. A
+:class:`Reply` is the answer to a request that may wait for other members.
 """
 
 from __future__ import annotations
@@ -12,8 +13,16 @@ from enum import Enum
 from typing import Final
 
 from aioproducer.errors.broker import ErrorCode
-from aioproducer.testing.simulation.kafka.groups.reply import Reply
 from aioproducer.testing.simulation.kafka.messages import Fields
+
+
+class Reply:
+    """The answer to a request that may wait for other members."""
+
+    def __init__(self, fields: Fields | None = None) -> None:
+        self.fields = fields
+        """The response; None: the request waits."""
+
 
 NO_GENERATION: Final = -1
 NO_MEMBER_ID: Final = ""

@@ -17,8 +17,8 @@ from aioproducer.testing.simulation.kafka.groups.classic_group import (
     ClassicGroup,
     ClassicGroupState,
     ClassicMember,
+    Reply,
 )
-from aioproducer.testing.simulation.kafka.groups.reply import Reply
 from aioproducer.testing.simulation.kafka.groups.store import GroupStore
 from aioproducer.testing.simulation.kafka.messages import Fields, Request
 

@@ -1,22 +1,110 @@
-"""The groups of a cluster: in the memory of their coordinators, and in the replicated log.
+"""The groups of a cluster and their offsets: in coordinators' memory, and in the replicated log.
 
 Source: Kafka's ``CoordinatorRuntime``. A group belongs to the broker that leads its partition of
 ``__consumer_offsets``. Another leader reads the partition, and has the groups as they were written
-last.
+last. The timers of a coordinator are Kafka's ``CoordinatorTimer``. The committed offsets, and those
+of open transactions, are known to every coordinator (``OffsetMetadataManager``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from aioproducer.errors.broker import ErrorCode
-from aioproducer.testing.simulation.kafka.cluster import GROUPS_TOPIC, Cluster
+from aioproducer.model import OffsetAndMetadata, TopicPartition
+from aioproducer.testing.simulation.kafka.cluster import GROUPS_TOPIC, Action, Cluster, Schedule
 from aioproducer.testing.simulation.kafka.groups.classic_group import ClassicGroup
 from aioproducer.testing.simulation.kafka.groups.consumer_group import ConsumerGroup
-from aioproducer.testing.simulation.kafka.groups.timers import Key, Timers
 from aioproducer.testing.simulation.kafka.partition import Partition
-from aioproducer.testing.simulation.kafka.schedule import Action
+
+
+class Key(NamedTuple):
+    """The purpose of a timer."""
+
+    group: str
+    kind: str
+    member_id: str = ""
+
+
+class Timers:
+    """Timers on the clock of a cluster."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+        self._running: dict[Key, Action] = {}
+
+    def start(self, key: Key, time: float, action: Action) -> None:
+        """Let ``action`` happen at ``time``, in place of the earlier one of the key."""
+
+        def expire(now: float) -> None:
+            if self._running.get(key) is expire:
+                del self._running[key]
+                action(now)
+
+        self._running[key] = expire
+        self._schedule.at(time, expire)
+
+    def runs(self, key: Key) -> bool:
+        """True if the timer runs."""
+        return key in self._running
+
+    def cancel(self, key: Key) -> None:
+        """Stop the timer, if it runs."""
+        self._running.pop(key, None)
+
+    def cancel_all(self, group: str, member_id: str | None = None) -> None:
+        """Stop the timers of a group, or of one of its members."""
+        for key in list(self._running):
+            if key.group == group and member_id in (None, key.member_id):
+                del self._running[key]
+
+
+Offsets: TypeAlias = dict[TopicPartition, OffsetAndMetadata]
+
+
+class GroupOffsets:
+    """The offsets of all groups."""
+
+    def __init__(self) -> None:
+        self.committed: dict[str, Offsets] = {}
+        """By group."""
+        self._open: dict[tuple[str, int], Offsets] = {}
+        """Of open transactions: by group and producer id."""
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Take offsets outside of a transaction."""
+        self.committed.setdefault(group, {}).update(offsets)
+
+    def commit_in_transaction(
+        self,
+        group: str,
+        producer_id: int,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    ) -> None:
+        """Take offsets that count once the transaction is committed."""
+        self._open.setdefault((group, producer_id), {}).update(offsets)
+
+    def end_transaction(self, group: str, producer_id: int, *, commit: bool) -> None:
+        """A marker has arrived in the partition of the group."""
+        offsets = self._open.pop((group, producer_id), {})
+        if commit and offsets:
+            self.commit(group, offsets)
+
+    def forget(self, topic: str) -> None:
+        """A topic was deleted. Source: ``GroupCoordinatorShard.onPartitionsDeleted``."""
+        for offsets in (*self.committed.values(), *self._open.values()):
+            for where in [each for each in offsets if each.topic == topic]:
+                del offsets[where]
+
+    def groups_with_open(self, producer_id: int) -> list[str]:
+        """The groups that have offsets of an open transaction."""
+        return [group for group, owner in self._open if owner == producer_id]
+
+    def unstable(self, group: str, where: TopicPartition) -> bool:
+        """True if an open transaction has an offset of ``where`` (KIP-447)."""
+        return any(of == group and where in offsets for (of, _), offsets in self._open.items())
+
 
 Group: TypeAlias = ClassicGroup | ConsumerGroup
 

@@ -19,7 +19,7 @@ from aioproducer.testing.simulation.kafka.calls import Answer, Call, Parked, Sil
 from aioproducer.testing.simulation.kafka.messages import Fields
 from aioproducer.testing.simulation.kafka.partition import Partition
 from aioproducer.testing.simulation.kafka.producer_state import Verification
-from aioproducer.testing.simulation.kafka.requests.leaders import (
+from aioproducer.testing.simulation.kafka.requests.metadata import (
     current_leader,
     endpoints,
     led_partition,

@@ -1,28 +1,48 @@
-"""A producer's metrics, latencies and health → families."""
+"""The metrics of producers as time series, by the rules of Prometheus and OpenMetrics. Pure.
+
+The names of Kafka's metrics are those that Micrometer, and so Spring, gives the metrics of the Java
+producer: ``kafka_producer_`` for the producer, ``kafka_producer_topic_`` and
+``kafka_producer_node_`` for a topic and a broker, and ``_`` in place of ``-``. A total is a
+counter. Everything else is a gauge in Kafka's unit. Two exceptions follow the rules that
+``promtool check metrics`` checks: a total of nanoseconds is one of seconds, and
+``connection-count`` is ``connections``.
+
+:class:`ProducerSeries` makes families of a producer's metrics, latencies and health, with a bounded
+number of topics and brokers. :func:`to_bytes` and :func:`from_bytes` carry families from one
+process of a server to another. :func:`markdown` writes the tables of the documentation.
+"""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
-from aioproducer.errors import ConfigError
-from aioproducer.observability.series.bounds import KeyBound
-from aioproducer.observability.series.family import Families, Sample, printable
-from aioproducer.observability.series.names import (
-    NODE_SERIES,
-    PRODUCER_SERIES,
-    TOPIC_SERIES,
-    KafkaSeries,
+from aioproducer.engine.metrics.names import (
+    GROUPS,
+    Gauge,
 )
+from aioproducer.errors import ConfigError
 
 if TYPE_CHECKING:
     from aioproducer.engine.core.health import Health
     from aioproducer.engine.metrics import Latencies, LatencyHistogram, MetricsSnapshot
 
 __all__ = [
+    "Families",
+    "Family",
+    "Kind",
+    "Sample",
+    "printable",
+    "NODE_SERIES",
+    "PRODUCER_SERIES",
+    "TOPIC_SERIES",
+    "KafkaSeries",
+    "KeyBound",
     "BROKER_NAMES",
     "LATENCY_BUCKETS",
     "ProducerSeries",
@@ -30,7 +50,151 @@ __all__ = [
     "SeriesSource",
     "all_families",
     "own_families",
+    "MalformedMessageError",
+    "from_bytes",
+    "to_bytes",
+    "markdown",
 ]
+
+
+Kind: TypeAlias = Literal["counter", "gauge", "histogram"]
+
+
+class Sample(NamedTuple):
+    """The value of one series."""
+
+    name: str
+    """The family's name, with the suffix of the sample: ``_total``, ``_bucket``, ``_sum``."""
+    labels: Mapping[str, str]
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """The series of a metric that differ by their labels."""
+
+    name: str
+    """A counter's name is without ``_total``."""
+    kind: Kind
+    meaning: str
+    samples: list[Sample] = field(default_factory=list)
+
+
+class Families:
+    """Families by name, in the order of their first sample."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, Family] = {}
+
+    def __iter__(self) -> Iterator[Family]:
+        return iter(self._by_name.values())
+
+    def family(self, name: str, kind: Kind, meaning: str) -> Family:
+        """The family of this name."""
+        found = self._by_name.get(name)
+        if found is None:
+            found = self._by_name[name] = Family(name, kind, meaning)
+        return found
+
+    def add(
+        self, name: str, kind: Kind, meaning: str, labels: Mapping[str, str], value: float
+    ) -> None:
+        """Add a sample of a counter or a gauge, unless its value is NaN: there is none yet."""
+        if math.isnan(value):
+            return
+        suffix = "_total" if kind == "counter" else ""
+        self.family(name, kind, meaning).samples.append(Sample(name + suffix, labels, value))
+
+    def merge(self, families: Iterable[Family], labels: Mapping[str, str]) -> None:
+        """Add the samples of ``families``, with ``labels`` in addition."""
+        for each in families:
+            samples = self.family(each.name, each.kind, each.meaning).samples
+            samples.extend(
+                Sample(name, {**own, **labels}, value) for name, own, value in each.samples
+            )
+
+
+def printable(label: str) -> str:
+    """``label`` as UTF-8 can encode it; a lone surrogate becomes its escape."""
+    return label.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+_TIME_TOTAL: Final = "-time-ns-total"
+_RENAMED: Final = {"connection-count": "connections"}
+_PERCENTILE: Final = re.compile(r"-p\d+$")
+
+
+class KafkaSeries(NamedTuple):
+    """One of Kafka's metrics, as Prometheus gets it."""
+
+    kafka_name: str
+    name: str
+    """The name of the family, a counter's without ``_total``."""
+    kind: Kind
+    meaning: str
+    unit: str
+    scale: float
+    """The factor from Kafka's unit."""
+    is_derived: bool
+    """True for what Prometheus computes from the other series: a rate or a percentile."""
+
+    @property
+    def exposed_name(self) -> str:
+        """The name of the series."""
+        return f"{self.name}_total" if self.kind == "counter" else self.name
+
+
+def _series(prefix: str, metrics: Iterable[Gauge]) -> tuple[KafkaSeries, ...]:
+    return tuple(_one(prefix, each) for each in metrics)
+
+
+def _one(prefix: str, metric: Gauge) -> KafkaSeries:
+    name, unit, scale, kind = metric.name, metric.unit, 1.0, "gauge"
+    is_derived = unit.endswith("/s") or bool(_PERCENTILE.search(name))
+    if name.endswith(_TIME_TOTAL):
+        name, unit, scale = name.removesuffix(_TIME_TOTAL) + "-time-seconds-total", "s", 1e-9
+    if name.endswith("-total"):
+        name, kind = name.removesuffix("-total"), "counter"
+    legal = f"{prefix}_{_RENAMED.get(name, name).replace('-', '_')}"
+    meaning = metric.meaning.replace("`", "")
+    told = f"{meaning} ({unit})" if unit in ("ms", "s") else meaning
+    return KafkaSeries(
+        metric.name,
+        legal,
+        "counter" if kind == "counter" else "gauge",
+        told,
+        unit,
+        scale,
+        is_derived,
+    )
+
+
+PRODUCER_SERIES: Final = _series("kafka_producer", GROUPS["producer-metrics"])
+TOPIC_SERIES: Final = _series("kafka_producer_topic", GROUPS["producer-topic-metrics"])
+NODE_SERIES: Final = _series("kafka_producer_node", GROUPS["producer-node-metrics"])
+
+
+class KeyBound:
+    """The first ``most`` keys that came, for as long as they exist.
+
+    A key that got in stays, so no counter disappears because another topic became busier. The place
+    of a key that exists no more is free again.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: dict[str, None] = {}
+
+    def keep(self, keys: Collection[str]) -> tuple[list[str], int]:
+        """The keys to show of all ``keys`` there are, and the number of the others."""
+        kept = {key: None for key in self._kept if key in keys}
+        for key in keys:
+            if len(kept) >= self._most:
+                break
+            kept[key] = None
+        self._kept = kept
+        return list(kept), len(keys) - len(kept)
+
 
 LATENCY_BUCKETS: Final = (
     *(0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075),
@@ -182,8 +346,8 @@ class ProducerSeries:
             for key, values in metrics["producer-node-metrics"].items()
         }
         self._add_by_key(families, NODE_SERIES, "node", nodes, self._nodes)
-        for field, (name, meaning) in _HISTOGRAMS.items():
-            self._add_histogram(families, name, meaning, getattr(latencies, field))
+        for attribute, (name, meaning) in _HISTOGRAMS.items():
+            self._add_histogram(families, name, meaning, getattr(latencies, attribute))
         self._add_health(families, health)
 
     def _add(
@@ -266,3 +430,80 @@ def own_families() -> Families:
     ):
         families.family(name, "gauge", meaning)
     return families
+
+
+_KINDS: Final = frozenset(get_args(Kind))
+
+
+class MalformedMessageError(ValueError):
+    """A message is not one of series."""
+
+
+def to_bytes(families: Iterable[Family]) -> bytes:
+    """``families`` as JSON."""
+    return json.dumps(
+        [[each.name, each.kind, each.meaning, each.samples] for each in families],
+        separators=(",", ":"),
+    ).encode()
+
+
+def from_bytes(message: bytes) -> list[Family]:
+    """The families of :func:`to_bytes`. Raises MalformedMessageError for anything else."""
+    try:
+        return [_family(each) for each in json.loads(message)]
+    except (TypeError, ValueError, RecursionError) as error:
+        raise MalformedMessageError(str(error)) from None
+
+
+def _family(found: Any) -> Family:
+    name, kind, meaning, samples = found
+    if kind not in _KINDS:
+        raise MalformedMessageError(f"{kind!r} is no kind of metric")
+    return Family(_text(name), kind, _text(meaning), [_sample(each) for each in samples])
+
+
+def _sample(found: Any) -> Sample:
+    name, labels, value = found
+    if not isinstance(labels, dict) or not isinstance(value, int | float):
+        raise MalformedMessageError(f"{name!r} is no sample")
+    return Sample(_text(name), {each: _text(labels[each]) for each in labels}, float(value))
+
+
+def _text(found: Any) -> str:
+    if not isinstance(found, str):
+        raise MalformedMessageError(f"{found!r} is no text")
+    return found
+
+
+def markdown() -> str:
+    """All series as Markdown tables: ours, and one per group of Kafka's metrics."""
+    return "\n\n".join(
+        (
+            _own(),
+            _of_kafka("producer-metrics", "label `client_id`", PRODUCER_SERIES),
+            _of_kafka("producer-topic-metrics", "labels `client_id` and `topic`", TOPIC_SERIES),
+            _of_kafka("producer-node-metrics", "labels `client_id` and `node`", NODE_SERIES),
+        )
+    )
+
+
+def _own() -> str:
+    lines = []
+    for family in own_families():
+        labels = "`client_id`, `node`" if family.name in BROKER_NAMES else "`client_id`"
+        lines.append(f"| `{family.name}` | {family.kind} | {labels} | {family.meaning} |")
+    return _table("Latencies and health:", "| Series | Kind | Labels | Meaning |", lines)
+
+
+def _of_kafka(group: str, labels: str, rows: Iterable[KafkaSeries]) -> str:
+    lines = [
+        f"| `{row.exposed_name}` | {row.kind} | {row.unit} | `{row.kafka_name}` |"
+        for row in rows
+        if not row.is_derived
+    ]
+    head = "| Series | Kind | Unit | Kafka's metric |"
+    return _table(f"Kafka's `{group}`, with the {labels}:", head, lines)
+
+
+def _table(title: str, head: str, lines: Iterable[str]) -> str:
+    return "\n".join((title, "", head, "|---|---|---|---|", *lines))

@@ -1,17 +1,116 @@
-"""Two snapshots → the figures of the time between them. Pure."""
+"""Snapshots of series by producer, and the figures of the time between two of them. Pure.
+
+Quantiles follow from cumulative buckets, as in ``histogram_quantile`` of Prometheus.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from aioproducer.observability.live.quantiles import quantile
-from aioproducer.observability.live.snapshot import ProducerKey, ProducerValues, Snapshot
+from aioproducer.observability.series import Sample
 
-__all__ = ["BrokerFigures", "ProducerFigures", "TopicFigures", "figures"]
+__all__ = [
+    "PREFIXES",
+    "ProducerKey",
+    "ProducerValues",
+    "Snapshot",
+    "quantile",
+    "BrokerFigures",
+    "ProducerFigures",
+    "TopicFigures",
+    "figures",
+]
+
+
+PREFIXES: Final = ("kafka_producer_", "aioproducer_")
+"""The names of our series."""
+_PLACES: Final = ("topic", "node", "le")
+"""Labels of which a series has at most one, in addition to those of its producer."""
+
+
+class ProducerKey(NamedTuple):
+    """A producer among those of a server."""
+
+    client_id: str
+    pid: str = ""
+    """The process; empty if a process only answers for itself."""
+
+    def __str__(self) -> str:
+        return f"{self.client_id} (pid {self.pid})" if self.pid else self.client_id
+
+
+class ProducerValues:
+    """The values of one producer, by the name of the series and its place."""
+
+    def __init__(self) -> None:
+        self._by_name: defaultdict[str, dict[str, float]] = defaultdict(dict)
+
+    def put(self, name: str, place: str, value: float) -> None:
+        """Note the value of a series."""
+        self._by_name[name][place] = value
+
+    def value(self, name: str, place: str = "") -> float | None:
+        """The value of a series; None: there is none."""
+        return self._by_name[name].get(place) if name in self._by_name else None
+
+    def places(self, name: str) -> Mapping[str, float]:
+        """The values of a name by topic, node or bucket."""
+        return self._by_name.get(name, {})
+
+
+class Snapshot:
+    """The counts of producers at the time ``at``, in seconds of a monotonic clock."""
+
+    def __init__(self, at: float, samples: Iterable[Sample]) -> None:
+        self.at = at
+        self._producers: defaultdict[ProducerKey, ProducerValues] = defaultdict(ProducerValues)
+        for name, labels, value in samples:
+            client_id = labels.get("client_id")
+            if client_id is None or not name.startswith(PREFIXES):
+                continue
+            place = next((labels[label] for label in _PLACES if label in labels), "")
+            key = ProducerKey(_shown(client_id), _shown(labels.get("pid", "")))
+            self._producers[key].put(name, _shown(place), value)
+
+    def __iter__(self) -> Iterator[tuple[ProducerKey, ProducerValues]]:
+        return iter(sorted(self._producers.items()))
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def get(self, key: ProducerKey) -> ProducerValues | None:
+        """The values of a producer; None: it is not there."""
+        return self._producers.get(key)
+
+
+def _shown(text: str) -> str:
+    """``text`` without characters that would control a terminal."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "�" for c in text)
+
+
+def quantile(fraction: float, buckets: Mapping[float, float]) -> float:
+    """The value that ``fraction`` of all values do not exceed, by interpolation in its bucket.
+
+    ``buckets``: the number of values up to each upper bound; the greatest bound is infinity. NaN
+    without values. A value above the last finite bound is treated as that bound.
+    """
+    bounds = sorted(buckets)
+    if len(bounds) < 2 or bounds[-1] != math.inf or not buckets[math.inf] > 0:
+        return math.nan
+    rank = fraction * buckets[math.inf]
+    lower, below = 0.0, 0.0
+    for bound in bounds[:-1]:
+        up_to = buckets[bound]
+        if up_to >= rank and up_to > below:
+            return lower + (bound - lower) * max(0.0, rank - below) / (up_to - below)
+        lower, below = bound, max(below, up_to)
+    return lower
+
 
 _LATENCY: Final = "aioproducer_record_latency_seconds_bucket"
 _SHORTEST: Final = 1e-6
