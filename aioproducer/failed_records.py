@@ -28,8 +28,8 @@ from aioproducer.config import ProducerConfig, ProducerOptions, hide_secrets
 from aioproducer.config.kinds import FailureHookOption
 from aioproducer.config.producer_config import configuration
 from aioproducer.engine.client.arguments import checked_topic
+from aioproducer.engine.core.failures import FailedRecordHandler, handler_of, hurry_up
 from aioproducer.engine.core.producer_core import load_for
-from aioproducer.engine.failures import FailedRecordHandler, handler_of, hurry_up
 from aioproducer.errors import ConfigError, ProducerError, ProducerTimeoutError
 from aioproducer.foundation.logs import RoomLogger, counted
 from aioproducer.foundation.runtime.patience import PatientTimeout

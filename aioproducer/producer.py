@@ -28,7 +28,7 @@ from aioproducer.engine.core.arguments import (
     refuse_pickle,
 )
 from aioproducer.engine.core.producer_core import ProducerCore
-from aioproducer.engine.core.send_pipeline import RecordFields
+from aioproducer.engine.core.sending import RecordFields
 from aioproducer.engine.metrics import Latencies, MetricsSnapshot
 from aioproducer.errors import ConfigError
 from aioproducer.foundation.runtime.tasks import last_steps

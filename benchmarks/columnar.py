@@ -29,9 +29,8 @@ from aioproducer.engine.columnar import (
     json_encoder,
     protobuf_encoder,
 )
-from aioproducer.engine.columnar.acceleration import ACCELERATED
 from aioproducer.engine.columnar.avro_rows import avro_rows
-from aioproducer.engine.columnar.encoder import ColumnEncoder
+from aioproducer.engine.columnar.encoder import ACCELERATED, ColumnEncoder
 from aioproducer.engine.columnar.json_rows import json_rows
 from aioproducer.engine.columnar.layout import laid_out
 from aioproducer.engine.columnar.protobuf_rows import protobuf_rows

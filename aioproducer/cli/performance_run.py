@@ -19,7 +19,7 @@ from aioproducer.cli.early_ends import EndSignals, closed_if_cancelled, producer
 from aioproducer.cli.record_outcomes import DeliveryCounter, RecordOutcomes
 from aioproducer.cli.terminal import Terminal
 from aioproducer.config import ProducerConfig
-from aioproducer.engine.bulk.value_writer import ValueWriter
+from aioproducer.engine.bulk.writers import ValueWriter
 from aioproducer.engine.metrics import LatencyHistogram
 from aioproducer.errors import ProducerError, RecordTooLargeError
 from aioproducer.foundation.logs import counted

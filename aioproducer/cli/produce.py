@@ -48,7 +48,7 @@ from aioproducer.cli.settings import (
 )
 from aioproducer.cli.terminal import FileProgress, Terminal, discard
 from aioproducer.config import ProducerConfig
-from aioproducer.engine.bulk.column_writer import ColumnWriter
+from aioproducer.engine.bulk.writers import ColumnWriter
 from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.engine.records.acceleration import BinaryColumn
 from aioproducer.engine.records.columns import Columns

@@ -4,7 +4,7 @@ In their order: durations (KIP-1106), the names of Kafka's own serializers, the 
 values, those of the user's own code (partitioner, serializers, interceptors, the hook for failed
 records), and those of security. The kinds of user code only check the outer shape;
 ``engine/partitioning.py``, ``serialization/``, ``engine/interceptors.py`` and
-``engine/failures.py`` have the contracts of the objects.
+``engine/core/failures.py`` have the contracts of the objects.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from aioproducer.engine.client.list_offsets import IsolationLevel
 from aioproducer.engine.client.offset_lookup import divided
 from aioproducer.engine.groups.reactions import Reaction, reaction_to
 from aioproducer.engine.groups.requests import Membership
-from aioproducer.engine.metrics.stats import Summary
+from aioproducer.engine.metrics.counts import Summary
 from aioproducer.errors import (
     IllegalStateError,
     KafkaError,

@@ -7,11 +7,17 @@ from dataclasses import dataclass, field
 from math import isnan, nan
 from typing import Final, TypedDict
 
-from aioproducer.engine.metrics.metric_kinds import MS_PER_SECOND, Metric, Whole, avg_max, meter
-from aioproducer.engine.metrics.names import CONNECTION_METRICS, traffic
-from aioproducer.engine.metrics.snapshot import values_of
-from aioproducer.engine.metrics.stats import NodeStats, Stats, Summary
-from aioproducer.engine.metrics.windows import Reading, TimeWindows
+from aioproducer.engine.metrics.counts import NodeStats, Reading, Stats, Summary, TimeWindows
+from aioproducer.engine.metrics.names import (
+    CONNECTION_METRICS,
+    MS_PER_SECOND,
+    Metric,
+    Whole,
+    avg_max,
+    meter,
+    traffic,
+    values_of,
+)
 from aioproducer.model import TopicPartition
 from aioproducer.reader.partition import PartitionState
 

@@ -20,7 +20,7 @@ from aioproducer.consumer.metrics import (
 )
 from aioproducer.consumer.progress import Progress
 from aioproducer.engine.client.cluster_client import ClusterClient
-from aioproducer.engine.metrics.snapshot import values_by_node, values_of_whole
+from aioproducer.engine.metrics.names import values_by_node, values_of_whole
 from aioproducer.errors import ProducerError
 from aioproducer.reader.record_source import RecordSource
 

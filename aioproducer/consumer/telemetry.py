@@ -17,10 +17,9 @@ from aioproducer.consumer.metrics import (
     fetch_metrics,
 )
 from aioproducer.engine.client.cluster_client import ClusterClient
-from aioproducer.engine.telemetry.metric_names import MetricGroup, MetricGroups
 from aioproducer.engine.telemetry.payload_maker import MetricsSource, PayloadMaker
 from aioproducer.engine.telemetry.requester import TelemetryRequester
-from aioproducer.engine.telemetry.states import TelemetryStates
+from aioproducer.engine.telemetry.subscription import MetricGroup, MetricGroups, TelemetryStates
 from aioproducer.errors import ClientClosedError, ProducerError
 from aioproducer.foundation.runtime.threads import DaemonThreads
 

@@ -14,13 +14,11 @@ A room imports only rooms below it.
     accumulator   batches by partition, memory, quotas
     transactions  sequence numbers and the transactional state machine, without I/O
     columnar      Arrow columns into Avro, JSON and Protobuf, and their derived schemas
-    failures      the hook for failed records, and the handlers that it stands for
     cluster       metadata: what is known, and what to ask
     records       record batches: encoding, decoding, compression, the compiled loops
     interceptors  the chain of interceptors
-    partitioning  partitioners
+    partitioning  partitioners, the hashes of keys
     observer      the protocol of what follows records, batches and requests
     protocol      Kafka's messages: a table for each, decoders and encoders
     metrics       counters, windows, the names of metrics
-    murmur        the hashes of keys
 """

@@ -13,7 +13,7 @@ had no compiler, if a compiled module can't be loaded, or if a checkout has a so
 than what was compiled from it.
 
 The innermost loops have a second form in ``_speedups`` folders instead, which
-``records/acceleration.py`` and ``columnar/acceleration.py`` choose.
+``records/acceleration.py`` and ``columnar/encoder.py`` choose.
 """
 
 from __future__ import annotations

@@ -2,23 +2,22 @@
 
 ::
 
-    client.py   SchemaRegistry: its calls         model.py  schemas, and registered schemas
+    client.py   SchemaRegistry: its calls         model.py  schemas, references, rules
     rest/       the registry's REST API
-    avro/, json_schema/, protobuf/                the formats
+
+    avro.py, json_schema.py, protobuf.py          a serializer and a deserializer for each format
+    avro_schema.py, protobuf_schema.py            parsed schemas
+    avro_misfits.py, avro_scan.py                 values and data that fastavro takes with harm
+    json_validator.py                             values by a JSON Schema
 
     schema_serializer.py  schemas of a topic      schema_deserializer.py  schemas of records
-    policies.py, subjects.py, data_contracts.py, schema_sources.py        the choice of a schema
-    wire_format.py        the schema's id         blocking.py             for other consumers
-    objects.py            objects to dicts        nesting.py, found.py    bounds and messages
-    extras.py             optional packages
+    policies.py           the choice of a schema  wire_format.py          the schema's id
+    objects.py            objects to dicts        extras.py               optional packages
 """
 
-from aioproducer.schema_registry.avro.deserializer import AvroDeserializer
-from aioproducer.schema_registry.avro.serializer import AvroSerializer
-from aioproducer.schema_registry.blocking import BlockingDeserializer
+from aioproducer.schema_registry.avro import AvroDeserializer, AvroSerializer
 from aioproducer.schema_registry.client import SchemaRegistry
-from aioproducer.schema_registry.json_schema.deserializer import JsonSchemaDeserializer
-from aioproducer.schema_registry.json_schema.serializer import JsonSchemaSerializer
+from aioproducer.schema_registry.json_schema import JsonSchemaDeserializer, JsonSchemaSerializer
 from aioproducer.schema_registry.model import (
     CompatibilityCheck,
     CompatibilityLevel,
@@ -28,11 +27,10 @@ from aioproducer.schema_registry.model import (
     Schema,
     SchemaType,
 )
-from aioproducer.schema_registry.policies import SerializerOptions
-from aioproducer.schema_registry.protobuf.deserializer import ProtobufDeserializer
-from aioproducer.schema_registry.protobuf.serializer import ProtobufSerializer
+from aioproducer.schema_registry.policies import SerializerOptions, SubjectNameStrategy
+from aioproducer.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from aioproducer.schema_registry.rest.authentication import BearerToken
-from aioproducer.schema_registry.subjects import SubjectNameStrategy
+from aioproducer.schema_registry.schema_deserializer import BlockingDeserializer
 
 __all__ = [
     "SchemaRegistry",

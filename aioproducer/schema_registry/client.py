@@ -20,11 +20,12 @@ from aioproducer.schema_registry.model import (
     Reference,
     RegisteredSchema,
     Schema,
+    context_of,
+    referred_schemas,
 )
 from aioproducer.schema_registry.rest import requests
+from aioproducer.schema_registry.rest.answers import AnswerCache, Flights, Key
 from aioproducer.schema_registry.rest.authentication import BearerToken
-from aioproducer.schema_registry.rest.cache import AnswerCache, Key
-from aioproducer.schema_registry.rest.flights import Flights
 from aioproducer.schema_registry.rest.origins import (
     Arguments,
     Origin,
@@ -33,7 +34,6 @@ from aioproducer.schema_registry.rest.origins import (
     hidden_token,
     hidden_urls,
 )
-from aioproducer.schema_registry.rest.references import context_of, referred_schemas
 from aioproducer.schema_registry.rest.requests import RegistryRequest, RegistryTransport
 
 __all__ = ["SchemaRegistry"]

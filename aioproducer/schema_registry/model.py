@@ -1,23 +1,18 @@
-"""Schemas and registered schemas, as plain values."""
+"""Schemas and registered schemas, as plain values; their references, and their rules.
+
+A schema with rules of a data contract is refused, because they are not carried out: a rule may
+encrypt a field, transform it, or forbid a record. A record that is written or read without its
+rules breaks the contract silently.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 from uuid import UUID
 
-__all__ = [
-    "LEVELS",
-    "CompatibilityCheck",
-    "CompatibilityLevel",
-    "Reference",
-    "RegisteredSchema",
-    "Rule",
-    "RulePhase",
-    "Schema",
-    "SchemaType",
-]
+from aioproducer.errors import SchemaRegistryError, SerializationError
 
 SchemaType: TypeAlias = Literal["AVRO", "JSON", "PROTOBUF"]
 """The language of a schema, by the registry's name."""
@@ -111,3 +106,86 @@ class CompatibilityCheck:
     compatible: bool
     messages: tuple[str, ...] = ()
     """The registry's reasons why the schema is incompatible."""
+
+
+_OF_WRITERS_ALONE: Final = "WRITE"
+
+
+def refuse_rules_of_writers(schema: Schema, place: str) -> None:
+    """Raise SerializationError if ``schema`` has rules; ``place`` names the topic and subject."""
+    _refuse(schema, place, lambda rule: True)
+
+
+def refuse_rules_of_readers(schema: Schema, place: str) -> None:
+    """Refuse a schema with rules for readers; a reader need not obey those of writers."""
+    _refuse(schema, place, lambda rule: rule.mode != _OF_WRITERS_ALONE)
+
+
+def _refuse(schema: Schema, place: str, concerns: Callable[[Rule], bool]) -> None:
+    rules = [rule for rule in schema.rules if not rule.disabled and concerns(rule)]
+    if not rules:
+        return
+    listed = ", ".join(
+        f"{rule.name!r} ({' '.join(filter(None, (rule.phase, rule.type, rule.mode)))})"
+        for rule in rules
+    )
+    raise SerializationError(
+        f"{place}: the data contract of the schema has rules, which are not supported: {listed}"
+    )
+
+
+_MOST: Final = 1000
+
+
+async def referred_schemas(
+    schema: Schema, context: str, fetch: Callable[[Reference], Awaitable[Schema]]
+) -> dict[str, Schema]:
+    """All schemas that ``schema`` needs by the names of their references, each after its own.
+
+    ``context``, ``:.name:`` or empty, is that of references which name none; for those of a
+    referred schema, it is the context of that schema's subject. As in Confluent's client, the first
+    reference with a name counts.
+
+    Raises:
+        SchemaRegistryError: the references form a cycle, or are too many.
+    """
+    found: dict[str, Schema] = {}
+    open_names: dict[str, Schema] = {}
+    """Fetched, and their own references are not all found."""
+    ways: list[tuple[str, str, Iterator[Reference]]] = [("", context, iter(schema.references))]
+    while ways:
+        name, context, references = ways[-1]
+        reference = next(references, None)
+        if reference is None:
+            ways.pop()
+            if ways:
+                found[name] = open_names.pop(name)
+            continue
+        if reference.name in found:
+            continue
+        if reference.name in open_names:
+            raise SchemaRegistryError(
+                f"the references of schemas form a cycle: {' -> '.join(open_names)} ->"
+                f" {reference.name}"
+            )
+        if len(found) + len(open_names) >= _MOST:
+            raise SchemaRegistryError(f"a schema refers to more than {_MOST} others")
+        qualified = _qualified(reference, context)
+        fetched = await fetch(qualified)
+        open_names[reference.name] = fetched
+        way = reference.name, context_of(qualified.subject), iter(fetched.references)
+        ways.append(way)
+    return found
+
+
+def context_of(subject: str) -> str:
+    """``:.name:`` at the subject's beginning; empty if it names no context."""
+    if not subject.startswith(":.") or (end := subject.find(":", 2)) < 0:
+        return ""
+    return subject[: end + 1]
+
+
+def _qualified(reference: Reference, context: str) -> Reference:
+    if not context or context_of(reference.subject):
+        return reference
+    return Reference(reference.name, context + reference.subject, reference.version)

@@ -1,7 +1,9 @@
 """From the objects of an application to dicts, lists and plain values.
 
 Dataclasses, attrs classes and msgspec structs get a function of their own, generated once for each
-class; pydantic models are dumped by pydantic, other objects by a method ``to_dict``.
+class; pydantic models are dumped by pydantic, other objects by a method ``to_dict``. The nesting of
+values is bounded, because compiled encoders crash where Python raises. :func:`shown` is the text of
+a value in error messages.
 """
 
 from __future__ import annotations
@@ -12,9 +14,60 @@ from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
+from reprlib import Repr
 from types import NoneType, UnionType
 from typing import Any, Final, TypeAlias
 from uuid import UUID
+
+from aioproducer.errors import SerializationError
+
+_LONGEST: Final = 80
+
+_repr = Repr()
+_repr.maxstring = _repr.maxother = _repr.maxlong = 60
+_repr.maxlevel = 2
+_repr.maxdict = _repr.maxlist = _repr.maxtuple = 4
+
+
+def shown(value: Any) -> str:
+    """The type of ``value`` and its beginning."""
+    if value is None:
+        return "None"
+    try:
+        text = _repr.repr(value)
+    except Exception:  # an object whose repr() fails is still to be named
+        text = ""
+    if len(text) > _LONGEST:
+        text = text[:_LONGEST] + "…"
+    return f"{type(value).__name__} {text}".rstrip()
+
+
+DEEPEST: Final = 200
+"""Levels of nested dicts, lists and tuples."""
+
+
+def refuse_deep_nesting(value: Any, place: str) -> None:
+    """Raise SerializationError if ``value`` is nested too deeply, or contains itself."""
+    level = [value]
+    for _ in range(DEEPEST):
+        below: dict[int, Any] = {}  # an object that stands in two places counts once
+        for each in level:
+            if isinstance(each, Mapping):
+                inner = each.values()
+            elif isinstance(each, list | tuple):
+                inner = each  # type: ignore[assignment]
+            else:
+                continue
+            for item in inner:
+                if isinstance(item, Mapping | list | tuple):
+                    below[id(item)] = item
+        if not below:
+            return
+        level = list(below.values())
+    raise SerializationError(
+        f"{place}: the value is nested more than {DEEPEST} levels deep, or contains itself"
+    )
+
 
 Convert: TypeAlias = Callable[[Any], Any]
 

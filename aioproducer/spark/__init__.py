@@ -10,15 +10,18 @@ from __future__ import annotations
 try:
     from pyspark.sql import SparkSession
 
+    from aioproducer.spark.dataframes import encode_columns, repartition_by_key
     from aioproducer.spark.driver import PublishError, publish_dataframe
-    from aioproducer.spark.encoded_columns import encode_columns
     from aioproducer.spark.executors import foreach_batch, publish_partitions
     from aioproducer.spark.producer_pool import get_pooled_producer
-    from aioproducer.spark.progress import PublishProgress, rich_progress
-    from aioproducer.spark.repartition import repartition_by_key
-    from aioproducer.spark.report import WriteReport
+    from aioproducer.spark.report import (
+        PublishProgress,
+        WriteReport,
+        WrittenBatches,
+        reports_accumulator,
+        rich_progress,
+    )
     from aioproducer.spark.source import KafkaDataSource
-    from aioproducer.spark.stream_reports import WrittenBatches, reports_accumulator
 except ImportError as error:
     raise ImportError(
         "aioproducer.spark needs PySpark 4.1 or newer, and pyarrow: pip install "

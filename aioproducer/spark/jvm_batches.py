@@ -15,8 +15,8 @@ from pyspark.core.rdd import RDD
 from pyspark.serializers import FramedSerializer
 from pyspark.sql import DataFrame
 
-from aioproducer.spark.arrow_types import arrow_type
-from aioproducer.spark.partition_batches import PartitionBatches
+from aioproducer.spark.packed_batches import PartitionBatches
+from aioproducer.spark.typed_columns import arrow_type
 
 ROWS_PER_BATCH: Final = 512
 """The most rows of a batch. The JVM only limits the rows of a batch, and the driver holds

@@ -2,18 +2,29 @@
 
 This only uses public methods of Spark, so it works with Spark Connect. A row that comes as an
 object costs several microseconds; a packed batch is a copy of memory. The executors need pyarrow
-for it, and nothing of this package.
+for it, and nothing of this package. The result, :class:`PartitionBatches`, is also that of
+``jvm_batches.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 
-from aioproducer.spark.partition_batches import PartitionBatches
+
+@dataclass(frozen=True, slots=True)
+class PartitionBatches:
+    """The rows of a DataFrame; reading them starts jobs and blocks."""
+
+    batches: Iterator[pa.RecordBatch | None]
+    """The batches of each partition in their order, with a None at the end of each partition."""
+    partitions: int | None
+    """The number of partitions; None: not known."""
+
 
 _COLUMNS: Final = "rows binary"
 

@@ -11,17 +11,22 @@ from dataclasses import replace
 from pyspark.sql.types import StructType
 
 from aioproducer.errors import ConfigError
-from aioproducer.spark.arrow_types import arrow_type
-from aioproducer.spark.encodings import ANY_TOPIC
-from aioproducer.spark.formats import ColumnFormat, FormatOptions, Strategy, format_options
 from aioproducer.spark.plan import (
     SinkPlan,
     plan_rows,
     plan_write,
+    refuse_shown,
     refuse_shown_secrets,
     types_of,
 )
-from aioproducer.spark.shown_secrets import refuse_shown
+from aioproducer.spark.typed_columns import (
+    ANY_TOPIC,
+    ColumnFormat,
+    FormatOptions,
+    Strategy,
+    arrow_type,
+    format_options,
+)
 
 
 def plan_sink(options: Mapping[str, str], schema: StructType) -> SinkPlan:
@@ -51,8 +56,7 @@ def _with_encodings(plan: SinkPlan, formats: FormatOptions, schema: StructType) 
     if not formats.columns:
         return plan
     # Tasks import this module, and have no use for a registry's client.
-    from aioproducer.spark.registered import registered
-    from aioproducer.spark.schemas import TypedColumn, unregistered
+    from aioproducer.spark.schemas import TypedColumn, registered, unregistered
 
     columns = [
         TypedColumn(each, arrow_type(schema[each.column].dataType, each.column), topics)

@@ -27,10 +27,9 @@ from aioproducer.foundation.logs import plain_logger
 from aioproducer.spark.exactly_once import Begun, TaskOutcome, abort, begin, commit
 from aioproducer.spark.plan import SinkPlan
 from aioproducer.spark.planning import plan_sink
-from aioproducer.spark.report import WriteReport
-from aioproducer.spark.stream_reports import Reports
+from aioproducer.spark.report import Reports, WriteReport
 from aioproducer.spark.task import run_task
-from aioproducer.spark.zip_importers import drop_zip_importers
+from aioproducer.spark.worker_start import drop_zip_importers
 
 logger = plain_logger(__name__)
 

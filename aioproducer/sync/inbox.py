@@ -23,9 +23,8 @@ from time import monotonic
 from typing import Any, Final, NoReturn, Protocol, TypeAlias
 
 from aioproducer.engine.core.arguments import NO_VALUE, given_record
-from aioproducer.engine.core.fast_path import utf8
 from aioproducer.engine.core.producer_core import ProducerCore
-from aioproducer.engine.core.send_pipeline import TakenRecord
+from aioproducer.engine.core.sending import TakenRecord, utf8
 from aioproducer.engine.records import acceleration
 from aioproducer.engine.records.acceleration import hide
 from aioproducer.engine.records.route_cache import ENTRY

@@ -26,7 +26,7 @@ from typing import Any, Final, Generic, NoReturn, Protocol, TypeVar
 
 from aioproducer import errors
 from aioproducer.engine.core.producer_core import AT_END, ProducerCore
-from aioproducer.engine.core.send_pipeline import TakenRecord
+from aioproducer.engine.core.sending import TakenRecord
 from aioproducer.foundation.logs import duration
 from aioproducer.foundation.runtime import forks
 from aioproducer.foundation.runtime.forks import AtExit

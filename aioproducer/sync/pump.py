@@ -13,7 +13,7 @@ from typing import Any
 from aioproducer import errors
 from aioproducer.engine.accumulator import cancelled_by_caller
 from aioproducer.engine.core.producer_core import ProducerCore
-from aioproducer.engine.core.send_pipeline import TakenRecord
+from aioproducer.engine.core.sending import TakenRecord
 from aioproducer.engine.records.acceleration import show
 from aioproducer.foundation import tuning
 from aioproducer.sync.inbox import Chunk, Entry, Inbox, Marker

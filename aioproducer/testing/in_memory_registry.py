@@ -16,8 +16,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from aioproducer.errors import IllegalStateError, SchemaRegistryError
 from aioproducer.schema_registry import Schema, SchemaRegistry
-from aioproducer.schema_registry.rest.requests import RegistryRequest, registered
-from aioproducer.schema_registry.rest.responses import Answer, body_of
+from aioproducer.schema_registry.rest.requests import Answer, RegistryRequest, body_of, registered
 
 __all__ = [
     "Contents",

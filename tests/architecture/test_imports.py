@@ -147,7 +147,7 @@ def test_only_the_shells_and_the_environment_read_a_clock() -> None:
     shells = {each for each in reading if each.split("/")[0] in outside}
     waits = {"sync/loop_thread.py", "sync/inbox.py"}  # of threads, outside of any loop
     called_by_applications = {"auth/http_exchange.py"}  # a client replaces it
-    core = {"engine/client/environment.py", "engine/core/fast_path.py"}
+    core = {"engine/client/environment.py", "engine/core/sending.py"}
     assert reading - shells <= core | waits | called_by_applications
 
 
@@ -242,8 +242,8 @@ NAMED_BY_TEXT = {
     "__init__.py": "the table of names, which stands under TYPE_CHECKING as well",
     "auth/configured.py": "import paths in options, which users write",
     "cli/app.py": "the commands",
-    "engine/columnar/protobuf_derived.py": "Spark",
-    "schema_registry/protobuf/schema.py": "generated modules, which users write",
+    "engine/columnar/protobuf_plan.py": "Spark",
+    "schema_registry/protobuf_schema.py": "generated modules, which users write",
     "serialization/__init__.py": "the table of names, which stands under TYPE_CHECKING as well",
     "testing/__init__.py": "the table of names, which stands under TYPE_CHECKING as well",
 }
@@ -272,15 +272,15 @@ ALLOWED = {
     ("testing/__init__.py", "import_module"): "the package's own public names",
     ("cli/app.py", "import_module"): "the package's own commands",
     ("auth/configured.py", "import_module"): "a provider that an option names: 'package.module:f'",
-    ("engine/columnar/protobuf_derived.py", "import_module"): "modules of protobuf, by our names",
+    ("engine/columnar/protobuf_plan.py", "import_module"): "modules of protobuf, by our names",
     ("engine/protocol/codec.py", "compile"): "decoders, from the tables of the package",
     ("engine/protocol/codec.py", "exec"): "decoders, from the tables of the package",
     (
-        "schema_registry/avro/guard.py",
+        "schema_registry/avro_misfits.py",
         "exec",
     ): "names of a schema stand in it as literals of repr()",
     ("schema_registry/objects.py", "exec"): "the names of fields of the application's own classes",
-    ("schema_registry/protobuf/schema.py", "__import__"): "google.protobuf and google.type alone",
+    ("schema_registry/protobuf_schema.py", "__import__"): "google.protobuf and google.type alone",
     ("serialization/__init__.py", "import_module"): "the package's own public names",
     ("spark/source.py", "pickle"): "an error's class; Spark itself pickles a data source",
 }

@@ -24,9 +24,9 @@ USERS = {
     "observability/otel/metrics.py": "OpenTelemetry's threads, as they read metrics",
     "observability/prometheus.py": "the start of an answer to other processes",
     "observability/watched.py": "threads that read metrics",
-    "schema_registry/blocking.py": "threads of consumers, as they begin or end the loop's thread",
+    "schema_registry/schema_deserializer.py": "consumers' threads, as they begin or end the loop's",
     "spark/producer_pool.py": "Spark's threads, as they begin or end a producer",
-    "spark/registered.py": "Spark's threads, as they look a registry up",
+    "spark/schemas.py": "Spark's threads, as they look a registry up",
     "testing/mock_cluster/process.py": "a test that sends a command to the mock cluster",
 }
 """The files that use a lock, and those who take it. No event loop of a producer is among them."""

@@ -21,8 +21,8 @@ from typing import Any, Final, cast
 import pytest
 
 from aioproducer.errors import MissingExtraError
-from aioproducer.spark.formats import format_options
 from aioproducer.spark.plan import plan_write
+from aioproducer.spark.typed_columns import format_options
 from aioproducer.sync import Producer as BlockingProducer
 from aioproducer.testing import MockCluster
 from tests.documentation.pages import PAGES, ROOT, Block, blocks, name

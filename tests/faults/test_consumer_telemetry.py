@@ -10,7 +10,7 @@ import pytest
 
 from aioproducer.config import ProducerConfig
 from aioproducer.consumer import Consumer
-from aioproducer.engine.telemetry.metric_names import is_sum
+from aioproducer.engine.telemetry.subscription import is_sum
 from aioproducer.errors import (
     ClientClosedError,
     ConfigError,

@@ -15,8 +15,11 @@ from hypothesis import strategies as some
 from aioproducer import Producer
 from aioproducer.engine.protocol import Api, response_schema
 from aioproducer.engine.telemetry import requester
-from aioproducer.engine.telemetry.requests import GetTelemetrySubscriptionsRequest
-from aioproducer.engine.telemetry.subscription import DEFAULT_INTERVAL, Subscription
+from aioproducer.engine.telemetry.subscription import (
+    DEFAULT_INTERVAL,
+    GetTelemetrySubscriptionsRequest,
+    Subscription,
+)
 from aioproducer.errors import ProducerTimeoutError
 from aioproducer.errors.broker import ErrorCode
 from tests.support.fake_kafka.telemetry import (

@@ -15,9 +15,12 @@ from aioproducer.config import ProducerConfig
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.network.frames import EncodedPayload, encoded
 from aioproducer.engine.protocol import Api, request_schema
-from aioproducer.engine.telemetry.metric_names import producer_groups, selected
-from aioproducer.engine.telemetry.requests import GetTelemetrySubscriptionsRequest
-from aioproducer.engine.telemetry.subscription import Subscription
+from aioproducer.engine.telemetry.subscription import (
+    GetTelemetrySubscriptionsRequest,
+    Subscription,
+    producer_groups,
+    selected,
+)
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from aioproducer.testing.kafka_distribution import KafkaDistribution
 from tests.support.waiting import until

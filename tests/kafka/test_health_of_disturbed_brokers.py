@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from aioproducer import Health, Producer
-from aioproducer.engine.core.health_rules import STALLED_AFTER, UNREACHABLE_AFTER
+from aioproducer.engine.core.health import STALLED_AFTER, UNREACHABLE_AFTER
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from aioproducer.testing.kafka_distribution import KafkaDistribution
 from tests.support.waiting import until

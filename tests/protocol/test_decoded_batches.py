@@ -16,16 +16,16 @@ from kafka.record.default_records import (  # type: ignore[import-untyped]
 )
 
 from aioproducer.engine.records.acceleration import RecordsBuilder
-from aioproducer.engine.records.builder import batch_size_bound
-from aioproducer.engine.records.compression import compression
-from aioproducer.engine.records.decoder import decode
-from aioproducer.engine.records.reader import WrittenRecord
-from aioproducer.engine.records.record_batch import (
+from aioproducer.engine.records.builder import (
     NO_PRODUCER_STATE,
     ProducerState,
+    batch_size_bound,
     compress_records,
     frame_batch,
 )
+from aioproducer.engine.records.compression import compression
+from aioproducer.engine.records.decoder import decode
+from aioproducer.engine.records.field_reader import WrittenRecord
 from aioproducer.model import ConsumerRecord, Header
 from tests.support.encoded_batches import LIMIT, NOW, consumer_record, decoded, only_batch
 

@@ -25,14 +25,15 @@ from kio.records.readers import read_batch
 
 from aioproducer.engine.records.acceleration import RecordsBuilder
 from aioproducer.engine.records.batch_header import BATCH_OVERHEAD
-from aioproducer.engine.records.builder import SMALL_BATCH, batch_size_bound
-from aioproducer.engine.records.compression import compression
-from aioproducer.engine.records.record_batch import (
+from aioproducer.engine.records.builder import (
     NO_PRODUCER_STATE,
+    SMALL_BATCH,
     ProducerState,
+    batch_size_bound,
     compress_records,
     frame_batch,
 )
+from aioproducer.engine.records.compression import compression
 from aioproducer.model import Header
 
 NOW = 1_700_000_000_000

@@ -19,7 +19,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from aioproducer import sync
-from aioproducer.spark import row_writer
+from aioproducer.spark import task as row_writer
 from aioproducer.spark.source import KafkaDataSource, StreamWriter, TaskDone
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from aioproducer.errors import ConfigError
 from aioproducer.spark import foreach_batch, publish_partitions, register, repartition_by_key
-from aioproducer.spark.shown_secrets import REDACTED
+from aioproducer.spark.plan import REDACTED
 from aioproducer.testing.mock_cluster import MockCluster
 from tests.spark.conftest import EXECUTOR_VARIABLE
 from tests.support.read_back import read_topic, values

@@ -22,8 +22,8 @@ from aioproducer.spark import foreach_batch, publish_partitions, register, repar
 from aioproducer.spark.exactly_once import Batch, TaskOutcome, abort, begin, commit
 from aioproducer.spark.plan import plan_write
 from aioproducer.spark.report import WriteReport
-from aioproducer.spark.row_writer import RowsNotWrittenError, RowWriter
-from aioproducer.spark.task_partitions import TaskPartitions
+from aioproducer.spark.rows import TaskPartitions
+from aioproducer.spark.task import RowsNotWrittenError, RowWriter
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from tests.kafka.transactional import nothing_is_open, read, visible
 from tests.spark.sink import (

@@ -9,7 +9,7 @@ from collections.abc import Generator
 
 import pytest
 
-from aioproducer.spark.prefetcher import AHEAD, Prefetcher
+from aioproducer.spark.driver import AHEAD, Prefetcher
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.spark  # the package needs it

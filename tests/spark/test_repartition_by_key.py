@@ -11,7 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import spark_partition_id
 
 from aioproducer.engine.partitioning import murmur2_partition
-from aioproducer.spark import jvm_murmur2, repartition_by_key
+from aioproducer.spark import dataframes as jvm_murmur2
+from aioproducer.spark import repartition_by_key
 
 pytestmark = pytest.mark.spark
 

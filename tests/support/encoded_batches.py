@@ -8,8 +8,9 @@ from struct import Struct
 from types import SimpleNamespace
 from typing import Any, Final
 
-from aioproducer.engine.records import arrow_columns, parsed_records
-from aioproducer.engine.records.checksum import crc32c
+from aioproducer.engine.records import parsed_records
+from aioproducer.engine.records import parsed_records as arrow_columns
+from aioproducer.engine.records.batch_header import crc32c
 from aioproducer.engine.records.decoder import RecordBatch, decode
 from aioproducer.engine.records.encoded_batch import EncodedBatch, batches_in
 from aioproducer.foundation.varint import encode_varint

@@ -12,8 +12,7 @@ import pytest
 
 from aioproducer import Producer, ProducerConfig, TopicPartition
 from aioproducer.engine.records.compression import compression
-from aioproducer.engine.records.decompression import decompress
-from aioproducer.engine.records.encoded_batch import batches_in
+from aioproducer.engine.records.encoded_batch import batches_in, decompress
 from aioproducer.errors import MissingExtraError
 from aioproducer.foundation.codecs import codec_library
 from aioproducer.sync import Producer as BlockingProducer

@@ -12,7 +12,7 @@ from hypothesis.strategies import binary
 from murmurhash2 import murmurhash2
 
 from aioproducer import Murmur3Partitioner, Partitions
-from aioproducer.engine import murmur
+from aioproducer.engine import partitioning as murmur
 
 
 @given(binary(max_size=100))

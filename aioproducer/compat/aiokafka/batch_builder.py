@@ -1,4 +1,4 @@
-"""Batches that callers fill themselves."""
+"""Batches that callers fill themselves, and send as a whole, or else record by record."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from collections.abc import Callable, Sequence
 from time import time_ns
 from typing import Any, Final
 
+from aioproducer.compat.aiokafka.results import BatchToken, RecordFuture
+from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.engine.records.acceleration import RecordsBuilder, batch_size_bound
 from aioproducer.engine.records.batch_header import BATCH_OVERHEAD
 from aioproducer.engine.records.builder import AppendedRecord
+from aioproducer.engine.records.field_reader import read_records
 from aioproducer.errors import RecordTooLargeError, SerializationError
 from aioproducer.model import Header
 from aioproducer.serialization.serializer import checked_headers
@@ -164,3 +167,20 @@ def _checked_timestamp(given: Any) -> int:
 def bytes_of(field: Any) -> Any:
     """The field as it is now: the caller may change it later."""
     return field if field is None or type(field) is bytes else bytes(field)
+
+
+def send_encoded(
+    core: ProducerCore, topic: str, partition: int, encoded: RecordsBuilder, future: RecordFuture
+) -> None:
+    """Send the records of ``encoded``, in order; ``future`` gets the outcome of all.
+
+    They are one batch of the core, unless records of the partition wait for memory or metadata, or
+    there is too little memory for all of them at once.
+    """
+    token = BatchToken(future, encoded.count)
+    sent_ns = core.wall_clock_ns()
+    if not core.hooks and core.engine.send_encoded(topic, partition, encoded, token.all(), sent_ns):
+        return
+    for timestamp_ms, key, value, headers in read_records(encoded):
+        fields = (topic, value, key, partition, headers or None, timestamp_ms)
+        core.pipeline.put(fields, token, over_capacity=True, sent_ns=sent_ns)

@@ -7,21 +7,27 @@ import sys
 import traceback
 import warnings
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from functools import cached_property
+from types import TracebackType
 from typing import Any, Final, Self, Unpack
 
 from aioproducer.compat.aiokafka import options
-from aioproducer.compat.aiokafka.batch_builder import BatchBuilder, bytes_of, check_bytes, whole
+from aioproducer.compat.aiokafka.batch_builder import (
+    BatchBuilder,
+    bytes_of,
+    check_bytes,
+    send_encoded,
+    whole,
+)
 from aioproducer.compat.aiokafka.client import AIOKafkaClient
-from aioproducer.compat.aiokafka.encoded import send_encoded
 from aioproducer.compat.aiokafka.errors import NoFieldsError, translating
 from aioproducer.compat.aiokafka.results import RecordFuture, UnacknowledgedFuture
-from aioproducer.compat.aiokafka.transaction import TransactionContext
 from aioproducer.engine.client.environment import current_environment
 from aioproducer.engine.cluster.snapshot import TopicInfo
 from aioproducer.engine.core.arguments import checked_group, checked_offsets, checked_topic
-from aioproducer.engine.core.cluster_queries import ClusterQueries
+from aioproducer.engine.core.engine import ClusterQueries
 from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.engine.records.acceleration import hide
 from aioproducer.errors import (
@@ -37,6 +43,30 @@ from aioproducer.foundation.logs import duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.model import Header
 from aioproducer.serialization import checked_headers
+
+
+class TransactionContext:
+    """Begins a transaction, commits it at the end, and aborts it after any exception."""
+
+    def __init__(self, make: Callable[[], AbstractAsyncContextManager[None]]) -> None:
+        self._make = make
+        self._block: AbstractAsyncContextManager[None]
+
+    async def __aenter__(self) -> Self:
+        with translating():
+            self._block = self._make()
+            await self._block.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        frames: TracebackType | None,
+    ) -> None:
+        with translating():
+            await self._block.__aexit__(kind, error, frames)
+
 
 _NO_FIELDS: Final = "Need at least one: key or value"
 

@@ -16,15 +16,16 @@ from aioproducer.compat.confluent.arguments import (
     timestamp_ms,
     whole,
 )
-from aioproducer.compat.confluent.cluster_metadata import ClusterMetadata, cluster_metadata
-from aioproducer.compat.confluent.describe import describe
+from aioproducer.compat.confluent.cluster_metadata import (
+    ClusterMetadata,
+    cluster_metadata,
+    describe,
+)
 from aioproducer.compat.confluent.errors import (
     KafkaException,
     record_error,
     translating,
 )
-from aioproducer.compat.confluent.intake import Intake, RecordPump
-from aioproducer.compat.confluent.log_lines import LogLines
 from aioproducer.compat.confluent.options import configuration, hide_arguments, settings_of
 from aioproducer.compat.confluent.partitions import LATER
 from aioproducer.compat.confluent.records import (
@@ -34,7 +35,8 @@ from aioproducer.compat.confluent.records import (
     delivered_message,
 )
 from aioproducer.compat.confluent.transactions import group_of, not_configured, offsets_of
-from aioproducer.compat.confluent.watch import Call, start
+from aioproducer.compat.confluent.watch import Call, LogLines, start
+from aioproducer.compat.confluent.worker import Intake, RecordPump
 from aioproducer.config.secret import Secret, hidden
 from aioproducer.engine.core.arguments import checked_group, checked_offsets
 from aioproducer.engine.core.producer_core import ProducerCore

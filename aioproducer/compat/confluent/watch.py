@@ -1,12 +1,14 @@
-"""Events of the configuration's callbacks: errors of brokers, throttling, and statistics.
+"""Events of the configuration's callbacks: errors of brokers, throttling, statistics, log lines.
 
 If there is an ``error_cb``, a task of the event loop looks at the connections ten times a second.
+With the option ``logger``, ``poll()`` hands the producer's log lines over.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -24,7 +26,59 @@ from aioproducer.errors import AuthenticationError, NetworkError, ProducerError
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.model import NodeId, Peer
 
-__all__ = ["Call", "ThrottleEvent", "Watch", "start"]
+__all__ = [
+    "LogLines",
+    "Call",
+    "ThrottleEvent",
+    "Watch",
+    "start",
+]
+
+
+_ROOT: Final = "aioproducer"
+
+
+class LogLines(logging.Handler):
+    """Appends the lines of the client ``client_id`` to ``outbox``, for the application's logger.
+
+    ``target``: an object with ``log(level, format, *arguments)``.
+    """
+
+    def __init__(self, target: Any, outbox: Outbox, client_id: str) -> None:
+        super().__init__()
+        self._target = target
+        self._outbox = outbox
+        self._client_id = client_id
+
+    def begin(self) -> None:
+        """Take the lines from now on."""
+        logging.getLogger(_ROOT).addHandler(self)
+
+    def close(self) -> None:
+        """Take no more lines."""
+        logging.getLogger(_ROOT).removeHandler(self)
+        super().close()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Append a line of this client; those of others are not its business."""
+        if getattr(record, "client_id", None) == self._client_id:
+            self._outbox.put(_Line(self._target, record.levelno, record.getMessage()))
+
+
+class _Line:
+    """One line, for ``poll()``."""
+
+    __slots__ = ("_level", "_target", "_text")
+
+    def __init__(self, target: Any, level: int, text: str) -> None:
+        self._target = target
+        self._level = level
+        self._text = text
+
+    def serve(self) -> object:
+        """Hand it over."""
+        return self._target.log(self._level, "%s", self._text)
+
 
 _NO_TOPICS: Final = DescribeRequest(())
 _EVERY: Final = 0.1

@@ -1,23 +1,301 @@
-"""The thread of a producer: its event loop, as that of the blocking producer."""
+"""The way of records from ``produce()`` into batches, and the thread of their event loop.
+
+It is the blocking producer's (:mod:`aioproducer.sync.inbox`, :mod:`aioproducer.sync.pump`), but for
+two things: no thread waits, because ``produce()`` counts records and refuses them by itself; and a
+record for a topic that is not known yet waits here, because its partition is chosen as librdkafka
+does. An :class:`AIOProducer` has no thread: its records are pumped on its own event loop.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from threading import Thread
+from time import time_ns
+from typing import Any, Final
 
-from aioproducer.compat.confluent.describe import describe
-from aioproducer.compat.confluent.intake import Intake, RecordPump
-from aioproducer.compat.confluent.log_lines import LogLines
+from aioproducer.compat.confluent.cluster_metadata import describe
+from aioproducer.compat.confluent.errors import PurgedError, PurgedInFlightError, UnknownTopicError
 from aioproducer.compat.confluent.options import Settings
-from aioproducer.compat.confluent.records import Outbox
-from aioproducer.compat.confluent.watch import start
+from aioproducer.compat.confluent.partitions import LATER
+from aioproducer.compat.confluent.records import EVERY_THREAD, Message, Outbox
+from aioproducer.compat.confluent.watch import LogLines, start
 from aioproducer.engine.client.describe_request import ClusterDescription
 from aioproducer.engine.core.producer_core import ProducerCore
-from aioproducer.errors import ProducerError
+from aioproducer.errors import (
+    AuthenticationError,
+    BootstrapError,
+    DeliveryTimeoutError,
+    InvalidPartitionError,
+    MetadataTimeoutError,
+    ProducerError,
+    TransactionAbortedError,
+    UnknownTopicOrPartitionError,
+)
 from aioproducer.foundation.logs import counted, plain_logger
 from aioproducer.foundation.runtime.tasks import new_visible_task
+from aioproducer.sync.inbox import Chunk, Entry, Inbox, Marker
 from aioproducer.sync.loop_thread import LoopThread
+from aioproducer.sync.pump import Pump
 
-__all__ = ["Worker"]
+__all__ = [
+    "Intake",
+    "RecordPump",
+    "Worker",
+]
+
+
+_SENT_NS: Final = 7
+_BETWEEN_LOGINS: Final = 0.1
+"""Seconds between two looks at brokers that refuse the login."""
+_NANO: Final = 1_000_000_000
+
+
+class Intake(Inbox):
+    """Records of all threads, in the order of their ``produce()``."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        super().__init__(0)
+        self._outbox = outbox
+        self._marked = False
+
+    def add(self, entry: Entry) -> None:
+        """Put a record at the end; there is always room."""
+        entry_of_thread = (*entry, 0, EVERY_THREAD)  # first: see Inbox.entries
+        self.entries += entry_of_thread
+
+    def mark(self, marker: Marker) -> None:
+        """Put ``marker`` at the end."""
+        super().mark(marker)
+        self._marked = True
+
+    def take(self) -> deque[Chunk | Marker]:
+        """Take everything, as one chunk unless there are markers."""
+        self._outbox.is_asleep = True  # before the look: a record that comes now wakes the loop
+        if self._marked:
+            self._marked = False
+            return super().take()
+        self.takes += 1
+        if not self.entries:
+            return deque()
+        return deque((Chunk(EVERY_THREAD, self._take_entries()),))
+
+
+class _Waiting(deque[Entry]):
+    """The records that wait for a topic, in their order."""
+
+    task: asyncio.Future[Any]
+    """Done once none of them waits any more."""
+
+
+class RecordPump(Pump):
+    """Moves records into batches; those of unknown topics wait here until they are late."""
+
+    def __init__(
+        self, core: ProducerCore, intake: Intake, settings: Settings, outbox: Outbox
+    ) -> None:
+        super().__init__(core, intake)
+        self._settings = settings
+        self._outbox = outbox
+        self._choose = settings.choice
+        self._begins = settings.config.transactional_id is None
+        """True: a batch begins on a short way. In a transaction the long way checks for each batch
+        that no record has failed."""
+        self._topics: dict[str, _Waiting] = {}
+        """The records that wait for their topic."""
+        self._in_a_hurry = 0
+        """The number of callers that flush."""
+
+    def hurry(self, more: int) -> None:
+        """Let no batch linger while at least one caller flushes; ``more``: 1, or -1."""
+        self._in_a_hurry += more
+        with suppress(ProducerError):  # it has ended, and fails all records
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._in_a_hurry > 0:
+            flushed = asyncio.get_running_loop().create_future()
+            flushed.add_done_callback(_read)
+            self._core.engine.accumulator.flush(flushed)
+
+    def purge(self, *, in_queue: bool, in_flight: bool) -> None:
+        """Fail records that wait, here and in batches, and records on their way."""
+        queued = PurgedError("purge() removed the record") if in_queue else None
+        sent = PurgedInFlightError("purge() gave up the record") if in_flight else None
+        if queued is not None:
+            self._discard(queued)
+        self._core.engine.purge(queued, sent)
+        self._outbox.publish()
+
+    @property
+    def waiting(self) -> int:
+        """The number of records that wait for their topics."""
+        return sum(map(len, self._topics.values()))
+
+    def awaits(self, topic: str) -> bool:
+        """True if records wait for ``topic``, so that later ones have to wait as well."""
+        return topic in self._topics
+
+    def put(self, entry: Entry) -> None:
+        """Put a record of the event loop's own thread into a batch, or let it wait."""
+        if entry[1] in self._topics and self._core.engine.accumulator.knows(entry[1]):
+            self._release(entry[1])
+        self._put_one(entry, EVERY_THREAD)
+
+    async def topics_known(self) -> None:
+        """Wait until no record waits for its topic."""
+        while self._topics:
+            await asyncio.wait([each.task for each in self._topics.values()])
+
+    def discard(self) -> None:
+        """Fail the records of a transaction that is aborted, which wait for their topics."""
+        self._discard(TransactionAbortedError("the transaction was aborted"))
+
+    def _discard(self, error: ProducerError) -> None:
+        waiting, self._topics = self._topics, {}
+        for entry in _taken(waiting.values()):
+            entry[0].set_exception(error)
+
+    def rest(self) -> Iterator[Entry | Marker]:
+        """Take everything that remains, at the end."""
+        waiting, self._topics = self._topics, {}
+        yield from _taken(waiting.values())
+        yield from super().rest()
+
+    def _put(self, chunk: Chunk, most: int) -> None:
+        """Put records into batches, or let them wait; nobody waits for room."""
+        for topic in [each for each in self._topics if self._core.engine.accumulator.knows(each)]:
+            self._release(topic)
+        routes, entries = self._core.routes, chunk.entries
+        end = min(len(chunk), chunk.passed + most)
+        while chunk.passed < end:
+            chunk.passed += routes.append_entries(entries, chunk.passed, end)
+            if chunk.passed < end:
+                chunk.passed += 1
+                self._put_one(chunk.entry(chunk.passed - 1), chunk.thread)
+        self._flush()
+
+    def _put_one(self, entry: Entry, thread: Thread) -> None:
+        """Put a record into a batch, or let it wait."""
+        record, topic, value, key, partition, headers, timestamp, sent_ns = entry
+        accumulator = self._core.engine.accumulator
+        if topic in self._topics or not accumulator.knows(topic):
+            self._await_topic(entry)
+            return
+        try:
+            count = len(self._core.routes.topics[topic].partitions)
+            if partition == LATER:
+                partition = self._choose(key, count)
+                if partition is not None and isinstance(record, Message):
+                    record._partition = partition
+            elif partition is not None and partition >= count:
+                raise InvalidPartitionError(
+                    f"{topic}: partition {partition} does not exist, the topic has {count}"
+                )
+            if self._begins and headers is None:
+                now_ms = sent_ns // 1_000_000 if timestamp is None else timestamp
+                now = self._core.engine.clock()
+                fields = topic, partition, now_ms, key, value, (), record, sent_ns, now
+                if accumulator.put(*fields):
+                    return
+            self._core.pipeline.put(
+                (topic, value, key, partition, headers, timestamp),
+                record,
+                over_capacity=True,
+                caller=thread,
+                sent_ns=sent_ns,
+            )
+        except Exception as error:
+            record.set_exception(error)
+            self._core.record_failed(error)
+
+    # --- unknown topics ------------------------------------------------------------------------
+
+    def _await_topic(self, entry: Entry) -> None:
+        topic = entry[1]
+        waiting = self._topics.get(topic)
+        if waiting is None:
+            waiting = self._topics[topic] = _Waiting()
+            waiting.task = asyncio.get_running_loop().create_future()
+            self._core.engine.start_task(self._follow(topic, waiting), f"confluent-topic-{topic}")
+        waiting.append(entry)
+
+    async def _follow(self, topic: str, waiting: _Waiting) -> None:
+        try:
+            await self._until_known(topic, waiting)
+        finally:
+            waiting.task.set_result(None)
+
+    async def _until_known(self, topic: str, waiting: _Waiting) -> None:
+        """Wait for the metadata of ``topic``, and fail the records that are late meanwhile."""
+        engine = self._core.engine
+        unknown_since = time_ns()
+        while self._topics.get(topic) is waiting and waiting:
+            first_late = waiting[0][_SENT_NS] + self._settings.message_timeout_ns
+            decided = unknown_since + self._settings.unknown_topic_ns
+            left = max(0, min(first_late, decided) - time_ns())
+            try:
+                if self._settings.offline:
+                    await asyncio.sleep(left / _NANO)
+                    raise MetadataTimeoutError("bootstrap.servers is not set")
+                await engine.queries.topic(topic, left / _NANO)
+            except AuthenticationError as error:  # the next login may have other credentials
+                await asyncio.sleep(min(left / _NANO, _BETWEEN_LOGINS))
+                unknown_since = time_ns()
+                self._fail_late(topic, waiting, error)
+            except ProducerError as error:
+                if not isinstance(error, MetadataTimeoutError | BootstrapError):
+                    self._fail_waiting(topic, waiting, error)
+                    return
+                said = engine.parts.metadata.errors.get(topic)
+                if time_ns() >= decided:
+                    if isinstance(said, UnknownTopicOrPartitionError):
+                        self._fail_waiting(topic, waiting, UnknownTopicError(str(error)))
+                        return
+                    unknown_since = time_ns()  # nobody has told whether it exists
+                self._fail_late(topic, waiting, error)
+            else:
+                if self._topics.get(topic) is waiting:
+                    self._release(topic)
+                return
+        if self._topics.get(topic) is waiting:
+            del self._topics[topic]
+
+    def _release(self, topic: str) -> None:
+        """Put the records of a topic that is known now into batches."""
+        for entry in _taken([self._topics.pop(topic)]):
+            self._put_one(entry, EVERY_THREAD)
+        self._flush()
+
+    def _fail_waiting(self, topic: str, waiting: _Waiting, error: ProducerError) -> None:
+        if self._topics.get(topic) is waiting:
+            del self._topics[topic]
+        for entry in _taken([waiting]):
+            entry[0].set_exception(error)
+            self._core.record_failed(error)
+
+    def _fail_late(self, topic: str, waiting: _Waiting, cause: ProducerError) -> None:
+        now, error = time_ns(), DeliveryTimeoutError(f"{topic}: {cause}")
+        while waiting and waiting[0][_SENT_NS] + self._settings.message_timeout_ns <= now:
+            entry = waiting.popleft()
+            entry[0].set_exception(error)
+            self._core.record_failed(error)
+
+
+def _taken(queues: Iterable[_Waiting]) -> Iterator[Entry]:
+    """The records, each of which waits no more: whoever still has the queue finds it empty."""
+    for waiting in queues:
+        while waiting:
+            yield waiting.popleft()
+
+
+def _read(flushed: asyncio.Future[Any]) -> None:
+    """Read the error of a producer that has ended, which its records have as well."""
+    if not flushed.cancelled():
+        flushed.exception()
+
 
 logger = plain_logger("aioproducer.compat.confluent")
 

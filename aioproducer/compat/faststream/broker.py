@@ -1,13 +1,15 @@
-"""A broker of FastStream that publishes with aioproducer.
+"""A broker of FastStream that publishes with aioproducer, within the transaction of a message.
 
 FastStream keeps the producer of a broker in ``broker.config.broker_config.producer``, and its own
-test client replaces it there. :func:`use_aioproducer` does the same.
+test client replaces it there. :func:`use_aioproducer` does the same. :class:`Work` is the message
+that a handler works on, known to what the handler publishes.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, TypeVar
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aiokafka.partitioner import DefaultPartitioner  # type: ignore[import-untyped]
 from aiokafka.producer.producer import _missing  # type: ignore[import-untyped]
@@ -16,13 +18,51 @@ from faststream.kafka.publisher.producer import AioKafkaFastProducerImpl
 
 from aioproducer.compat.aiokafka import AIOKafkaProducer
 from aioproducer.compat.aiokafka.options import hide_keywords
-from aioproducer.compat.faststream.work import work_of
+from aioproducer.consumer.transactions import TransactionalWork
 from aioproducer.errors import IllegalStateError
 
 if TYPE_CHECKING:
     from fast_depends.library.serializer import SerializerProto
     from faststream._internal.parser import CodecProto
     from faststream.kafka.response import KafkaPublishCommand
+
+
+class Work:
+    """The records of a message, and their transaction. ``broker``: the broker's producer."""
+
+    def __init__(self, broker: object, producer: Any, records: TransactionalWork) -> None:
+        self.broker = broker
+        self.failed = False
+        """True: the transaction is to be aborted."""
+        self.open = True
+        """False: the transaction has ended, or is about to end."""
+        self.records = records
+        self._producer = producer
+
+    def producer(self) -> Any:
+        """FastStream's producer, as long as the transaction is open."""
+        if not self.open:
+            raise IllegalStateError(
+                "the transaction of this message has ended: publish before the handler returns, "
+                "and leave the acknowledgement to FastStream"
+            )
+        return self._producer
+
+
+_WORK: Final[ContextVar[Work | None]] = ContextVar("aioproducer_faststream_work", default=None)
+"""What the current task works on, and the tasks that it starts."""
+
+
+def begin_work(work: Work) -> None:
+    """From now on the current task works on ``work``."""
+    _WORK.set(work)
+
+
+def work_of(broker: object) -> Work | None:
+    """The work of the current task, if its messages come from this broker."""
+    work = _WORK.get()
+    return work if work is not None and work.broker is broker else None
+
 
 Broker = TypeVar("Broker", bound=KafkaBroker)
 

@@ -1,18 +1,327 @@
-"""Subscribers of FastStream that publish and acknowledge in one transaction."""
+"""Subscribers of FastStream that publish and acknowledge in one transaction, and their consumer.
+
+FastStream asks for a message, handles it, and then calls ``commit()``, or ``seek()`` after an
+error. So ``commit()`` commits the transaction, and ``seek()`` has it aborted before the next
+message.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from functools import partial
-from typing import Any, TypeVar, cast
+from inspect import isawaitable
+from itertools import count
+from typing import Any, Final, TypeVar, cast
 
+from aiokafka import ConsumerRecord as TheirRecord  # type: ignore[import-untyped]
+from aiokafka.errors import ConsumerStoppedError  # type: ignore[import-untyped]
 from faststream.kafka.publisher.producer import AioKafkaFastProducerImpl
 from faststream.kafka.subscriber.usecase import LogicSubscriber
 from faststream.middlewares import AckPolicy
 
-from aioproducer.compat.faststream.broker import FastProducer
-from aioproducer.compat.faststream.consumer import TransactionalConsumer, TransactionalIds
+from aioproducer.compat.aiokafka import AIOKafkaProducer, TopicPartition
+from aioproducer.compat.aiokafka.errors import translating
+from aioproducer.compat.aiokafka.options import Options
+from aioproducer.compat.faststream.broker import FastProducer, Work, begin_work, without_defaults
+from aioproducer.consumer import Consumer
 from aioproducer.errors import ConfigError, IllegalStateError
+from aioproducer.foundation.logs import RoomLogger
+from aioproducer.model import ConsumerRecord
+from aioproducer.model import TopicPartition as OurTopicPartition
+
+logger = RoomLogger(__name__)
+
+_CONNECTION: Final = frozenset(
+    {
+        "bootstrap_servers",
+        "client_id",
+        "metadata_max_age_ms",
+        "request_timeout_ms",
+        "retry_backoff_ms",
+        "security_protocol",
+        "ssl_context",
+        "connections_max_idle_ms",
+        "sasl_mechanism",
+        "sasl_plain_password",
+        "sasl_plain_username",
+        "sasl_kerberos_service_name",
+        "sasl_kerberos_domain_name",
+        "sasl_oauth_token_provider",
+    }
+)
+"""The options of a broker that concern its connections."""
+_OWN: Final = frozenset(
+    {
+        "auto_offset_reset",
+        "check_crcs",
+        "client_rack",
+        "fetch_max_bytes",
+        "fetch_max_wait_ms",
+        "fetch_min_bytes",
+        "group_instance_id",
+        "heartbeat_interval_ms",
+        "isolation_level",
+        "max_partition_fetch_bytes",
+        "max_poll_interval_ms",
+        "session_timeout_ms",
+    }
+)
+"""The options of a subscriber that a Consumer has under the same name."""
+_TIMESTAMP_TYPES: Final = {"CreateTime": 0, "LogAppendTime": 1}
+_LONGEST_BATCH: Final = 500
+"""Messages of a batch, if the subscriber does not say it. Source: aiokafka's
+``max_poll_records``."""
+
+
+class TransactionalIds:
+    """The transactional ids of a subscriber's consumers: one, or one for each of its workers."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._taken: set[int] = set()
+
+    def take(self) -> tuple[str, int]:
+        """An id that is free, and its number."""
+        number = next(each for each in count() if each not in self._taken)
+        self._taken.add(number)
+        return (f"{self._name}-{number}" if number else self._name), number
+
+    def give_back(self, number: int) -> None:
+        """The consumer of the id has ended."""
+        self._taken.discard(number)
+
+
+class _HandlerFailedError(Exception):
+    """The handler of a message has failed: its transaction is aborted."""
+
+
+class TransactionalConsumer:
+    """A member of the group ``group_id`` that FastStream takes for aiokafka's consumer.
+
+    ``broker``: the producer of the broker, whose options this has as well. ``ids`` has its
+    transactional id. ``options``: aiokafka's options of the subscriber.
+    """
+
+    def __init__(
+        self,
+        broker: FastProducer,
+        ids: TransactionalIds,
+        *,
+        group_id: str,
+        client_id: str | None,
+        **options: Any,
+    ) -> None:
+        self._broker = broker
+        self._ids = ids
+        self._group_id = group_id
+        self._client_id = client_id
+        self._options = options
+        self._consumer: Consumer
+        self._topics: tuple[str, ...] = ()
+        self._subscribed: tuple[str | re.Pattern[str], ...] = ()
+        self._listener: Any = None
+        self._producer = AioKafkaFastProducerImpl(None, None)
+        self._number: int | None = None
+        self._work: Work | None = None
+        self._stopped = False
+
+    # --- life ------------------------------------------------------------------------------
+
+    def subscribe(
+        self, topics: Iterable[str] = (), pattern: str | None = None, listener: Any = None
+    ) -> None:
+        """Read these topics, or those whose name begins as ``pattern`` says."""
+        self._topics = tuple(topics)
+        self._subscribed = self._topics
+        if pattern:
+            self._subscribed = (re.compile(f"(?:{pattern}).*", re.DOTALL),)
+        self._listener = listener
+
+    async def start(self) -> None:
+        """Start the producer of the transactions, and join the group."""
+        transactional_id, self._number = self._ids.take()
+        given = without_defaults(self._broker.options)
+        transactional = {
+            "acks": "all",
+            "enable_idempotence": True,
+            "transactional_id": transactional_id,
+        }
+        producer = AIOKafkaProducer(**{**given, **transactional})
+        try:
+            await self._producer.connect(producer, self._broker.serializer, self._broker.codec)
+            with translating():
+                self._consumer = self._made(given)
+                await self._consumer.start()
+        except BaseException:
+            self._ids.give_back(self._number)
+            await producer.stop()
+            raise
+
+    def _made(self, given: Mapping[str, Any]) -> Consumer:
+        connection = {name: value for name, value in given.items() if name in _CONNECTION}
+        own = {
+            name: value
+            for name, value in self._options.items()
+            if name in _OWN and value is not None
+        }
+        if strategies := self._options.get("partition_assignment_strategy"):
+            own["partition_assignment_strategy"] = strategies[0].name
+        return Consumer(
+            *self._subscribed,
+            group_id=self._group_id,
+            config=Options(**{**connection, "client_id": self._client_id}).config(),
+            on_assigned=self._assigned,
+            on_revoked=self._revoked,
+            on_lost=self._revoked,
+            **own,
+        )
+
+    async def stop(self) -> None:
+        """Abort what is not acknowledged, and leave the group."""
+        if self._stopped or self._number is None:
+            return
+        self._stopped = True
+        try:
+            await self._abort()
+        except Exception as error:
+            logger.warning("The transaction of a stopped subscriber was not aborted: %s", error)
+        finally:
+            try:
+                await self._consumer.close()
+            finally:
+                await self._producer.disconnect()
+                self._ids.give_back(self._number)
+
+    async def _assigned(self, partitions: Collection[OurTopicPartition]) -> None:
+        if self._listener is not None:
+            await _call(self._listener.on_partitions_assigned, partitions)
+
+    async def _revoked(self, partitions: Collection[OurTopicPartition]) -> None:
+        if self._listener is not None:
+            await _call(self._listener.on_partitions_revoked, partitions)
+
+    # --- what FastStream's listener logs ---------------------------------------------------
+
+    @property
+    def _coordinator(self) -> TransactionalConsumer:
+        return self
+
+    @property
+    def _subscription(self) -> TransactionalConsumer:
+        return self
+
+    @property
+    def member_id(self) -> str:
+        """The id of this member in its group."""
+        return self._consumer.group_metadata.member_id
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The topics by their names."""
+        return frozenset(self._topics)
+
+    # --- messages --------------------------------------------------------------------------
+
+    async def getone(self) -> Any:
+        """The next message, in a transaction of its own."""
+        [record] = await self._next(1)
+        return record
+
+    async def getmany(
+        self, *, timeout_ms: float = 0, max_records: int | None = None
+    ) -> dict[Any, list[Any]]:
+        """The next messages by partition, in one transaction; none after ``timeout_ms``."""
+        await self._abort()
+        try:
+            async with asyncio.timeout(timeout_ms / 1000) as bound:
+                records = await self._next(max_records or _LONGEST_BATCH)
+        except TimeoutError:
+            if not bound.expired():
+                raise
+            return {}
+        found: dict[Any, list[Any]] = {}
+        for record in records:
+            found.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
+        return found
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        """The messages; one that is not acknowledged comes again."""
+        while True:
+            yield await self.getone()
+
+    async def _next(self, most: int) -> list[Any]:
+        await self._abort()
+        if self._stopped:
+            raise ConsumerStoppedError
+        with translating():
+            producer = self._producer._producer.producer
+            works = self._consumer.transactions(producer, max_records=most)
+            try:
+                records = await anext(works)
+            except StopAsyncIteration:
+                raise ConsumerStoppedError from None
+            await records.__aenter__()
+        self._work = Work(self._broker, self._producer, records)
+        begin_work(self._work)
+        return [self._theirs(each) for each in records]
+
+    def _theirs(self, record: ConsumerRecord) -> Any:
+        """``record`` as aiokafka's."""
+        key, value = record.key, record.value
+        sizes = [-1 if each is None else len(each) for each in (key, value)]
+        read_key, read_value = (
+            self._options.get(f"{each}_deserializer") for each in ("key", "value")
+        )
+        return TheirRecord(
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            timestamp=record.timestamp_ms,
+            timestamp_type=_TIMESTAMP_TYPES.get(record.timestamp_type, 0),
+            key=key if read_key is None else read_key(key),
+            value=value if read_value is None else read_value(value),
+            checksum=None,
+            serialized_key_size=sizes[0],
+            serialized_value_size=sizes[1],
+            headers=record.headers,
+        )
+
+    async def commit(self, offsets: object = None) -> None:
+        """Commit the transaction of the last message, with what was published, and its offset.
+
+        If the group refuses the offset, because it has moved the partition, the transaction is
+        aborted, and the log says so.
+        """
+        work = self._work
+        if work is None or work.failed:
+            raise IllegalStateError("there is no message to acknowledge")
+        self._work, work.open = None, False
+        with translating():
+            await work.records.__aexit__(None, None, None)
+
+    def seek(self, partition: object, offset: object) -> None:
+        """Let the last message come again, and its transaction be aborted."""
+        if self._work is not None:
+            self._work.failed, self._work.open = True, False
+
+    async def _abort(self) -> None:
+        """End the transaction of a message that was not acknowledged: it comes again."""
+        work, self._work = self._work, None
+        if work is None:
+            return
+        work.open = False
+        error = _HandlerFailedError("the handler has failed")
+        with translating():
+            await work.records.__aexit__(_HandlerFailedError, error, None)
+
+
+async def _call(callback: Any, partitions: Iterable[OurTopicPartition]) -> None:
+    result = callback({TopicPartition(*each) for each in partitions})
+    if isawaitable(result):
+        await result
+
 
 Subscriber = TypeVar("Subscriber", bound=LogicSubscriber[Any])
 

@@ -19,7 +19,7 @@ from math import inf
 
 from aioproducer.engine.accumulator.pending_records import PendingRecord
 from aioproducer.engine.accumulator.producer_batch import BatchGrowth, ProducerBatch
-from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE
+from aioproducer.engine.records.builder import NO_PRODUCER_STATE
 from aioproducer.foundation import tuning
 from aioproducer.model import BatchOrder, TopicPartition
 

@@ -19,18 +19,18 @@ from aioproducer.engine.records.acceleration import (
     show,
 )
 from aioproducer.engine.records.batch_header import BATCH_OVERHEAD
-from aioproducer.engine.records.builder import sent_times
-from aioproducer.engine.records.bulk_tokens import one_by_one
-from aioproducer.engine.records.compression import Compression
-from aioproducer.engine.records.reader import read_records
-from aioproducer.engine.records.record_batch import (
+from aioproducer.engine.records.builder import (
     NO_PRODUCER_STATE,
     Buffer,
     ProducerState,
     compress_records,
     frame_batch,
     next_sequence,
+    sent_times,
 )
+from aioproducer.engine.records.bulk_tokens import one_by_one
+from aioproducer.engine.records.compression import Compression
+from aioproducer.engine.records.field_reader import read_records
 from aioproducer.errors import ProducerError, RecordTooLargeError
 from aioproducer.foundation import tuning
 from aioproducer.model import BatchOrder, TopicPartition

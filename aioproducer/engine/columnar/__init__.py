@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from aioproducer.engine.columnar.avro_derived import derived_avro_type
-from aioproducer.engine.columnar.avro_plan import avro_plan
+from aioproducer.engine.columnar.avro_plan import avro_plan, derived_avro_type
 from aioproducer.engine.columnar.avro_schema import read_avro_schema
 from aioproducer.engine.columnar.encoder import ColumnEncoder, RowEncoder
 from aioproducer.engine.columnar.json_plan import derived_json_type, json_plan
-from aioproducer.engine.columnar.protobuf_derived import (
+from aioproducer.engine.columnar.protobuf_plan import (
     derived_file,
     message_descriptor,
     proto_text,
+    protobuf_plan,
 )
-from aioproducer.engine.columnar.protobuf_plan import protobuf_plan
 from aioproducer.errors import ColumnError
 
 

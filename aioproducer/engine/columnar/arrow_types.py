@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, Final
 
-from aioproducer.engine.records.arrow_output import imported_pyarrow
+from aioproducer.engine.records.arrow import imported_pyarrow
 
 
 class Kind(Enum):

@@ -12,10 +12,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from aioproducer.engine.columnar.avro_schema import sized
-from aioproducer.engine.columnar.layout import Layout
-from aioproducer.engine.columnar.plan import Node, Write
-from aioproducer.engine.columnar.problems import Problem, ValueProblemError
-from aioproducer.engine.columnar.reader import Column, encoded_rows, scaled, utf8
+from aioproducer.engine.columnar.layout import Column, Layout, encoded_rows, scaled, utf8
+from aioproducer.engine.columnar.plan import Node, Problem, ValueProblemError, Write
 from aioproducer.foundation.varint import encode_varint
 
 

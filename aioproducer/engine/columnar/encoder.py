@@ -1,21 +1,45 @@
-"""Encoders of columns: made where a query is planned, pickled, and used where its rows are."""
+"""Encoders of columns: made where a query is planned, pickled, and used where its rows are.
+
+The choice between the compiled encoders of rows and their references in Python is made here, once.
+``AIOPRODUCER_PURE_PYTHON=1`` in the environment forces the references.
+"""
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
-from aioproducer.engine.columnar.acceleration import (
-    ACCELERATED,
-    avro_rows,
-    json_rows,
-    protobuf_rows,
-)
 from aioproducer.engine.columnar.layout import Layout, laid_out
 from aioproducer.engine.columnar.plan import Node
-from aioproducer.engine.records.arrow_output import imported_pyarrow
+from aioproducer.engine.records.arrow import imported_pyarrow
 from aioproducer.errors import SerializationError
+
+ACCELERATED = False
+"""True if the compiled encoders are in use."""
+
+if not os.environ.get("AIOPRODUCER_PURE_PYTHON"):
+    # As in records/acceleration.py: no compiler, or compiled modules of other sources.
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)
+            from aioproducer.engine.columnar import _speedups as speedups
+
+        ACCELERATED = True
+    except (ImportError, AttributeError, TypeError, ValueError, RuntimeWarning):
+        pass
+
+if TYPE_CHECKING or not ACCELERATED:
+    from aioproducer.engine.columnar.avro_rows import avro_rows
+    from aioproducer.engine.columnar.json_rows import json_rows
+    from aioproducer.engine.columnar.protobuf_rows import protobuf_rows
+else:
+    avro_rows = speedups.avro_rows
+    json_rows = speedups.json_rows
+    protobuf_rows = speedups.protobuf_rows
+
 
 Format = Literal["avro", "json", "protobuf"]
 _ROWS: Final[dict[Format, Callable[[Layout, int, bytes], Any]]] = {

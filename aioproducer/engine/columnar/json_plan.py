@@ -13,7 +13,7 @@ from aioproducer.engine.columnar.arrow_types import (
     ticks,
 )
 from aioproducer.engine.columnar.plan import Node, Write
-from aioproducer.engine.records.arrow_output import imported_pyarrow
+from aioproducer.engine.records.arrow import imported_pyarrow
 from aioproducer.errors import ColumnError
 
 _NULL: Final = b"null"

@@ -15,10 +15,8 @@ from datetime import date
 from typing import Any, Final
 from uuid import UUID
 
-from aioproducer.engine.columnar.layout import Layout
-from aioproducer.engine.columnar.plan import Node, Write
-from aioproducer.engine.columnar.problems import Problem, ValueProblemError
-from aioproducer.engine.columnar.reader import Column, encoded_rows, scaled, utf8
+from aioproducer.engine.columnar.layout import Column, Layout, encoded_rows, scaled, utf8
+from aioproducer.engine.columnar.plan import Node, Problem, ValueProblemError, Write
 
 _SECONDS_OF_A_DAY: Final = 86_400
 _EPOCH: Final = date(1970, 1, 1).toordinal()

@@ -1,6 +1,7 @@
 """The plan of an encoder: the form of each column, decided once and carried to other processes.
 
-A plan has no array in it. :mod:`layout` joins it with the arrays of a batch, for the encoders.
+A plan has no array in it. :mod:`layout` joins it with the arrays of a batch, for the encoders. A
+:class:`Problem` is the reason for which a value does not fit its form.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
+
+from aioproducer.errors import SerializationError
 
 
 class Write(IntEnum):
@@ -76,3 +79,46 @@ class Node:
     """Of an enum. In Protocol Buffers its number follows each."""
     leaves_out_default: bool = False
     """True if a value of only zero bytes is not written: a field without presence."""
+
+
+class Problem(IntEnum):
+    """The reason for an error at a value."""
+
+    NULL = 1
+    RANGE = 2
+    INEXACT = 3
+    SIZE = 4
+    SYMBOL = 5
+    UTF8 = 6
+    DECIMAL = 7
+    MALFORMED = 8
+    NOT_FINITE = 9
+
+
+_REASONS = {
+    Problem.NULL: "is null, which the record can't have there",
+    Problem.RANGE: "is out of the range of its form in the record",
+    Problem.INEXACT: "is finer than the unit of the schema",
+    Problem.SIZE: "has not the size that the schema wants",
+    Problem.SYMBOL: "is none of the schema's symbols",
+    Problem.UTF8: "is not UTF-8",
+    Problem.DECIMAL: "has more digits than the schema takes",
+    Problem.MALFORMED: "is malformed: its offsets lead out of its data",
+    Problem.NOT_FINITE: "is infinite or not a number, which JSON does not have",
+}
+
+
+def problem(reason: Problem, node: Node, row: int | None) -> SerializationError:
+    """The error for the value of a row. None: the row is not known."""
+    kind = f" (of type {node.storage})" if node.storage is not None else ""
+    place = "a row" if row is None else f"row {row}"
+    return SerializationError(f"{place}: {node.path!r}{kind} {_REASONS[reason]}")
+
+
+class ValueProblemError(Exception):
+    """A value has a problem; the encoder of rows adds the row."""
+
+    def __init__(self, reason: Problem, node: Node) -> None:
+        super().__init__(reason, node)
+        self.reason = reason
+        self.node = node

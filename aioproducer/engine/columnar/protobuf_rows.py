@@ -11,11 +11,9 @@ from typing import Any, Final
 from uuid import UUID
 
 from aioproducer.engine.columnar.json_rows import decimal_text
-from aioproducer.engine.columnar.layout import Layout
-from aioproducer.engine.columnar.plan import Node, Write
-from aioproducer.engine.columnar.problems import Problem, ValueProblemError
-from aioproducer.engine.columnar.protobuf_wire import WireType, sized, tag, varint
-from aioproducer.engine.columnar.reader import Column, encoded_rows, scaled, utf8
+from aioproducer.engine.columnar.layout import Column, Layout, encoded_rows, scaled, utf8
+from aioproducer.engine.columnar.plan import Node, Problem, ValueProblemError, Write
+from aioproducer.engine.columnar.protobuf_plan import WireType, sized, tag, varint
 
 _FIRST_SECOND: Final = -62_135_596_800
 """The year 1; ``google.protobuf.Timestamp`` begins there."""

@@ -13,7 +13,7 @@ from aioproducer.engine.client.describe_request import (
     TopicDescription,
 )
 from aioproducer.engine.core.arguments import checked_topic
-from aioproducer.engine.core.cluster_queries import ClusterQueries
+from aioproducer.engine.core.engine import ClusterQueries
 from aioproducer.engine.records.acceleration import is_compiled
 from aioproducer.engine.sender.requests import TransactionRequest
 from aioproducer.engine.transactions.requests import Coordinator, CoordinatorType, FindCoordinator

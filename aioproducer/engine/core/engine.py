@@ -1,29 +1,171 @@
-"""The running parts of a producer: their start, their end, and the undelivered records."""
+"""The running parts of a producer: their start, their end, their undelivered records, and queries.
+
+:class:`Engine` starts and ends what :class:`Parts` has wired together. :class:`ClusterQueries`
+sends a caller's requests between those of the sender. :class:`BackPressure` is the view of the
+memory for callers that send more.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeVar
 
 from aioproducer.config import ProducerConfig
-from aioproducer.engine.accumulator import PendingRecord, SerializedRecord, Unserialized
+from aioproducer.engine.accumulator import (
+    MemoryWaiters,
+    PendingRecord,
+    SerializedRecord,
+    Unserialized,
+)
 from aioproducer.engine.client.connections import resolved_bootstrap_servers
 from aioproducer.engine.client.environment import Environment
-from aioproducer.engine.core.back_pressure import drain
-from aioproducer.engine.core.cluster_queries import ClusterQueries
-from aioproducer.engine.core.hooks import Hooks
-from aioproducer.engine.core.parts import Parts
+from aioproducer.engine.cluster.snapshot import ClusterView, TopicInfo, why_no_answer
+from aioproducer.engine.core.parts import Hooks, Parts
 from aioproducer.engine.metrics import Latencies, MetricsSnapshot
+from aioproducer.engine.network.request import Request
 from aioproducer.engine.observer import ObserverSlot
 from aioproducer.engine.records.acceleration import RecordsBuilder
-from aioproducer.errors import ProducerClosedError, ProducerError, ProducerTimeoutError
+from aioproducer.errors import ProducerClosedError, ProducerError, ProducerTimeoutError, anew
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.logs import ClientLog, counted, duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import TaskOwner
-from aioproducer.model import TransactionHandle
+from aioproducer.model import BootstrapServer, PartitionInfo, Peer, TransactionHandle
+
+
+class BackPressure(Protocol):
+    """A view of the memory: is there room for more records?"""
+
+    is_full: bool
+    """True if some broker has no memory left: callers look closer then."""
+
+    def must_wait(self) -> bool:
+        """True if a caller may have to wait now."""
+
+
+class Unavailable:
+    """A substitute if there is no accumulator, or another process has it.
+
+    It makes callers wait, and the wait raises the reason.
+    """
+
+    is_full = True
+
+    def must_wait(self) -> bool:
+        """Always True."""
+        return True
+
+
+async def drain(waiters: MemoryWaiters, caller: object, clock: Callable[[], float]) -> None:
+    """Wait for room, behind earlier callers. Source: ``StreamWriter.drain``."""
+    waited, stalled = False, caller in waiters.stalled
+    while (room := waiters.room_for(caller, clock())) is not None:
+        waited = True
+        await room
+        if caller not in waiters.stalled:
+            return
+    if stalled and not waited:
+        await asyncio.sleep(0)  # a caller whose records are refused must not hold the loop
+
+
+_T = TypeVar("_T")
+
+
+class ClusterQueries:
+    """Sends requests on behalf of a caller, which waits for the response. Times are seconds."""
+
+    def __init__(self, parts: Parts, clock: Callable[[], float]) -> None:
+        self._client = parts.client
+        self._metadata = parts.metadata
+        self._metrics = parts.metrics
+        self._refresher = parts.refresher
+        self._ad_hoc = parts.ad_hoc
+        self._clock = clock
+
+    @property
+    def known(self) -> ClusterView:
+        """The cluster as it is known: the brokers, and the topics in use."""
+        return self._metadata.snapshot
+
+    @property
+    def bootstrap_servers(self) -> Sequence[BootstrapServer]:
+        """The addresses for the first request."""
+        return self._metadata.bootstrap
+
+    async def request(self, request: Request, node: Peer | None = None) -> Any:
+        """The response of ``node``, or of any broker.
+
+        Raises the reason that there is none. Without ``node`` the call waits until a broker accepts
+        the login or each broker has refused it.
+        """
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._ad_hoc.ask(request, answer, node)
+        result = await answer
+        if isinstance(result, ProducerError):
+            raise anew(result)
+        return result
+
+    @property
+    def features(self) -> Mapping[str, int]:
+        """The features that the whole cluster supports (KIP-584)."""
+        return self._client.features.levels
+
+    @property
+    def versions(self) -> Mapping[str, tuple[int, int]]:
+        """The versions of requests that a connected broker speaks."""
+        return self._client.versions()
+
+    def why_no_answer(self) -> str:
+        """The last error of each broker that could get a request."""
+        return why_no_answer(self._metadata.peers, self._client.failures())
+
+    async def topic(self, topic: str, timeout: float) -> TopicInfo:
+        """The partitions and leaders of ``topic``, waited for up to ``timeout`` seconds.
+
+        Raises the error of a record that waits for the topic's metadata in vain.
+        """
+        known = self._metadata.snapshot.topics.get(topic)
+        if known is not None:
+            self._metadata.use(topic, self._clock())
+            return known
+        return await self._wait_for(
+            topic, timeout, self._metadata.wait_for, self._metadata.wait_no_longer
+        )
+
+    async def partition_infos(self, topic: str, timeout: float) -> tuple[PartitionInfo, ...]:
+        """The partitions of ``topic`` as the cluster has them now; raises as :meth:`topic` does."""
+        return await self._wait_for(
+            topic,
+            timeout,
+            self._metadata.wait_for_details,
+            self._metadata.wait_for_details_no_longer,
+        )
+
+    async def _wait_for(
+        self,
+        topic: str,
+        timeout: float,
+        wait: Callable[[str, asyncio.Future[_T | ProducerError], float], None],
+        wait_no_longer: Callable[[str, asyncio.Future[_T | ProducerError]], None],
+    ) -> _T:
+        began = self._clock()
+        answer: asyncio.Future[_T | ProducerError] = asyncio.get_running_loop().create_future()
+        wait(topic, answer, began)
+        try:
+            async with PatientTimeout(timeout):
+                found = await answer
+        except TimeoutError:
+            raise self._refresher.why_no_metadata(topic, began, self._clock()) from None
+        finally:
+            wait_no_longer(topic, answer)
+            now = self._clock()
+            self._metrics.metadata_waited(now - began, now)
+        if isinstance(found, ProducerError):
+            raise anew(found)
+        return found
+
 
 _SECONDS_PER_BATCHED_RECORD: Final = 1e-6
 _SECONDS_PER_PENDING_RECORD: Final = 5e-6

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from aioproducer.config import ProducerConfig
-from aioproducer.engine.core.health import Health
-from aioproducer.engine.core.health_rules import HealthFacts, assess, stalled_after
+from aioproducer.engine.core.health import Health, HealthFacts, assess, stalled_after
 from aioproducer.engine.core.lifecycle import Lifecycle
 from aioproducer.engine.core.parts import Parts
 from aioproducer.engine.transactions.transaction import TransactionState

@@ -1,12 +1,18 @@
-"""The states of a producer, and the error of a call in a wrong state, loop or process."""
+"""The states of a producer, the error of a call in a wrong one, and the log lines about them.
+
+A call is also refused on another event loop, and in another process.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn
 
+from aioproducer.config import ProducerConfig
+from aioproducer.engine.accumulator import TopicOutcomes
+from aioproducer.engine.records.acceleration import is_compiled
 from aioproducer.errors import (
     IllegalStateError,
     ProducerBrokenError,
@@ -14,7 +20,10 @@ from aioproducer.errors import (
     WrongLoopError,
     anew,
 )
+from aioproducer.foundation import logs
+from aioproducer.foundation.logs import counted, duration
 from aioproducer.foundation.runtime.tasks import new_task
+from aioproducer.foundation.version import __version__
 
 
 class Lifecycle:
@@ -130,3 +139,83 @@ class Lifecycle:
             f"the producer {self._client_id!r} belongs to the event loop it was started on, and "
             "was used from another loop or thread; make one there, or use aioproducer.sync.Producer"
         )
+
+
+logger = logs.RoomLogger(__name__)
+
+
+class LifeLog:
+    """Writes the lines of one producer. ``clock``: seconds."""
+
+    def __init__(self, client_id: str, clock: Callable[[], float]) -> None:
+        self.lines = logs.ClientLog(client_id, clock)
+        """The log that the producer's tasks enter."""
+
+    def started(self, config: ProducerConfig) -> None:
+        """The parts run."""
+        brokers = ", ".join(f"{host}:{port}" for host, port in config.bootstrap_servers)
+        with logs.entered(self.lines):
+            logger.info(
+                "Started: aioproducer %s (%s), bootstrap servers %s, %s, acks=%s",
+                __version__,
+                "compiled" if is_compiled() else "not compiled",
+                brokers,
+                config.security_protocol,
+                config.acks,
+                version=__version__,
+                compiled=is_compiled(),
+                bootstrap_servers=brokers,
+                transactional_id=config.transactional_id,
+            )
+
+            if not is_compiled():
+                self._warn_uncompiled()
+            if config.client_rack and not config.partitioner_rack_aware:
+                logger.warning(
+                    "client_rack has no effect on a producer: partitioner_rack_aware is not set"
+                )
+
+    @staticmethod
+    def _warn_uncompiled() -> None:
+        from aioproducer.engine.core.uncompiled import new_warning
+
+        warning = new_warning()
+        if warning is not None:
+            logger.warning("%s", warning)
+
+    def closed(self, outcomes: TopicOutcomes, undelivered: int) -> None:
+        """All parts have ended; ``undelivered`` records were given up."""
+        with logs.entered(self.lines):
+            logs.tell_due(all_of_them=True)
+            if undelivered:
+                logger.error(
+                    "The producer was closed with %s undelivered",
+                    counted(undelivered, "record"),
+                    records=undelivered,
+                )
+            logger.info(
+                "Closed: %s delivered, %d failed",
+                counted(outcomes.delivered_records, "record"),
+                outcomes.failed_records,
+                delivered=outcomes.delivered_records,
+                failed=outcomes.failed_records,
+            )
+
+    def unclosed(self, seconds: float) -> None:
+        """The event loop ends, and nobody has closed the producer."""
+        with logs.entered(self.lines):
+            logger.warning(
+                "The producer was not closed before its event loop ended: delivering for up to %s. "
+                "Use `async with Producer(...)`, or `await producer.close()`",
+                duration(seconds),
+            )
+
+    def broken(self, error: BaseException, cause: BaseException) -> None:
+        """A part has died of ``cause``."""
+        with logs.entered(self.lines):
+            logger.error("%s", error, exc_info=cause, error=error)
+
+    def no_observer(self, factory: object, error: Exception) -> None:
+        """The ``factory`` of observers has failed."""
+        with logs.entered(self.lines):
+            logger.error("%r made no observer", factory, exc_info=error, error=error)

@@ -16,15 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 from aioproducer.config import ProducerConfig
 from aioproducer.engine.client.connections import loads_of_connections, loads_of_logins
 from aioproducer.engine.client.environment import current_environment
-from aioproducer.engine.core.back_pressure import BackPressure, Unavailable
-from aioproducer.engine.core.engine import Engine
-from aioproducer.engine.core.fast_path import FastPath
-from aioproducer.engine.core.hooks import Hooks
-from aioproducer.engine.core.life_log import LifeLog
-from aioproducer.engine.core.lifecycle import Lifecycle
-from aioproducer.engine.core.send_pipeline import RecordFields, SendPipeline
-from aioproducer.engine.core.tracing import Tracing
-from aioproducer.engine.core.tracing import end as end_trace
+from aioproducer.engine.core.engine import BackPressure, Engine, Unavailable
+from aioproducer.engine.core.lifecycle import Lifecycle, LifeLog
+from aioproducer.engine.core.parts import Hooks
+from aioproducer.engine.core.sending import FastPath, RecordFields, SendPipeline, Tracing
+from aioproducer.engine.core.sending import end as end_trace
 from aioproducer.engine.interceptors import close_hooks
 from aioproducer.engine.metrics import Latencies, MetricsSnapshot
 from aioproducer.engine.observer import ObservedFuture, Observer, ObserverSlot
@@ -73,7 +69,7 @@ def _load_readings() -> None:
     """What ``health()`` and ``metrics()`` need. A signal handler that called these in the midst of
     an import would find the module half made, so a producer is not made without the modules."""
     import aioproducer.engine.core.health_source
-    import aioproducer.engine.metrics.snapshot  # noqa: F401
+    import aioproducer.engine.metrics.names  # noqa: F401
 
 
 def _load_check() -> None:

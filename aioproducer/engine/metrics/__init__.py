@@ -1,11 +1,10 @@
 """A client's counts of its own work, under the names of Kafka's Java producer.
 
-Other rooms call ``producer_metrics``. ``names`` lists every metric with its formula, ``windows``
-divides the time, ``stats`` has the counts, and ``snapshot`` computes the values of a moment. Time
-is an argument.
+Other rooms call ``producer_metrics``. ``counts`` has the counts, in windows of time. ``names``
+lists every metric with its formula, and computes the values of a moment. Time is an argument.
 """
 
-from aioproducer.engine.metrics.latency_histogram import Latencies, LatencyHistogram
+from aioproducer.engine.metrics.counts import Latencies, LatencyHistogram
 from aioproducer.engine.metrics.producer_metrics import (
     MetricsSnapshot,
     ProducerMetrics,

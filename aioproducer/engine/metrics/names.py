@@ -1,34 +1,44 @@
-"""The list of all metrics: Java name, unit, meaning and formula.
+"""The list of all metrics: Java name, unit, meaning and formula; and the snapshot of their values.
 
 Names and meanings come from Kafka's ``SenderMetricsRegistry``, ``BufferPool``,
 ``KafkaProducerMetrics`` and ``Selector``. The list leaves out the metrics of an I/O thread, which
 an event loop lacks (``io-*``, ``select-*``), the deprecated ones, and
 ``successful-authentication-no-reauth-total``, which only has a meaning on brokers.
+
+A metric is of a kind: a rate and a total, an average, a maximum, percentiles. Counting does not
+import this module.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from aioproducer.engine.metrics.metric_kinds import (
-    MS_PER_SECOND,
-    Gauge,
-    Metric,
-    Whole,
-    average,
-    avg_max,
-    meter,
-    percentiles,
-    time_total,
-    times,
+from aioproducer.engine.metrics.counts import (
+    ClientStats,
+    Counts,
+    LatencyHistogram,
+    NodeStats,
+    Reading,
+    TopicStats,
 )
-from aioproducer.engine.metrics.stats import NodeStats, TopicStats
+from aioproducer.engine.metrics.summary import Summary
+
+if TYPE_CHECKING:
+    from aioproducer.engine.metrics.producer_metrics import MetricsSnapshot
 
 __all__ = [
+    "MS_PER_SECOND",
     "Gauge",
     "Metric",
     "Whole",
+    "average",
+    "avg_max",
+    "meter",
+    "percentiles",
+    "time_total",
+    "times",
     "GAUGES",
     "GROUPS",
     "CONNECTION_METRICS",
@@ -38,9 +48,121 @@ __all__ = [
     "frames",
     "markdown",
     "traffic",
+    "snapshot_of",
+    "values_by_node",
+    "values_of",
+    "values_of_whole",
 ]
 
+
 _S = TypeVar("_S")
+
+MS_PER_SECOND: Final = 1e3
+_NS_PER_SECOND: Final = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """A metric whose value the producer passes to :meth:`ProducerMetrics.snapshot`."""
+
+    name: str
+    unit: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Metric(Gauge, Generic[_S]):
+    """A metric that is computed from counts."""
+
+    measure: Callable[[Reading[_S]], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """The producer's numbers: its own, and the sums over its topics and nodes."""
+
+    client: ClientStats
+    topics: TopicStats
+    nodes: NodeStats
+
+
+def meter(
+    name: str, unit: str, what: str, amount: Callable[[_S], float]
+) -> tuple[Metric[_S], Metric[_S]]:
+    return (
+        Metric(
+            f"{name}-rate",
+            f"{unit}/s",
+            f"{what}, per second",
+            lambda reading: amount(reading.recent) / reading.elapsed,
+        ),
+        Metric(
+            f"{name}-total",
+            unit,
+            f"{what}, since the start",
+            lambda reading: amount(reading.ever),
+        ),
+    )
+
+
+def average(
+    name: str, unit: str, what: str, of: Callable[[_S], Summary], scale: float = 1.0
+) -> Metric[_S]:
+    return Metric(name, unit, f"Mean {what}", lambda reading: of(reading.recent).mean * scale)
+
+
+def maximum(
+    name: str, unit: str, what: str, of: Callable[[_S], Summary], scale: float = 1.0
+) -> Metric[_S]:
+    return Metric(name, unit, f"Greatest {what}", lambda reading: of(reading.recent).max * scale)
+
+
+def avg_max(
+    name: str, unit: str, what: str, of: Callable[[_S], Summary], scale: float = 1.0
+) -> tuple[Metric[_S], Metric[_S]]:
+    return (
+        average(f"{name}-avg", unit, what, of, scale),
+        maximum(f"{name}-max", unit, what, of, scale),
+    )
+
+
+_PERCENTILES: Final = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
+
+
+def _percentile(
+    name: str, what: str, of: Callable[[_S], LatencyHistogram], percent: float
+) -> Metric[_S]:
+    return Metric(
+        name,
+        "ms",
+        f"Percentile {percent:g} of the {what}",
+        lambda reading: of(reading.recent).percentile(percent) * MS_PER_SECOND,
+    )
+
+
+def percentiles(
+    name: str, what: str, of: Callable[[_S], LatencyHistogram]
+) -> tuple[Metric[_S], ...]:
+    return tuple(
+        _percentile(f"{name}-{suffix}", what, of, percent)
+        for suffix, percent in _PERCENTILES.items()
+    )
+
+
+def times(name: str, what: str, of: Callable[[_S], LatencyHistogram]) -> tuple[Metric[_S], ...]:
+    return (
+        *avg_max(name, "ms", what, of, MS_PER_SECOND),
+        *percentiles(name, what, of),
+    )
+
+
+def time_total(name: str, what: str, of: Callable[[_S], Summary]) -> Metric[_S]:
+    return Metric(
+        f"{name}-time-ns-total",
+        "ns",
+        f"{what}, since the start",
+        lambda reading: of(reading.ever).total * _NS_PER_SECOND,
+    )
 
 
 def _compression(name: str, of: Callable[[_S], TopicStats]) -> Metric[_S]:
@@ -342,3 +464,49 @@ def markdown() -> str:
 def _table(group: str, rows: Iterable[Gauge]) -> str:
     lines = (f"| `{row.name}` | {row.unit} | {row.meaning} |" for row in rows)
     return "\n".join((f"### {group}", "", "| Metric | Unit | Meaning |", "|---|---|---|", *lines))
+
+
+_GAUGE_NAMES = frozenset(gauge.name for gauge in GAUGES)
+
+
+def snapshot_of(reading: Reading[Counts], gauges: Mapping[str, float]) -> MetricsSnapshot:
+    """All metrics by ``reading`` and ``gauges``. Raises as :meth:`ProducerMetrics.snapshot`."""
+    if gauges.keys() != _GAUGE_NAMES:
+        wrong = ", ".join(sorted(gauges.keys() ^ _GAUGE_NAMES))
+        raise ValueError(f"gauges must be the ones of names.GAUGES; missing or unknown: {wrong}")
+    recent, ever, elapsed = reading.recent, reading.ever, reading.elapsed
+    producer = values_of_whole(PRODUCER_METRICS, reading)
+    return {
+        "producer-metrics": producer | {name: float(gauges[name]) for name in gauges},
+        "producer-topic-metrics": {
+            topic: values_of(TOPIC_METRICS, Reading(recent.topics.by_key[topic], stats, elapsed))
+            for topic, stats in ever.topics.by_key.items()
+        },
+        "producer-node-metrics": values_by_node(NODE_METRICS, reading),
+    }
+
+
+def values_of_whole(metrics: Iterable[Metric[Whole]], reading: Reading[Counts]) -> dict[str, float]:
+    """Metrics of a client as a whole."""
+    whole = Reading(_whole(reading.recent), _whole(reading.ever), reading.elapsed)
+    return values_of(metrics, whole)
+
+
+def values_by_node(
+    metrics: Collection[Metric[NodeStats]], reading: Reading[Counts]
+) -> dict[str, dict[str, float]]:
+    """Metrics of each broker, by ``node-<id>``."""
+    recent = reading.recent.nodes.by_key
+    return {
+        f"node-{node_id}": values_of(metrics, Reading(recent[node_id], stats, reading.elapsed))
+        for node_id, stats in reading.ever.nodes.by_key.items()
+    }
+
+
+def _whole(counts: Counts) -> Whole:
+    return Whole(counts.client, counts.topics.whole(), counts.nodes.whole())
+
+
+def values_of(metrics: Iterable[Metric[_S]], reading: Reading[_S]) -> dict[str, float]:
+    """Metrics of one object."""
+    return {metric.name: float(metric.measure(reading)) for metric in metrics}

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias, TypedDict
 
-from aioproducer.engine.metrics.latency_histogram import Latencies
+from aioproducer.engine.metrics.counts import Counts, Latencies, Reading, Windows
 from aioproducer.engine.metrics.summary import add_values
-from aioproducer.engine.metrics.windows import Counts, Reading, Windows
 from aioproducer.model import NodeId
 
 __all__ = ["Latencies", "MetricsSnapshot", "ProducerMetrics", "TransactionCall"]
@@ -243,6 +242,6 @@ class ProducerMetrics:
         Raises:
             ValueError: ``gauges`` lacks one of them or has another.
         """
-        from aioproducer.engine.metrics.snapshot import snapshot_of
+        from aioproducer.engine.metrics.names import snapshot_of
 
         return snapshot_of(self._windows.read(now), gauges)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from aioproducer.engine.network.frames import EncodedPayload, InFlightRequests, UsualResponse
-    from aioproducer.engine.records.record_batch import Buffer
+    from aioproducer.engine.records.builder import Buffer
     from aioproducer.foundation.runtime.running_clock import RunningClock
     from aioproducer.model import NodeId
 

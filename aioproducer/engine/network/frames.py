@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from aioproducer.engine.protocol import Api, request_schema, response_schema
 from aioproducer.engine.protocol.codec import skip_tags, text
-from aioproducer.engine.records.record_batch import Buffer
+from aioproducer.engine.records.builder import Buffer
 from aioproducer.errors import ProtocolError
 from aioproducer.foundation import tuning
 

@@ -28,10 +28,8 @@ if not compiled.is_source_wanted():
 
 if TYPE_CHECKING or not ACCELERATED:
     from aioproducer.engine.partitioning import route
-    from aioproducer.engine.records.arrow_columns import arrow_buffers
     from aioproducer.engine.records.builder import RecordsBuilder, batch_size_bound
     from aioproducer.engine.records.bulk_tokens import fill_places, take_ahead
-    from aioproducer.engine.records.collection import hide, show
     from aioproducer.engine.records.columns import (
         BinaryColumn,
         HeadersColumn,
@@ -39,8 +37,14 @@ if TYPE_CHECKING or not ACCELERATED:
         partitions_of_keys,
         rows_by_partition,
     )
-    from aioproducer.engine.records.delivery import RecordResults, deliver_records, fail_record
-    from aioproducer.engine.records.parsed_records import ParsedRecords
+    from aioproducer.engine.records.delivery import (
+        RecordResults,
+        deliver_records,
+        fail_record,
+        hide,
+        show,
+    )
+    from aioproducer.engine.records.parsed_records import ParsedRecords, arrow_buffers
     from aioproducer.engine.records.route_cache import OpenBuilders, RouteCache
 else:
     BinaryColumn = speedups.BinaryColumn

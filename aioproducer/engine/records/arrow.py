@@ -1,22 +1,26 @@
-"""Arrow columns as records: the allowed columns, and the reading of their buffers.
+"""Arrow columns as records, and records that were read as Arrow columns.
 
-This module never imports pyarrow: a program that has columns has imported it.
+Columns that are sent are read without an import of pyarrow: a program that has them has imported
+it.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, Final
 
 from aioproducer.engine.records.acceleration import (
     BinaryColumn,
     HeadersColumn,
     IntColumn,
+    ParsedRecords,
+    arrow_buffers,
     partitions_of_keys,
 )
 from aioproducer.engine.records.columns import Columns
-from aioproducer.errors import SerializationError
+from aioproducer.errors import MissingExtraError, SerializationError
 
 _BYTES: Final = "binary, large_binary, string, large_string or null"
 _TAKEN: Final = {
@@ -166,4 +170,69 @@ def _headers_column(pyarrow: Any, column: Any) -> HeadersColumn:
         column.offset,
         len(column),
         wide=pyarrow.types.is_large_list(column.type),
+    )
+
+
+def imported_pyarrow() -> Any:
+    """The module. Raises MissingExtraError if it is not installed."""
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise MissingExtraError(
+            "Arrow columns need pyarrow: pip install aioproducer[arrow]"
+        ) from error
+    return pyarrow
+
+
+def to_arrow(topic: str, parts: Sequence[ParsedRecords]) -> Any:
+    """The records of ``parts`` as one ``pyarrow.RecordBatch``; ``topic`` goes into its metadata."""
+    pyarrow = imported_pyarrow()
+    columns = arrow_buffers(parts)
+    rows = columns.rows
+    schema = _schema(pyarrow)
+
+    def array(kind: Any, count: int, *buffers: bytes | None, children: Any = None) -> Any:
+        parts = [None if each is None else pyarrow.py_buffer(each) for each in buffers]
+        return pyarrow.Array.from_buffers(kind, count, parts, children=children)
+
+    headers = schema.field("headers").type
+    item = headers.value_type
+    items = columns.header_count
+    pairs = [
+        array(item.field("key").type, items, *columns.header_key),
+        array(item.field("value").type, items, *columns.header_value),
+    ]
+    arrays = {
+        "key": array(schema.field("key").type, rows, *columns.key),
+        "value": array(schema.field("value").type, rows, *columns.value),
+        "headers": array(
+            headers,
+            rows,
+            None,
+            columns.header_offsets,
+            children=[array(item, items, None, children=pairs)],
+        ),
+        "timestamp": array(
+            schema.field("timestamp").type, rows, columns.timestamp_validity, columns.timestamp
+        ),
+        "partition": array(schema.field("partition").type, rows, None, columns.partition),
+        "offset": array(schema.field("offset").type, rows, None, columns.offset),
+    }
+    return pyarrow.RecordBatch.from_arrays(
+        [arrays[name] for name in schema.names], schema=schema.with_metadata({"topic": topic})
+    )
+
+
+@cache
+def _schema(pyarrow: Any) -> Any:
+    header = pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.binary())])
+    return pyarrow.schema(
+        [
+            ("key", pyarrow.binary()),
+            ("value", pyarrow.binary()),
+            ("headers", pyarrow.list_(header)),
+            ("timestamp", pyarrow.timestamp("ms", "UTC")),
+            ("partition", pyarrow.int32()),
+            ("offset", pyarrow.int64()),
+        ]
     )

@@ -1,17 +1,18 @@
 """A batch in a buffer: records are written one after another, and at last the header before them.
 
 When a batch leaves, the sender's ``Compressor`` has compressed the records, if they are to be.
-``ProducerBatch.encode`` then calls ``record_batch.frame_batch``, which chooses the attributes and
-calls :meth:`RecordsBuilder.framed`: the header, and the CRC over the rest.
+``ProducerBatch.encode`` then calls :func:`frame_batch`, which chooses the attributes and calls
+:meth:`RecordsBuilder.framed`: the header with the numbers of the producer, and the CRC over the
+rest. Source: KIP-98, Kafka's ``DefaultRecordBatch``.
 
 This is the hot path of the project. A record is, in Kafka's words (``DefaultRecord``)::
 
     length varint | attributes 0 | timestamp delta varint | offset delta varint
     | key length varint | key | value length varint | value | headers count varint | headers
 
-``_speedups/builder.pyx`` is the compiled form, and :mod:`acceleration` chooses between the two.
-This module is the reference, written to be read: the compiled form agrees with it byte for byte and
-error for error.
+``_speedups/builder.pyx`` is the compiled form of the builder, and :mod:`acceleration` chooses
+between the two. The class here is the reference, written to be read: the compiled form agrees with
+it byte for byte and error for error.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ from aioproducer.engine.records.batch_header import (
     CHECKED,
     LENGTH_COUNTS_FROM,
     MAGIC,
+    TRANSACTIONAL,
+    crc32c,
 )
-from aioproducer.engine.records.checksum import crc32c
+from aioproducer.engine.records.compression import Compression
 from aioproducer.errors import SerializationError
 from aioproducer.foundation.varint import encode_varint, varint
 from aioproducer.model import Header
@@ -34,6 +37,7 @@ from aioproducer.model import Header
 if TYPE_CHECKING:
     from aioproducer.engine.records.bulk_tokens import BulkToken
     from aioproducer.engine.records.columns import Columns
+
 
 SMALL_BATCH: Final = 4096
 """Bytes: a smaller batch is copied, because a view costs more."""
@@ -369,3 +373,54 @@ class RecordsBuilder:
             if not self._append(token, at, key, value, headers, described=False):
                 break
         return self.count - before
+
+
+_MAX_SEQUENCE: Final = 2**31 - 1
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+
+class ProducerState(NamedTuple):
+    """The producer and sequence number of a batch, for the broker to find duplicates and gaps."""
+
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    transactional: bool = False
+
+
+NO_PRODUCER_STATE: Final = ProducerState(-1, -1, -1)
+"""A batch without a number: it has none yet, or its producer is not idempotent."""
+
+
+def next_sequence(sequence: int, count: int) -> int:
+    """The number after ``count`` records; wraps to 0 after 2^31 - 1.
+
+    Source: ``DefaultRecordBatch.incrementSequence``.
+    """
+    return (sequence + count) % (_MAX_SEQUENCE + 1)
+
+
+def compress_records(builder: RecordsBuilder, compression: Compression | None) -> bytes | None:
+    """The records' compressed bytes; None: the batch is not compressed.
+
+    The attributes of a batch name its compression, so a payload that grows under compression is
+    sent compressed all the same. The Java client does this as well.
+    """
+    return None if compression is None else compression.compress(builder.records)
+
+
+def frame_batch(
+    builder: RecordsBuilder,
+    state: ProducerState,
+    compression: Compression | None,
+    compressed: bytes | None,
+) -> Buffer:
+    """The whole batch; see :meth:`RecordsBuilder.framed`."""
+    producer_id, epoch, sequence, transactional = state
+    attributes = TRANSACTIONAL if transactional else 0
+    if compression is None:
+        compressed = None
+    elif compressed is not None:
+        attributes |= compression.id
+    return builder.framed(attributes, producer_id, epoch, sequence, compressed)

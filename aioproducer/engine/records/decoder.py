@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, overload
 
 from aioproducer.engine.records.acceleration import ParsedRecords
-from aioproducer.engine.records.arrow_output import to_arrow
-from aioproducer.engine.records.decompression import UnpackedTooLargeError
-from aioproducer.engine.records.encoded_batch import EncodedBatch
+from aioproducer.engine.records.arrow import to_arrow
+from aioproducer.engine.records.encoded_batch import EncodedBatch, UnpackedTooLargeError
 from aioproducer.engine.records.field_reader import MalformedRecordError
 from aioproducer.errors import CorruptRecordsError
 from aioproducer.foundation import tuning

@@ -1,4 +1,8 @@
-"""The outcome of a batch for each of its records: its offset, or the error."""
+"""The outcome of a batch for each of its records: its offset, or the error.
+
+No cycle goes through the metadata of records, so the garbage collector need not visit them.
+:func:`hide` does nothing here; ``_speedups/cpython_internals.pyx`` is its compiled form.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,19 @@ from typing import Any, Final, Self, overload
 from aioproducer.engine.records.builder import Run
 from aioproducer.engine.records.bulk_tokens import BulkToken
 from aioproducer.model import RecordMetadata
+
+
+def hide(each: object) -> None:
+    """Hide ``each`` from the garbage collector.
+
+    The traceback of an error leads to frames. So :func:`show` what their variables refer to, before
+    an error is kept by something that ``each`` leads to.
+    """
+
+
+def show(each: object) -> None:
+    """Show ``each`` to the garbage collector again, if it was hidden."""
+
 
 _new: Final = tuple.__new__
 _first_record: Final = itemgetter(0)

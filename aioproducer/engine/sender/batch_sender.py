@@ -17,7 +17,7 @@ from aioproducer.engine.client.wakeup import Wakeup
 from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.metrics import ProducerMetrics
 from aioproducer.engine.network.network_client import NetworkClient
-from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE
+from aioproducer.engine.records.builder import NO_PRODUCER_STATE
 from aioproducer.engine.sender.compressor import Compressor
 from aioproducer.engine.sender.produce import BatchBytes, ProduceRequest, ProduceSettings
 from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers

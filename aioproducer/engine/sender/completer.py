@@ -26,7 +26,7 @@ from aioproducer.engine.accumulator import (
 )
 from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.network.frames import Completion
-from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE
+from aioproducer.engine.records.builder import NO_PRODUCER_STATE
 from aioproducer.engine.sender.compressor import Compressor
 from aioproducer.engine.sender.delivery_reports import DeliveryReports, PendingFailures
 from aioproducer.engine.sender.gaps import Gaps

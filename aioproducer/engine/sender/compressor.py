@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from aioproducer.engine.accumulator import ProducerBatch
-from aioproducer.engine.records.compression import Compression
-from aioproducer.engine.records.compression_ratio import CompressionRatios
-from aioproducer.engine.records.record_batch import Buffer
+from aioproducer.engine.records.builder import Buffer
+from aioproducer.engine.records.compression import Compression, CompressionRatios
 from aioproducer.foundation import tuning
 from aioproducer.foundation.runtime.tasks import TaskOwner
 

@@ -19,7 +19,7 @@ from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.metrics import ProducerMetrics
 from aioproducer.engine.network.frames import Completion
 from aioproducer.engine.observer import BatchOutcome, ObserverSlot, RequestOutcome
-from aioproducer.engine.records.reader import read_written
+from aioproducer.engine.records.field_reader import read_written
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.errors import ProducerError
 from aioproducer.foundation.logs import RoomLogger, counted

@@ -37,7 +37,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from aioproducer.engine.accumulator import BatchQueue, ProducerBatch
-from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE
+from aioproducer.engine.records.builder import NO_PRODUCER_STATE
 from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
 from aioproducer.model import BatchOrder, TopicPartition
 

@@ -20,7 +20,7 @@ from aioproducer.engine.cluster.snapshot import NO_EPOCH, PartitionLeader
 from aioproducer.engine.network.frames import EncodedPayload, UsualResponse
 from aioproducer.engine.protocol import Api, request_schema
 from aioproducer.engine.protocol.codec import length, text
-from aioproducer.engine.records.record_batch import Buffer
+from aioproducer.engine.records.builder import Buffer
 from aioproducer.errors import ProtocolError
 from aioproducer.foundation import tuning
 from aioproducer.model import Node, TopicPartition, TransactionHandle, has_name

@@ -1,5 +1,5 @@
 """Metrics that brokers ask for and get (KIP-714).
 
-``requester`` sends the requests when ``states`` finds them due. ``collector`` turns a snapshot of
-the metrics into OTLP by ``otlp`` and ``metric_names``, and ``payload`` makes it fit into a request.
+``requester`` sends the requests when the states in ``subscription`` find them due.
+``payload_maker`` turns a snapshot of the metrics into OTLP, in the steps of ``payload``.
 """

@@ -7,11 +7,15 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from aioproducer.engine.telemetry.collector import Collected, Collector
-from aioproducer.engine.telemetry.metric_names import MetricGroups
-from aioproducer.engine.telemetry.otlp import Temporality
-from aioproducer.engine.telemetry.payload import Payload, first_available, fitting
-from aioproducer.engine.telemetry.subscription import Subscription
+from aioproducer.engine.telemetry.payload import (
+    Collected,
+    Collector,
+    Payload,
+    Temporality,
+    first_available,
+    fitting,
+)
+from aioproducer.engine.telemetry.subscription import MetricGroups, Subscription
 from aioproducer.foundation import tuning
 
 __all__ = ["MadePayload", "MetricsSource", "PayloadMaker"]

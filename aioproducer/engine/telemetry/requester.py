@@ -17,13 +17,15 @@ from aioproducer.engine.client.wakeup import Wakeup
 from aioproducer.engine.network.frames import Completion
 from aioproducer.engine.network.network_client import NetworkClient
 from aioproducer.engine.protocol import Api
-from aioproducer.engine.telemetry.metric_names import MetricGroups
-from aioproducer.engine.telemetry.requests import (
+from aioproducer.engine.telemetry.subscription import (
+    TERMINATION_SECONDS,
     GetTelemetrySubscriptionsRequest,
+    MetricGroups,
     PushTelemetryRequest,
+    SubscriptionResponse,
+    TelemetryState,
+    TelemetryStates,
 )
-from aioproducer.engine.telemetry.states import TERMINATION_SECONDS, TelemetryState, TelemetryStates
-from aioproducer.engine.telemetry.subscription import SubscriptionResponse
 from aioproducer.errors import (
     ProducerError,
     ProducerTimeoutError,

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Final
 
-from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE, ProducerState
+from aioproducer.engine.records.builder import NO_PRODUCER_STATE, ProducerState
 from aioproducer.model import TopicPartition
 
 MAX_EPOCH: Final = 2**15 - 1

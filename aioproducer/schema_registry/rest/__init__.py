@@ -2,10 +2,7 @@
 
 ::
 
-    requests.py    requests and their answers  responses.py       JSON, or the error that it means
-    http.py        failover, retries, limits   sessions.py        connections
-    cache.py       answers that are kept       flights.py         one request for all who wait
-    references.py  schemas behind a schema     authentication.py  passwords and tokens
-    addresses.py   URLs                        properties.py      Java's names
-    origins.py     arguments and properties, for a pickle
+    requests.py   requests, responses, errors             http.py            connections, failover
+    answers.py    answers that are kept, or waited for    authentication.py  passwords and tokens
+    addresses.py  URLs                                    origins.py         arguments, properties
 """

@@ -17,7 +17,7 @@ from aioproducer.errors import (
 from aioproducer.foundation.logs import duration
 from aioproducer.foundation.runtime.threads import MOST_HANGING, ThreadForEach
 from aioproducer.schema_registry.rest.addresses import basic_authorization
-from aioproducer.schema_registry.rest.flights import Flights
+from aioproducer.schema_registry.rest.answers import Flights
 
 __all__ = ["BearerToken", "Credentials"]
 

@@ -22,7 +22,7 @@ from aioproducer.engine.client.describe_request import (
 from aioproducer.engine.cluster.metadata_response import MetadataNews
 from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.engine.network.request import Request
-from aioproducer.engine.records.reader import read_records
+from aioproducer.engine.records.field_reader import read_records
 from aioproducer.engine.sender.produce import PartitionResult
 from aioproducer.engine.sender.requests import (
     AssignedIdentity,

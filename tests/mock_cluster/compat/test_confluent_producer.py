@@ -20,7 +20,7 @@ from aioproducer.compat.confluent import (
     SerializingProducer,
     TopicPartition,
 )
-from aioproducer.compat.confluent.serializing import KeySerializationError, StringSerializer
+from aioproducer.compat.confluent.producer import KeySerializationError, StringSerializer
 from aioproducer.testing.mock_cluster import MockCluster
 from tests.support.read_back import read_topic
 

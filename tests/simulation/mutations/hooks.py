@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from aioproducer.engine.core.failure_worker import FailureWorker
+from aioproducer.engine.core.failures import FailureWorker
 from aioproducer.engine.core.serializer_preparation import SerializerPreparation
 from aioproducer.engine.observer import ObservedFuture
 from aioproducer.serialization import serializer as record_serializers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from aioproducer.engine.accumulator.partition import Partition
-from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE
+from aioproducer.engine.records.builder import NO_PRODUCER_STATE
 from aioproducer.engine.sender import outcomes
 from aioproducer.engine.sender.batch_sender import BatchSender
 from aioproducer.engine.sender.gaps import Gaps

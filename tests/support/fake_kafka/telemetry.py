@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from aioproducer.engine.records.decompression import decompress
+from aioproducer.engine.records.encoded_batch import decompress
 from aioproducer.errors.broker import ErrorCode
 from tests.support.fake_kafka.responses import milliseconds
 

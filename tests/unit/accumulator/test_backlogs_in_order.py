@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aioproducer.engine.accumulator.producer_batch import ProducerBatch
-from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE, ProducerState
+from aioproducer.engine.records.builder import NO_PRODUCER_STATE, ProducerState
 from aioproducer.model import TopicPartition
 from tests.unit.accumulator.world import FULL, AccumulatorWorld, place_of, places
 

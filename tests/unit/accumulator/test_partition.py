@@ -6,7 +6,7 @@ import pytest
 
 from aioproducer.engine.accumulator import PendingRecord, ProducerBatch, SerializedRecord
 from aioproducer.engine.accumulator.partition import Backlogs, Partition
-from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE, ProducerState
+from aioproducer.engine.records.builder import NO_PRODUCER_STATE, ProducerState
 from aioproducer.model import TopicPartition
 from tests.support.tokens import Token
 from tests.unit.accumulator.world import place_of

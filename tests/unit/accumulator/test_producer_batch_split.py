@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aioproducer.engine.accumulator.producer_batch import ProducerBatch, split_batch
+from aioproducer.engine.records.builder import NO_PRODUCER_STATE, ProducerState
 from aioproducer.engine.records.bulk_tokens import BulkToken
-from aioproducer.engine.records.reader import read_records
-from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE, ProducerState
+from aioproducer.engine.records.field_reader import read_records
 from aioproducer.model import TopicPartition
 
 LAST_SEQUENCE = 2**31 - 1

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from aioproducer.engine.bulk.value_sender import ValueSender
-from aioproducer.engine.core.fast_path import PythonFastPath
-from aioproducer.engine.core.send_pipeline import RecordFields
+from aioproducer.engine.bulk.send_many import ValueSender
+from aioproducer.engine.core.sending import PythonFastPath, RecordFields
 from aioproducer.engine.records.acceleration import RouteCache
 from aioproducer.model import RecordMetadata
 

@@ -19,7 +19,7 @@ MODULES = [
     "protobuf_rows",
     "shortest",
 ]
-_SAY = "from aioproducer.engine.columnar.acceleration import ACCELERATED; print(ACCELERATED)"
+_SAY = "from aioproducer.engine.columnar.encoder import ACCELERATED; print(ACCELERATED)"
 
 
 def said(code: str, pure: str) -> str:

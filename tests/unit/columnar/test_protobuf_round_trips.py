@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aioproducer.engine.columnar import derived_message, derived_proto, protobuf_encoder
-from aioproducer.engine.columnar.protobuf_derived import derived_file
+from aioproducer.engine.columnar.protobuf_plan import derived_file
 from aioproducer.errors import SerializationError
 from tests.support.arrow_values import FORMS, columns, encoded, for_arrow, message_types
 

@@ -16,7 +16,7 @@ from aiokafka.producer.message_accumulator import (  # type: ignore[import-untyp
 from aioproducer import RecordTooLargeError, SerializationError, errors, model
 from aioproducer.compat.aiokafka.batch_builder import BatchBuilder
 from aioproducer.compat.aiokafka.results import BatchToken, RecordFuture, UnacknowledgedFuture
-from aioproducer.engine.records.reader import read_records
+from aioproducer.engine.records.field_reader import read_records
 
 RECORDS: list[tuple[Any, Any, Any]] = [
     (None, b"v", ()),

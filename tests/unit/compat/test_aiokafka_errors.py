@@ -12,8 +12,7 @@ import pytest
 
 from aioproducer import errors as ours
 from aioproducer.compat.aiokafka import errors
-from aioproducer.compat.aiokafka.error_classes import CLASSES, class_of_code
-from aioproducer.compat.aiokafka.errors import translated, translating
+from aioproducer.compat.aiokafka.errors import CLASSES, class_of_code, translated, translating
 
 CASES = [
     (ours.BootstrapError("x"), theirs.KafkaConnectionError),
@@ -177,7 +176,7 @@ def test_all_of_it_works_without_aiokafka() -> None:
 def test_the_stand_ins_have_aiokafkas_names_codes_and_flags() -> None:
     code = (
         "import sys; sys.modules['aiokafka'] = None\n"
-        "from aioproducer.compat.aiokafka.error_classes import CLASSES\n"
+        "from aioproducer.compat.aiokafka.errors import CLASSES\n"
         "print({name: (getattr(each, 'errno', None), getattr(each, 'retriable', False), "
         "getattr(each, 'invalid_metadata', False), each.__bases__[0].__name__) "
         "for name, each in CLASSES.items()})"

@@ -10,8 +10,7 @@ import pytest
 
 from aioproducer import errors
 from aioproducer.compat import confluent as ours
-from aioproducer.compat.confluent.error_codes import CODES
-from aioproducer.compat.confluent.errors import api_error, record_error
+from aioproducer.compat.confluent.errors import CODES, api_error, record_error
 from aioproducer.compat.confluent.transactions import group_of
 from aioproducer.model import ConsumerGroupMetadata
 

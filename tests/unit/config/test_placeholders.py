@@ -33,7 +33,7 @@ from aioproducer.errors import ConfigError
 from aioproducer.failed_records import DeadLetterTopic
 from aioproducer.observability.log_handler import KafkaHandler
 from aioproducer.reader import Reader
-from aioproducer.schema_registry.rest.properties import registry_properties
+from aioproducer.schema_registry.rest.origins import registry_properties
 from aioproducer.testing import MockProducer
 
 PACKAGE = "org.apache.kafka.common.config.provider"

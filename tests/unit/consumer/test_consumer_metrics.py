@@ -11,9 +11,8 @@ import pytest
 from aioproducer import Producer
 from aioproducer.consumer import Consumer
 from aioproducer.consumer.telemetry import consumer_groups
-from aioproducer.engine.telemetry.collector import Collector
-from aioproducer.engine.telemetry.metric_names import selected, telemetry_name
-from aioproducer.engine.telemetry.otlp import Temporality, metrics_data
+from aioproducer.engine.telemetry.payload import Collector, Temporality, metrics_data
+from aioproducer.engine.telemetry.subscription import selected, telemetry_name
 from aioproducer.errors import UnknownMemberIdError
 from aioproducer.testing import SimulatedWorld, simulate
 from tests.unit.telemetry.snapshots import Point, finished, points

@@ -15,7 +15,7 @@ from aioproducer.engine.client.describe_request import (
     TopicDescription,
 )
 from aioproducer.engine.core.check import TopicCheck, check
-from aioproducer.engine.core.cluster_queries import ClusterQueries
+from aioproducer.engine.core.engine import ClusterQueries
 from aioproducer.engine.transactions.requests import Response
 from aioproducer.errors import (
     AuthenticationError,

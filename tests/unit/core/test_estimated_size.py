@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from pydantic import BaseModel
 
-from aioproducer.engine.core.estimated_size import estimated_size
+from aioproducer.engine.core.serializer_preparation import estimated_size
 
 LARGE = b"x" * 100_000
 

@@ -11,8 +11,12 @@ import pytest_asyncio
 
 from aioproducer.config import ProducerConfig
 from aioproducer.engine.accumulator import PendingRecord, SerializedRecord
-from aioproducer.engine.core.failure_worker import FailureWorker
-from aioproducer.engine.failures import FailedRecordHandler, FailureFunction, handler_of
+from aioproducer.engine.core.failures import (
+    FailedRecordHandler,
+    FailureFunction,
+    FailureWorker,
+    handler_of,
+)
 from aioproducer.errors import DeliveryTimeoutError, ProducerError
 from aioproducer.foundation.runtime.tasks import TaskOwner
 from aioproducer.model import FailedRecord

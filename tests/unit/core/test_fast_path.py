@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import pytest
 
-from aioproducer.engine.core.fast_path import PythonFastPath
+from aioproducer.engine.core.sending import PythonFastPath
 from aioproducer.engine.records import builder as reference
 from aioproducer.engine.records import route_cache
 from aioproducer.engine.records.builder import RecordsBuilder
-from aioproducer.engine.records.reader import read_records
+from aioproducer.engine.records.field_reader import read_records
 from aioproducer.errors import RecordTooLargeError
 
 speedups = pytest.importorskip(

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from aioproducer.engine.accumulator import FailingTopic, LeaderView
-from aioproducer.engine.core.health import Health
-from aioproducer.engine.core.health_rules import (
+from aioproducer.engine.core.health import (
     FAILURES_COUNT_FOR,
     STALLED_AFTER,
+    Health,
     HealthFacts,
     assess,
     stalled_after,

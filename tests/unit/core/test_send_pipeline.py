@@ -12,8 +12,8 @@ from aioproducer.config import ProducerConfig
 from aioproducer.engine.accumulator import PendingRecord, SerializedRecord, Unserialized
 from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.engine.core.engine import Engine
-from aioproducer.engine.core.hooks import Hooks
-from aioproducer.engine.core.send_pipeline import SendPipeline
+from aioproducer.engine.core.parts import Hooks
+from aioproducer.engine.core.sending import SendPipeline
 from aioproducer.errors import IllegalStateError, ProducerError, SerializationError
 from aioproducer.model import ProducerRecord, RecordMetadata
 from tests.support.settling import settle

@@ -8,8 +8,13 @@ from typing import Any
 
 import pytest
 
-from aioproducer.engine.core.fast_path import PythonFastPath
-from aioproducer.engine.core.tracing import Tracing, end, end_refused, joined_headers
+from aioproducer.engine.core.sending import (
+    PythonFastPath,
+    Tracing,
+    end,
+    end_refused,
+    joined_headers,
+)
 from aioproducer.engine.observer import BatchOutcome, RequestOutcome, Untraced
 from aioproducer.errors import ProducerError
 from aioproducer.model import Header, RecordMetadata
@@ -121,7 +126,7 @@ def test_an_observer_that_fails_breaks_nothing(caplog: pytest.LogCaptureFixture)
             raise ValueError("no span")
 
     tracing = Tracing(FakeObserver(ValueError("a"), ValueError("b")), PythonFastPath())
-    with caplog.at_level(logging.ERROR, "aioproducer.core.tracing"):
+    with caplog.at_level(logging.ERROR, "aioproducer.core.sending"):
         assert tracing.begin(FIELDS) == (FIELDS, None)
         assert tracing.begin_call("orders", None) is None
         end(Fails(), RecordMetadata("orders", 0, 1, 2, 3, 4), None)

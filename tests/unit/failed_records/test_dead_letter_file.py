@@ -13,7 +13,7 @@ from threading import Thread
 import pytest
 
 from aioproducer.config import ProducerConfig
-from aioproducer.engine.failures import FailedRecordHandler
+from aioproducer.engine.core.failures import FailedRecordHandler
 from aioproducer.errors import DeliveryTimeoutError
 from aioproducer.failed_records import DeadLetter, DeadLetterFile, append_lines, read_dead_letters
 from aioproducer.model import FailedRecord

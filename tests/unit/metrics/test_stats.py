@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioproducer.engine.metrics.stats import ClientStats, NodeStats, Stats, Summary, TopicStats
+from aioproducer.engine.metrics.counts import ClientStats, NodeStats, Stats, Summary, TopicStats
 
 NUMBERS = st.lists(st.integers(-(10**12), 10**12))
 

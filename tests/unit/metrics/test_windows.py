@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioproducer.engine.metrics.windows import Windows
+from aioproducer.engine.metrics.counts import Windows
 
 WIDTH = 30.0
 START = 1_000.0

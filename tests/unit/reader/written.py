@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from aioproducer.engine.records.acceleration import RecordsBuilder
-from aioproducer.engine.records.batch_header import BEFORE_CHECKSUM, CHECKED, CONTROL, TRANSACTIONAL
-from aioproducer.engine.records.checksum import crc32c
+from aioproducer.engine.records.batch_header import (
+    BEFORE_CHECKSUM,
+    CHECKED,
+    CONTROL,
+    TRANSACTIONAL,
+    crc32c,
+)
 
 
 def batch(

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aioproducer.engine.records import arrow_output
-from aioproducer.engine.records.arrow import read_columns
-from aioproducer.engine.records.arrow_output import to_arrow
+from aioproducer.engine.records import arrow as arrow_output
+from aioproducer.engine.records.arrow import read_columns, to_arrow
 from aioproducer.errors import MissingExtraError
 from aioproducer.model import ConsumerRecord
 from tests.support.encoded_batches import FORMS, LIMIT, NOW, batch, decoded, only_batch, record

@@ -9,7 +9,7 @@ import crc32c as library
 from hypothesis import example, given
 from hypothesis.strategies import binary, integers
 
-from aioproducer.engine.records.checksum import crc32c, crc32c_in_python
+from aioproducer.engine.records.batch_header import crc32c, crc32c_in_python
 
 
 @given(binary(max_size=2_000), integers(0, 2**32 - 1))
@@ -32,7 +32,7 @@ def test_the_examples_of_iscsi() -> None:
 def test_a_process_without_the_library_has_the_same_checksum() -> None:
     program = (
         "import sys; sys.modules['crc32c'] = None\n"
-        "from aioproducer.engine.records.checksum import crc32c, crc32c_in_python\n"
+        "from aioproducer.engine.records.batch_header import crc32c, crc32c_in_python\n"
         "assert crc32c is crc32c_in_python\n"
         "print(crc32c(b'one espresso'))"
     )

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer.engine.records.compression_ratio import CompressionRatios
+from aioproducer.engine.records.compression import CompressionRatios
 
 MARGIN = 1.05
 

@@ -12,7 +12,7 @@ from aioproducer.engine.records.acceleration import ACCELERATED
 
 _SEND = """
 import asyncio, gc
-from aioproducer.engine.core.fast_path import FastPath
+from aioproducer.engine.core.sending import FastPath
 from aioproducer.engine.records.acceleration import (
     OpenBuilders, RecordsBuilder, RouteCache, deliver_records, fail_record
 )

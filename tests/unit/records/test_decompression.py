@@ -20,9 +20,9 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis.strategies import binary, integers
 
-from aioproducer.engine.records import decompression
+from aioproducer.engine.records import encoded_batch as decompression
 from aioproducer.engine.records.compression import compression
-from aioproducer.engine.records.decompression import DecompressionError, decompress
+from aioproducer.engine.records.encoded_batch import DecompressionError, decompress
 
 pytestmark = pytest.mark.any_form
 
@@ -325,7 +325,7 @@ def test_a_block_size_that_lz4_claims_takes_no_memory(size: int) -> None:
 BOMB: Final = """
 import sys, zlib, zstandard, cramjam, resource
 from lz4 import frame
-from aioproducer.engine.records.decompression import DecompressionError, decompress
+from aioproducer.engine.records.encoded_batch import DecompressionError, decompress
 
 MIB = bytes(2**20)
 packer = {

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aioproducer.engine.records.builder import RecordsBuilder
-from aioproducer.engine.records.reader import WrittenRecord, read_records
+from aioproducer.engine.records.field_reader import WrittenRecord, read_records
 
 OPTIONAL_BYTES = st.none() | st.binary(max_size=300)
 RECORDS = st.builds(

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from aioproducer.errors import SerializationError
 from aioproducer.schema_registry import AvroDeserializer, AvroSerializer, Schema
-from aioproducer.schema_registry.avro.diagnosis import AvroDiagnosis
-from aioproducer.schema_registry.avro.schema import parsed_schema
+from aioproducer.schema_registry.avro_misfits import AvroDiagnosis
+from aioproducer.schema_registry.avro_schema import parsed_schema
 from aioproducer.schema_registry.wire_format import id_bytes
 from aioproducer.testing import InMemorySchemaRegistry
 

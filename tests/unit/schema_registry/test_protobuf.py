@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from aioproducer.errors import ConfigError, NotPreparedError, SerializationError
 from aioproducer.schema_registry import ProtobufDeserializer, ProtobufSerializer, Reference, Schema
-from aioproducer.schema_registry.protobuf.schema import MessageNames, message_indexes
+from aioproducer.schema_registry.protobuf_schema import MessageNames, message_indexes
 from aioproducer.schema_registry.wire_format import HEADERS, id_bytes
 from aioproducer.testing import InMemorySchemaRegistry
 from tests.support.protobuf_messages import TEXT, Item, Money, Order, Payment, an_order

@@ -17,7 +17,7 @@ from aioproducer.errors import (
     SchemaRegistryUnavailableError,
 )
 from aioproducer.schema_registry import Reference, RegisteredSchema, Rule, Schema
-from aioproducer.schema_registry.rest.flights import Flights
+from aioproducer.schema_registry.rest.answers import Flights
 from aioproducer.testing import InMemorySchemaRegistry
 
 INT, LONG = Schema('"int"'), Schema('"long"')

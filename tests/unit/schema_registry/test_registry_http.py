@@ -22,9 +22,8 @@ from aioproducer.errors import (
 )
 from aioproducer.schema_registry import Schema, SchemaRegistry
 from aioproducer.schema_registry.rest.authentication import Credentials
-from aioproducer.schema_registry.rest.http import HttpTransport, http_settings
+from aioproducer.schema_registry.rest.http import HttpTransport, Sessions, http_settings
 from aioproducer.schema_registry.rest.requests import RegistryRequest
-from aioproducer.schema_registry.rest.sessions import Sessions
 from aioproducer.testing.certificates import Authority
 from aioproducer.testing.ports import ReservedPort, free_ports
 from tests.support.scripted_registry import Reply, Request, reply, scripted_registry

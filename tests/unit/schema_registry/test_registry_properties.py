@@ -12,8 +12,11 @@ import pytest
 from aioproducer.config import Secret
 from aioproducer.errors import ConfigError, SchemaRegistryUnavailableError
 from aioproducer.schema_registry import SchemaRegistry
-from aioproducer.schema_registry.rest.origins import Properties
-from aioproducer.schema_registry.rest.properties import RegistryProperties, registry_properties
+from aioproducer.schema_registry.rest.origins import (
+    Properties,
+    RegistryProperties,
+    registry_properties,
+)
 from aioproducer.testing.certificates import Authority
 from tests.support.scripted_registry import Request, ScriptedRegistry, reply, scripted_registry
 from tests.unit.auth.http_server import answer, serving

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from aioproducer.config import Secret
 from aioproducer.errors import SchemaRegistryError
 from aioproducer.schema_registry import Reference, RegisteredSchema, Schema, SchemaRegistry
+from aioproducer.schema_registry.model import context_of
 from aioproducer.schema_registry.rest import requests
-from aioproducer.schema_registry.rest.cache import AnswerCache, Key
-from aioproducer.schema_registry.rest.references import context_of
-from aioproducer.schema_registry.rest.responses import Answer, body_of
+from aioproducer.schema_registry.rest.answers import AnswerCache, Key
+from aioproducer.schema_registry.rest.requests import Answer, body_of
 from tests.support.scripted_registry import reply, scripted_registry
 
 GUID = UUID("0b7b6c5e-6f0a-4b5e-9f5a-0d6d2b1f6a11")

@@ -8,11 +8,11 @@ import pytest
 
 from aioproducer.errors import ConfigError, SerializationError
 from aioproducer.schema_registry import AvroDeserializer, AvroSerializer, Rule, Schema
-from aioproducer.schema_registry.data_contracts import (
+from aioproducer.schema_registry.model import (
     refuse_rules_of_readers,
     refuse_rules_of_writers,
 )
-from aioproducer.schema_registry.subjects import checked_strategy, subject_name
+from aioproducer.schema_registry.policies import checked_strategy, subject_name
 from aioproducer.schema_registry.wire_format import id_bytes
 from aioproducer.testing import InMemorySchemaRegistry
 

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 import pytest
 
 from aioproducer.engine.accumulator import ProducerBatch
-from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE, ProducerState
+from aioproducer.engine.records.builder import NO_PRODUCER_STATE, ProducerState
 from aioproducer.engine.sender.gaps import EVERYTHING_WITH_A_NUMBER, Gaps
 from aioproducer.engine.transactions.manager import TransactionManager
 from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers

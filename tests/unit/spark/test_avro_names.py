@@ -10,7 +10,7 @@ import pytest
 
 from aioproducer.engine.columnar import avro_encoder
 from aioproducer.errors import ConfigError
-from aioproducer.spark.avro_names import with_names_of
+from aioproducer.spark.schema_match import with_names_of
 
 
 def record(*fields: dict[str, Any], name: str = "R") -> dict[str, Any]:

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from aioproducer.errors import ConfigError
-from aioproducer.spark.formats import (
+from aioproducer.spark.schemas import descriptors
+from aioproducer.spark.typed_columns import (
     ColumnFormat,
     Format,
     FormatOptions,
     Strategy,
     format_options,
 )
-from aioproducer.spark.protobuf_compiler import descriptors
 
 URL = {"schema.registry.url": "http://localhost:1"}
 AVRO = URL | {"value.format": "avro"}

@@ -10,7 +10,7 @@ import pytest
 
 from aioproducer.engine.columnar import derived_json_schema
 from aioproducer.errors import ColumnError, ConfigError
-from aioproducer.spark.json_match import check_json_schema
+from aioproducer.spark.schema_match import check_json_schema
 
 KIND = pa.struct(
     [

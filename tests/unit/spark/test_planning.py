@@ -28,7 +28,7 @@ from aioproducer.errors import (
     SerializationError,
 )
 from aioproducer.schema_registry import Reference, Rule, Schema, SchemaRegistry
-from aioproducer.spark import registered
+from aioproducer.spark import schemas as registered
 from aioproducer.spark.planning import plan_sink, plan_typed_rows
 from aioproducer.spark.rows import by_topic
 from aioproducer.testing import InMemorySchemaRegistry

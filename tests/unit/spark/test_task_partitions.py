@@ -9,7 +9,7 @@ import pytest
 
 from aioproducer.engine.partitioning import murmur2_partition
 from aioproducer.errors import IllegalStateError
-from aioproducer.spark.task_partitions import TaskPartitions
+from aioproducer.spark.rows import TaskPartitions
 
 PARTITIONS = range(4)
 

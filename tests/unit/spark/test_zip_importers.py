@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aioproducer.spark.zip_importers import drop_zip_importers
+from aioproducer.spark.worker_start import drop_zip_importers
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="newer Pythons do not read them anew")

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, MetricsData
 
 from aioproducer.engine.metrics import MetricsSnapshot
-from aioproducer.engine.telemetry.collector import Collected, Collector
-from aioproducer.engine.telemetry.metric_names import producer_groups, selected
-from aioproducer.engine.telemetry.otlp import Temporality
+from aioproducer.engine.telemetry.payload import Collected, Collector, Temporality
+from aioproducer.engine.telemetry.subscription import producer_groups, selected
 
 START_NS = 1_000
 

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from aioproducer.engine.metrics.names import TOPIC_METRICS
-from aioproducer.engine.telemetry.collector import Collected, Collector
-from aioproducer.engine.telemetry.metric_names import producer_groups, selected
-from aioproducer.engine.telemetry.otlp import Temporality, metrics_data
+from aioproducer.engine.telemetry.payload import Collected, Collector, Temporality, metrics_data
+from aioproducer.engine.telemetry.subscription import producer_groups, selected
 from aioproducer.foundation.tuning import TELEMETRY_POINTS_PER_TURN
 from tests.unit.telemetry.snapshots import START_NS, Point, collect, points, snapshot
 

@@ -7,13 +7,13 @@ from collections.abc import Collection
 import pytest
 
 from aioproducer.engine.metrics.names import GAUGES, NODE_METRICS, PRODUCER_METRICS, TOPIC_METRICS
-from aioproducer.engine.telemetry.metric_names import (
+from aioproducer.engine.telemetry.subscription import (
     Selection,
     is_sum,
     producer_groups,
     telemetry_name,
 )
-from aioproducer.engine.telemetry.metric_names import selected as selected_of
+from aioproducer.engine.telemetry.subscription import selected as selected_of
 
 REQUIRED = {
     "org.apache.kafka.producer.connection.creation.rate",

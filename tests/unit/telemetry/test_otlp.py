@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, MetricsData
 
-from aioproducer.engine.telemetry.otlp import (
+from aioproducer.engine.telemetry.payload import (
     Temporality,
     gauge,
     gauge_point,

@@ -7,9 +7,14 @@ import sys
 import pytest
 
 from aioproducer.engine.records.compression import compression
-from aioproducer.engine.records.decompression import decompress
-from aioproducer.engine.telemetry.otlp import gauge, gauge_point, point_heads
-from aioproducer.engine.telemetry.payload import first_available, fitting
+from aioproducer.engine.records.encoded_batch import decompress
+from aioproducer.engine.telemetry.payload import (
+    first_available,
+    fitting,
+    gauge,
+    gauge_point,
+    point_heads,
+)
 from aioproducer.foundation.codecs import load_codecs
 from tests.unit.telemetry.snapshots import points
 

@@ -11,18 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from aioproducer.engine.telemetry.metric_names import producer_groups, selected
-from aioproducer.engine.telemetry.states import (
+from aioproducer.engine.telemetry.subscription import (
+    DEFAULT_INTERVAL,
     PUSH_REACTIONS,
     TRANSITIONS,
     Reaction,
-    TelemetryState,
-    TelemetryStates,
-)
-from aioproducer.engine.telemetry.subscription import (
-    DEFAULT_INTERVAL,
     Subscription,
     SubscriptionResponse,
+    TelemetryState,
+    TelemetryStates,
+    producer_groups,
+    selected,
 )
 from aioproducer.errors import IllegalStateError, KafkaError
 from aioproducer.errors.broker import ErrorCode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer.engine.records.record_batch import ProducerState
+from aioproducer.engine.records.builder import ProducerState
 from aioproducer.engine.transactions.manager import TransactionManager
 from aioproducer.engine.transactions.requests import (
     AddPartitionsToTxn,

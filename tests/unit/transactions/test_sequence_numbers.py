@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aioproducer.engine.accumulator import ProducerBatch
-from aioproducer.engine.records.record_batch import NO_PRODUCER_STATE, ProducerState, next_sequence
+from aioproducer.engine.records.builder import NO_PRODUCER_STATE, ProducerState, next_sequence
 from aioproducer.engine.transactions.sequence_numbers import (
     MAX_EPOCH,
     ProducerIdState,

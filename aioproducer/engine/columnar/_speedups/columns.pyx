@@ -7,7 +7,7 @@ from libc.stdlib cimport calloc, free
 
 from aioproducer.engine.columnar import plan
 from aioproducer.errors import SerializationError
-from aioproducer.engine.records.arrow_output import imported_pyarrow
+from aioproducer.engine.records.arrow import imported_pyarrow
 
 if [each.name for each in plan.Write] != (
     "CONSTANT BOOLEAN INTEGER FLOAT DOUBLE BINARY TEXT FIXED UUID ENUM DECIMAL RECORD ARRAY MAP "

@@ -8,8 +8,8 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 
 from aioproducer.engine.columnar._speedups.columns cimport CONSTANT, Columns, is_null
 
-from aioproducer.engine.columnar import problems
-from aioproducer.engine.records.arrow_output import imported_pyarrow
+from aioproducer.engine.columnar import plan as problems
+from aioproducer.engine.records.arrow import imported_pyarrow
 
 if [each.name for each in problems.Problem] != (
     "NULL RANGE INEXACT SIZE SYMBOL UTF8 DECIMAL MALFORMED NOT_FINITE"

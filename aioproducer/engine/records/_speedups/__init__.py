@@ -2,7 +2,9 @@
 
 Each ``.pyx`` file is the compiled form of the Python module with its name: ``columns.pyx`` of
 ``records/columns.py``, and so on. ``fast_path.pyx`` is the compiled form of
-``engine/core/fast_path.py`` and ``records/route_cache.py``.
+``engine/core/sending.py`` and ``records/route_cache.py``, ``arrow_columns.pyx`` of the second half
+of ``records/parsed_records.py``, ``cpython_internals.pyx`` of ``hide()`` and ``show()`` in
+``records/delivery.py``.
 """
 
 from aioproducer.engine.records._speedups import (

@@ -2,14 +2,11 @@
 
 from threading import current_thread
 
-from aioproducer.engine.core.fast_path import PythonFastPath
+from aioproducer.engine.core.sending import PythonFastPath
 from aioproducer.engine.partitioning import route as route
-from aioproducer.engine.records.arrow_columns import arrow_buffers as arrow_buffers
 from aioproducer.engine.records.builder import RecordsBuilder as RecordsBuilder
 from aioproducer.engine.records.bulk_tokens import fill_places as fill_places
 from aioproducer.engine.records.bulk_tokens import take_ahead as take_ahead
-from aioproducer.engine.records.collection import hide as hide
-from aioproducer.engine.records.collection import show as show
 from aioproducer.engine.records.columns import BinaryColumn as BinaryColumn
 from aioproducer.engine.records.columns import HeadersColumn as HeadersColumn
 from aioproducer.engine.records.columns import IntColumn as IntColumn
@@ -18,7 +15,10 @@ from aioproducer.engine.records.columns import rows_by_partition as rows_by_part
 from aioproducer.engine.records.delivery import RecordResults as RecordResults
 from aioproducer.engine.records.delivery import deliver_records as deliver_records
 from aioproducer.engine.records.delivery import fail_record as fail_record
+from aioproducer.engine.records.delivery import hide as hide
+from aioproducer.engine.records.delivery import show as show
 from aioproducer.engine.records.parsed_records import ParsedRecords as ParsedRecords
+from aioproducer.engine.records.parsed_records import arrow_buffers as arrow_buffers
 from aioproducer.engine.records.route_cache import OpenBuilders as OpenBuilders
 from aioproducer.engine.records.route_cache import RouteCache as RouteCache
 

@@ -14,7 +14,7 @@ from libc.string cimport memcpy, memset
 from aioproducer.engine.records._speedups.field_reader cimport Field, Problem, Record, read_header
 from aioproducer.engine.records._speedups.parsed_records cimport ParsedRecords, Sizes, changed
 
-from aioproducer.engine.records.arrow_columns import (
+from aioproducer.engine.records.parsed_records import (
     COLUMN_TOO_LARGE,
     NO_TIMESTAMP,
     ArrowBuffers,

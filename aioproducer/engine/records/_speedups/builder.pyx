@@ -42,7 +42,7 @@ from aioproducer.engine.records.builder import (
     check_fields,
     header_bytes,
 )
-from aioproducer.engine.records.checksum import crc32c
+from aioproducer.engine.records.batch_header import crc32c
 
 cdef Py_ssize_t RECORDS_BEGIN = BATCH_OVERHEAD
 cdef Py_ssize_t LONE_OVERHEAD = BATCH_OVERHEAD + MAX_RECORD_OVERHEAD

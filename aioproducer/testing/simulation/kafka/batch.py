@@ -19,8 +19,8 @@ from aioproducer.engine.records.batch_header import (
     LOG_APPEND_TIME,
     MAGIC,
     TRANSACTIONAL,
+    crc32c,
 )
-from aioproducer.engine.records.checksum import crc32c
 from aioproducer.engine.records.decoder import decode
 from aioproducer.engine.records.encoded_batch import batches_in
 from aioproducer.errors import CorruptRecordsError

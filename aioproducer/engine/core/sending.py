@@ -1,0 +1,601 @@
+"""The ways of a record from ``send()`` into a batch: fast path, pipeline; and its trace.
+
+One call of the fast path checks the caller, makes the future and appends the record; a record that
+finds no open batch begins one. Every record without headers and timestamp of its own asks there
+first, so ``records/_speedups/fast_path.pyx`` has the compiled form of :class:`PythonFastPath`.
+
+The pipeline serves all other records: interceptors, serializers, partitioner, then a batch or a
+wait. Source: ``doSend`` of Kafka's ``KafkaProducer``.
+
+:class:`Tracing` decides for each record of a traced producer whether it is traced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from asyncio import AbstractEventLoop, current_task
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
+from threading import get_ident
+from time import time_ns
+from typing import Any, Final, Protocol, TypeAlias
+
+from aioproducer.engine.accumulator import RecordFuture, SerializedRecord, Unserialized
+from aioproducer.engine.core.arguments import check_partition, check_timestamp, checked_topic
+from aioproducer.engine.core.engine import Engine
+from aioproducer.engine.core.parts import Hooks
+from aioproducer.engine.core.serializer_preparation import SerializerPreparation, estimated_size
+from aioproducer.engine.observer import (
+    CallTrace,
+    Observer,
+    RecordTrace,
+    Untraced,
+    tell_partition,
+    undelivered,
+)
+from aioproducer.engine.records import acceleration
+from aioproducer.engine.records.acceleration import ACCELERATED, RouteCache
+from aioproducer.errors import NotPreparedError, ProducerError
+from aioproducer.foundation.logs import ClientLog, RoomLogger
+from aioproducer.model import Header, Headers, ProducerRecord, RecordMetadata
+from aioproducer.serialization import SharedHeaders, checked_headers, shared_headers
+
+_NO_THREAD: Final = 0
+
+
+def utf8(field: Any) -> Any:
+    """A str as UTF-8; any other field, or a str without such a form, as it is."""
+    if type(field) is str:
+        with suppress(UnicodeEncodeError):
+            return field.encode()
+    return field
+
+
+class PythonFastPath:
+    """Serves one thread, while its event loop runs.
+
+    A traced producer's records take it while a decision not to trace holds: see :meth:`skip`.
+    """
+
+    __slots__ = (
+        "_begin",
+        "_clock",
+        "_context_of",
+        "_headers",
+        "_loop",
+        "_routes",
+        "_skipped_in",
+        "_thread",
+        "_to_skip",
+        "_wall_clock_ns",
+    )
+
+    def __init__(self) -> None:
+        self.trace(None)
+        self.close()
+
+    def open(
+        self,
+        loop: AbstractEventLoop,
+        routes: RouteCache,
+        begin: Callable[..., bool],
+        clock: Callable[[], float],
+        wall_clock_ns: Callable[[], int] = time_ns,
+    ) -> None:
+        """Serve the calling thread, while ``loop`` runs there.
+
+        ``begin`` takes the fields of a record that no open batch takes, and the time of ``clock``,
+        as :meth:`RecordAccumulator.put`. False: the record takes the long way.
+        ``wall_clock_ns``: nanoseconds since the epoch, for the timestamps of records.
+        """
+        self._thread = get_ident()
+        self._loop = loop
+        self._routes = routes
+        self._begin = begin
+        self._clock = clock
+        self._wall_clock_ns = wall_clock_ns
+
+    def close(self) -> None:
+        """Serve no thread."""
+        self._thread = _NO_THREAD
+
+    def serves(self) -> bool:
+        """True if the caller is in the thread and the loop that are served."""
+        return get_ident() == self._thread and self._loop.is_running()
+
+    def trace(self, context_of: Callable[[], object] | None) -> None:
+        """Ask for each record whether it is traced in its context; None: no record is."""
+        self._context_of = context_of
+        self._skipped_in: object = None
+        self._to_skip = 0
+        self._headers: tuple[Header, ...] = ()
+
+    def skip(self, context: object, records: int, headers: Sequence[Header]) -> None:
+        """Trace none of the next ``records``, while the context is this object.
+
+        Each of them gets ``headers``.
+        """
+        self._headers = tuple(headers)
+        self._skipped_in, self._to_skip = context, records
+
+    def take_skipped(self, context: object) -> tuple[Header, ...] | None:
+        """The headers of a record that is not traced, which counts; None: a decision is due."""
+        if self._to_skip <= 0 or self._skipped_in is not context:
+            return None
+        self._to_skip -= 1
+        return self._headers
+
+    def send(self, topic: Any, value: Any, key: Any, partition: Any) -> Any:
+        """The future of a record that took the fast path, with the present time; None: it can't."""
+        if self.serves():
+            headers: tuple[Header, ...] = ()
+            if self._context_of is not None:
+                try:
+                    if self._to_skip <= 0 or self._context_of() is not self._skipped_in:
+                        return None
+                except Exception:
+                    return None  # the next way asks again, and logs the error
+                headers = self._headers
+            routes, value, key = self._routes, utf8(value), utf8(key)
+            if routes.takes(topic, value, key, partition):
+                builder = routes.find(topic, value, key, partition)
+                future = self._loop.create_future()
+                now_ns = self._wall_clock_ns()
+                if builder is not None:
+                    routes.last = builder
+                    builder.mark(now_ns)
+                    if builder.append(future, now_ns // 1_000_000, key, value, headers):
+                        routes.came += 1
+                        self._to_skip -= 1
+                        return future
+                now_ms, now = now_ns // 1_000_000, self._clock()
+                with suppress(ProducerError):  # the long way raises it again
+                    if self._begin(
+                        topic, partition, now_ms, key, value, headers, future, now_ns, now
+                    ):
+                        self._to_skip -= 1
+                        return future
+        return None
+
+    def append(self, token: Any, topic: Any, value: Any, key: Any, partition: Any) -> int:
+        """Do :meth:`send` with the caller's ``token``; returns the record's size in bytes, or 0."""
+        if self.serves():
+            return self._routes.append(
+                token, self._wall_clock_ns(), None, topic, utf8(value), utf8(key), partition
+            )
+        return 0
+
+
+FastPath: type[PythonFastPath] = acceleration.speedups.FastPath if ACCELERATED else PythonFastPath
+
+
+RecordFields: TypeAlias = tuple[Any, Any, Any, int | None, Headers | None, int | None]
+"""Topic, value, key, partition, headers and timestamp: see :meth:`ProducerRecord.fields`."""
+
+
+class TakenRecord:
+    """A record as it stood there at its ``send()``, or the reason for which it can't be sent.
+
+    ``fields``: the caller's; :meth:`SendPipeline.take` replaces them by bytes.
+    """
+
+    original: ProducerRecord[Any, Any] | None = None
+    """The record as interceptors have left it, for those who hear of its outcome; None: there are
+    no interceptors, or they already follow its future."""
+    seen_headers: Sequence[Header] = ()
+    """The headers that the interceptors get with the outcome."""
+    waits = False
+    """True: key and value are copies, because a serializer is not prepared."""
+    error: Exception | None = None
+
+    def __init__(self, fields: RecordFields) -> None:
+        self.fields: tuple[Any, Any, Any, Any, Any, Any] = fields
+
+    def fail(self, error: Exception) -> None:
+        """Note that the record can't be sent; its objects are not needed any more."""
+        topic, _, _, partition, _, _ = self.fields
+        self.fields = topic, None, None, partition, (), None
+        self.error = error
+
+    @property
+    def size(self) -> int:
+        """Bytes of key and value; an estimate if they wait for their serializers."""
+        _, value, key, *_ = self.fields
+        if self.waits:
+            return estimated_size(value) + estimated_size(key)
+        return (0 if value is None else len(value)) + (0 if key is None else len(key))
+
+
+class SendPipeline:
+    """Puts records of users into the accumulator of a running producer.
+
+    ``max_block``: seconds that a record waits for metadata or memory at most.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        hooks: Hooks,
+        max_block: float,
+        clock: Callable[[], float],
+        wall_clock_ns: Callable[[], int],
+    ) -> None:
+        accumulator = engine.accumulator
+        routes = accumulator.routes
+        self._engine = engine
+        self._accumulator = accumulator
+        self._append = accumulator.append
+        self._known_topics = routes.topics
+        self._transactions = engine.transactions
+        self._hooks = hooks
+        self._serializers = hooks.serializers
+        self._preparation: SerializerPreparation | None = None
+        if hooks.serializers.need_preparation:
+            self._preparation = SerializerPreparation(engine, hooks.serializers, max_block, clock)
+        self._interceptors = hooks.interceptors
+        self._intercepts = bool(hooks.interceptors)
+        self._serializes = bool(hooks.serializers)
+        self._max_block = max_block
+        self._clock = clock
+        self._wall_clock_ns = wall_clock_ns
+        self._withdraw = engine.withdraw
+        # Interceptors are called in their caller's context; else all callbacks may share one.
+        self._context = None if hooks.interceptors else copy_context()
+
+    # --- in the caller's thread --------------------------------------------------------------
+
+    def take(self, taken: TakenRecord) -> None:
+        """Call the hooks that make bytes of a record, so that its caller may change its objects.
+
+        Where a serializer is not prepared, the record gets copies of them. Any thread may call it.
+        Raises the error of a record that can't be sent.
+        """
+        if self._intercepts:
+            *before, headers, timestamp_ms = taken.fields
+            if isinstance(headers, Iterator):  # it can only be read once
+                taken.fields = *before, list(headers), timestamp_ms
+            taken.original = original = self._interceptors.on_send(ProducerRecord(*taken.fields))
+            taken.seen_headers = self._interceptors.headers_of(original)
+            taken.fields = original.fields()
+        topic, value, key, partition, headers, timestamp_ms = taken.fields
+        if (
+            timestamp_ms is not None
+            or partition is not None
+            or type(topic) is not str
+            or topic not in self._known_topics
+        ):
+            topic = self._checked(topic, partition, timestamp_ms)
+        pairs: Sequence[Header] = ()
+        if self._preparation is not None:
+            key, value, pairs = self._taken_prepared(self._preparation, taken, topic)
+        elif (
+            self._serializes
+            or headers is not None
+            or (value is not None and type(value) is not bytes)
+            or (key is not None and type(key) is not bytes)
+        ):
+            key, value, pairs = self._serializers.serialized(topic, key, value, headers)
+        taken.fields = topic, value, key, partition, pairs, timestamp_ms
+
+    def _checked(self, topic: Any, partition: Any, timestamp_ms: Any) -> Any:
+        """The topic, if it, the partition and the timestamp are valid."""
+        if type(topic) is not str or topic not in self._known_topics:
+            topic = checked_topic(topic)
+        if timestamp_ms is not None:
+            check_timestamp(timestamp_ms, topic)
+        if partition is not None:
+            check_partition(partition, topic)
+        return topic
+
+    def _taken_prepared(
+        self, preparation: SerializerPreparation, taken: TakenRecord, topic: str
+    ) -> tuple[Any, Any, Sequence[Header]]:
+        """Key, value and headers as bytes, or as copies that wait for :meth:`_serialized`."""
+        _, value, key, _, headers, _ = taken.fields
+        if headers is not None:  # an iterator can only be read once
+            headers = SharedHeaders(checked_headers(headers, topic))
+        if topic in preparation.prepared:
+            with suppress(NotPreparedError):
+                return self._serializers.serialized(topic, key, value, headers)
+        taken.waits = True
+        key, value, pairs = self._serializers.converted(topic, key, value, headers)
+        return preparation.copy_of(key, topic), preparation.copy_of(value, topic), pairs
+
+    def refused(self, taken: TakenRecord, error: BaseException) -> None:
+        """Tell the interceptors about a record that was not put; it may come twice."""
+        if taken.original is not None:
+            record, taken.original = taken.original, None
+            metadata = undelivered(record.topic, record.partition)
+            self._interceptors.on_acknowledgement(metadata, error, taken.seen_headers)
+
+    # --- on the event loop -------------------------------------------------------------------
+
+    def put(
+        self,
+        fields: RecordFields,
+        token: RecordFuture,
+        *,
+        over_capacity: bool = False,
+        caller: object = None,
+        sent_ns: int | None = None,
+    ) -> None:
+        """Send a record; ``token`` gets its outcome.
+
+        ``over_capacity``: the record is not refused for lack of room, because its caller waits for
+        room before the next one. ``caller``: the thread that waits then; None: the present task.
+        ``sent_ns``: the wall clock's time of the ``send()``; None: now.
+        """
+        if self._transactions is not None:
+            self._transactions.check_open()
+        taken = TakenRecord(fields)
+        try:
+            self.take(taken)
+            if sent_ns is None:
+                sent_ns = self._wall_clock_ns()
+            if taken.original is None:
+                self._append_or_wait(taken, token, over_capacity, caller, sent_ns)
+            else:
+                self._put_observed(taken, taken.original, token, over_capacity, caller, sent_ns)
+        except ProducerError as error:
+            self.refused(taken, error)
+            if self._transactions is not None and not over_capacity:  # send_many() does at its end
+                self._transactions.record_refused(error)
+            raise
+
+    def put_taken(
+        self, taken: TakenRecord, token: RecordFuture, caller: object, sent_ns: int
+    ) -> None:
+        """Send a record that another thread has taken, and that never lacks room: see :meth:`put`.
+
+        Raises the error of its :meth:`take`.
+        """
+        try:
+            if taken.error is not None:
+                raise taken.error
+            if self._transactions is not None:
+                self._transactions.check_open()
+            if taken.original is None:
+                self._append_or_wait(taken, token, True, caller, sent_ns)
+            else:
+                self._put_observed(taken, taken.original, token, True, caller, sent_ns)
+        except Exception as error:
+            self.refused(taken, error)
+            raise
+
+    def _put_observed(
+        self,
+        taken: TakenRecord,
+        original: ProducerRecord[Any, Any],
+        token: RecordFuture,
+        over_capacity: bool,
+        caller: object,
+        sent_ns: int,
+    ) -> None:
+        """Put a record whose outcome interceptors hear."""
+        observed = self._interceptors.follow(token, original, taken.seen_headers)
+        taken.original = None  # from now on the interceptors get the outcome of the future
+        try:
+            self._append_or_wait(taken, observed, over_capacity, caller, sent_ns)
+        except ProducerError as error:
+            observed.refused(error)
+            raise
+
+    def _append_or_wait(
+        self,
+        taken: TakenRecord,
+        token: RecordFuture,
+        over_capacity: bool,
+        caller: object,
+        sent_ns: int,
+    ) -> None:
+        """Put a record into a batch, or let it wait."""
+        preparation = self._preparation
+        if preparation is None or (not taken.waits and taken.fields[0] in preparation.ready):
+            record = self._serialized(taken, token, sent_ns)
+            now = self._clock()
+            if not self._append(record, now):
+                self._enqueue(record, now, caller, None, over_capacity=over_capacity)
+            return
+        topic, _, _, partition, *_ = taken.fields
+        unserialized = preparation.serializer_of(
+            topic, partial(self._serialized, taken, token, sent_ns), taken.size
+        )
+        record = SerializedRecord(topic, partition, 0, None, None, (), token, sent_ns=sent_ns)
+        self._enqueue(record, self._clock(), caller, unserialized, over_capacity=over_capacity)
+        preparation.begin(topic)
+
+    def _serialized(
+        self, taken: TakenRecord, token: RecordFuture, sent_ns: int
+    ) -> SerializedRecord:
+        topic, value, key, partition, pairs, timestamp_ms = taken.fields
+        if taken.waits:
+            key, value, pairs = self._serializers.serialized(topic, key, value, pairs)
+        if timestamp_ms is None:
+            timestamp_ms = sent_ns // 1_000_000
+        if partition is None and self._hooks.partitioning:
+            partition = self._accumulator.choose_partition(topic, key, value)
+            tell_partition(token, partition)
+        return SerializedRecord(
+            topic, partition, timestamp_ms, key, value, pairs, token, sent_ns=sent_ns
+        )
+
+    def _enqueue(
+        self,
+        record: SerializedRecord,
+        now: float,
+        caller: object,
+        unserialized: Unserialized | None,
+        *,
+        over_capacity: bool,
+    ) -> None:
+        """Let a record wait that no batch takes now."""
+        deadline = now + self._max_block
+        caller = caller or current_task()
+        pending = self._engine.enqueue(
+            record, now, deadline, caller, over_capacity=over_capacity, unserialized=unserialized
+        )
+        if isinstance(pending.caller, asyncio.Future):
+            pending.on_cancel = self._withdraw
+            pending.caller.add_done_callback(pending, context=self._context)
+
+
+logger = RoomLogger(__name__)
+
+
+class Tracing:
+    """Asks the observer about records and calls, and keeps its errors from the senders.
+
+    ``log``: of the lines about those errors.
+    """
+
+    def __init__(
+        self, observer: Observer, fast_path: PythonFastPath, log: ClientLog | None = None
+    ) -> None:
+        self._log = log
+        self._observer = observer
+        self._fast_path = fast_path
+
+    def begin(self, fields: RecordFields) -> tuple[RecordFields, RecordTrace | None]:
+        """A record's fields with the headers of its context, and its trace if it is traced.
+
+        A decision about many records only applies to records without headers of their own, because
+        headers may carry a context.
+        """
+        try:
+            return self._begin(fields)
+        except Exception as error:
+            _tell(error, "%r failed for a record of topic %r", self._observer, fields[0], self._log)
+            return fields, None
+
+    def _begin(self, fields: RecordFields) -> tuple[RecordFields, RecordTrace | None]:
+        topic, _, key, partition, headers, _ = fields
+        if headers is None:
+            context = self._observer.context()
+            skipped = self._fast_path.take_skipped(context)
+            if skipped is not None:
+                return with_headers(fields, skipped), None
+        decision = self._observer.record_sent(topic, key, partition, headers)
+        if not isinstance(decision, Untraced):
+            if headers is None and decision.behind is not None:
+                self._fast_path.skip(context, decision.behind.records, decision.behind.headers)
+            return with_headers(fields, decision.headers), decision
+        if headers is None:
+            self._fast_path.skip(context, decision.records - 1, decision.headers)
+        return with_headers(fields, decision.headers), None
+
+    def begin_call(self, topic: Any, headers: Any) -> CallTrace | None:
+        """The trace of a ``send_many()``; None: it is not traced."""
+        try:
+            return self._observer.call_started(topic, headers)
+        except Exception as error:
+            text = "%r failed for a send_many() to topic %r"
+            _tell(error, text, self._observer, topic, self._log)
+            return None
+
+
+def with_headers(fields: RecordFields, headers: Sequence[Header]) -> RecordFields:
+    """``fields`` with more headers after the record's own."""
+    topic, value, key, partition, own, timestamp_ms = fields
+    return topic, value, key, partition, joined_headers(own, headers), timestamp_ms
+
+
+def joined_headers(own: Any, more: Sequence[Header]) -> Any:
+    """The record's ``own`` headers, and ``more`` of them; ``own`` may be invalid, and stays so."""
+    if not more:
+        return own
+    pairs = own.items() if isinstance(own, Mapping) else own or ()
+    try:
+        return (*pairs, *more)
+    except TypeError:
+        return own
+
+
+def in_context(fields: RecordFields, shared: SharedHeaders | None) -> RecordFields:
+    """A whole record of a ``send_many()``, in the context of the call.
+
+    A record with a context of its own in its headers keeps it.
+    """
+    if shared is None or not shared.context:
+        return fields
+    own = fields[4]
+    if isinstance(own, Mapping | Sequence):
+        keys = {key for key, _ in shared.context}
+        pairs = own.items() if isinstance(own, Mapping) else own
+        if any(isinstance(each, tuple) and each and each[0] in keys for each in pairs):
+            return fields
+    return with_headers(fields, shared.context)
+
+
+class CallReport(Protocol):
+    """The part of a :class:`SendReport` that a trace gets."""
+
+    @property
+    def failed(self) -> int: ...
+
+    @property
+    def pending(self) -> int: ...
+
+    @property
+    def sent(self) -> int: ...
+
+    @property
+    def first_failure(self) -> BaseException | None: ...
+
+
+class TracedCall:
+    """A ``send_many()`` of a producer that may be traced.
+
+    ``headers``: of all its records; :attr:`headers` has those of its context, too.
+    """
+
+    def __init__(self, tracing: Tracing | None, topic: str, headers: SharedHeaders | None) -> None:
+        self._trace = None if tracing is None else tracing.begin_call(topic, headers)
+        self.headers = headers
+        if self._trace is not None and self._trace.headers:
+            self.headers = shared_headers(joined_headers(headers, self._trace.headers), topic)
+            if self.headers is not None:
+                self.headers.context = tuple(self._trace.headers)
+
+    def ended(self, report: CallReport | None, error: BaseException | None) -> None:
+        """Take the outcome; ``error``: the one that the call raises."""
+        if self._trace is not None:
+            try:
+                if report is None:
+                    self._trace.ended(0, 0, error)
+                else:
+                    undelivered = report.failed + report.pending
+                    self._trace.ended(report.sent, undelivered, error or report.first_failure)
+            except Exception as failure:
+                _tell(failure, "%r failed%s", self._trace, "")
+
+
+def end_refused(trace: RecordTrace, fields: RecordFields, error: BaseException) -> None:
+    """Give ``trace`` the error of a record that is not in the log, or may not be."""
+    end(trace, undelivered(fields[0], fields[3]), error)
+
+
+def end(trace: RecordTrace, metadata: RecordMetadata, error: BaseException | None) -> None:
+    """Give ``trace`` the record's outcome."""
+    try:
+        trace.ended(metadata, error)
+    except Exception as failure:
+        _tell(failure, "%r failed for a record of topic %r", trace, metadata.topic)
+
+
+def _tell(
+    error: Exception, text: str, who: object, topic: object, log: ClientLog | None = None
+) -> None:
+    """Write a line about an observer that failed."""
+    logger.repeated(
+        logging.ERROR,
+        (text, type(error).__name__),
+        text,
+        who,
+        topic,
+        exc_info=error,
+        log=log,
+        error=error,
+    )

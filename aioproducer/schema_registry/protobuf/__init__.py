@@ -1,1 +1,0 @@
-"""Values in Protobuf: ``serializer.py``, ``deserializer.py``, and descriptors in ``schema.py``."""
