@@ -1,12 +1,15 @@
 """The C types of modules that are compiled from their Python source, read from its annotations.
 
-A class becomes an extension type if it derives from no other class, or from one of these; its
-attributes are those of its ``__slots__`` and those that its methods assign to ``self``. A type
-follows from the annotation of an attribute, a parameter, a result or a local variable:
+A class becomes an extension type if it derives from no other class, or from one of these. Its
+attributes are those of its ``__slots__`` and those that its methods assign to ``self``; without
+``__slots__`` it can be weakly referenced, as in Python. A type follows from the annotation of an
+attribute, a parameter, a result or a local variable:
 
-- ``bool``, ``int`` (64 bits) and ``float`` become numbers of C, which can't be None;
+- ``bool``, ``int`` (64 bits) and ``float`` become numbers of C, which can't be None; an int that
+  may be larger has the type ``BigInt``;
 - ``list``, ``dict``, ``set`` and ``bytearray`` refuse their subclasses;
-- another of these classes is itself, and every other annotation means any object.
+- another of these classes is itself, unless it is imported for type checkers only;
+- every other annotation means any object.
 
 A method is called in C if one of the modules calls it on a value of a known class, or if it
 annotates a local variable. Generators, closures, decorated methods and keywords keep Python's form.
@@ -15,7 +18,6 @@ annotates a local variable. Generators, closures, decorated methods and keywords
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -24,9 +26,6 @@ NUMBERS = {"bool": "bint", "int": "long long", "float": "double"}
 ON_ERROR = {"bint": " except -1", "long long": " except? -1", "double": " except? -1"}
 CONTAINERS = {"list", "dict", "set", "bytearray"}
 ANY = "object"
-LOOPS = "aioproducer.engine.records._speedups"
-ACCELERATION = "aioproducer.engine.records.acceleration"
-"""The module from which others import the loops or their references."""
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -49,12 +48,6 @@ class Module:
             if isinstance(each, ast.ClassDef) and not each.decorator_list and not each.keywords
         }
         self.imported = dict(_imported(tree.body))
-        self.for_types = {
-            name: home
-            for each in tree.body
-            if isinstance(each, ast.If) and ast.unparse(each.test) == "TYPE_CHECKING"
-            for name, home in _imported(each.body)
-        }
         calls = [each.func for each in ast.walk(tree) if isinstance(each, ast.Call)]
         self.called = {each.id for each in calls if isinstance(each, ast.Name)}
 
@@ -66,17 +59,13 @@ class Types:
         self._root = root
         self._parsed: dict[str, Module | None] = {}
         self.modules = {name: found for name in modules if (found := self._module(name))}
-        self._loops = {
-            name: Home(f"{LOOPS}.{path.stem}", name)
-            for path in root.joinpath(*LOOPS.split(".")).glob("*.pxd")
-            for name in re.findall(r"^cdef class (\w+)", path.read_text("utf-8"), re.M)
-        }
         while any(self._has_lost_a_class(each) for each in self.modules.values()):
             pass
         self._called = {each for module in self.modules.values() for each in self._calls(module)}
 
-    def write(self, folder: Path) -> None:
-        """Write a ``.pxd`` file for each module, if it differs from the one that is there."""
+    def write(self, folder: Path) -> bool:
+        """Write a ``.pxd`` file for each module. Returns True if one has changed."""
+        has_changed = False
         for name in self.modules:
             path = folder.joinpath(*name.split(".")).with_suffix(".pxd")
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -84,6 +73,8 @@ class Types:
                 (folder / package / "__init__.pxd").touch()
             if not path.exists() or path.read_text("utf-8") != self.pxd(name):
                 path.write_text(self.pxd(name), "utf-8")
+                has_changed = True
+        return has_changed
 
     def pxd(self, name: str) -> str:
         """The declarations of one module."""
@@ -93,15 +84,10 @@ class Types:
         """The home of a class that ``module`` defines or imports; None: it is none of these."""
         if module in self.modules and name in self.modules[module].classes:
             return Home(module, name)
-        if module == ACCELERATION:
-            return self._loops.get(name)
         there = self._module(module)
         if there is None:
             return None
         found = there.imported.get(name)
-        if found is None and (found := there.for_types.get(name)):
-            home = self.home(*found)
-            return home if home and not self._leads_to(home.module, module, set()) else None
         return found and self.home(*found)
 
     def is_called(self, home: Home, method: str) -> bool:
@@ -115,8 +101,6 @@ class Types:
 
     def home_of_attribute(self, home: Home, name: str) -> Home | None:
         """The home of the class of an attribute's values."""
-        if home.module not in self.modules:
-            return None
         declared = Declarations(self, self.modules[home.module])
         kind = declared.attributes(self.modules[home.module].classes[home.name]).get(name, ANY)
         return declared.homes.get(kind)
@@ -128,19 +112,6 @@ class Types:
             text = path.read_text("utf-8") if path.exists() else None
             self._parsed[name] = None if text is None else Module(name, ast.parse(text))
         return self._parsed[name]
-
-    def _leads_to(self, module: str, other: str, seen: set[str]) -> bool:
-        """True if an import of ``module`` imports ``other``."""
-        if module == other:
-            return True
-        there = self._module(module)
-        if there is None or module in seen:
-            return False
-        seen.add(module)
-        packages = {module.rpartition(".")[0]}
-        nexts = {home.module for home in there.imported.values()} | packages
-        nexts |= {f"{home.module}.{home.name}" for home in there.imported.values()}
-        return any(self._leads_to(each, other, seen) for each in nexts)
 
     def _has_lost_a_class(self, module: Module) -> bool:
         """Take out the classes that derive from any other class than these."""
@@ -224,7 +195,7 @@ class Declarations:
         self.homes = {name: Home(module.name, name) for name in module.classes}
         """The homes of the classes that this file names, by their names in it."""
         self._imports: list[str] = []
-        for name, (there, _) in {**module.for_types, **module.imported}.items():
+        for name, (there, _) in module.imported.items():
             if home := types.home(module.name, name):
                 # A name has one meaning in a module, which may import the class from a package.
                 self._names[name] = name if home.module == there else f"C{name}"
@@ -248,11 +219,13 @@ class Declarations:
 
     def attributes(self, of: ast.ClassDef) -> dict[str, str]:
         """The attributes of a class that its bases lack, and the type of each."""
-        found: dict[str, str] = {}
+        found: dict[str, str] = {"__weakref__": ANY}
         for each in of.body:
             if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "__slots__":
                 names = ast.literal_eval(each.value)
                 found |= dict.fromkeys([names] if isinstance(names, str) else names, "")
+                if "__weakref__" not in names:
+                    del found["__weakref__"]
             elif isinstance(each, ast.AnnAssign) and each.value is None:
                 found[ast.unparse(each.target)] = self._kind(each.annotation)
             elif isinstance(each, Function):

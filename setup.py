@@ -60,7 +60,8 @@ class SideBySide(build_ext):
 
     def build_extensions(self) -> None:
         types = Path(self.build_temp, "types")
-        Types(ROOT, MODULES).write(types)
+        if Types(ROOT, MODULES).write(types):
+            self.force = True  # Cython looks for changed types beside the sources only
         loops = [each for each in self.extensions if each.name not in MODULES]
         modules = [each for each in self.extensions if each.name in MODULES]
         translated = [

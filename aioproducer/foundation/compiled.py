@@ -70,7 +70,6 @@ MODULES: Final = (
     "aioproducer.engine.transactions.sequence_numbers",
     "aioproducer.foundation.runtime.running_clock",
     "aioproducer.sync.inbox",
-    "aioproducer.sync.inbox",
     "aioproducer.sync.record_outcome",
 )
 

@@ -16,6 +16,9 @@ Headers: TypeAlias = Mapping[str, bytes | str | None] | Sequence[tuple[str, byte
 become UTF-8."""
 
 
+BigInt: TypeAlias = int
+"""An offset or a time as a peer or a caller gives it: sums of it may exceed the 64 bits of C."""
+
 BatchOrder: TypeAlias = int
 """A batch's place among the batches of its partition, in the order of their first sends."""
 

@@ -21,7 +21,7 @@ from aioproducer.engine.accumulator.pending_records import PendingRecord
 from aioproducer.engine.accumulator.producer_batch import BatchGrowth, ProducerBatch
 from aioproducer.engine.records.builder import NO_PRODUCER_STATE
 from aioproducer.foundation import tuning
-from aioproducer.model import BatchOrder, TopicPartition
+from aioproducer.model import BatchOrder, BigInt, TopicPartition
 
 
 class Partition:
@@ -85,7 +85,7 @@ class Partition:
         """The number of futures of records in its full batches."""
         self.delayed_until = 0.0
         """No batch leaves earlier: the end of the backoff of a retry."""
-        self.log_end = 0
+        self.log_end: BigInt = 0
         """The offset after the last batch in the log, as far as it is known."""
         self._acknowledged: BatchOrder = -1
         """The last place that was delivered under the present epoch; -1: none."""
@@ -131,7 +131,7 @@ class Partition:
         """True if a later batch is in the log, whatever its broker knew of the producer."""
         return bool(self._acknowledged > batch.order)
 
-    def room_before(self, base_offset: int) -> int:
+    def room_before(self, base_offset: BigInt) -> int:
         """The number of records before ``base_offset`` that no settled batch accounts for."""
         return base_offset - self.log_end - self._unplaced
 

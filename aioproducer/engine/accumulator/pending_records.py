@@ -16,7 +16,7 @@ from aioproducer.engine.accumulator.buffer_pool import BufferPool, NodeKey, Node
 from aioproducer.engine.observer import ObservedFuture, tell_partition
 from aioproducer.errors import BufferExhaustedError, RecordCancelledError
 from aioproducer.foundation.logs import counted
-from aioproducer.model import Header, RecordMetadata
+from aioproducer.model import BigInt, Header, RecordMetadata
 
 
 class RecordFuture(Protocol):
@@ -60,7 +60,7 @@ class SerializedRecord:
         self,
         topic: str,
         partition: int | None,
-        timestamp_ms: int,
+        timestamp_ms: BigInt,
         key: bytes | None,
         value: bytes | None,
         headers: Sequence[Header],

@@ -33,7 +33,7 @@ from aioproducer.engine.records.compression import Compression
 from aioproducer.engine.records.field_reader import read_records
 from aioproducer.errors import ProducerError, RecordTooLargeError
 from aioproducer.foundation import tuning
-from aioproducer.model import BatchOrder, TopicPartition
+from aioproducer.model import BatchOrder, BigInt, TopicPartition
 
 
 class BatchGrowth:
@@ -245,7 +245,7 @@ class ProducerBatch:
         """The number of counted records with a future of their own."""
         self.done = False
         self.delivered = False
-        self.base_offset = -1
+        self.base_offset: BigInt = -1
         """The offset of its first record, once it is delivered; -1: unknown."""
         self.generation = 0
         """The generation of flushes that wait for it; see :class:`Flushes`."""
@@ -304,7 +304,7 @@ class ProducerBatch:
         return frame_batch(self.builder, self.state, compression, self.compressed)
 
     def deliver(
-        self, base_offset: int, log_append_time_ms: int, log_start_offset: int = -1
+        self, base_offset: BigInt, log_append_time_ms: BigInt, log_start_offset: BigInt = -1
     ) -> None:
         """Resolve the futures; -1 as in ``records.delivery.deliver_records``."""
         self.done = self.delivered = True
@@ -318,7 +318,7 @@ class ProducerBatch:
             log_start_offset,
         )
 
-    def is_delivered(self, base_offset: int) -> None:
+    def is_delivered(self, base_offset: BigInt) -> None:
         """The batch is in the log. Its futures get their results from others."""
         self.done = self.delivered = True
         self.base_offset = base_offset

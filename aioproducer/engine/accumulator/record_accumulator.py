@@ -34,7 +34,7 @@ from aioproducer.engine.cluster.snapshot import TopicInfo
 from aioproducer.engine.partitioning import STICKY, UNKNOWN, PartitionFunction
 from aioproducer.engine.records.acceleration import RouteCache, batch_size_bound, route
 from aioproducer.errors import InvalidPartitionError
-from aioproducer.model import Header, TopicPartition
+from aioproducer.model import BigInt, Header, TopicPartition
 
 
 class RecordAccumulator:
@@ -134,7 +134,7 @@ class RecordAccumulator:
         self,
         topic: str,
         partition: int | None,
-        timestamp_ms: int,
+        timestamp_ms: BigInt,
         key: bytes | None,
         value: bytes | None,
         headers: Sequence[Header],

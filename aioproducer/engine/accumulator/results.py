@@ -27,6 +27,7 @@ from aioproducer.errors import (
     UsageError,
 )
 from aioproducer.foundation import tuning
+from aioproducer.model import BigInt
 
 
 class FlushFuture(Protocol):
@@ -150,9 +151,9 @@ class LateResults:
     def deliver(
         self,
         batch: ProducerBatch,
-        base_offset: int,
-        log_append_time_ms: int,
-        log_start_offset: int = -1,
+        base_offset: BigInt,
+        log_append_time_ms: BigInt,
+        log_start_offset: BigInt = -1,
     ) -> None:
         """The records of ``batch`` are in the log; -1 as in ``records.delivery``."""
         if not self.waiting and _is_one_call(batch.builder.tokens):
@@ -207,14 +208,14 @@ class _Rest:
     )
 
     def __init__(
-        self, batch: ProducerBatch, log_append_time_ms: int, log_start_offset: int
+        self, batch: ProducerBatch, log_append_time_ms: BigInt, log_start_offset: BigInt
     ) -> None:
         self.generation = 0
         """See :class:`Flushes`."""
         self.topic_partition = batch.topic_partition
         self.tokens: list[Any] = batch.builder.tokens
         self.runs = batch.builder.runs
-        self.base_offset = batch.base_offset
+        self.base_offset: BigInt = batch.base_offset
         self.log_append_time_ms = log_append_time_ms
         self.log_start_offset = log_start_offset
         self.first = 0

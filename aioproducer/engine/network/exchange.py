@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from aioproducer.engine.network.frames import (
     LENGTH_BYTES,
     MAX_DECODED_AT_ONCE,
+    EncodedPayload,
     InFlightRequest,
     RequestForm,
     ResponseCutter,
@@ -20,14 +21,14 @@ from aioproducer.engine.network.frames import (
 from aioproducer.engine.network.transport import leave_to_parent
 from aioproducer.errors import ProtocolError
 from aioproducer.foundation import tuning
+from aioproducer.foundation.runtime.running_clock import RunningClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, NoReturn
 
-    from aioproducer.engine.network.frames import EncodedPayload, InFlightRequests, UsualResponse
+    from aioproducer.engine.network.frames import InFlightRequests, UsualResponse
     from aioproducer.engine.records.builder import Buffer
-    from aioproducer.foundation.runtime.running_clock import RunningClock
     from aioproducer.model import NodeId
 
 

@@ -16,7 +16,6 @@ from aioproducer.engine.accumulator import (
 from aioproducer.engine.client.wakeup import Wakeup
 from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.metrics import ProducerMetrics
-from aioproducer.engine.network.network_client import NetworkClient
 from aioproducer.engine.records.builder import NO_PRODUCER_STATE
 from aioproducer.engine.sender.compressor import Compressor
 from aioproducer.engine.sender.produce import BatchBytes, ProduceRequest, ProduceSettings
@@ -26,6 +25,7 @@ from aioproducer.foundation import tuning
 from aioproducer.model import Node
 
 if TYPE_CHECKING:
+    from aioproducer.engine.network.network_client import NetworkClient
     from aioproducer.engine.transactions.manager import TransactionManager
 
 

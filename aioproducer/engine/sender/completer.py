@@ -57,7 +57,7 @@ from aioproducer.errors import (
 from aioproducer.foundation import tuning
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.logs import RoomLogger, counted
-from aioproducer.model import NodeId, TopicPartition
+from aioproducer.model import BigInt, NodeId, TopicPartition
 
 if TYPE_CHECKING:
     from aioproducer.engine.transactions.manager import TransactionManager
@@ -115,9 +115,9 @@ class BatchCompleter:
     def deliver(
         self,
         batch: ProducerBatch,
-        base_offset: int,
-        log_append_time_ms: int,
-        log_start_offset: int,
+        base_offset: BigInt,
+        log_append_time_ms: BigInt,
+        log_start_offset: BigInt,
         now: float,
     ) -> None:
         """Settle a batch that is in the log; see :class:`Deliver`."""
@@ -205,7 +205,7 @@ class BatchCompleter:
         """True if a batch's number may not fit because an abort has dropped earlier batches."""
         return self._transactions is not None and self._transactions.discards_unsent
 
-    def _settle_aside(self, delivered: ProducerBatch, base_offset: int, now: float) -> None:
+    def _settle_aside(self, delivered: ProducerBatch, base_offset: BigInt, now: float) -> None:
         for batch, is_written in self._gaps.told_by(delivered, base_offset):
             if is_written:
                 self.deliver(batch, -1, -1, -1, now)

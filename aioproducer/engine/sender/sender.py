@@ -6,6 +6,7 @@ Source: Kafka's ``Sender``. Its thread is a task here; its poll is a sleep until
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from aioproducer.engine.accumulator import (
     BatchQueue,
@@ -17,7 +18,6 @@ from aioproducer.engine.client.requester import NEVER, Requester
 from aioproducer.engine.client.wakeup import Wakeup
 from aioproducer.engine.metrics import ProducerMetrics
 from aioproducer.engine.network.frames import Completion
-from aioproducer.engine.network.network_client import NetworkClient
 from aioproducer.engine.sender.batch_sender import BatchSender
 from aioproducer.engine.sender.completer import BatchCompleter
 from aioproducer.engine.sender.delivery_reports import PendingFailures
@@ -26,6 +26,9 @@ from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.errors import ProducerError
 from aioproducer.foundation import logs
 from aioproducer.foundation.runtime.patience import sockets_read
+
+if TYPE_CHECKING:
+    from aioproducer.engine.network.network_client import NetworkClient
 
 
 class Sender:
