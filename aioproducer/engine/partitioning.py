@@ -8,7 +8,7 @@ every Java client. A keyless record goes to the topic's sticky partition (KIP-48
 :meth:`Topic.ask` (in the same file) asks a user's partitioner at the ``send()`` of a record, or
 once the topic of the record becomes known.
 
-``records/_speedups/route.pxd`` has the compiled form of murmur2, and ``mmh3`` that of murmur3.
+``records/_speedups.pyx`` has the compiled form of murmur2, and ``mmh3`` that of murmur3.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def route(key: bytes | None, partition: int | None, count: int, *, ignore_keys: 
     """The partition of a record whose topic has ``count`` partitions, :data:`STICKY` or
     :data:`UNKNOWN`: the named partition, else the key's, else the sticky one.
 
-    All sends use this rule. ``records/_speedups/route.pxd`` has its compiled form.
+    All sends use this rule. ``records/_speedups.pyx`` has its compiled form.
     """
     if partition is not None:
         return partition if 0 <= partition < count else UNKNOWN

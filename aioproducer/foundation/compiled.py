@@ -12,7 +12,7 @@ The source runs instead if ``AIOPRODUCER_PURE_PYTHON=1`` is in the environment, 
 had no compiler, if a compiled module can't be loaded, or if a checkout has a source that is newer
 than what was compiled from it.
 
-The innermost loops have a second form in ``_speedups`` folders instead, which
+The innermost loops have a second form in ``_speedups.pyx`` files instead, which
 ``records/acceleration.py`` and ``columnar/encoder.py`` choose.
 """
 

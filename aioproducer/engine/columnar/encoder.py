@@ -10,7 +10,7 @@ import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from aioproducer.engine.columnar.layout import Layout, laid_out
 from aioproducer.engine.columnar.plan import Node
@@ -25,20 +25,16 @@ if not os.environ.get("AIOPRODUCER_PURE_PYTHON"):
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", RuntimeWarning)
-            from aioproducer.engine.columnar import _speedups as speedups
+            from aioproducer.engine.columnar._speedups import avro_rows, json_rows, protobuf_rows
 
         ACCELERATED = True
-    except (ImportError, AttributeError, TypeError, ValueError, RuntimeWarning):
+    except (ImportError, TypeError, ValueError, RuntimeWarning):
         pass
 
-if TYPE_CHECKING or not ACCELERATED:
+if not ACCELERATED:
     from aioproducer.engine.columnar.avro_rows import avro_rows
     from aioproducer.engine.columnar.json_rows import json_rows
     from aioproducer.engine.columnar.protobuf_rows import protobuf_rows
-else:
-    avro_rows = speedups.avro_rows
-    json_rows = speedups.json_rows
-    protobuf_rows = speedups.protobuf_rows
 
 
 Format = Literal["avro", "json", "protobuf"]

@@ -2,7 +2,7 @@
 
 One call of the fast path checks the caller, makes the future and appends the record; a record that
 finds no open batch begins one. Every record without headers and timestamp of its own asks there
-first, so ``records/_speedups/fast_path.pyx`` has the compiled form of :class:`PythonFastPath`.
+first, so ``records/_speedups.pyx`` has the compiled form of :class:`PythonFastPath`.
 
 The pipeline serves all other records: interceptors, serializers, partitioner, then a batch or a
 wait. Source: ``doSend`` of Kafka's ``KafkaProducer``.

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import warnings
 from functools import cache
-from typing import TYPE_CHECKING
 
 from aioproducer.foundation import compiled
 
@@ -21,12 +20,33 @@ if not compiled.is_source_wanted():
         with warnings.catch_warnings():
             warnings.simplefilter("error", RuntimeWarning)
             from aioproducer.engine.records import _speedups as speedups
+            from aioproducer.engine.records._speedups import (
+                BinaryColumn,
+                HeadersColumn,
+                IntColumn,
+                OpenBuilders,
+                ParsedRecords,
+                RecordResults,
+                RecordsBuilder,
+                RouteCache,
+                arrow_buffers,
+                batch_size_bound,
+                deliver_records,
+                fail_record,
+                fill_places,
+                hide,
+                partitions_of_keys,
+                route,
+                rows_by_partition,
+                show,
+                take_ahead,
+            )
 
         ACCELERATED = True
-    except (ImportError, AttributeError, TypeError, ValueError, RuntimeWarning):
+    except (ImportError, TypeError, ValueError, RuntimeWarning):
         pass
 
-if TYPE_CHECKING or not ACCELERATED:
+if not ACCELERATED:
     from aioproducer.engine.partitioning import route
     from aioproducer.engine.records.builder import RecordsBuilder, batch_size_bound
     from aioproducer.engine.records.bulk_tokens import fill_places, take_ahead
@@ -46,26 +66,6 @@ if TYPE_CHECKING or not ACCELERATED:
     )
     from aioproducer.engine.records.parsed_records import ParsedRecords, arrow_buffers
     from aioproducer.engine.records.route_cache import OpenBuilders, RouteCache
-else:
-    BinaryColumn = speedups.BinaryColumn
-    HeadersColumn = speedups.HeadersColumn
-    IntColumn = speedups.IntColumn
-    OpenBuilders = speedups.OpenBuilders
-    ParsedRecords = speedups.ParsedRecords
-    RecordResults = speedups.RecordResults
-    RecordsBuilder = speedups.RecordsBuilder
-    RouteCache = speedups.RouteCache
-    arrow_buffers = speedups.arrow_buffers
-    batch_size_bound = speedups.batch_size_bound
-    deliver_records = speedups.deliver_records
-    fail_record = speedups.fail_record
-    fill_places = speedups.fill_places
-    hide = speedups.hide
-    partitions_of_keys = speedups.partitions_of_keys
-    route = speedups.route
-    rows_by_partition = speedups.rows_by_partition
-    show = speedups.show
-    take_ahead = speedups.take_ahead
 
 
 @cache

@@ -10,7 +10,7 @@ This is the hot path of the project. A record is, in Kafka's words (``DefaultRec
     length varint | attributes 0 | timestamp delta varint | offset delta varint
     | key length varint | key | value length varint | value | headers count varint | headers
 
-``_speedups/builder.pyx`` is the compiled form of the builder, and :mod:`acceleration` chooses
+``_speedups.pyx`` is the compiled form of the builder, and :mod:`acceleration` chooses
 between the two. The class here is the reference, written to be read: the compiled form agrees with
 it byte for byte and error for error.
 """

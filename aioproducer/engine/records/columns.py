@@ -4,7 +4,7 @@ A column consists of buffers: a bitmap of the rows that are not null, if there a
 4 or 8 bytes, and the bytes between them; or numbers of 4 or 8 bytes. No content of the buffers
 makes this module read outside of them. Source: Arrow's "Columnar Format".
 
-This module is the reference; ``_speedups/columns.pyx`` is its compiled form.
+This module is the reference; ``_speedups.pyx`` is its compiled form.
 """
 
 from __future__ import annotations

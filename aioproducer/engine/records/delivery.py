@@ -1,7 +1,7 @@
 """The outcome of a batch for each of its records: its offset, or the error.
 
 No cycle goes through the metadata of records, so the garbage collector need not visit them.
-:func:`hide` does nothing here; ``_speedups/cpython_internals.pyx`` is its compiled form.
+:func:`hide` does nothing here; ``_speedups.pyx`` is its compiled form.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The records of a batch that was read: all checked when they are parsed, objects when asked for.
 
 :func:`arrow_buffers` gives the buffers of their Arrow columns instead. This is the hot path of
-reading. ``_speedups/parsed_records.pyx`` and ``_speedups/arrow_columns.pyx``, which makes no object
-for a record, are the compiled forms, and :mod:`acceleration` chooses between them and this module.
-It is the reference, written to be read.
+reading. ``_speedups.pyx`` is the compiled form, which makes no object for a record of columns;
+:mod:`acceleration` chooses. This is the reference, written to be read.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A record that joins an open batch takes a route. For any other record the cache 
 fast path may begin a batch for it (:meth:`RecordAccumulator.put`); else the record goes the long
 way.
 
-This module is the reference; ``_speedups/fast_path.pyx`` is its compiled form.
+This module is the reference; ``_speedups.pyx`` is its compiled form.
 """
 
 from __future__ import annotations
