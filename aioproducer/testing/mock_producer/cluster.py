@@ -28,8 +28,8 @@ from aioproducer.engine.sender.requests import (
     AssignedIdentity,
     InitProducerIdRequest,
     MetadataRequest,
-    TransactionRequest,
 )
+from aioproducer.engine.sender.transaction_driver import TransactionRequest
 from aioproducer.engine.transactions.requests import (
     AddOffsetsToTxn,
     AddPartitionsToTxn,

@@ -12,11 +12,8 @@ from aioproducer.engine.accumulator import SerializedRecord
 from aioproducer.engine.network.versions import Features
 from aioproducer.engine.protocol import SUPPORTED, Api, response_schema
 from aioproducer.engine.sender.produce import ProduceRequest
-from aioproducer.engine.sender.requests import (
-    InitProducerIdRequest,
-    MetadataRequest,
-    TransactionRequest,
-)
+from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
+from aioproducer.engine.sender.transaction_driver import TransactionRequest
 from aioproducer.engine.transactions.requests import (
     FIRST_STABLE_VERSION,
     AddPartitionsToTxn,
