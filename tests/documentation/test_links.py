@@ -13,7 +13,11 @@ from tests.documentation.pages import DOCS, PAGES, ROOT, anchors, blocks, links,
 
 PACKAGE: Final = ROOT / "aioproducer"
 FILE: Final = re.compile(r"(?<![\w/.])((?:[a-z_]+/)*[a-zA-Z_]+\.py)\b")
-MAPS: Final = (ROOT / "CONTRIBUTING.md", DOCS / "explanation" / "architecture.md")
+ARCHITECTURE: Final = DOCS / "explanation" / "architecture.md"
+MAPS: Final = (ROOT / "CONTRIBUTING.md", ARCHITECTURE)
+SOURCES: Final = ("aioproducer", "benchmarks", "docs", "examples", "tests")
+SCREEN: Final = 60
+"""The lines of a listing that a reader takes in at once."""
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
@@ -73,9 +77,34 @@ def test_the_files_on_the_maps_are_there(page: Path) -> None:
     """A file without its room stands in the room that was named before it."""
     named = FILE.findall(page.read_text("utf-8"))
     assert len(named) > 20
-    known = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("*/**/*.py")}
+    there = [*ROOT.glob("*.py"), *(each for of in SOURCES for each in (ROOT / of).rglob("*.py"))]
+    known = {path.relative_to(ROOT).as_posix() for path in there}
     for each in named:
         assert any(f"/{path}".endswith(f"/{each}") for path in known), f"{name(page)}: {each}"
+
+
+def test_a_step_and_a_decision_have_one_file_with_what_they_name() -> None:
+    lines = [line for block in blocks(ARCHITECTURE, "text") for line in block.text.splitlines()]
+    lines += [each for each in ARCHITECTURE.read_text("utf-8").splitlines() if each[:2] == "| "]
+    places = [each for each in lines if FILE.search(each)]
+    assert len(places) > 100
+    for line in places:
+        [file] = FILE.findall(line)
+        code = (PACKAGE / file).read_text("utf-8")
+        _, _, after = line.partition(file)
+        for word in re.findall(r"\w+(?=\.\w+\(\)|\(\))|(?<=: `)\w+(?=`)", after):
+            assert re.search(rf"^(?: *(?:async )?(?:def|class) )?{word}\b", code, re.M), line
+
+
+def test_a_decision_stands_once() -> None:
+    rows = [line for line in ARCHITECTURE.read_text("utf-8").splitlines() if line.startswith("| ")]
+    assert len(rows) > 50
+    assert len({line.split("|")[1] for line in rows}) == len(rows)
+
+
+def test_the_path_of_a_record_fits_on_a_screen() -> None:
+    [path] = [each for each in blocks(ARCHITECTURE, "text") if "Producer.send()" in each.text]
+    assert len(path.text.splitlines()) <= SCREEN
 
 
 def _map_of_rooms(folder: str) -> list[str]:
