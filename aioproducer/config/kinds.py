@@ -347,7 +347,7 @@ class SupportsPartition(Protocol):
 
 
 class SupportsSerialize(Protocol):
-    """An object with a ``serialize`` method; its arguments are ``serialization.py``'s matter."""
+    """An object with a ``serialize`` method; ``serialization/serializer.py`` has its arguments."""
 
     @property
     def serialize(self) -> Callable[..., Any]: ...

@@ -9,5 +9,5 @@
     compiled     the interpreter; the choice between compiled modules and their Python source
     logs         log lines with a client's id and fields; durations and counts in texts
     tuning       the numbers that only tune, which simulated lives draw anew
-    varint       unsigned variable-length integers
+    varint       variable-length integers
 """

@@ -5,8 +5,9 @@ rely: importing this module in a free-threaded build raises ImportError, unless 
 GIL.
 
 The choice between compiled modules and source is made once. Each of :data:`MODULES` is compiled
-from its own source, and the ``.pxd`` file beside it has its types. The modules know each other's
-classes, so all of them are compiled, or none is.
+from its own source, and the build reads their types from their annotations (``compiled_types.py``,
+at the top of the repository). The modules know each other's classes, so all of them are compiled,
+or none is.
 
 The source runs instead if ``AIOPRODUCER_PURE_PYTHON=1`` is in the environment, if the installation
 had no compiler, if a compiled module can't be loaded, or if a checkout has a source that is newer

@@ -1,6 +1,6 @@
 """Rows in Avro's binary encoding: the reference.
 
-``_speedups.pyx`` is the compiled form, and :mod:`acceleration` chooses between the two.
+``_speedups.pyx`` is the compiled form, and :mod:`encoder` chooses between the two.
 Source: the Avro specification 1.12, "Binary Encoding".
 """
 

@@ -1,6 +1,6 @@
 """Rows in JSON: the reference.
 
-``_speedups.pyx`` is the compiled form, and :mod:`acceleration` chooses between the two.
+``_speedups.pyx`` is the compiled form, and :mod:`encoder` chooses between the two.
 Source: RFC 8259; the forms of dates and times are those of ISO 8601.
 """
 

@@ -1,6 +1,6 @@
 """Rows as messages of Protocol Buffers: the reference.
 
-``_speedups.pyx`` is the compiled form, and :mod:`acceleration` chooses between them.
+``_speedups.pyx`` is the compiled form, and :mod:`encoder` chooses between them.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The requests that the brokers answer; each API in the room of its subject."""
+"""The requests that the brokers answer; each API in the module of its subject."""
