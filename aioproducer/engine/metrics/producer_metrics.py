@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias, TypedDict
 
 from aioproducer.engine.metrics.counts import Counts, Latencies, Reading, Windows
-from aioproducer.engine.metrics.summary import add_values
+from aioproducer.engine.metrics.summary import Summary
 from aioproducer.model import NodeId
 
 __all__ = ["Latencies", "MetricsSnapshot", "ProducerMetrics", "TransactionCall"]
@@ -70,15 +70,19 @@ class ProducerMetrics:
         stats.records_sent += records
         stats.bytes_sent += size
         stats.compression_ratios += size / uncompressed_size
-        add_values(client.batch_size, size, 1)
-        add_values(client.record_size, largest, 1)
-        add_values(client.queue_time, queue_time, 1)
+        batch_size: Summary = client.batch_size
+        batch_size.add(size)
+        record_size: Summary = client.record_size
+        record_size.add(largest)
+        queue_times: Summary = client.queue_time
+        queue_times.add(queue_time)
 
     def request_built(self, records: int, now: float) -> None:
         """A produce request was built, with so many records."""
         windows = self._windows
         counts = windows.current if now < windows.ends else windows.at(now)
-        add_values(counts.client.records_per_request, records, 1)
+        records_per_request: Summary = counts.client.records_per_request
+        records_per_request.add(records)
 
     def records_delivered(
         self, records: int, marks: Sequence[Mark], now_ns: int, now: float
@@ -86,13 +90,13 @@ class ProducerMetrics:
         """A batch of so many records was delivered, at ``now_ns`` by the wall clock."""
         windows = self._windows
         counts = windows.current if now < windows.ends else windows.at(now)
-        end: int
-        latency, end = counts.client.record_latency, records
+        latency: Summary = counts.client.record_latency
+        end: int = records
         first: int
         sent_ns: int
         for first, sent_ns in reversed(marks):
             if first < end:
-                add_values(latency, (now_ns - sent_ns) / 1e9, end - first)
+                latency.add((now_ns - sent_ns) / 1e9, end - first)
                 end = first
 
     def record_waited(self, seconds: float, now: float) -> None:
@@ -159,7 +163,8 @@ class ProducerMetrics:
         """A request of any kind was written; ``size`` includes the length prefix."""
         windows = self._windows
         counts = windows.current if now < windows.ends else windows.at(now)
-        add_values(counts.nodes.by_key[node_id].request_size, size, 1)
+        request_size: Summary = counts.nodes.by_key[node_id].request_size
+        request_size.add(size)
 
     def response_received(
         self,
@@ -180,14 +185,19 @@ class ProducerMetrics:
         windows = self._windows
         counts = windows.current if now < windows.ends else windows.at(now)
         client, stats = counts.client, counts.nodes.by_key[node_id]
-        add_values(stats.response_size, size, 1)
+        response_size: Summary = stats.response_size
+        response_size.add(size)
         if throttle_time is not None:
-            add_values(stats.throttle_time, throttle_time, 1)
+            throttle_times: Summary = stats.throttle_time
+            throttle_times.add(throttle_time)
         if latency is not None:
-            add_values(stats.latency, latency, 1)
-            add_values(client.request_latency, latency, 1)
+            node_latency: Summary = stats.latency
+            node_latency.add(latency)
+            request_latency: Summary = client.request_latency
+            request_latency.add(latency)
             if round_trip is not None:
-                add_values(client.broker_time, latency - round_trip, 1)
+                broker_time: Summary = client.broker_time
+                broker_time.add(latency - round_trip)
 
     def connection_opened(self, now: float) -> None:
         self._windows.at(now).client.connections_opened.add(1)
