@@ -17,18 +17,21 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """``make wheel`` compiles for a minute; this one takes over what make env has compiled."""
     tree = tmp_path_factory.mktemp("tree")
     shutil.copytree(ROOT / "aioproducer", tree / "aioproducer", ignore=_NO_CACHES)
-    for name in ("README.md", "LICENSE", "NOTICE", "setup.py", "pyspark_aioproducer.py"):
+    for name in ("README.md", "LICENSE", "NOTICE", "compiled_types.py", "pyspark_aioproducer.py"):
         shutil.copy(ROOT / name, tree)
-    before, _, rest = (
-        (ROOT / "pyproject.toml").read_text("utf-8").partition("[[tool.setuptools.ext")
-    )
-    after = rest[rest.index("[tool.distutils") :]
-    settings = before.replace('"py.typed"', '"py.typed", "*.so"') + after
-    (tree / "pyproject.toml").write_text(settings, "utf-8")
+    _rewrite(tree, "setup.py", "ext_modules=extensions(), ", "")
+    _rewrite(tree, "pyproject.toml", '"py.typed"', '"py.typed", "*.so"')
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
     subprocess.run([*command, "--wheel-dir", "dist", "."], cwd=tree, check=True)
     [built] = (tree / "dist").glob("*.whl")
     return built
+
+
+def _rewrite(tree: Path, name: str, old: str, new: str) -> None:
+    """Copy the file ``name`` into ``tree`` with one change."""
+    text = (ROOT / name).read_text("utf-8")
+    assert text.count(old) == 1
+    (tree / name).write_text(text.replace(old, new), "utf-8")
 
 
 _NO_CACHES = shutil.ignore_patterns("__pycache__")

@@ -28,7 +28,7 @@ def commands(target: str, place: Path) -> str:
 @pytest.mark.skipif(shutil.which("make") is None, reason="NOT TESTED: there is no make")
 @pytest.mark.parametrize("target", ["demo", "docs"])
 def test_a_clean_clone_gets_a_small_environment(target: str, tmp_path: Path) -> None:
-    for name in ("Makefile", "pyproject.toml", "setup.py", "constraints.txt"):
+    for name in ("Makefile", "pyproject.toml", "setup.py", "compiled_types.py", "constraints.txt"):
         shutil.copy(ROOT / name, tmp_path)
     made = commands(target, tmp_path)
     assert f'-m venv ".venv-{target}"' in made
