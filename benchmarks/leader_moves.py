@@ -23,8 +23,7 @@ from unittest import mock
 
 from aioproducer import Producer, RecordMetadata
 from aioproducer.engine.cluster.metadata import Metadata
-from aioproducer.testing.kafka_cluster import KafkaCluster
-from aioproducer.testing.kafka_cluster import broker_processes as broker_requests
+from aioproducer.testing.kafka_cluster import KafkaCluster, broker_processes
 from benchmarks.machine import look_at_machine
 
 TOPIC: Final = "moving"
@@ -133,7 +132,7 @@ async def sending(producer: Producer) -> AsyncIterator[Stopwatch]:
 
 def leader_of_topic(cluster: KafkaCluster) -> int:
     """The broker that leads the only partition."""
-    topic = broker_requests.metadata(cluster.brokers[0].internal_address, TOPIC).topics[0]
+    topic = broker_processes.metadata(cluster.brokers[0].internal_address, TOPIC).topics[0]
     return int(topic.partitions[0].leader_id)
 
 

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from aioproducer.testing.fault_proxy import FaultProxies, FaultScript
-from aioproducer.testing.kafka_cluster import KafkaCluster
-from aioproducer.testing.kafka_cluster import broker_processes as broker_requests
+from aioproducer.testing.kafka_cluster import KafkaCluster, broker_processes
 from benchmarks.chaos.clients import TOPIC
 from benchmarks.chaos.plan import (
     ConnectionFault,
@@ -116,7 +115,7 @@ class Disturber:
         for asked in self._cluster.brokers:
             if asked.is_running and not asked.paused:
                 try:
-                    topics = broker_requests.metadata(asked.internal_address, *self._topics).topics
+                    topics = broker_processes.metadata(asked.internal_address, *self._topics).topics
                 except OSError:
                     return False
                 if not all(broker in each.isr_nodes for one in topics for each in one.partitions):

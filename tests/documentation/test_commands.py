@@ -20,9 +20,7 @@ from aioproducer.admin import (
     PartitionDescription,
     TopicDescription,
 )
-from aioproducer.cli import check, cluster, perf
-from aioproducer.cli import groups as group_results
-from aioproducer.cli import topics as topic_results
+from aioproducer.cli import check, cluster, groups, perf, topics
 from aioproducer.cli.app import app
 from aioproducer.cli.groups import GroupProgress, OffsetChange, owners
 from aioproducer.cli.performance_run import Measurement, Numbers, PerformanceJob, PerformanceResult
@@ -110,16 +108,16 @@ def printed() -> Iterator[Any]:
     yield perf.fields(
         job, PerformanceResult(measured.total(1.0), None, 0, None, None, None, interrupted=False)
     )
-    yield {"topics": [topic_results.topic_fields(TOPIC)]}
+    yield {"topics": [topics.topic_fields(TOPIC)]}
     broker = BrokerDescription(1, "one", 9092, "east", {"PRODUCE": (3, 12)})
     yield cluster.fields(ClusterDescription("id", 1, (broker,), {"metadata.version": 29}))
     [zero] = owners(GROUP)
-    yield {"groups": [group_results.listing_fields(GroupListing("billing", "consumer", "", ""))]}
-    yield {"groups": [group_results.group_fields(GroupProgress(GROUP, {zero: (4, 30)}))]}
-    yield group_results.change_fields("billing", [OffsetChange(zero, 4, 12)], executed=False)
-    topics = {"orders": TopicCheck(6, True)}
+    yield {"groups": [groups.listing_fields(GroupListing("billing", "consumer", "", ""))]}
+    yield {"groups": [groups.group_fields(GroupProgress(GROUP, {zero: (4, 30)}))]}
+    yield groups.change_fields("billing", [OffsetChange(zero, 4, 12)], executed=False)
+    checked = {"orders": TopicCheck(6, True)}
     features = {"metadata.version": 29}
-    yield check.fields(ClusterCheck("id", (NODE,), features, {}, topics, None))
+    yield check.fields(ClusterCheck("id", (NODE,), features, {}, checked, None))
     [seen] = figures(None, Snapshot(0.0, SERIES))
     yield seen.as_dict()
 

@@ -37,8 +37,7 @@ from aioproducer.observability.live.rendering import line, picture
 from aioproducer.observability.live.snapshots import Snapshot, figures
 from aioproducer.observability.series import Sample
 from aioproducer.reader import Reader
-from aioproducer.testing.simulation.kafka import ClusterOptions, KafkaModel
-from aioproducer.testing.simulation.kafka import model as connection
+from aioproducer.testing.simulation.kafka import ClusterOptions, KafkaModel, model
 from tests.support.served_kafka import ServedKafka
 
 BAD = "x\x1b[2J\x1b]0;owned\x07\b\r\nFORGED\x9b31m\u202e\u2066\u2028\x7f"
@@ -147,7 +146,7 @@ class Peer:
 @pytest.fixture
 def peer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Peer]:
     """The hostile peer."""
-    honest: Callable[..., bytes] = vars(connection)["write_response"]
+    honest: Callable[..., bytes] = vars(model)["write_response"]
 
     def write(api: int, version: int, number: int, values: Any, **more: Any) -> bytes:
         for messages in (True, False):
@@ -155,7 +154,7 @@ def peer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Peer]:
                 return honest(api, version, number, hostile(api, values, messages=messages), **more)
         return honest(api, version, number, values, **more)
 
-    monkeypatch.setattr(connection, "write_response", write)
+    monkeypatch.setattr(model, "write_response", write)
     with Peer() as served:
         yield served
 

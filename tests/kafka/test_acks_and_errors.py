@@ -22,8 +22,7 @@ from aioproducer.errors import (
     InvalidTopicError,
     MessageTooLargeError,
 )
-from aioproducer.testing.kafka_cluster import KafkaCluster
-from aioproducer.testing.kafka_cluster import broker_processes as broker_requests
+from aioproducer.testing.kafka_cluster import KafkaCluster, broker_processes
 from aioproducer.testing.kafka_distribution import KafkaDistribution
 from tests.support.waiting import until
 
@@ -166,7 +165,7 @@ async def test_a_name_that_is_refused_here_is_refused_there(
             producer.send(topic, b"x")
         assert repr(topic)[:50] in str(caught.value)
         assert not caught.value.retriable
-    [answer] = broker_requests.metadata(kafka.brokers[0].internal_address, topic).topics
+    [answer] = broker_processes.metadata(kafka.brokers[0].internal_address, topic).topics
     assert answer.error_code == InvalidTopicError.code
 
 
@@ -324,7 +323,7 @@ async def test_added_partitions_are_noticed(strict: KafkaCluster) -> None:
 
 
 def topic_is_known(cluster: KafkaCluster, topic: str) -> bool:
-    [answer] = broker_requests.metadata(cluster.brokers[0].internal_address, topic).topics
+    [answer] = broker_processes.metadata(cluster.brokers[0].internal_address, topic).topics
     return not answer.error_code
 
 

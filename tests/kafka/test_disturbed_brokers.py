@@ -14,8 +14,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from aioproducer import DeliveryTimeoutError, Producer, ProducerError, RecordMetadata
-from aioproducer.testing.kafka_cluster import KafkaCluster
-from aioproducer.testing.kafka_cluster import broker_processes as broker_requests
+from aioproducer.testing.kafka_cluster import KafkaCluster, broker_processes
 from aioproducer.testing.kafka_distribution import KafkaDistribution
 from tests.kafka.transactional import committed, producer_on
 from tests.support.waiting import until
@@ -158,7 +157,7 @@ def leaders(cluster: KafkaCluster, topic: str) -> dict[int, int]:
 
 def partitions_of(cluster: KafkaCluster, topic: str) -> Any:
     running = next(each for each in cluster.brokers if each.is_running and not each.paused)
-    return broker_requests.metadata(running.internal_address, topic).topics[0].partitions
+    return broker_processes.metadata(running.internal_address, topic).topics[0].partitions
 
 
 async def all_in_sync(cluster: KafkaCluster, topic: str) -> None:

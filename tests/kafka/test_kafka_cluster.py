@@ -16,8 +16,12 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 
-from aioproducer.testing.kafka_cluster import KafkaCluster, KafkaClusterError, KafkaUnavailableError
-from aioproducer.testing.kafka_cluster import broker_processes as broker_requests
+from aioproducer.testing.kafka_cluster import (
+    KafkaCluster,
+    KafkaClusterError,
+    KafkaUnavailableError,
+    broker_processes,
+)
 from aioproducer.testing.kafka_distribution import KafkaDistribution, kafka_version
 from tests.support.waiting import wait_until
 
@@ -129,9 +133,9 @@ async def test_brokers_are_stopped_killed_paused_and_come_back() -> None:
 
         await cluster.pause_broker(3)
         with pytest.raises(TimeoutError):
-            await asyncio.to_thread(broker_requests.metadata, third.internal_address, timeout=0.5)
+            await asyncio.to_thread(broker_processes.metadata, third.internal_address, timeout=0.5)
         await cluster.resume_broker(3)
-        await asyncio.to_thread(broker_requests.metadata, third.internal_address, timeout=10)
+        await asyncio.to_thread(broker_processes.metadata, third.internal_address, timeout=10)
         assert len(await asyncio.to_thread(consume, cluster.bootstrap_servers, "orders", 10)) == 10
         await cluster.pause_broker(3)
     assert not cluster.directory.exists()
@@ -150,10 +154,10 @@ def test_configuration_listeners_and_advertised_ports_reach_the_brokers() -> Non
         ) as cluster:
             first, second = cluster.brokers
             assert cluster.bootstrap_servers == f"127.0.0.1:{port},127.0.0.1:{second.port}"
-            told = broker_requests.metadata((first.host, first.port)).brokers
+            told = broker_processes.metadata((first.host, first.port)).brokers
             assert {broker.node_id: broker.port for broker in told} == {1: port, 2: second.port}
             assert {broker.rack for broker in told} == {None, "räck\\2"}
-            directly = broker_requests.metadata((first.host, first.ports["DIRECT"])).brokers
+            directly = broker_processes.metadata((first.host, first.ports["DIRECT"])).brokers
             assert {broker.port for broker in directly} == {
                 first.ports["DIRECT"],
                 second.ports["DIRECT"],
@@ -243,7 +247,7 @@ def test_the_command_line_runs_until_it_is_told_to_end(tmp_path: Path, end: sign
         try:
             assert command.stdout is not None
             host, _, port = command.stdout.readline().split(",")[0].partition(":")
-            assert len(broker_requests.metadata((host, int(port))).brokers) == 2
+            assert len(broker_processes.metadata((host, int(port))).brokers) == 2
             assert len(brokers_with_files_in(tmp_path)) == 2
             command.send_signal(end)
             _, complaints = command.communicate(timeout=20)

@@ -24,8 +24,7 @@ from aioproducer.errors import (
     InvalidTransactionTimeoutError,
     MessageTooLargeError,
 )
-from aioproducer.testing.kafka_cluster import KafkaCluster
-from aioproducer.testing.kafka_cluster import broker_processes as broker_requests
+from aioproducer.testing.kafka_cluster import KafkaCluster, broker_processes
 from aioproducer.testing.kafka_distribution import KafkaDistribution
 from tests.kafka.transactional import (
     committed,
@@ -257,7 +256,7 @@ def restless(protocol: int, kafka_distribution: KafkaDistribution) -> Iterator[K
 def leaders(cluster: KafkaCluster, topic: str) -> dict[int, int]:
     """The leader of each partition."""
     running = next(each for each in cluster.brokers if each.is_running)
-    [found] = broker_requests.metadata(running.internal_address, topic).topics
+    [found] = broker_processes.metadata(running.internal_address, topic).topics
     return {int(each.partition_index): int(each.leader_id) for each in found.partitions}
 
 
@@ -267,7 +266,7 @@ def leader_of(cluster: KafkaCluster, topic: str) -> int:
 
 
 def in_sync(cluster: KafkaCluster, *names: str) -> bool:
-    found = broker_requests.metadata(cluster.brokers[0].internal_address, *names).topics
+    found = broker_processes.metadata(cluster.brokers[0].internal_address, *names).topics
     return all(len(each.isr_nodes) == 3 for topic in found for each in topic.partitions)
 
 

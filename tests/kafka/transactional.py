@@ -17,8 +17,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from aioproducer import Producer
-from aioproducer.testing.kafka_cluster import KafkaCluster
-from aioproducer.testing.kafka_cluster import broker_processes as broker_requests
+from aioproducer.testing.kafka_cluster import KafkaCluster, broker_processes
 from tests.support.waiting import until
 
 Isolation = Literal["read_committed", "read_uncommitted"]
@@ -62,7 +61,7 @@ def partitions_of(cluster: KafkaCluster, topics: tuple[str, ...]) -> list[tuple[
     address = next(each for each in cluster.brokers if each.is_running).internal_address
     return [
         (str(topic.name), int(partition.partition_index))
-        for topic in broker_requests.metadata(address, *topics, timeout=TIMEOUT).topics
+        for topic in broker_processes.metadata(address, *topics, timeout=TIMEOUT).topics
         for partition in topic.partitions
     ]
 

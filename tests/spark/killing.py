@@ -19,7 +19,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from aioproducer import sync
-from aioproducer.spark import task as row_writer
+from aioproducer.spark import task
 from aioproducer.spark.source import KafkaDataSource, StreamWriter, TaskDone
 
 
@@ -115,15 +115,15 @@ class KillingWriter(StreamWriter):
         assert context is not None
         batch = int(context.getLocalProperty("streaming.sql.batchId") or -1)
         self.kills.reach(Point.BEFORE_ANY_WRITE, batch)
-        row_writer._AT_ONCE = 1  # type: ignore[misc]  # each Arrow batch is sent by itself
-        send = row_writer.RowWriter._send
+        task._AT_ONCE = 1  # type: ignore[misc]  # each Arrow batch is sent by itself
+        send = task.RowWriter._send
 
-        def send_and_tell(writer: row_writer.RowWriter, rows: pa.RecordBatch) -> Any:
+        def send_and_tell(writer: task.RowWriter, rows: pa.RecordBatch) -> Any:
             reports = send(writer, rows)
             self.kills.reach(Point.MID_WRITE, batch)
             return reports
 
-        with mock.patch.object(row_writer.RowWriter, "_send", send_and_tell):
+        with mock.patch.object(task.RowWriter, "_send", send_and_tell):
             return super().write(iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803

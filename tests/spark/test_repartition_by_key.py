@@ -11,8 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import spark_partition_id
 
 from aioproducer.engine.partitioning import murmur2_partition
-from aioproducer.spark import dataframes as jvm_murmur2
-from aioproducer.spark import repartition_by_key
+from aioproducer.spark import dataframes, repartition_by_key
 
 pytestmark = pytest.mark.spark
 
@@ -32,9 +31,9 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The place where partitions are computed: Python, unless the JVM has Kafka's hash."""
     name: str = request.param
     if name == "python: no class":
-        monkeypatch.setattr(jvm_murmur2, "_HASH", "org.apache.commons.codec.digest.NoSuchHash")
+        monkeypatch.setattr(dataframes, "_HASH", "org.apache.commons.codec.digest.NoSuchHash")
     elif name == "python: another hash":
-        monkeypatch.setattr(jvm_murmur2, "_KNOWN", (b"foobar", 1))
+        monkeypatch.setattr(dataframes, "_KNOWN", (b"foobar", 1))
     return name
 
 

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from aioproducer.engine.records import parsed_records
-from aioproducer.engine.records import parsed_records as arrow_columns
 from aioproducer.engine.records.batch_header import crc32c
 from aioproducer.engine.records.decoder import RecordBatch, decode
 from aioproducer.engine.records.encoded_batch import EncodedBatch, batches_in
@@ -18,7 +17,7 @@ from aioproducer.model import ConsumerRecord, Header, TopicPartition
 
 FORMS: Final[dict[str, Any]] = {
     "reference": SimpleNamespace(
-        ParsedRecords=parsed_records.ParsedRecords, arrow_buffers=arrow_columns.arrow_buffers
+        ParsedRecords=parsed_records.ParsedRecords, arrow_buffers=parsed_records.arrow_buffers
     )
 }
 """The forms of the decoder that are installed."""

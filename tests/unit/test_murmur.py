@@ -12,15 +12,15 @@ from hypothesis.strategies import binary
 from murmurhash2 import murmurhash2
 
 from aioproducer import Murmur3Partitioner, Partitions
-from aioproducer.engine import partitioning as murmur
+from aioproducer.engine import partitioning
 
 
 @given(binary(max_size=100))
 @example(b"")
 @example(b"\xff" * 7)
 def test_murmur2_is_that_of_the_library(key: bytes) -> None:
-    expected = murmurhash2(key, murmur.KAFKAS_SEED) & 0xFFFFFFFF
-    assert murmur.murmur2(key) == expected
+    expected = murmurhash2(key, partitioning.KAFKAS_SEED) & 0xFFFFFFFF
+    assert partitioning.murmur2(key) == expected
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_murmur2_is_that_of_the_library(key: bytes) -> None:
 )
 def test_murmur2_is_kafkas(key: bytes, hashed: int) -> None:
     """The numbers are those of Kafka's ``UtilsTest.testMurmur2``."""
-    assert murmur.murmur2(key) == hashed & 0xFFFFFFFF
+    assert partitioning.murmur2(key) == hashed & 0xFFFFFFFF
 
 
 @given(binary(max_size=100))
@@ -44,8 +44,8 @@ def test_murmur2_is_kafkas(key: bytes, hashed: int) -> None:
 @example(b"\xff" * 7)
 def test_murmur3_is_that_of_the_library(key: bytes) -> None:
     expected = mmh3.hash(key, signed=False)
-    assert murmur.murmur3_in_python(key) == expected
-    assert murmur.murmur3()(key) == expected
+    assert partitioning.murmur3_in_python(key) == expected
+    assert partitioning.murmur3()(key) == expected
 
 
 def test_a_partitioner_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from aioproducer.engine.accumulator import ProducerBatch, batch_queue, producer_batch
-from aioproducer.engine.accumulator import results as late_results
+from aioproducer.engine.accumulator import ProducerBatch, batch_queue, producer_batch, results
 from aioproducer.engine.accumulator.partition import Partition
 from aioproducer.engine.accumulator.results import Flushes
 from aioproducer.engine.sender import completer, outcomes
@@ -151,7 +150,7 @@ def offset_of_the_batch_in_each_slice(patch: Patch) -> None:
 
         return some_set
 
-    patch(late_results._Rest, "set_results", mutant)
+    patch(results._Rest, "set_results", mutant)
 
 
 def flush_forgets_slices(patch: Patch) -> None:
@@ -159,7 +158,7 @@ def flush_forgets_slices(patch: Patch) -> None:
 
     def mutant(moved: Any) -> Any:
         def has_moved(self: Flushes, item: Any, to: Any) -> None:
-            if not isinstance(to, late_results._Rest):
+            if not isinstance(to, results._Rest):
                 moved(self, item, to)
 
         return has_moved
@@ -169,7 +168,7 @@ def flush_forgets_slices(patch: Patch) -> None:
 
 def all_results_at_once(patch: Patch) -> None:
     """The records of a large delivery get their results in one turn of the loop."""
-    patch(late_results.LateResults, "_set", lambda set_: lambda self, most: set_(self, 10**9))
+    patch(results.LateResults, "_set", lambda set_: lambda self, most: set_(self, 10**9))
 
 
 def doubt_before_a_barrier_not_waited_for(patch: Patch) -> None:

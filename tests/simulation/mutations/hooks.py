@@ -8,7 +8,7 @@ from typing import Any
 from aioproducer.engine.core.failures import FailureWorker
 from aioproducer.engine.core.serializer_preparation import SerializerPreparation
 from aioproducer.engine.observer import ObservedFuture
-from aioproducer.serialization import serializer as record_serializers
+from aioproducer.serialization import serializer
 from tests.simulation.mutations.patch import Mutation, Patch
 
 
@@ -68,7 +68,7 @@ def value_copied_late(patch: Patch) -> None:
 
         return made
 
-    patch(record_serializers, "plain_bytes", mutant)
+    patch(serializer, "plain_bytes", mutant)
 
 
 def value_serialized_late(patch: Patch) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from aioproducer.auth import tls as private_files
+from aioproducer.auth import tls
 from aioproducer.auth.tls import TlsOptions, make_context
 from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError, MissingExtraError
@@ -106,7 +106,7 @@ async def test_every_form_of_a_keystore_logs_in(
 ) -> None:
     if where == "file":
         monkeypatch.setattr(os, "memfd_create", forbidden)
-        monkeypatch.setattr(private_files, "_IN_MEMORY", str(tmp_path))
+        monkeypatch.setattr(tls, "_IN_MEMORY", str(tmp_path))
     client = Authority("Between", under=authority).issue("client-7")
     options = TlsOptions(
         truststore_certificates=authority.pem, **KEYSTORES[form](tmp_path / "store", client)
@@ -121,7 +121,7 @@ def test_a_key_in_a_file_is_there_for_a_moment_and_for_this_user_alone(
     tmp_path: Path, client: Certificate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "memfd_create", forbidden)
-    monkeypatch.setattr(private_files, "_IN_MEMORY", str(tmp_path))
+    monkeypatch.setattr(tls, "_IN_MEMORY", str(tmp_path))
     seen = []
 
     load = ssl.SSLContext.load_cert_chain

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from aioproducer.cli import top as metrics_endpoint
+from aioproducer.cli import top
 from aioproducer.cli.top import EndpointError, MetricsEndpoint, samples_of
 from aioproducer.errors import ConfigError
 from aioproducer.observability.series import Sample
@@ -123,6 +123,6 @@ async def test_an_endpoint_that_drips_is_cut() -> None:
 
 
 async def test_an_endless_answer_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics_endpoint, "_LARGEST", 1000)
+    monkeypatch.setattr(top, "_LARGEST", 1000)
     with HttpEndpoint(ok("#" * 2000)) as server, pytest.raises(EndpointError, match="more than"):
         await MetricsEndpoint(server.address, 60).read()

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer.errors import Disposition, KafkaError, Written, explain, kafka_error
-from aioproducer.errors import broker as codes
+from aioproducer.errors import Disposition, KafkaError, Written, broker, explain, kafka_error
 from aioproducer.errors.broker import TABLE, ErrorCode
 
 RETRIABLE, REFRESH = "retriable", "retriable, refresh"
@@ -221,11 +220,11 @@ def test_every_code_of_kafka_has_a_row_or_what_is_usual(code: ErrorCode) -> None
     error = kafka_error(code, "text")
     if code not in {row.code for row in TABLE}:
         assert error.disposition is (
-            Disposition.RETRIABLE if code in codes.RETRIABLE else Disposition.REFUSED
+            Disposition.RETRIABLE if code in broker.RETRIABLE else Disposition.REFUSED
         )
         assert error.written is Written.MAYBE, "nobody knows what it is doing there"
     assert error.retriable is (error.disposition is Disposition.RETRIABLE)
-    assert error.retriable is (code in codes.RETRIABLE), "as Kafka calls it"
+    assert error.retriable is (code in broker.RETRIABLE), "as Kafka calls it"
 
 
 @pytest.mark.parametrize("code", [max(ErrorCode) + 1, 9999, -2])

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from aioproducer.errors import BrokerConnectionError
-from aioproducer.observability import log_delivery as log_queue
+from aioproducer.observability import log_delivery
 from aioproducer.observability.log_delivery import LogEntry, LogQueue
 from tests.support.switches import at_switch
 from tests.support.waiting import PATIENCE, wait_until
@@ -66,7 +66,7 @@ def test_an_entry_that_comes_as_the_queue_closes_is_counted(
             queue.close()
             queue.tell_rest()
 
-        with at_switch(number, log_queue.__file__, close) as places:
+        with at_switch(number, log_delivery.__file__, close) as places:
             queue.put(entry())
         if not places:
             break

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from aioproducer.errors import ConfigError
-from aioproducer.observability import prometheus as workers
+from aioproducer.observability import prometheus
 from aioproducer.observability.prometheus import ProducerCollector
 from aioproducer.observability.series import (
     Family,
@@ -55,7 +55,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture
 def short_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_BOUND", 0.2)
+    monkeypatch.setattr(prometheus, "_BOUND", 0.2)
 
 
 def child(folder: Path, records: int) -> subprocess.Popen[str]:
@@ -172,10 +172,10 @@ def test_a_process_that_failed_once_answers_the_next_time(folder: Path) -> None:
         return to_bytes([])
 
     failed: list[bool] = []
-    own_socket = workers.WorkerSocket(folder, series)
+    own_socket = prometheus.WorkerSocket(folder, series)
     own_socket.path.rename(folder / "aioproducer-1.sock")
     try:
-        others = workers.OtherWorkers(folder)
+        others = prometheus.OtherWorkers(folder)
         assert others.ask() == ({}, 1)
         assert others.ask() == ({"1": []}, 0)
     finally:
@@ -194,10 +194,10 @@ def test_a_process_without_a_free_file_descriptor_answers_later(
     refused: list[bool] = []
     taken = socket.socket.accept
     monkeypatch.setattr(socket.socket, "accept", accept)
-    own_socket = workers.WorkerSocket(folder, lambda: to_bytes([]))
+    own_socket = prometheus.WorkerSocket(folder, lambda: to_bytes([]))
     own_socket.path.rename(folder / "aioproducer-1.sock")
     try:
-        assert workers.OtherWorkers(folder).ask() == ({"1": []}, 0)
+        assert prometheus.OtherWorkers(folder).ask() == ({"1": []}, 0)
         assert refused
     finally:
         own_socket.close()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aioproducer.engine.records import arrow as arrow_output
+from aioproducer.engine.records import arrow
 from aioproducer.engine.records.arrow import read_columns, to_arrow
 from aioproducer.errors import MissingExtraError
 from aioproducer.model import ConsumerRecord
@@ -33,7 +33,7 @@ SCHEMA = pa.schema(
 
 @pytest.fixture(params=FORMS.values(), ids=list(FORMS))
 def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(arrow_output, "arrow_buffers", request.param.arrow_buffers)
+    monkeypatch.setattr(arrow, "arrow_buffers", request.param.arrow_buffers)
     return request.param
 
 

@@ -20,7 +20,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis.strategies import binary, integers
 
-from aioproducer.engine.records import encoded_batch as decompression
+from aioproducer.engine.records import encoded_batch
 from aioproducer.engine.records.compression import compression
 from aioproducer.engine.records.encoded_batch import DecompressionError, decompress
 
@@ -413,13 +413,13 @@ def test_tiny_parts_take_no_longer_than_their_bytes(
     """The calls of a library are few, and the numbers that are counted with stay small."""
     steps: list[int] = []
 
-    class CountedOutput(decompression._Output):
+    class CountedOutput(encoded_batch._Output):
         @property
         def step(self) -> int:
             steps.append(super().step)
             return steps[-1]
 
-    monkeypatch.setattr(decompression, "_Output", CountedOutput)
+    monkeypatch.setattr(encoded_batch, "_Output", CountedOutput)
     count = 20_000
     data = tiny_parts(number, count)
     assert unpacked(number, data, 10_000_000) == b"xy" * count

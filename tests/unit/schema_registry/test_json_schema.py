@@ -21,7 +21,7 @@ from aioproducer.schema_registry import (
     Schema,
 )
 from aioproducer.schema_registry.wire_format import id_bytes
-from aioproducer.serialization import json_documents as json_text
+from aioproducer.serialization import json_documents
 from aioproducer.testing import InMemorySchemaRegistry
 
 ORDER = {
@@ -70,7 +70,7 @@ class OrderStruct(msgspec.Struct):
 def encoder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The test runs with orjson, and with the standard library alone."""
     if request.param == "json":
-        monkeypatch.setattr(json_text, "orjson", None)
+        monkeypatch.setattr(json_documents, "orjson", None)
     return str(request.param)
 
 

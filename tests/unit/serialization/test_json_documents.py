@@ -18,14 +18,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aioproducer.errors import ConfigError, SerializationError
-from aioproducer.serialization import JsonDeserializer, JsonSerializer
-from aioproducer.serialization import json_documents as json_text
+from aioproducer.serialization import JsonDeserializer, JsonSerializer, json_documents
 
 
 @pytest.fixture(params=["orjson", "the standard library"])
 def _writer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param != "orjson":
-        monkeypatch.setattr(json_text, "orjson", None)
+        monkeypatch.setattr(json_documents, "orjson", None)
     return
 
 
@@ -137,7 +136,7 @@ VALUES = st.recursive(
 def test_both_write_the_same(value: Any) -> None:
     by_orjson = written(value)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_text, "orjson", None)
+        patch.setattr(json_documents, "orjson", None)
         assert written(value) == by_orjson
         read = JsonDeserializer[Any]().deserialize("orders", by_orjson)
     assert read == json.loads(by_orjson) == JsonDeserializer[Any]().deserialize("orders", by_orjson)

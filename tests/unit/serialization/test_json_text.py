@@ -21,8 +21,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from aioproducer.errors import SerializationError
-from aioproducer.serialization import JsonDeserializer, JsonSerializer
-from aioproducer.serialization import json_documents as json_text
+from aioproducer.serialization import JsonDeserializer, JsonSerializer, json_documents
 from aioproducer.serialization.json_documents import JsonEncoder, decode_json
 
 
@@ -35,10 +34,10 @@ def outcome(call: Callable[[], Any]) -> tuple[str, type[Exception] | None]:
 
 
 def with_and_without_orjson(call: Callable[[], Any]) -> list[Any]:
-    assert vars(json_text)["orjson"] is orjson
+    assert vars(json_documents)["orjson"] is orjson
     found = [outcome(call)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_text, "orjson", None)
+        patch.setattr(json_documents, "orjson", None)
         found.append(outcome(call))
     return found
 
@@ -276,7 +275,7 @@ def test_the_text_of_what_orjson_writes_otherwise(
     monkeypatch: pytest.MonkeyPatch, value: Any, text: str, by_orjson: bool
 ) -> None:
     if not by_orjson:
-        monkeypatch.setattr(json_text, "orjson", None)
+        monkeypatch.setattr(json_documents, "orjson", None)
     writer = JsonSerializer[Any](default=lambda _: "default")
     assert writer.serialize("orders", value, []).decode() == text
 

@@ -28,7 +28,7 @@ from aioproducer.errors import (
     SerializationError,
 )
 from aioproducer.schema_registry import Reference, Rule, Schema, SchemaRegistry
-from aioproducer.spark import schemas as registered
+from aioproducer.spark import schemas
 from aioproducer.spark.planning import plan_sink, plan_typed_rows
 from aioproducer.spark.rows import by_topic
 from aioproducer.testing import InMemorySchemaRegistry
@@ -52,7 +52,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> InMemorySchemaRegistry:
     """The only registry, whatever the properties are."""
     made = InMemorySchemaRegistry()
     monkeypatch.setattr(SchemaRegistry, "from_properties", classmethod(lambda cls, _: made))
-    monkeypatch.setattr(registered, "_registries", registered.Registries())
+    monkeypatch.setattr(schemas, "_registries", schemas.Registries())
     return made
 
 
@@ -83,9 +83,9 @@ def test_the_names_of_options(registry: InMemorySchemaRegistry) -> None:
         AVRO | {"value.record.name": "com.shop.Order", "key.format": "avro", "topic": "2-go"},
         COLUMNS,
     )
-    schemas = {name: each.schemas["2-go"] for name, each in plan.encodings.items()}
-    assert json.loads(schemas["value"].text)["namespace"] == "com.shop"
-    assert schemas["key"].text == '"string"'
+    derived = {name: each.schemas["2-go"] for name, each in plan.encodings.items()}
+    assert json.loads(derived["value"].text)["namespace"] == "com.shop"
+    assert derived["key"].text == '"string"'
     unnamed = plan_sink(AVRO | {"topic": "2-go"}, COLUMNS).encodings["value"].schemas["2-go"]
     assert json.loads(unnamed.text)["name"] == "_2_go_value"
 
@@ -263,7 +263,7 @@ def test_a_registry_that_is_down_is_asked_again(registry: InMemorySchemaRegistry
 def test_a_registry_that_does_not_answer(
     registry: InMemorySchemaRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registered, "_SECONDS", 0.01)
+    monkeypatch.setattr(schemas, "_SECONDS", 0.01)
     registry.delay(60)
     with pytest.raises(SchemaRegistryUnavailableError, match="has not answered within"):
         plan_sink(AVRO, COLUMNS)

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from aioproducer.sync import Producer
-from aioproducer.sync import loop_thread as standstill
+from aioproducer.sync import Producer, loop_thread
 from tests.support.switches import at_switch
 
 pytestmark = [
@@ -65,7 +64,7 @@ def test_a_child_may_import_the_module_that_a_producer_imports(
 def test_a_busy_thread_delays_a_fork_for_a_bounded_time(
     producer: Producer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standstill, "_LONGEST", 0.1)
+    monkeypatch.setattr(loop_thread, "_LONGEST", 0.1)
     busy, ends = threading.Event(), threading.Event()
 
     def stay() -> None:
@@ -108,17 +107,17 @@ class Thread:
 
 def test_producers_that_start_during_a_fork() -> None:
     stopped = Thread()
-    standstill.stops_at_forks(stopped)
+    loop_thread.stops_at_forks(stopped)
     more: list[Thread] = []
 
     def start() -> None:
         more.append(Thread())
-        standstill.stops_at_forks(more[-1])
+        loop_thread.stops_at_forks(more[-1])
 
     for number in range(100):
         with at_switch(number, str(Path(weakref.__file__).parent), start) as places:
-            standstill._before()
-        standstill._after()
+            loop_thread._before()
+        loop_thread._after()
         if not places:
             return
     raise AssertionError("there are more places")
