@@ -15,7 +15,7 @@ from aioproducer.engine.client.describe_request import (
 from aioproducer.engine.core.arguments import checked_topic
 from aioproducer.engine.core.engine import ClusterQueries
 from aioproducer.engine.records.acceleration import is_compiled
-from aioproducer.engine.sender.transaction_driver import TransactionRequest
+from aioproducer.engine.sender.transaction_request import TransactionRequest
 from aioproducer.engine.transactions.requests import Coordinator, CoordinatorType, FindCoordinator
 from aioproducer.errors import (
     BootstrapError,

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from aioproducer.engine.accumulator import RecordAccumulator
 from aioproducer.engine.client.requester import NEVER, Requester
 from aioproducer.engine.cluster.metadata import Metadata
-from aioproducer.engine.network.frames import Completion, EncodedPayload, encoded
+from aioproducer.engine.network.frames import Completion
 from aioproducer.engine.network.network_client import NetworkClient
-from aioproducer.engine.protocol import Api, request_schema
 from aioproducer.engine.sender.completer import BatchCompleter
+from aioproducer.engine.sender.transaction_request import TransactionRequest
 from aioproducer.engine.transactions.group_offsets import GroupOffsets, RequestSource
 from aioproducer.engine.transactions.manager import TransactionManager
 from aioproducer.engine.transactions.requests import (
     AddPartitionsToTxn,
-    BuildContext,
     CoordinatorRequest,
     Reaction,
-    Response,
     TxnOffsetCommit,
 )
 from aioproducer.engine.transactions.transaction import TransactionState
@@ -28,41 +26,9 @@ from aioproducer.errors import NetworkError, ProducerError, RequestTimeoutError,
 from aioproducer.errors.broker import ErrorCode
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.logs import RoomLogger
-from aioproducer.model import Peer, TransactionHandle
+from aioproducer.model import Peer
 
 logger = RoomLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class TransactionRequest:
-    """A request to a coordinator, with the producer that sends it."""
-
-    request: CoordinatorRequest
-    handle: TransactionHandle
-    timeout_ms: int
-    """``transaction_timeout_ms``."""
-    answered: bool = True
-
-    @property
-    def api(self) -> Api:
-        """The request's kind."""
-        return Api(self.request.api_key)
-
-    def build(self, version: int) -> EncodedPayload:
-        """The request in ``version``, or the highest below it that means the same.
-
-        Raises :class:`UnsupportedVersionError` if the broker is too old for the request.
-        """
-        highest = self.request.highest_version(self.handle.version)
-        if highest is not None:
-            version = min(version, highest)
-        schema = request_schema(self.api)
-        context = BuildContext(schema, version, self.handle, self.timeout_ms)
-        return encoded(self.api, version, self.request.build(context))
-
-    def read(self, response: Any) -> Response:
-        """The content of the response. Raises :class:`ProtocolError` if it is impossible."""
-        return self.request.read(response)
 
 
 class DriverSettings(NamedTuple):

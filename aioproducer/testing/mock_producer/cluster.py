@@ -29,7 +29,7 @@ from aioproducer.engine.sender.requests import (
     InitProducerIdRequest,
     MetadataRequest,
 )
-from aioproducer.engine.sender.transaction_driver import TransactionRequest
+from aioproducer.engine.sender.transaction_request import TransactionRequest
 from aioproducer.engine.transactions.requests import (
     AddOffsetsToTxn,
     AddPartitionsToTxn,

@@ -28,7 +28,7 @@ from aioproducer.engine.network.versions import api_versions_request
 from aioproducer.engine.protocol import SUPPORTED, Api
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
-from aioproducer.engine.sender.transaction_driver import TransactionRequest
+from aioproducer.engine.sender.transaction_request import TransactionRequest
 from aioproducer.engine.transactions.requests import (
     FIRST_STABLE_VERSION,
     AddOffsetsToTxn,

@@ -17,7 +17,7 @@ from aioproducer.engine.network.versions import ApiVersionsHandshake
 from aioproducer.engine.protocol import Api
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
-from aioproducer.engine.sender.transaction_driver import TransactionRequest
+from aioproducer.engine.sender.transaction_request import TransactionRequest
 from aioproducer.engine.transactions.requests import (
     AddPartitionsToTxn,
     OffsetFetch,

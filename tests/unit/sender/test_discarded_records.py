@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aioproducer.engine.sender.produce import ProduceRequest
-from aioproducer.engine.sender.transaction_driver import TransactionRequest
+from aioproducer.engine.sender.transaction_request import TransactionRequest
 from aioproducer.engine.transactions.requests import AddPartitionsToTxn, InitProducerId
 from aioproducer.engine.transactions.transaction import TransactionState
 from aioproducer.errors import (

@@ -14,7 +14,7 @@ from aioproducer.engine.accumulator import ProducerBatch
 from aioproducer.engine.accumulator.results import Flushes, LateResults
 from aioproducer.engine.records.bulk_tokens import BulkToken
 from aioproducer.engine.sender.produce import ProduceRequest
-from aioproducer.engine.sender.transaction_driver import TransactionRequest
+from aioproducer.engine.sender.transaction_request import TransactionRequest
 from aioproducer.engine.transactions.requests import EndTxn
 from aioproducer.errors import ProducerClosedError
 from aioproducer.foundation.tuning import RECORDS_PER_SLICE

@@ -13,7 +13,7 @@ from aioproducer.engine.cluster.snapshot import TopicInfo
 from aioproducer.engine.network.frames import Completion
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
-from aioproducer.engine.sender.transaction_driver import TransactionRequest
+from aioproducer.engine.sender.transaction_request import TransactionRequest
 from aioproducer.engine.transactions.transaction import TransactionState
 from aioproducer.errors import (
     AuthenticationError,

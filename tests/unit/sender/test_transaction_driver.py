@@ -11,7 +11,7 @@ from aioproducer import Producer
 from aioproducer.engine.network.versions import Features
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
-from aioproducer.engine.sender.transaction_driver import TransactionRequest
+from aioproducer.engine.sender.transaction_request import TransactionRequest
 from aioproducer.engine.transactions.requests import (
     AddOffsetsToTxn,
     AddPartitionsToTxn,

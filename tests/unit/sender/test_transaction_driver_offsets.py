@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aioproducer.engine.sender.transaction_driver import TransactionRequest
+from aioproducer.engine.sender.transaction_request import TransactionRequest
 from aioproducer.engine.transactions.requests import (
     AddPartitionsToTxn,
     FindCoordinator,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from aioproducer.engine.sender.produce import ProduceRequest
-from aioproducer.engine.sender.transaction_driver import TransactionDriver, TransactionRequest
+from aioproducer.engine.sender.transaction_driver import TransactionDriver
+from aioproducer.engine.sender.transaction_request import TransactionRequest
 from aioproducer.engine.transactions.requests import EndTxn
 from aioproducer.model import TopicPartition
 from tests.unit.sender.world import SenderWorld, answered

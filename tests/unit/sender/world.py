@@ -13,7 +13,7 @@ from aioproducer.engine.network.versions import Features
 from aioproducer.engine.protocol import SUPPORTED, Api, response_schema
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
-from aioproducer.engine.sender.transaction_driver import TransactionRequest
+from aioproducer.engine.sender.transaction_request import TransactionRequest
 from aioproducer.engine.transactions.requests import (
     FIRST_STABLE_VERSION,
     AddPartitionsToTxn,

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from aioproducer.engine.protocol import Api, request_schema, response_schema
-from aioproducer.engine.sender.transaction_driver import TransactionRequest
+from aioproducer.engine.sender.transaction_request import TransactionRequest
 from aioproducer.engine.transactions.requests import (
     AddOffsetsToTxn,
     AddPartitionsToTxn,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aioproducer.engine.protocol import Api
-from aioproducer.engine.sender.transaction_driver import TransactionRequest
+from aioproducer.engine.sender.transaction_request import TransactionRequest
 from aioproducer.engine.transactions.requests import FIRST_STABLE_VERSION, CoordinatorRequest
 from aioproducer.model import (
     ConsumerGroupMetadata,
