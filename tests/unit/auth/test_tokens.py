@@ -1,4 +1,4 @@
-"""aioproducer.auth.tokens: one fetch for all, ahead of the end, and through outages."""
+"""One fetch of a token for all, ahead of its end and through outages, by Kafka's refresh rules."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import contextlib
 import logging
 import threading
 from collections.abc import Awaitable, Callable
+from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from aioproducer.auth.oauthbearer import Token
+from aioproducer.auth.oauthbearer import RefreshRules, Token
 from aioproducer.auth.tokens import TokenSource, shared_source
 from aioproducer.config.secret import Secret
 from aioproducer.errors import MissingExtraError, TokenEndpointError, TokenError
@@ -488,3 +491,45 @@ def test_equal_settings_share_a_source(clock: Clock) -> None:
 def test_a_token_is_frozen() -> None:
     with pytest.raises(AttributeError):
         Token(Secret("t")).expires = 7.0  # type: ignore[misc]
+
+
+FACTOR = 0.8 + 0.05 * 0.5
+
+
+@pytest.mark.parametrize(
+    ("lifetime", "after"),
+    [
+        (3600, 3600 * FACTOR),
+        (900, 600),  # 0.825 is 742.5, too near to the end: 300 seconds before it
+        (400, 100),
+        (361, 61),
+        (359, 359 * FACTOR),  # shorter than 60 + 300: both are left out
+        (10, 10 * FACTOR),
+        (0, 0),
+        (-5, 0),
+    ],
+)
+def test_kafkas_rules(lifetime: float, after: float) -> None:
+    found = RefreshRules().refresh_at(NOW, NOW + lifetime, NoJitter())
+    assert found == pytest.approx(NOW + after, abs=1e-3)
+
+
+def test_the_shortest_period_between_two_fetches() -> None:
+    rules = RefreshRules(window_factor=0.5, window_jitter=0, min_period=900, buffer=0)
+    assert rules.refresh_at(NOW, NOW + 1000, NoJitter()) == NOW + 900
+
+
+@given(
+    st.floats(0, 1e8),
+    st.floats(0.5, 1.0),
+    st.floats(0, 0.25),
+    st.floats(0, 900),
+    st.floats(0, 3600),
+    st.integers(),
+)
+def test_never_before_now_and_about_never_after_the_end(
+    lifetime: float, factor: float, jitter: float, least: float, buffer: float, seed: int
+) -> None:
+    rules = RefreshRules(factor, jitter, least, buffer)
+    found = rules.refresh_at(NOW, NOW + lifetime, Random(seed))
+    assert NOW <= found <= NOW + lifetime * max(1.0, factor + jitter) + 1e-3

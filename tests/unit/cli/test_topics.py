@@ -1,16 +1,29 @@
-"""`aioproducer topics delete`: several topics in one command."""
+"""The commands for topics and the cluster: arguments, confirmation, lines and JSON."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
+from uuid import UUID
 
 import pytest
 
+from aioproducer.admin import (
+    BrokerDescription,
+    ClusterDescription,
+    ConfigEntry,
+    PartitionDescription,
+    TopicDescription,
+)
 from aioproducer.cli import topics
 from aioproducer.cli.app import run
-from aioproducer.errors import UnknownTopicOrPartitionError
+from aioproducer.cli.cluster import fields, lines
+from aioproducer.cli.topics import replica_lists, topic_fields, topic_lines, topic_settings
+from aioproducer.errors import ConfigError, UnknownTopicOrPartitionError
 
 DELETE = ["topics", "delete", "a", "b", "c", "--yes", "-b", "host:9092"]
 
@@ -56,3 +69,149 @@ def test_the_timeout_is_of_all_topics_together(monkeypatch: pytest.MonkeyPatch) 
     use(monkeypatch, admin)
     assert run([*DELETE, "--timeout", "5"]) == 0
     assert 5 >= admin.timeouts[0] > admin.timeouts[1] > admin.timeouts[2]
+
+
+ORDERS = TopicDescription(
+    "orders",
+    UUID(int=7),
+    False,
+    (
+        PartitionDescription(0, 11, 4, (11, 2), (11, 2)),
+        PartitionDescription(1, None, 5, (2, 11), (), (11, 2)),
+    ),
+    {
+        "retention.ms": ConfigEntry("retention.ms", "5", "DYNAMIC_TOPIC_CONFIG"),
+        "cleanup.policy": ConfigEntry("cleanup.policy", "delete", "DEFAULT_CONFIG"),
+    },
+)
+
+
+def test_a_topic_as_lines() -> None:
+    assert list(topic_lines(ORDERS, 2)) == [
+        "orders: 2 partitions, 2 replicas each",
+        "  retention.ms=5",
+        "  partition  leader  replicas  in sync",
+        "  0          11      11,2      11,2",
+        "  1          none    2,11      none",
+    ]
+
+
+def test_some_partitions_of_a_topic() -> None:
+    some = ORDERS._replace(partitions=ORDERS.partitions[:1], configs=None)
+    assert next(topic_lines(some, 1)) == "orders: 1 partition, 2 replicas each"
+
+
+def test_a_topic_as_json() -> None:
+    assert topic_fields(ORDERS) == {
+        "name": "orders",
+        "id": "00000000-0000-0000-0000-000000000007",
+        "internal": False,
+        "configs": {"retention.ms": "5"},
+        "partitions": [
+            {
+                "partition": 0,
+                "leader": 11,
+                "leader_epoch": 4,
+                "replicas": [11, 2],
+                "in_sync_replicas": [11, 2],
+                "offline_replicas": [],
+            },
+            {
+                "partition": 1,
+                "leader": None,
+                "leader_epoch": 5,
+                "replicas": [2, 11],
+                "in_sync_replicas": [],
+                "offline_replicas": [11, 2],
+            },
+        ],
+    }
+    assert topic_fields(ORDERS._replace(configs=None))["configs"] is None
+
+
+def test_replicas_of_partitions() -> None:
+    assert replica_lists("1:2,2:3,3") == [[1, 2], [2, 3], [3]]
+
+
+@pytest.mark.parametrize("text", ["", "1:", "a:b", "1;2", "1,,2"])
+def test_replicas_that_are_no_lists(text: str) -> None:
+    with pytest.raises(ConfigError, match="write the broker ids of each partition"):
+        replica_lists(text)
+
+
+def test_settings() -> None:
+    assert topic_settings(["a.b=1", "c=", "d=x=y"]) == {"a.b": "1", "c": "", "d": "x=y"}
+    for wrong in ("a", "=1"):
+        with pytest.raises(ConfigError, match="write name=value"):
+            topic_settings([wrong])
+
+
+COMMAND = [sys.executable, "-m", "aioproducer", "topics", "delete", "orders", "-b", "localhost:1"]
+NOT_DONE, WRONG_USE = 1, 2
+
+
+@pytest.mark.parametrize("answer", [b"n\n", b"\n"])
+def test_no_is_an_answer(answer: bytes) -> None:
+    terminal, slave = os.openpty()
+    try:
+        os.write(terminal, answer)
+        ended = subprocess.run(
+            COMMAND, stdin=slave, capture_output=True, text=True, timeout=60, check=False
+        )
+    finally:
+        os.close(terminal)
+        os.close(slave)
+    assert ended.returncode == NOT_DONE
+    assert "Delete orders with all records?" in ended.stderr
+    assert ended.stderr.splitlines()[-1].endswith("nothing was deleted")
+    assert ended.stdout == ""
+
+
+def test_nobody_can_be_asked_without_a_terminal() -> None:
+    ended = subprocess.run(
+        COMMAND, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == WRONG_USE
+    assert "give --yes to delete orders" in ended.stderr
+
+
+FOUND = ClusterDescription(
+    "abc",
+    2,
+    (
+        BrokerDescription(1, "one", 9092, "east", {"PRODUCE": (3, 12), "FETCH": (4, 17)}),
+        BrokerDescription(2, "two", 9092, None),
+    ),
+    {"metadata.version": 29, "kraft.version": 1},
+)
+
+
+def test_a_cluster_as_lines() -> None:
+    assert list(lines(FOUND)) == [
+        "cluster      abc",
+        "broker       1 at one:9092, rack east",
+        "broker       2 at two:9092",
+        "feature      kraft.version 1",
+        "feature      metadata.version 29",
+        "controller   2",
+        "versions     1 FETCH 4-17",
+        "versions     1 PRODUCE 3-12",
+    ]
+
+
+def test_a_cluster_as_json() -> None:
+    assert fields(FOUND) == {
+        "cluster_id": "abc",
+        "controller": 2,
+        "brokers": [
+            {
+                "id": 1,
+                "host": "one",
+                "port": 9092,
+                "rack": "east",
+                "versions": {"FETCH": [4, 17], "PRODUCE": [3, 12]},
+            },
+            {"id": 2, "host": "two", "port": 9092, "rack": None},
+        ],
+        "features": {"kraft.version": 1, "metadata.version": 29},
+    }

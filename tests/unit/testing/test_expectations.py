@@ -1,16 +1,19 @@
-"""Expectations of records, and the messages of their errors."""
+"""Expectations of records, the messages of their errors, and no secret in a traceback."""
 
 from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Awaitable, Callable
+from traceback import TracebackException
 from typing import Any
 
 import pytest
 
 from aioproducer import ProducerRecord, TopicPartition
+from aioproducer.errors import ConfigError
 from aioproducer.model import ConsumerRecord
-from aioproducer.testing import Expectations, ReadRecords, expect
+from aioproducer.testing import Expectations, ReadRecords, expect, read_back
 from aioproducer.testing.expected_record import ExpectedRecord, pair
 
 
@@ -223,3 +226,24 @@ def test_mistakes_in_an_expectation() -> None:
         expect(ORDERS).has(value={"total": 1})  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="options are for a topic"):
         expect(ORDERS, bootstrap_servers="localhost:9092")  # type: ignore[call-overload]
+
+
+SECRET = "a secret of alice"
+
+
+def options() -> dict[str, Any]:
+    return {"bootstrap_servers": "localhost:1", "sasl_password": SECRET, "isolation_level": "none"}
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda: read_back("orders", **options()),
+        lambda: expect("orders", **options()).has(),
+    ],
+)
+async def test_no_frame_shows_a_password(read: Callable[[], Awaitable[object]]) -> None:
+    with pytest.raises(ConfigError) as refused:
+        await read()
+    shown = TracebackException.from_exception(refused.value, capture_locals=True)
+    assert SECRET not in "".join(shown.format())

@@ -12,13 +12,15 @@ from itertools import count
 from threading import Thread
 from time import monotonic
 from typing import Any
+from weakref import ref
 
 import pytest
 
-from aioproducer import Producer, sync
+from aioproducer import Producer, RecordMetadata, sync
 from aioproducer.errors import BootstrapError, IllegalStateError, ProducerBrokenError
 from aioproducer.testing import DeadlockError, MockProducer, SimulatedWorld, simulate
 from aioproducer.testing.simulation import loop
+from tests.support.simulated_world import model_of, run_in
 
 TOPICS = {"orders": 3}
 
@@ -303,3 +305,20 @@ def test_a_producer_from_outside_is_refused() -> None:
 
     with pytest.raises(ProducerBrokenError, match="make producers inside of the life"):
         simulate(life)
+
+
+def test_a_future_that_is_kept_keeps_no_world() -> None:
+    world = SimulatedWorld(0)
+    world.cluster.create_topic("orders")
+
+    async def send(servers: str) -> asyncio.Future[RecordMetadata]:
+        async with Producer(bootstrap_servers=servers) as producer:
+            await producer.send("orders", b"0")
+            return producer.send("orders", b"1")
+
+    future = run_in(world, send(world.cluster.bootstrap_servers))
+    model = ref(model_of(world))
+    del world
+    gc.collect()
+    assert future.result().offset == 1
+    assert model() is None

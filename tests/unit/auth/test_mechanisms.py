@@ -1,20 +1,90 @@
-"""No mechanism and no exchange shows a secret, whatever becomes of the login."""
+"""PLAIN, GSSAPI without its library, and what holds for every mechanism: no secret is shown."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import hmac
+import sys
 from base64 import b64encode
 
 import pytest
 
+from aioproducer.auth.gssapi import Gssapi
+from aioproducer.auth.mechanism import Exchange, Mechanism
 from aioproducer.auth.plain import Plain
 from aioproducer.auth.scram import Scram
 from aioproducer.config.secret import Secret
-from aioproducer.errors import AuthenticationError, ConfigError
+from aioproducer.errors import (
+    AuthenticationError,
+    ConfigError,
+    IllegalSaslStateError,
+    MissingExtraError,
+)
 from tests.unit.auth.scram_server import ScramServer
 from tests.unit.auth.showing import shown, shown_of_error
+
+
+async def test_the_message_is_that_of_the_rfc() -> None:
+    mechanism: Mechanism = Plain("tim", Secret("tanstaaftanstaaf"))
+    exchange: Exchange = await mechanism.begin("broker")
+    assert mechanism.name == "PLAIN"
+    assert not exchange.blocking
+    assert not exchange.complete
+    assert exchange.step(b"") == b"\0tim\0tanstaaftanstaaf"
+    assert exchange.complete
+
+
+async def test_names_and_passwords_are_utf_8_and_never_prepared() -> None:
+    exchange = await Plain("ümit", Secret("pa ss,=\u2168")).begin("broker")
+    assert exchange.step(b"") == b"\0\xc3\xbcmit\0pa ss,=\xe2\x85\xa8"
+
+
+async def test_each_login_is_an_exchange_of_its_own() -> None:
+    mechanism = Plain("tim", Secret("x"))
+    first = await mechanism.begin("one")
+    assert first.step(b"") == (await mechanism.begin("two")).step(b"")
+
+
+@pytest.mark.parametrize("challenges", [[b"realm?"], [b"", b""], [b"", b"more"]])
+async def test_a_server_has_nothing_to_ask(challenges: list[bytes]) -> None:
+    exchange = await Plain("tim", Secret("x")).begin("broker")
+    for challenge in challenges[:-1]:
+        exchange.step(challenge)
+    with pytest.raises(IllegalSaslStateError, match="PLAIN"):
+        exchange.step(challenges[-1])
+
+
+@pytest.mark.parametrize(
+    ("username", "password", "said"),
+    [
+        ("", "x", "the user name is empty"),
+        ("tim", "", "the password is empty"),
+        ("t\0im", "x", "the user name contains a NUL"),
+        ("tim", "hun\0ter2", "the password contains a NUL"),
+        ("tim", "hunter2\ud800", "the password contains a surrogate"),
+    ],
+)
+def test_what_can_not_be_sent_is_refused_at_once(username: str, password: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        Plain(username, Secret(password))
+
+
+@pytest.mark.parametrize("name", ["", "kafka/broker", "kafka@broker"])
+def test_a_principal_is_no_service_name(name: str) -> None:
+    with pytest.raises(ConfigError, match="not a service name"):
+        Gssapi(name)
+
+
+def test_without_the_library_the_error_names_all_that_is_needed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "gssapi", None)
+    with pytest.raises(MissingExtraError) as caught:
+        Gssapi("kafka")
+    for needed in ("aioproducer[gssapi]", "libkrb5-dev", "gcc", "libgssapi-krb5-2"):
+        assert needed in str(caught.value)
+
 
 PASSWORD = Secret("-".join(("correct", "horse", "battery")))
 """Put together here: the file's own lines, which tracebacks quote, do not have it."""
