@@ -127,7 +127,7 @@ pure: env ## Run the tests of what is compiled without its compiled part
 	AIOPRODUCER_PURE_PYTHON=1 "$(BIN)/python" -m pytest -m "not any_form and not soak" $(BESIDE) \
 		tests/unit/records tests/unit/columnar tests/unit/accumulator tests/unit/metrics \
 		$(addprefix tests/unit/network/test_,$(addsuffix .py,client client_logins connection \
-			connection_damage connection_logins in_flight timeouts)) \
+			connection_damage in_flight login timeouts)) \
 		$(addprefix tests/unit/sender/test_,$(addsuffix .py,completer produce refresher sender \
 			sender_rounds)) tests/unit/client/test_wakeup.py tests/unit/runtime/test_running_clock.py \
 		tests/unit/transactions/test_sequence_numbers.py tests/protocol \
@@ -140,8 +140,7 @@ pure: env ## Run the tests of what is compiled without its compiled part
 # The simulated world makes its tasks itself, and the files of NO_TASKS make none: there the factory of
 # tasks changes nothing.
 NO_TASKS := network/test_forked_sockets network/test_frames network/test_unknown_tagged_fields \
-	reader/test_end_of_sessions sender/test_damaged_answers sender/test_delivery_model \
-	sender/test_outcomes sender/test_produce
+	sender/test_damaged_answers sender/test_delivery_model sender/test_outcomes sender/test_produce
 eager: env ## Run the tests of tasks on event loops with eager tasks (asyncio.eager_task_factory)
 	AIOPRODUCER_EAGER_TASKS=1 "$(BIN)/python" -m pytest \
 		-m "not kafka and not registry and not spark and not slow and not soak" $(BESIDE) \

@@ -21,7 +21,7 @@ from aioproducer.testing.kafka_distribution import KafkaDistribution
 from tests.kafka.telemetry import JAVA, Push, TelemetryKafka, telemetry_kafka
 from tests.support.waiting import until
 from tests.unit.consumer.test_consumer_metrics import REQUIRED as REQUIRED_OF_CONSUMERS
-from tests.unit.telemetry.test_metric_names import REQUIRED
+from tests.unit.telemetry.test_payload import REQUIRED
 
 pytestmark = pytest.mark.kafka
 

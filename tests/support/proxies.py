@@ -1,7 +1,7 @@
 """Loopback proxies for tests: SOCKS5 and CONNECT of HTTP, with and without a login.
 
 They take a client's bytes by fixed layouts, so a test of a client needs no other reading of the
-RFCs than that of curl, which `tests/unit/network/test_proxies_themselves.py` tries them with.
+RFCs than that of curl, which `tests/unit/network/test_tunnels.py` tries them with.
 """
 
 from __future__ import annotations

@@ -1,15 +1,22 @@
+"""The partition of a record, and the hashes of keys, which are those of the libraries."""
+
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from random import Random
 from typing import Any, get_args
 
+import mmh3
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
+from hypothesis.strategies import binary
+from murmurhash2 import murmurhash2
 
 from aioproducer.config.kinds import NamedPartitioner
+from aioproducer.engine import partitioning
 from aioproducer.engine.partitioning import (
     NAMED_PARTITIONERS,
     ConsistentPartitioner,
@@ -303,3 +310,49 @@ def test_partitions_are_chosen_from_as_from_a_list() -> None:
         partitions[3]
     assert Random(1).choice(partitions) in partitions
     assert list(reversed(partitions)) == [2, 1, 0]
+
+
+@given(binary(max_size=100))
+@example(b"")
+@example(b"\xff" * 7)
+def test_murmur2_is_that_of_the_library(key: bytes) -> None:
+    expected = murmurhash2(key, partitioning.KAFKAS_SEED) & 0xFFFFFFFF
+    assert partitioning.murmur2(key) == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "hashed"),
+    [
+        (b"21", -973932308),
+        (b"foobar", -790332482),
+        (b"a-little-bit-long-string", -985981536),
+        (b"a-little-bit-longer-string", -1486304829),
+        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
+        (b"abc", 479470107),
+    ],
+)
+def test_murmur2_is_kafkas(key: bytes, hashed: int) -> None:
+    """The numbers are those of Kafka's ``UtilsTest.testMurmur2``."""
+    assert partitioning.murmur2(key) == hashed & 0xFFFFFFFF
+
+
+@given(binary(max_size=100))
+@example(b"")
+@example(b"\xff" * 7)
+def test_murmur3_is_that_of_the_library(key: bytes) -> None:
+    expected = mmh3.hash(key, signed=False)
+    assert partitioning.murmur3_in_python(key) == expected
+    assert partitioning.murmur3()(key) == expected
+
+
+def test_a_partitioner_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    partitions = Partitions(1_000, range(1_000))
+    keys = [b"customer-%d" % number for number in range(100)]
+
+    def chosen() -> list[int]:
+        partition = Murmur3Partitioner(Random(1)).partition
+        return [partition("orders", key, None, partitions) for key in keys]
+
+    expected = chosen()
+    monkeypatch.setitem(sys.modules, "mmh3", None)
+    assert chosen() == expected

@@ -1,14 +1,22 @@
-"""How records get into batches: at once, or from the line when it is their turn."""
+"""How records get into batches: their sizes, the line of those that wait, thousands of topics."""
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
+
+import pytest
 
 from aioproducer.engine.accumulator.partition import Partition
 from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo
-from aioproducer.errors import ProducerError
+from aioproducer.engine.records.acceleration import RecordsBuilder
+from aioproducer.engine.records.batch_header import BATCH_OVERHEAD
+from aioproducer.engine.records.builder import MAX_RECORD_OVERHEAD, batch_size_bound
+from aioproducer.errors import ProducerError, RecordTooLargeError
 from aioproducer.model import RecordMetadata
+from tests.support.counting import counted_lines
 from tests.support.tokens import Token
 from tests.support.world import DELIVERY
 from tests.unit.accumulator.world import (
@@ -154,3 +162,132 @@ def test_a_node_keeps_no_memory_for_idle_partitions_that_a_recreated_topic_lacks
     assert world.pool.quota.part == 2 * part
     world.learn(1, 2)
     assert world.pool.quota.part == part
+
+
+def test_a_record_over_the_limits_is_refused_and_the_option_named() -> None:
+    world = AccumulatorWorld(max_request_size=2 * BATCH)
+    world.learn(1)
+    most = 2 * BATCH - BATCH_OVERHEAD - MAX_RECORD_OVERHEAD
+    world.send(0, most)
+    with pytest.raises(RecordTooLargeError, match="max_request_size"):
+        world.send(0, most + 1)
+    with pytest.raises(RecordTooLargeError, match="max_request_size"):
+        world.send(topic="unknown", size=most + 1)
+    small = AccumulatorWorld(memory=2 * BATCH)
+    small.learn(1)
+    with pytest.raises(RecordTooLargeError, match="buffer_memory"):
+        small.send(0, most + 1)
+    assert small.pool.available == small.pool.total
+
+
+def test_a_large_record_has_a_batch_of_its_own_size() -> None:
+    world = AccumulatorWorld()
+    world.learn(1)
+    world.send(0, 5 * BATCH)
+    (batch,) = world.batches
+    assert batch.buffer is not None
+    assert len(batch.buffer) == batch_size_bound(None, bytes(5 * BATCH), ())
+    world.deliver_all()
+    assert world.pool.available == world.pool.total
+
+
+@pytest.mark.parametrize(
+    ("expansion", "max_request_size", "size"),
+    [(1.0, 100_000, 1_000), (2.5, 100_000, 2_500), (2.5, 1_700, 1_700), (500.0, 10**6, 100_000)],
+)
+def test_batches_are_larger_where_compression_will_make_them_smaller(
+    expansion: float, max_request_size: int, size: int
+) -> None:
+    world = AccumulatorWorld(expansion=expansion, max_request_size=max_request_size)
+    world.learn(1)
+    world.send()
+    assert world.pool.total - world.pool.available == size
+
+
+FEW, MANY = 100, 1_000
+ROUNDING = 1.15
+MOST_OBJECTS = 11
+MEMORY = {"memory": 4_000_000, "pending_memory": 4_000_000}
+
+
+def _known_first(world: AccumulatorWorld, topics: list[str]) -> None:
+    for topic in topics:
+        world.learn(1, topic=topic)
+        world.send(None, topic=topic)
+
+
+def _known_later(world: AccumulatorWorld, topics: list[str]) -> None:
+    for topic in topics:
+        world.send(None, topic=topic)
+    for topic in topics:
+        world.learn(1, topic=topic)
+
+
+def _delivered_one_by_one(world: AccumulatorWorld, topics: list[str]) -> None:
+    for topic in topics:
+        world.send(None, topic=topic)
+        world.learn(1, topic=topic)
+        world.deliver_all()
+
+
+@pytest.mark.source_form
+@pytest.mark.parametrize("cold_start", [_known_first, _known_later, _delivered_one_by_one])
+def test_the_work_grows_with_the_number_of_topics(
+    cold_start: Callable[[AccumulatorWorld, list[str]], None],
+) -> None:
+    lines = []
+    for count in (FEW, MANY):
+        world = AccumulatorWorld(**MEMORY)
+        topics = [f"topic-{number}" for number in range(count)]
+        with counted_lines() as counted:
+            cold_start(world, topics)
+            world.deliver_all()
+        assert not world.batches
+        assert not world.pending
+        lines.append(counted.count / count)
+    few, many = lines
+    assert many <= few * ROUNDING
+
+
+def test_a_delivered_batch_leaves_no_object_at_its_topic() -> None:
+    world = AccumulatorWorld()
+    world.learn(1, 1)
+    for partition in (None, 0, 1):
+        world.send(partition)
+    topic = world.accumulator._topics["t"]
+    assert isinstance(topic.open_builders.sticky, RecordsBuilder)
+    world.deliver_all()
+    assert topic.sticky_batch is None
+    assert topic.open_builders.sticky is None
+    assert topic.open_builders.partitions == [None, None]
+
+
+def test_a_batch_that_is_done_leaves_a_newer_one_alone() -> None:
+    world = AccumulatorWorld(linger=0.0)
+    world.learn(1)
+    world.send(None)
+    first = world.drain_one()
+    second = world.send(None)
+    world.deliver(first)
+    (open_batch,) = world.batches
+    topic = world.accumulator._topics["t"]
+    assert topic.sticky_batch is open_batch
+    assert topic.open_builders.sticky is open_batch.builder
+    world.send(None)
+    assert open_batch.count == 2
+    world.deliver_all()
+    assert second.done()
+
+
+def test_a_known_topic_is_few_objects_for_the_garbage_collector() -> None:
+    world = AccumulatorWorld(**MEMORY)
+    topics = [f"topic-{number}" for number in range(FEW)]
+    world.send(None, topic="warm")
+    world.learn(1, topic="warm")
+    world.deliver_all()
+    gc.collect()
+    before = len(gc.get_objects())
+    _known_later(world, topics)
+    world.deliver_all()
+    gc.collect()
+    assert (len(gc.get_objects()) - before) / FEW <= MOST_OBJECTS

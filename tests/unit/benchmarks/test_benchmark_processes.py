@@ -1,17 +1,21 @@
-"""The benchmarks that start programs: a new process's first record, and lines from a file."""
+"""The benchmarks that start programs: a new process's first record, lines, installations."""
 
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from benchmarks import produce_lines
+from benchmarks import light, produce_lines
 from benchmarks.launch import environment
+from benchmarks.light import Installed, Numbers
 from benchmarks.new_process import __main__ as new_process
 from benchmarks.new_process.first import main as send_first
+from benchmarks.producer_performance import Progress, costs, watch
+from benchmarks.workloads import WORKLOADS
 
 
 def test_the_times_of_a_process_count_from_its_start() -> None:
@@ -96,3 +100,75 @@ def test_without_kcat_one_line_says_so(
     )
     assert produce_lines.main(["--lines", "7"]) == 0
     assert "kcat is missing" in capsys.readouterr().out
+
+
+def run(objects: int) -> Numbers:
+    return {"imported_ms": 50.0, "objects": objects, "collection_ms": 2.0}
+
+
+def test_a_process_counts_what_its_import_made() -> None:
+    python = Path(sys.executable)
+    bare, some = (light.measure(python, module) for module in ("sys", "asyncio"))
+    assert some["objects"] > bare["objects"] + 1_000
+    assert some["imported_ms"] > bare["imported_ms"]
+    assert some["collection_ms"] > 0
+
+
+def test_a_client_is_not_a_package_besides_itself() -> None:
+    environments = {
+        "nothing": Installed(Path("python"), {}),
+        "aioproducer": Installed(Path("python"), {"aioproducer": 3.0, "zstandard": 24.4}),
+    }
+    clients, packages = light.describe(
+        {"nothing": [run(0)], "aioproducer": [run(9_000), run(11_000)]}, environments
+    )
+    assert clients.rows[0][:3] == ("nothing", "-", "-")
+    assert clients.rows[1] == (
+        *("aioproducer", "1", "27", "50.0", "50.0..50.0"),
+        *("10,000", "9,000..11,000", "2.0", "2.0..2.0"),
+    )
+    assert packages.rows == (
+        ("aioproducer", "zstandard", "24.4"),
+        ("aioproducer", "aioproducer", "3.0"),
+    )
+
+
+PRINTED = """\
+Reading payloads from: values.txt
+1000 records sent, 9900.0 records/sec (0.95 MB/sec), 5.0 ms avg latency, 9.0 ms max latency.
+2500 records sent, 24900.0 records/sec (2.38 MB/sec), 5.0 ms avg latency, 9.0 ms max latency.
+4000 records sent, 13000.0 records/sec (1.24 MB/sec), 5.0 ms avg latency, 9.0 ms max latency, \
+5 ms 50th, 7 ms 95th, 9 ms 99th, 9 ms 99.9th.
+"""
+
+
+def test_the_records_of_each_report_and_the_whole_are_seen() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        progress = list(watch(process.pid, PRINTED.splitlines()))
+        process.communicate(b"\n")
+    assert [each.records for each in progress] == [1_000, 3_500, 4_000]
+
+
+def test_costs_are_of_what_came_after_the_warm_up() -> None:
+    progress = [
+        Progress(100, 1.0, 9.0, 1_000_000),
+        Progress(1_200, 2.0, 10.0, 5_000_000),
+        Progress(2_000, 4.0, 10.8, 0),
+    ]
+    found = costs(WORKLOADS["bulk"], 1_000, 1_000, progress)
+    assert (found.records, found.warm_up, found.confirmed, found.failed) == (1_000, 1_000, 1_000, 0)
+    assert found.numbers == pytest.approx(
+        {
+            "records_per_second": 400,
+            "megabytes_per_second": 0.04,
+            "cpu_us_per_record": 1_000,
+            "peak_megabytes": 5,
+        }
+    )
+
+
+@pytest.mark.parametrize("progress", [[], [Progress(1_500, 1.0, 9.0, 0)]])
+def test_what_was_not_acknowledged_is_not_confirmed(progress: list[Progress]) -> None:
+    found = costs(WORKLOADS["bulk"], 1_000, 1_000, progress)
+    assert found.confirmed < 1_000
+    assert found.numbers == {}

@@ -1,4 +1,4 @@
-"""Requests on behalf of a caller: whom they go to, and what the caller is told."""
+"""Requests on behalf of a caller, ListOffsets too: whom they go to, what the caller is told."""
 
 from __future__ import annotations
 
@@ -6,12 +6,21 @@ from collections.abc import Collection, Generator, Iterable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import pytest
+
 from aioproducer.engine.client.ad_hoc_requests import AdHocRequest, AdHocRequests
+from aioproducer.engine.client.list_offsets import (
+    EARLIEST,
+    LATEST,
+    FoundOffset,
+    IsolationLevel,
+    ListOffsetsRequest,
+)
 from aioproducer.engine.client.requester import NEVER
 from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.network.frames import Completion
 from aioproducer.engine.network.network_client import NetworkClient
-from aioproducer.engine.protocol import Api
+from aioproducer.engine.protocol import SUPPORTED, Api
 from aioproducer.errors import (
     AuthenticationError,
     BrokerConnectionError,
@@ -20,7 +29,9 @@ from aioproducer.errors import (
     ProtocolError,
     UnknownServerError,
 )
-from aioproducer.model import Node, NodeId, Peer
+from aioproducer.model import Node, NodeId, Peer, TopicPartition
+from tests.support.kio_messages import ours, response_type, theirs
+from tests.support.samples import sample
 
 ONE, TWO = (Node(number, f"host{number}", 9092) for number in (1, 2))
 LATER = 107.0
@@ -265,3 +276,43 @@ def test_the_end_fails_a_caller_whose_response_is_being_read() -> None:
     ad_hoc.close(ProducerClosedError("closed"))
     assert isinstance(answer.value, ProducerClosedError)
     assert due_after_a_step(ad_hoc, 101.0) == NEVER
+
+
+LOW, HIGH = SUPPORTED[Api.LIST_OFFSETS]
+VERSIONS = range(LOW, HIGH + 1)
+FIRST, SECOND, OTHER = (
+    TopicPartition("orders", 1),
+    TopicPartition("orders", 2),
+    TopicPartition("bills", 0),
+)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_partitions_are_asked_for_by_topic(version: int) -> None:
+    made = ListOffsetsRequest(
+        {FIRST: EARLIEST, OTHER: 17, SECOND: LATEST}, IsolationLevel.READ_COMMITTED
+    )
+    request = theirs(made.build(version))
+    assert (request.replica_id, request.isolation_level) == (-1, 1)
+    asked = {
+        (topic.name, each.partition_index): each.timestamp
+        for topic in request.topics
+        for each in topic.partitions
+    }
+    assert asked == {("orders", 1): -2, ("orders", 2): -1, ("bills", 0): 17}
+    assert len(request.topics) == 2
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_offset_of_each_partition_is_read(version: int) -> None:
+    response = ours(sample(response_type(Api.LIST_OFFSETS, version)))
+    epoch = 1 if version >= 4 else -1
+    assert ListOffsetsRequest({FIRST: LATEST}).read(response) == {
+        FIRST: FoundOffset(0, 5, 5, epoch)
+    }
+
+
+def test_a_partition_without_an_offset_is_a_protocol_error() -> None:
+    response = ours(sample(response_type(Api.LIST_OFFSETS, HIGH)))
+    with pytest.raises(ProtocolError, match="orders-2"):
+        ListOffsetsRequest({FIRST: LATEST, SECOND: LATEST}).read(response)

@@ -1,4 +1,4 @@
-"""Requests that callers await: their responses, their errors and their bounds."""
+"""Requests that callers await: their responses, their errors, their bounds and time limits."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from aioproducer.config import ProducerConfig
-from aioproducer.engine.client.arguments import TimeLeft
+from aioproducer.engine.client.arguments import TimeLeft, countdown, limit_of
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.describe_request import ClusterDescription, DescribeRequest
+from aioproducer.engine.cluster.snapshot import why_no_answer
 from aioproducer.errors import (
     BootstrapError,
+    BrokerConnectionError,
     ClientBrokenError,
     ClientClosedError,
     IllegalStateError,
@@ -28,6 +30,8 @@ from aioproducer.errors import (
     WrongLoopError,
 )
 from aioproducer.errors.broker import ErrorCode
+from aioproducer.model import BootstrapId, BootstrapServer, Node, NodeId, Peer
+from tests.support.clock import Clock
 from tests.support.fake_kafka import FakeKafka
 from tests.support.waiting import until
 
@@ -333,3 +337,57 @@ async def test_the_real_clock_counts_the_time_in_which_the_machine_is_suspended(
     async with fake() as kafka, started(kafka) as client:
         before = time.clock_gettime(time.CLOCK_BOOTTIME)
         assert before <= client.real_clock() <= time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+SERVERS = [BootstrapServer(BootstrapId(f"-{number}"), "kafka", number) for number in (1, 2, 3)]
+ONE, TWO = Node(1, "one", 9092), Node(2, "two", 9092)
+
+
+def failures(peers: list[Peer], reason: str) -> dict[NodeId, BrokerConnectionError]:
+    return {each.id: BrokerConnectionError(f"{each}: {reason}") for each in peers}
+
+
+def test_equal_reasons_are_told_once() -> None:
+    assert why_no_answer(SERVERS, failures([*SERVERS], "refused")) == (
+        "bootstrap servers kafka:1, kafka:2 and kafka:3: refused"
+    )
+    assert why_no_answer([ONE, TWO], {}) == (
+        "brokers 1 (one:9092) and 2 (two:9092): no response yet"
+    )
+
+
+def test_different_reasons_have_their_brokers() -> None:
+    assert why_no_answer([ONE, TWO], failures([ONE], "refused")) == (
+        "broker 1 (one:9092): refused; broker 2 (two:9092): no response yet"
+    )
+    other: dict[NodeId, BrokerConnectionError] = {
+        1: BrokerConnectionError("the connection to broker 1 (one:9092) was lost")
+    }
+    assert why_no_answer([ONE], other) == "the connection to broker 1 (one:9092) was lost"
+
+
+def test_a_reason_without_a_colon_keeps_its_broker() -> None:
+    closed: dict[NodeId, BrokerConnectionError] = {
+        1: BrokerConnectionError(f"{ONE} closed the connection")
+    }
+    assert why_no_answer([ONE], closed) == "broker 1 (one:9092) closed the connection"
+
+
+def test_the_time_that_is_left_knows_its_limit() -> None:
+    clock = Clock()
+    left = countdown(10, clock)
+    clock.now += 4
+    assert (left(), limit_of(left())) == (6.0, 10.0)
+    clock.now += 10
+    assert (left(), limit_of(left())) == (0.0, 10.0)
+
+
+def test_a_part_of_a_part_is_of_the_first_limit() -> None:
+    clock = Clock()
+    left = countdown(TimeLeft(3, 30), clock)
+    clock.now += 1
+    assert (left(), limit_of(left())) == (2.0, 30.0)
+
+
+def test_a_number_is_its_own_limit() -> None:
+    assert limit_of(2.5) == 2.5

@@ -1,4 +1,4 @@
-"""The metrics of a consumer, and their names in telemetry."""
+"""The metrics of a consumer, their names in telemetry, and brokers that are slow with them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,15 @@ import pytest
 from aioproducer import Producer
 from aioproducer.consumer import Consumer
 from aioproducer.consumer.telemetry import consumer_groups
+from aioproducer.engine.protocol import Api
 from aioproducer.engine.telemetry.payload import Collector, Temporality, metrics_data
 from aioproducer.engine.telemetry.subscription import selected, telemetry_name
 from aioproducer.errors import UnknownMemberIdError
 from aioproducer.testing import SimulatedWorld, simulate
+from aioproducer.testing.simulation.kafka.calls import Answer, Call, Parked
+from aioproducer.testing.simulation.kafka.cluster import ClusterOptions
+from aioproducer.testing.simulation.kafka.requests.apis import HANDLERS
+from tests.support.simulated_groups import consumer, each_protocol, fill
 from tests.unit.telemetry.snapshots import Point, finished, points
 
 HEARTBEAT = 12
@@ -44,7 +49,7 @@ def reading(world: SimulatedWorld, **options: Any) -> Consumer:
     )
 
 
-async def fill(world: SimulatedWorld, records: int) -> None:
+async def send_numbers(world: SimulatedWorld, records: int) -> None:
     async with Producer(bootstrap_servers=world.cluster.bootstrap_servers) as producer:
         for number in range(records):
             await producer.send("orders", b"%d" % number, partition=number % 2)
@@ -68,7 +73,7 @@ def test_the_required_metrics_have_names_and_values() -> None:
     assert names >= REQUIRED
 
     async def life(world: SimulatedWorld) -> None:
-        await fill(world, 10)
+        await send_numbers(world, 10)
         async with reading(world) as consumer:
             records = aiter(consumer)
             for _ in range(10):
@@ -96,7 +101,7 @@ def test_the_required_metrics_have_names_and_values() -> None:
 
 def test_the_idle_ratio_is_the_time_that_the_application_waits() -> None:
     async def life(world: SimulatedWorld) -> None:
-        await fill(world, 2)
+        await send_numbers(world, 2)
         async with reading(world) as consumer:
 
             def ratio() -> float:
@@ -192,7 +197,7 @@ JAVA_NAMES = {
 
 def test_the_metrics_of_the_coordinator_are_those_of_the_last_windows() -> None:
     async def life(world: SimulatedWorld) -> None:
-        await fill(world, 10)
+        await send_numbers(world, 10)
         options = {"heartbeat_interval_ms": 1_000, "auto_commit": False}
         async with reading(world, **options) as consumer:
 
@@ -235,7 +240,7 @@ def test_the_metrics_of_the_coordinator_are_those_of_the_last_windows() -> None:
 
 def test_the_latencies_of_partitions_are_those_of_callbacks() -> None:
     async def life(world: SimulatedWorld) -> None:
-        await fill(world, 10)
+        await send_numbers(world, 10)
         callbacks = {
             "on_assigned": lambda _: asyncio.sleep(1),
             "on_revoked": lambda _: asyncio.sleep(2),
@@ -263,3 +268,48 @@ def test_the_latencies_of_partitions_are_those_of_callbacks() -> None:
             assert latency("lost") == pytest.approx(3_000, abs=1)
 
     live(life)
+
+
+SLOW = 20.0
+"""Seconds for a push; the session of the consumers is 10 s."""
+
+
+class Broker:
+    """The part of a broker that takes metrics."""
+
+    def __init__(self) -> None:
+        self.pushes = 0
+
+    def push(self, call: Call) -> Answer:
+        self.pushes += 1
+        deadline = call.now + SLOW
+        return Parked(lambda now: {"error_code": 0} if now >= deadline else None, deadline)
+
+
+@pytest.fixture
+def telemetry(monkeypatch: pytest.MonkeyPatch) -> Broker:
+    broker = Broker()
+    monkeypatch.setitem(HANDLERS, Api.PUSH_TELEMETRY, broker.push)
+    return broker
+
+
+@each_protocol
+def test_a_slow_push_delays_no_heartbeat(protocol: str, telemetry: Broker) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 10, 1)
+        async with consumer(world, group_protocol=protocol) as reader:
+            ages: list[float] = []
+            for _ in range(100):
+                await asyncio.sleep(1)
+                ages.append(reader.health().heartbeat_age or 0.0)
+            assert telemetry.pushes > 2
+            assert max(ages) < 6
+            await reader.commit()
+            found = reader.metrics()["consumer-coordinator-metrics"]
+            assert found["failed-rebalance-total"] == 0
+            began = world.now
+        assert world.now - began < 5, "the last push is given up after a second"
+
+    world = SimulatedWorld(0, 1, options=ClusterOptions(telemetry_interval_ms=1_000))
+    world.cluster.create_topic("orders", 1)
+    world._run(life(world), timeout=3_600)

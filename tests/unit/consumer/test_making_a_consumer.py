@@ -1,9 +1,11 @@
-"""What the constructor of a Consumer takes and refuses; it connects to nothing."""
+"""What the constructor of a Consumer takes and refuses, also from a Java consumer's properties."""
 
 from __future__ import annotations
 
 import asyncio
 import re
+import traceback
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -102,3 +104,147 @@ async def test_a_start_that_fails_leaves_nothing_behind(monkeypatch: pytest.Monk
     with pytest.raises(IllegalStateError, match="can be started once"):
         await consumer.start()
     await consumer.close()
+
+
+PACKAGE = "org.apache.kafka.clients.consumer."
+PROVIDERS = "org.apache.kafka.common.config.provider."
+PROPERTIES = {
+    "bootstrap.servers": "127.0.0.1:1",
+    "group.id": "billing",
+    "auto.offset.reset": "earliest",
+    "enable.auto.commit": "false",
+    "auto.commit.interval.ms": "5000",
+    "isolation.level": "read_committed",
+    "fetch.min.bytes": "100",
+    "max.poll.interval.ms": "60000",
+    "session.timeout.ms": "30000",
+    "heartbeat.interval.ms": "2000",
+    "group.instance.id": "one",
+    "client.rack": "north",
+    "default.api.timeout.ms": "7000",
+    "partition.assignment.strategy": f"{PACKAGE}CooperativeStickyAssignor",
+}
+
+
+def made_of_properties(more: dict[str, Any] | None = None, **overrides: Any) -> Consumer:
+    return Consumer.from_properties({**PROPERTIES, **(more or {})}, "orders", **overrides)
+
+
+def test_each_property_has_its_option(caplog: pytest.LogCaptureFixture) -> None:
+    consumer = made_of_properties()
+    assert consumer.group_id == "billing"
+    options, reading = consumer._options, consumer._reading
+    assert options.auto_commit is False
+    assert options.auto_commit_interval_ms == 5_000
+    assert options.max_poll_interval_ms == 60_000
+    assert (options.session_timeout_ms, options.heartbeat_interval_ms) == (30_000, 2_000)
+    assert options.group_instance_id == "one"
+    assert options.partition_assignment_strategy == "cooperative-sticky"
+    assert (reading.auto_offset_reset, reading.isolation_level) == ("earliest", "read_committed")
+    assert reading.fetch_min_bytes == 100
+    assert consumer.config.client_rack == "north"
+    assert consumer.config.max_block_ms == 7_000
+    assert not caplog.records
+
+
+def test_a_file_and_overrides(tmp_path: Path) -> None:
+    path = tmp_path / "consumer.properties"
+    path.write_text("bootstrap.servers=a:1\ngroup.id=file\nsession.timeout.ms=no number\n")
+    consumer = Consumer.from_properties(
+        path, "orders", "bills", group_id="mine", session_timeout_ms=9_000, client_id="shop"
+    )
+    assert (consumer.group_id, consumer.client_id) == ("mine", "shop")
+    assert consumer._options.session_timeout_ms == 9_000
+    assert consumer._reading.auto_offset_reset == "latest", "a group's default"
+    assert repr(consumer._subscription) == "orders, bills"
+
+
+def test_placeholders_are_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GROUP", "from-env")
+    providers = {
+        "config.providers": "env",
+        "config.providers.env.class": f"{PROVIDERS}EnvVarConfigProvider",
+        "group.id": "${env:GROUP}",
+    }
+    assert made_of_properties(providers).group_id == "from-env"
+
+
+@pytest.mark.parametrize(
+    ("given", "strategy"),
+    [
+        (f"{PACKAGE}RangeAssignor", "range"),
+        (f"{PACKAGE}RoundRobinAssignor", "roundrobin"),
+        (f"{PACKAGE}StickyAssignor", "sticky"),
+        ("sticky", "sticky"),
+        ([f"{PACKAGE}StickyAssignor"], "sticky"),
+    ],
+)
+def test_assignors_are_named_by_their_classes(given: Any, strategy: str) -> None:
+    options = made_of_properties({"partition.assignment.strategy": given})._options
+    assert options.partition_assignment_strategy == strategy
+
+
+def test_one_assignor_counts(caplog: pytest.LogCaptureFixture) -> None:
+    classes = f"{PACKAGE}RangeAssignor, {PACKAGE}CooperativeStickyAssignor"
+    consumer = made_of_properties({"partition.assignment.strategy": classes})
+    assert consumer._options.partition_assignment_strategy == "range"
+    assert "a Consumer has one assignor: 'range' counts" in caplog.text
+
+
+def test_what_has_no_effect_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    made_of_properties({"max.poll.records": "10", "value.deserializer": "x", "acks": "all"})
+    [line] = caplog.messages
+    assert line.startswith("properties without effect: acks (the option is one of producers); max.")
+    assert "value.deserializer (keys and values are bytes" in line
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"group.idd": "x"}, "unknown option 'group.idd'; did you mean 'group.id'?"),
+        ({"auto_offset_reset": "latest"}, "did you mean 'auto.offset.reset'?"),
+        ({"fetch.min.byte": "1"}, "did you mean 'fetch.min.bytes'?"),
+        ({"bootstrap.server": "x"}, "did you mean 'bootstrap.servers'?"),
+        ({"auto.offset.reset": "smallest"}, "auto.offset.reset='smallest' (type str): expected"),
+        ({"enable.auto.commit": "yes"}, "enable.auto.commit='yes'"),
+        ({"session.timeout.ms": "soon"}, "session.timeout.ms='soon'"),
+        ({"group.id": ""}, "group.id=''"),
+        ({"partition.assignment.strategy": "com.shop.Mine"}, "class names of RangeAssignor"),
+        ({"partition.assignment.strategy": ""}, "class names of RangeAssignor"),
+        ({"ssl.ca.location": "x"}, "another client's option"),
+    ],
+)
+def test_wrong_properties_are_named(more: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(says)):
+        made_of_properties(more)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "says"),
+    [
+        ({"acks": "all"}, "acks: Consumer() has no such option, a Producer has; leave it out"),
+        ({"sesion_timeout_ms": 1}, "sesion_timeout_ms"),
+        ({"session_timeout_ms": "1"}, "session_timeout_ms='1'"),
+    ],
+)
+def test_wrong_overrides_are_named(overrides: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(says)):
+        made_of_properties(**overrides)
+
+
+def test_a_group_is_needed() -> None:
+    with pytest.raises(ConfigError, match=re.escape("from_properties(…, group_id='billing')")):
+        Consumer.from_properties({"bootstrap.servers": "a:1"}, "orders")
+
+
+def test_no_frame_shows_a_password() -> None:
+    secret = "very-secret"
+    wrong = {"sasl.jaas.config": f"x password={secret};", "ssl.key.password": secret, "x.y": secret}
+    with pytest.raises(ConfigError) as caught:
+        Consumer.from_properties({**PROPERTIES, **wrong}, "orders", sasl_password=secret)
+    shown = "".join(
+        traceback.TracebackException(
+            type(caught.value), caught.value, caught.tb.tb_next, capture_locals=True
+        ).format()
+    )
+    assert secret not in shown

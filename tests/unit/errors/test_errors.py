@@ -1,3 +1,5 @@
+"""Errors carry their facts, and survive copies and other processes."""
+
 from __future__ import annotations
 
 import builtins
@@ -15,6 +17,8 @@ from aioproducer.errors import (
     NetworkError,
     ProducerError,
     ProducerTimeoutError,
+    SchemaRegistryError,
+    SchemaRegistryUnavailableError,
     SerializationError,
     UsageError,
     code_name,
@@ -200,3 +204,27 @@ def test_what_a_peer_says_gives_a_terminal_no_orders_and_begins_no_line() -> Non
 @pytest.mark.parametrize("host", ["a\nCRITICAL forged", "a\x1b[2J", "a\x9b", "a\u202eb"])
 def test_the_address_of_a_broker_can_be_shown(host: str) -> None:
     assert str(Node(1, host, 9092)).isprintable()
+
+
+CLASSES = [
+    SchemaRegistryError,
+    SchemaRegistryUnavailableError,
+    errors.SchemaRegistryAuthenticationError,
+    errors.IncompatibleSchemaError,
+    errors.SchemaNotFoundError,
+    errors.InvalidSchemaError,
+]
+
+
+@pytest.mark.parametrize("error_class", CLASSES)
+def test_the_facts_survive_a_copy(error_class: type[SchemaRegistryError]) -> None:
+    error = error_class("no", url="http://registry/subjects", status=404, error_code=40401)
+    for twin in (errors.anew(error), pickle.loads(pickle.dumps(error))):
+        assert type(twin) is error_class
+        assert str(twin) == "no"
+        assert (twin.url, twin.status, twin.error_code) == ("http://registry/subjects", 404, 40401)
+
+
+def test_a_registry_that_is_away_is_a_connection_error() -> None:
+    assert issubclass(SchemaRegistryUnavailableError, ConnectionError)
+    assert [each for each in CLASSES if each.retriable] == [SchemaRegistryUnavailableError]

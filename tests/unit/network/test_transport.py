@@ -1,4 +1,4 @@
-"""Addresses of a broker, sockets, and names that nobody knows."""
+"""Addresses of a broker, names that nobody knows, sockets, and what the kernel tells of them."""
 
 from __future__ import annotations
 
@@ -9,17 +9,26 @@ import socket
 import ssl
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import uvloop
 
 from aioproducer.auth.tls import TlsOptions
 from aioproducer.engine.network import transport
-from aioproducer.engine.network.transport import SocketSettings, interleaved, open_transport
+from aioproducer.engine.network.transfer import RoundTrip, round_trip, traffic
+from aioproducer.engine.network.transport import (
+    SocketSettings,
+    canonical_names,
+    interleaved,
+    open_transport,
+    resolve,
+)
 from aioproducer.errors import AuthenticationError, BrokerConnectionError
 from aioproducer.foundation import tuning
+from aioproducer.foundation.tuning import ROUND_TRIP_FRESH_FOR
 from aioproducer.model import BootstrapId, BootstrapServer, Node
 from tests.support.settling import settle
 from tests.support.waiting import until
@@ -293,3 +302,169 @@ def test_families_take_turns() -> None:
     assert interleaved(fours + sixes) == [fours[0], sixes[0], fours[1], sixes[1], sixes[2]]
     assert interleaved(fours) == fours
     assert interleaved([]) == []
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
+    """A name service: addresses by name; the canonical name of ``a.b`` is ``host-a.b``."""
+    known: dict[str, list[str]] = {}
+
+    def getaddrinfo(host: bytes, port: int, **options: Any) -> list[Any]:
+        name = host.decode()
+        if name not in known or options.get("flags"):
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return [
+            (socket.AF_INET6, socket.SOCK_STREAM, 6, "", (each, port, 0, 0))
+            if ":" in each
+            else (socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, port))
+            for each in known[name]
+        ]
+
+    def getnameinfo(address: Any, flags: int) -> tuple[str, str]:
+        return f"host-{address[0]}", str(address[1])
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(socket, "getnameinfo", getnameinfo)
+    return known
+
+
+async def test_every_address_once_in_the_resolvers_order(names: dict[str, list[str]]) -> None:
+    names["kafka"] = ["10.0.0.2", "::1", "10.0.0.1", "10.0.0.2", "fe80::1%eth0"]
+    assert await resolve("kafka", 9092) == [
+        ("10.0.0.2", 9092),
+        ("::1", 9092),
+        ("10.0.0.1", 9092),
+        ("fe80::1%eth0", 9092),
+    ]
+
+
+async def test_no_address_of_a_name_that_nobody_knows(names: dict[str, list[str]]) -> None:
+    with pytest.raises(BrokerConnectionError, match="'nobody' can't be resolved") as caught:
+        await resolve("nobody", 9092)
+    assert isinstance(caught.value.__cause__, OSError)
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 64 + ".example", "a\0b", "\ud800", ""])
+async def test_no_address_of_a_name_that_is_none(host: str) -> None:
+    """A broker may advertise anything; it must not be what breaks the producer."""
+    with pytest.raises(BrokerConnectionError, match="can't be resolved"):
+        await resolve(host, 9092)
+
+
+@pytest.mark.parametrize("port", [70_000, -1, 2**31 - 1])
+async def test_no_address_with_a_port_that_is_none(port: int) -> None:
+    with pytest.raises(BrokerConnectionError, match=str(port)):
+        await resolve("127.0.0.1", port)
+
+
+async def test_canonical_names_of_every_address(names: dict[str, list[str]]) -> None:
+    names["alias"] = ["10.0.0.1", "10.0.0.2"]
+    names["other"] = ["10.0.0.2", "::1"]
+    assert await canonical_names([("alias", 9092), ("other", 9093), ("alias", 9092)]) == [
+        ("host-10.0.0.1", 9092),
+        ("host-10.0.0.2", 9092),
+        ("host-10.0.0.2", 9093),
+        ("host-::1", 9093),
+    ]
+
+
+async def test_a_bootstrap_server_that_cannot_be_resolved_does_not_hide_the_others(
+    names: dict[str, list[str]],
+) -> None:
+    """Kafka's ClientUtils warns and goes on while at least one is left."""
+    names["alias"] = ["10.0.0.1"]
+    assert await canonical_names([("gone", 9092), ("alias", 9092)]) == [("host-10.0.0.1", 9092)]
+
+
+async def test_no_bootstrap_server_can_be_resolved(names: dict[str, list[str]]) -> None:
+    with pytest.raises(BrokerConnectionError, match=r"'gone'.*'lost'"):
+        await canonical_names([("gone", 9092), ("lost", 9092)])
+
+
+@contextmanager
+def connected_sockets() -> Iterator[tuple[socket.socket, socket.socket]]:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as client,
+        server.accept()[0] as accepted,
+    ):
+        yield client, accepted
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it")
+def test_a_connection_of_this_machine_has_a_short_one() -> None:
+    with connected_sockets() as (client, accepted):
+        client.sendall(b"x")
+        assert accepted.recv(1) == b"x"
+        found = round_trip(client)
+        assert found is not None
+        assert 0 < found < 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it")
+def test_the_bytes_that_pass_are_those_the_other_side_has_taken() -> None:
+    with connected_sockets() as (client, accepted):
+        before = traffic(client)
+        assert before is not None
+        assert not before.is_sending
+        client.sendall(bytes(1_000))
+        assert accepted.recv(1_000, socket.MSG_WAITALL) == bytes(1_000)
+        accepted.sendall(bytes(500))
+        assert client.recv(500, socket.MSG_WAITALL) == bytes(500)
+        found = traffic(client)
+        assert found is not None
+        assert (found.passed - before.passed, found.is_sending) == (1_500, False)
+        assert found.silence < 5
+        client.setblocking(False)
+        with suppress(BlockingIOError):
+            while client.send(bytes(65_536)):  # nobody reads
+                pass
+        stuck = traffic(client)
+        assert stuck is not None
+        assert stuck.is_sending
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_closed_connection_has_none(
+    new_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    async def after_the_end() -> float | None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            _, writer = await asyncio.open_connection(*server.getsockname())
+            ours = writer.get_extra_info("socket")
+            writer.close()
+            await writer.wait_closed()
+            return round_trip(ours)
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        assert runner.run(after_the_end()) is None
+
+
+def test_no_socket_or_one_of_another_kind_has_none() -> None:
+    for none in (None, object()):
+        assert (round_trip(none), traffic(none)) == (None, None)
+    with socket.socket(socket.AF_UNIX) as other:
+        assert (round_trip(other), traffic(other)) == (None, None)
+
+
+class CountingSocket:
+    """Its round-trip time is the number of questions, in seconds."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def getsockopt(self, level: int, option: int, size: int) -> bytes:
+        self.asked += 1
+        return bytes(68) + (self.asked * 1_000_000).to_bytes(4, sys.byteorder) + bytes(size - 72)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it")
+def test_the_system_is_not_asked_for_each_response() -> None:
+    connected = CountingSocket()
+    round_trips = RoundTrip(connected)
+    for tenth in range(16):
+        now = 100 + tenth * ROUND_TRIP_FRESH_FOR / 10
+        if now >= round_trips.stale_at:
+            round_trips.ask(now)
+        assert round_trips.seconds == (1.0 if tenth < 10 else 2.0)
+    assert connected.asked == 2

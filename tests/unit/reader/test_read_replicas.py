@@ -10,8 +10,15 @@ from aioproducer.reader.fetcher import Fetcher
 from aioproducer.reader.partition import PartitionState
 from aioproducer.reader.read_replicas import ReadReplicas
 from tests.support.waiting import until
-from tests.unit.reader.test_changing_partitions import append
-from tests.unit.reader.test_fetcher import PLACES, ScriptedClient, elect, fetching, values, written
+from tests.unit.reader.test_fetcher import (
+    PLACES,
+    ScriptedClient,
+    append,
+    elect,
+    fetching,
+    values,
+    written,
+)
 
 FIRST, SECOND = PLACES
 LEASE = 10.0

@@ -1,4 +1,4 @@
-"""The builder against a reference encoder in its plainest form, one record at a time."""
+"""The builder against a reference encoder in its plainest form, and its batches read back."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from aioproducer.engine.records import builder as reference_form
 from aioproducer.engine.records.acceleration import RecordsBuilder, batch_size_bound
 from aioproducer.engine.records.batch_header import BATCH_OVERHEAD
 from aioproducer.engine.records.builder import MAX_RECORD_OVERHEAD
+from aioproducer.engine.records.compression import CompressionRatios
+from aioproducer.engine.records.field_reader import WrittenRecord, read_records
 from aioproducer.model import Header
 
 NOW = 1_700_000_000_000
@@ -288,3 +290,90 @@ def test_records_are_copied_as_a_whole() -> None:
     ):
         with pytest.raises(ValueError, match="empty"):
             builder.copy_records(source, [None] * count)
+
+
+OPTIONAL_BYTES = st.none() | st.binary(max_size=300)
+RECORDS = st.builds(
+    WrittenRecord,
+    st.integers(0, 2**62),
+    OPTIONAL_BYTES,
+    OPTIONAL_BYTES,
+    st.lists(st.tuples(st.text(max_size=20), OPTIONAL_BYTES), max_size=3).map(tuple),
+)
+
+
+@given(st.lists(RECORDS, max_size=100))
+def test_what_was_appended_comes_back(records: list[WrittenRecord]) -> None:
+    builder = RecordsBuilder(bytearray(1_000_000), 1_000_000)
+    for record in records:
+        assert builder.append(object(), *record)
+    assert list(read_records(builder)) == records
+
+
+def test_many_records_of_one_shape() -> None:
+    builder = RecordsBuilder(bytearray(1_000_000), 1_000_000)
+    records = [WrittenRecord(5, b"k%05d" % n, b"v%05d" % n, ()) for n in range(10_000)]
+    for record in records:
+        assert builder.append(object(), *record)
+    assert list(read_records(builder)) == records
+
+
+MARGIN = 1.05
+
+
+def estimate(ratios: CompressionRatios, topic: str = "t") -> float:
+    return ratios.estimate(topic) / MARGIN
+
+
+def after(*observed: float) -> CompressionRatios:
+    ratios = CompressionRatios()
+    for ratio in observed:
+        ratios.observe("t", ratio)
+    return ratios
+
+
+# Kafka's CompressionRatioEstimatorTest: one step down at a time, up at once or by one large step.
+@pytest.mark.parametrize(
+    ("observed", "expected"),
+    [
+        ((), 1.0),
+        ((1.0,), 1.0),
+        ((0.2,), 0.995),
+        ((0.2, 0.2), 0.990),
+        ((0.997,), 0.997),
+        ((0.9975, 0.9975), 0.9975),
+        ((1.01,), 1.05),
+        ((1.3,), 1.3),
+        ((0.2, 0.2, 0.991), 1.04),
+        ((0.2,) * 100, 0.5),
+        ((0.2,) * 100 + (0.8,), 0.8),
+        ((0.2,) * 100 + (0.51,), 0.55),
+        ((0.2,) * 1000, 0.2),
+    ],
+)
+def test_better_slowly_worse_fast(observed: tuple[float, ...], expected: float) -> None:
+    assert estimate(after(*observed)) == pytest.approx(expected)
+
+
+def test_topics_are_apart() -> None:
+    ratios = after(0.1, 0.1)
+    ratios.observe("other", 1.5)
+    assert estimate(ratios) == pytest.approx(0.99)
+    assert estimate(ratios, "other") == pytest.approx(1.5)
+    assert estimate(ratios, "third") == 1.0
+
+
+@pytest.mark.parametrize(("ratio", "expected"), [(0.3, 1.0), (1.0, 1.0), (1.7, 1.7)])
+def test_reset_never_goes_below_one(ratio: float, expected: float) -> None:
+    ratios = after(*[0.1] * 50)
+    ratios.reset("t", ratio)
+    assert estimate(ratios) == pytest.approx(expected)
+
+
+def test_a_forgotten_topic_begins_anew() -> None:
+    ratios = after(*[0.1] * 50)
+    ratios.observe("kept", 0.5)
+    ratios.forget("t")
+    ratios.forget("never seen")
+    assert estimate(ratios) == 1.0
+    assert estimate(ratios, "kept") == pytest.approx(0.995)

@@ -1,4 +1,4 @@
-"""The driver sends one request at a time, and around it nothing leaves too early or late."""
+"""The driver sends one request at a time, in versions that the protocol allows, offsets too."""
 
 from __future__ import annotations
 
@@ -8,15 +8,20 @@ from uuid import UUID
 import pytest
 
 from aioproducer import Producer
+from aioproducer.engine.accumulator import ProducerBatch
 from aioproducer.engine.network.versions import Features
+from aioproducer.engine.protocol import SUPPORTED, Api
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
 from aioproducer.engine.sender.transaction_request import TransactionRequest
 from aioproducer.engine.transactions.requests import (
     AddOffsetsToTxn,
     AddPartitionsToTxn,
+    CoordinatorRequest,
+    EndTxn,
     FindCoordinator,
     InitProducerId,
+    OffsetFetch,
     TxnOffsetCommit,
 )
 from aioproducer.engine.transactions.transaction import TransactionState
@@ -30,10 +35,16 @@ from aioproducer.errors import (
     UnsupportedVersionError,
 )
 from aioproducer.errors.broker import ErrorCode
-from aioproducer.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from aioproducer.model import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    TopicPartition,
+    TransactionHandle,
+)
 from aioproducer.testing import SimulatedWorld
 from aioproducer.testing.fault_proxy import ApiKey
 from aioproducer.testing.simulation.kafka import ClusterOptions
+from tests.support.kio_messages import theirs
 from tests.support.simulated_world import run_in
 from tests.support.world import BACKOFF
 from tests.unit.sender.transactions import (
@@ -50,7 +61,16 @@ from tests.unit.sender.transactions import (
     silent,
     written,
 )
-from tests.unit.sender.world import answered, coordinator_answer, states, transactional
+from tests.unit.sender.world import SenderWorld, answered, coordinator_answer, states, transactional
+from tests.unit.transactions.wire import (
+    CONSUMED,
+    FIRST,
+    MEMBER,
+    SECOND,
+    built,
+    each_version,
+    versions,
+)
 
 S = TransactionState
 
@@ -432,3 +452,134 @@ def test_a_partition_is_added_when_the_backoff_of_its_last_batch_is_over() -> No
             return simulated.now - began
 
     assert run_in(simulated, life()) < 3
+
+
+READ = frozenset({TopicPartition("events", 0)})
+UNSTABLE = 88
+
+
+async def asked_for_offsets(world: SenderWorld) -> None:
+    """Their coordinator is found, and they are asked for."""
+    await world.turn()
+    assert isinstance(await answered(world), FindCoordinator)
+
+
+@VERSIONS
+async def test_offsets_are_asked_for_beside_a_request_of_the_transaction(version: int) -> None:
+    async with transactional(version) as world:
+        world.manager.begin()
+        await written(world)
+        pending = world.group_offsets.fetch("readers", READ)
+        await asked_for_offsets(world)
+        fetch = world.one(TransactionRequest)
+        assert fetch[1].request is pending.request
+        ending = world.manager.commit()
+        await world.turn()
+        commit = world.one(TransactionRequest)
+        assert commit[1].request == COMMIT, "it does not wait for the group's coordinator"
+        moves, changes = world.manager.state_changes, world.changes
+        await world.complete(fetch, coordinator_answer(fetch[1].request))
+        assert (pending.offsets, world.manager.state_changes) == ({}, moves)
+        assert world.changes > changes, "who waits is told"
+        assert not ending.done
+        epoch = {"producer_id": 77, "epoch": 1} if version == 2 else {}
+        await world.complete(commit, coordinator_answer(COMMIT, **epoch))
+        assert ending.done
+
+
+async def test_a_pause_before_offsets_are_asked_for_again_is_none_of_the_transaction() -> None:
+    async with transactional() as world:
+        world.manager.begin()
+        world.group_offsets.fetch("readers", READ)
+        await asked_for_offsets(world)
+        assert isinstance(await answered(world, UNSTABLE), OffsetFetch)
+        assert await silent(world)
+        world.send()
+        await world.turn()
+        assert await answered(world) == AddPartitionsToTxn(frozenset({ONE}))
+        assert await silent(world, BACKOFF * 0.99)
+        await world.turn(BACKOFF * 0.02)
+        assert isinstance(await answered(world), OffsetFetch)
+
+
+async def test_a_pause_of_the_transaction_is_none_of_offsets() -> None:
+    async with transactional() as world:
+        world.manager.begin()
+        world.send()
+        await world.turn()
+        assert await answered(world, LOADING) == AddPartitionsToTxn(frozenset({ONE}))
+        pending = world.group_offsets.fetch("readers", READ)
+        await asked_for_offsets(world)
+        await answered(world)
+        assert pending.offsets == {}
+        assert await silent(world, BACKOFF * 0.99)
+
+
+async def test_a_coordinator_of_a_group_that_can_t_be_reached_is_looked_for_again() -> None:
+    async with transactional() as world:
+        world.network.unreachable = {2}
+        pending = world.group_offsets.fetch("readers", READ)
+        await asked_for_offsets(world)
+        assert await silent(world), "it is being connected to"
+        world.network.reasons = {2: BrokerConnectionError("refused")}
+        assert await silent(world)
+        assert world.group_offsets.last_error is world.network.reasons[2]
+        assert world.manager.last_error is None
+        await world.turn(BACKOFF * 1.01)
+        assert isinstance(await answered(world, node=1), FindCoordinator)
+        node, request = world.one(TransactionRequest)
+        assert (node, request.request) == (1, pending.request)
+
+
+async def test_offsets_that_brokers_can_t_be_asked_for_are_no_end_of_the_producer() -> None:
+    async with transactional() as world:
+        pending = world.group_offsets.fetch("readers", READ)
+        await asked_for_offsets(world)
+        error = UnsupportedVersionError("OFFSET_FETCH: too old")
+        await world.complete(world.one(TransactionRequest), error=error)
+        assert pending.error is error
+        assert world.manager.state is S.READY
+
+
+async def test_a_producer_that_ends_does_not_wait_for_offsets() -> None:
+    async with transactional() as world:
+        world.group_offsets.fetch("readers", READ)
+        await asked_for_offsets(world)
+        assert requester(world).idle
+
+
+@pytest.mark.parametrize(
+    ("coordinator_request", "api", "highest"),
+    [
+        (EndTxn(committed=True), Api.END_TXN, 4),
+        (TxnOffsetCommit(CONSUMED, MEMBER), Api.TXN_OFFSET_COMMIT, 4),
+    ],
+    ids=["EndTxn", "TxnOffsetCommit"],
+)
+def test_in_version_1_requests_that_mean_version_2_are_not_used(
+    coordinator_request: CoordinatorRequest, api: Api, highest: int
+) -> None:
+    """KIP-890: a broker takes the version of the request for that of the protocol."""
+    assert SUPPORTED[api][1] > highest
+    for version in versions(api):
+        if isinstance(coordinator_request, TxnOffsetCommit) and version < 3:
+            continue
+        read = built(coordinator_request, version, FIRST)
+        assert int(read.__version__) == min(version, highest)
+        assert int(built(coordinator_request, version, SECOND).__version__) == version
+
+
+@each_version(Api.PRODUCE)
+@pytest.mark.parametrize("handle", [FIRST, SECOND, None])
+def test_a_produce_request_names_the_transaction(
+    version: int, handle: TransactionHandle | None
+) -> None:
+    batch = ProducerBatch(ONE, bytearray(100), 100, 0.0, 1.0)
+    made = ProduceRequest([(batch, bytearray(b"batch"))], -1, 30_000, {"orders": None})
+    if handle is not None:
+        made = ProduceRequest(made.batches, -1, 30_000, made.topic_ids, handle)
+    payload = made.build(version)
+    read = theirs(payload)
+    assert read.transactional_id == (None if handle is None else "payments")
+    highest = 11 if handle is FIRST else 12  # 13 needs the topic's id
+    assert int(read.__version__) == min(version, highest)

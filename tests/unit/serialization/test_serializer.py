@@ -1,13 +1,24 @@
-"""The serializer of one field: every form that users give, and every outcome."""
+"""The serializer of one field, of keys and values, of headers, and values that need none."""
 
 from __future__ import annotations
 
+import collections
+import types
+from array import array
 from typing import Any
 
 import pytest
 
 from aioproducer.errors import ConfigError, NotPreparedError, SerializationError
-from aioproducer.serialization import Field, FieldSerializer, RecordHeaders, Serializer
+from aioproducer.serialization import (
+    Field,
+    FieldSerializer,
+    RecordHeaders,
+    RecordSerializers,
+    Serializer,
+    checked_headers,
+    plain_bytes,
+)
 
 
 class Upper:
@@ -189,3 +200,217 @@ def test_preparation_is_found_by_its_name() -> None:
 
     assert FieldSerializer(Prepared(), "key").prepare is not None
     assert FieldSerializer(TwoArguments(), "key").prepare is None
+
+
+class Stamp:
+    """Logs what it sees, and adds a header."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.saw: list[RecordHeaders] = []
+        self.topics: list[str] = []
+
+    def serialize(self, topic: str, data: Any, headers: RecordHeaders) -> bytes | None:
+        self.saw.append(list(headers))
+        headers.append((self.name, b"1"))
+        return str(data).encode()
+
+    async def prepare(self, topic: str) -> None:
+        self.topics.append(topic)
+
+
+def both(key: Any, value: Any) -> RecordSerializers:
+    return RecordSerializers(FieldSerializer(key, "key"), FieldSerializer(value, "value"))
+
+
+def test_the_value_sees_the_header_that_the_key_added() -> None:
+    key, value = Stamp("k"), Stamp("v")
+    given = {"trace": b"0"}
+    made = both(key, value).serialized("orders", 1, 2, given)
+    assert made == (b"1", b"2", (("trace", b"0"), ("k", b"1"), ("v", b"1")))
+    assert value.saw == [[("trace", b"0"), ("k", b"1")]]
+    assert given == {"trace": b"0"}, "the caller's own headers stay as they are"
+
+
+def test_a_header_of_a_serializer_is_checked() -> None:
+    class Wrong:
+        def serialize(self, topic: str, data: Any, headers: Any) -> bytes:
+            headers.append(("a", 1))
+            return b""
+
+    with pytest.raises(SerializationError, match=r"'a'.*int"):
+        both(Wrong(), Wrong()).serialized("orders", 1, 2, None)
+
+
+def test_a_serializer_may_take_a_header_away() -> None:
+    class Removes:
+        def serialize(self, topic: str, data: Any, headers: RecordHeaders) -> bytes:
+            headers.clear()
+            return b""
+
+    assert both(Removes(), Removes()).serialized("orders", 1, 2, {"a": b""}) == (b"", b"", ())
+
+
+def test_a_field_without_a_serializer_passes_as_it_is() -> None:
+    made = RecordSerializers(value=FieldSerializer(str.encode, "value"))
+    assert made.serialized("orders", "k", "v", None) == (b"k", b"v", ())
+    with pytest.raises(SerializationError, match="key_serializer"):
+        made.serialized("orders", 1, "v", None)
+    assert RecordSerializers().serialized("orders", b"k", None, [("a", None)]) == (
+        b"k",
+        None,
+        (("a", None),),
+    )
+
+
+async def test_both_are_prepared() -> None:
+    key, value = Stamp("k"), Stamp("v")
+    serializers = both(key, value)
+    assert serializers.need_preparation
+    await serializers.prepare("orders")
+    assert (key.topics, value.topics) == (["orders"], ["orders"])
+    assert not both(str.encode, str.encode).need_preparation
+
+
+def test_a_waiting_record_has_its_own_copy_of_what_needs_no_serializer() -> None:
+    key, headers = bytearray(b"k"), {"a": b"1"}
+    value = {"any": "object"}
+    made = RecordSerializers(value=FieldSerializer(Stamp("v"), "value"))
+    converted = made.converted("orders", key, value, headers)
+    key[:] = b"x"
+    headers.clear()
+    assert converted == (b"k", value, (("a", b"1"),))
+    with pytest.raises(SerializationError, match="key_serializer"):
+        made.converted("orders", 1, value, None)
+
+
+async def test_a_plain_method_may_prepare() -> None:
+    class Plain(Stamp):
+        def prepare(self, topic: str) -> None:  # type: ignore[override]
+            self.topics.append(topic)
+
+    key = Plain("k")
+    await RecordSerializers(FieldSerializer(key, "key")).prepare("orders")
+    assert key.topics == ["orders"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({}, ()),
+        ([], ()),
+        ({"trace": b"1", "none": None, "": b""}, (("trace", b"1"), ("none", None), ("", b""))),
+        ([("a", b"1"), ("a", b"2"), ("a", None)], (("a", b"1"), ("a", b"2"), ("a", None))),
+        ((["a", bytearray(b"1")],), (("a", b"1"),)),
+        ({"a": "té"}, (("a", "té".encode()),)),
+        ([("a", memoryview(b"abcd")[1:3])], (("a", b"bc"),)),
+        (types.MappingProxyType({"a": b"1"}), (("a", b"1"),)),
+        (collections.OrderedDict(a=b"1", b=b"2"), (("a", b"1"), ("b", b"2"))),
+    ],
+)
+def test_headers(headers: Any, expected: tuple[tuple[str, bytes | None], ...]) -> None:
+    pairs = checked_headers(headers, "orders")
+    assert pairs == expected
+    assert type(pairs) is tuple
+    for pair in pairs:
+        assert type(pair) is tuple
+        assert pair[1] is None or type(pair[1]) is bytes
+
+
+@pytest.mark.parametrize(
+    ("headers", "said"),
+    [
+        ({"a": "\ud800"}, "the value of header 'a'.* is no valid text"),
+        ({"a": 1}, "'a'.*int.*bytes, str or None"),
+        ({b"a": b"1"}, "bytes, not str"),
+        ([(None, b"1")], "NoneType, not str"),
+        ([("a", b"1", b"2")], r"mapping, .* or \(key, value\) pairs"),
+        ([("a",)], r"mapping, .* or \(key, value\) pairs"),
+        ([b"ab"], "header key|pairs"),
+        ("abc", r"mapping, .* or \(key, value\) pairs"),
+        (["ab", "cd"], r"mapping, .* or \(key, value\) pairs"),
+        ([{"key": "a", "value": b"1"}], r"mapping, .* as in \[\('trace', b'1'\)\]"),
+        (5, r"mapping, .* or \(key, value\) pairs"),
+        ([5], r"mapping, .* or \(key, value\) pairs"),
+    ],
+)
+def test_headers_that_are_none(headers: Any, said: str) -> None:
+    with pytest.raises(SerializationError, match=said) as caught:
+        checked_headers(headers, "orders")
+    assert "'orders'" in str(caught.value)
+
+
+def test_a_header_key_that_is_no_unicode() -> None:
+    with pytest.raises(SerializationError):
+        checked_headers({"\ud800": b""}, "orders")
+
+
+def test_a_released_buffer_as_a_header_is_a_serialization_error() -> None:
+    view = memoryview(b"abc")
+    view.release()
+    with pytest.raises(SerializationError, match="released"):
+        checked_headers([("a", view)], "orders")  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (None, None),
+        (b"", b""),
+        (b"abc", b"abc"),
+        (bytearray(b"abc"), b"abc"),
+        (memoryview(b"abcdef")[::2], b"ace"),
+        (memoryview(b"abcd").cast("H"), b"abcd"),
+        ("", b""),
+        ("grün €", "grün €".encode()),
+        (type("Sub", (bytes,), {})(b"abc"), b"abc"),
+        (type("Sub", (str,), {})("abc"), b"abc"),
+    ],
+)
+def test_what_passes_without_a_serializer(data: Any, expected: bytes | None) -> None:
+    check_type(plain_bytes(data, "orders", "value"), expected)
+
+
+def test_a_pair_of_key_and_value_is_told_of_records() -> None:
+    with pytest.raises(SerializationError, match=r"tuple.*ProducerRecord\(topic, value, key=key\)"):
+        plain_bytes((b"key", b"value"), "orders", "value")
+    with pytest.raises(SerializationError, match=r"a value_serializer$"):
+        plain_bytes({"key": "value"}, "orders", "value")
+
+
+def test_any_buffer_is_bytes_like() -> None:
+    assert plain_bytes(array("B", b"abc"), "orders", "value") == b"abc"
+
+
+def test_a_released_buffer_is_a_serialization_error() -> None:
+    view = memoryview(b"abc")
+    view.release()
+    with pytest.raises(SerializationError, match="released"):
+        plain_bytes(view, "orders", "value")
+
+
+def test_bytes_are_not_copied() -> None:
+    data = b"x" * 100
+    assert plain_bytes(data, "orders", "value") is data
+
+
+def test_a_buffer_that_is_changed_after_the_call_does_not_change_the_record() -> None:
+    buffer = bytearray(b"abc")
+    value = plain_bytes(buffer, "orders", "value")
+    buffer[:] = b"xyz"
+    assert value == b"abc"
+
+
+@pytest.mark.parametrize("data", [0, 1.5, True, {}, [], object(), ("a",), pytest])
+@pytest.mark.parametrize("what", ["key", "value"])
+def test_anything_else_needs_a_serializer(data: Any, what: str) -> None:
+    with pytest.raises(SerializationError) as caught:
+        plain_bytes(data, "orders", what)
+    message = str(caught.value)
+    for part in (type(data).__name__, "'orders'", f"{what}_serializer", f"a {what} "):
+        assert part in message
+
+
+def test_text_that_is_no_unicode_is_a_serialization_error() -> None:
+    with pytest.raises(SerializationError, match=r"value.*'orders'"):
+        plain_bytes("\ud800", "orders", "value")

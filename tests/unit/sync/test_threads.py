@@ -1,13 +1,17 @@
-"""Calls of several threads at once, and calls that an interrupt ends."""
+"""Calls of several threads at once, calls that an interrupt ends, and the calling thread."""
 
 from __future__ import annotations
 
+import _thread
 import asyncio
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread, current_thread
 from typing import Any
 
 import pytest
@@ -21,9 +25,10 @@ from aioproducer.errors import (
 )
 from aioproducer.model import RecordMetadata
 from aioproducer.sync import Producer, loop_thread
+from aioproducer.sync.inbox import this_thread
 from aioproducer.testing import SyncMockProducer
 from tests.support.switches import Other, at_switch, in_other_thread
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE, wait_until
 
 NOBODY = "127.0.0.1:1"
 ROOM = str(Path(sync.__file__).parent)
@@ -299,3 +304,33 @@ def test_an_outcome_that_the_application_sets_ends_no_producer(change: str) -> N
         values = [each.value for each in producer.sent("orders")]
         assert values == ([b"1", b"2"] if change == "running" else [b"2"])
         assert change != "running" or future.result(5).topic == "orders"
+
+
+def both() -> tuple[Thread, Thread, Thread]:
+    return this_thread(), this_thread(), current_thread()
+
+
+def test_each_thread_gets_its_own() -> None:
+    first, again, known = both()
+    assert first is again is known
+    seen: list[tuple[Thread, ...]] = []
+    for _ in range(3):  # the system gives the number of an ended thread to the next one
+        thread = Thread(target=lambda: seen.append(both()))
+        thread.start()
+        thread.join(PATIENCE)
+        assert set(seen.pop()) == {thread}
+
+
+def test_a_thread_that_the_standard_library_did_not_start() -> None:
+    told: SimpleQueue[Any] = SimpleQueue()
+    _thread.start_new_thread(lambda: told.put(both()), ())
+    assert len(set(told.get(timeout=PATIENCE))) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system can't fork")
+def test_a_forked_child_keeps_the_object_of_the_thread_that_forked() -> None:
+    parent = this_thread()
+    child = os.fork()
+    if not child:
+        os._exit(0 if set(both()) == {parent} else 1)
+    assert os.waitpid(child, 0)[1] == 0

@@ -1,6 +1,8 @@
-"""The transactional producer as a state machine: its requests, states and epochs."""
+"""The transactional producer as a state machine: its table, requests, states and epochs."""
 
 from __future__ import annotations
+
+from itertools import product
 
 import pytest
 
@@ -13,7 +15,8 @@ from aioproducer.engine.transactions.requests import (
     FindCoordinator,
     InitProducerId,
 )
-from aioproducer.engine.transactions.transaction import TransactionState
+from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
+from aioproducer.engine.transactions.transaction import TRANSITIONS, TransactionState, diagram
 from aioproducer.errors import FatalTransactionError, ProducerFencedError
 from aioproducer.model import TransactionHandle
 from tests.unit.transactions.world import (
@@ -339,3 +342,73 @@ def test_queries_change_nothing(version: int, committed: bool | None) -> None:
 def repr_of(manager: TransactionManager) -> str:
     """All that the manager and its transaction remember."""
     return f"{vars(manager)} {vars(manager.transaction)} {manager.ending}"
+
+
+STEPS = list(product(S, S))
+
+
+def in_state(state: TransactionState) -> TransactionManager:
+    identity = SequenceNumbers(idempotent=True, transactional=True)
+    manager = TransactionManager("payments", identity)
+    manager.state = state
+    return manager
+
+
+def reachable(source: TransactionState) -> set[TransactionState]:
+    found: set[TransactionState] = set()
+    ahead = [source]
+    while ahead:
+        news = set(TRANSITIONS[ahead.pop()]) - found
+        found |= news
+        ahead += news
+    return found
+
+
+def test_every_state_is_in_the_table() -> None:
+    assert set(TRANSITIONS) == set(S)
+    assert reachable(S.UNINITIALIZED) == set(S) - {S.UNINITIALIZED}
+
+
+@pytest.mark.parametrize(
+    ("source", "target"), STEPS, ids=[f"{one.name}-{two.name}" for one, two in STEPS]
+)
+def test_the_manager_goes_the_ways_of_the_table_and_no_others(
+    source: TransactionState, target: TransactionState
+) -> None:
+    manager = in_state(source)
+    if target in TRANSITIONS[source]:
+        manager._go(target)
+        assert (manager.state, manager.state_changes) == (target, 1)
+    else:
+        with pytest.raises(AssertionError, match="->"):
+            manager._go(target)
+        assert (manager.state, manager.state_changes) == (source, 0)
+
+
+def test_a_fatal_error_can_come_wherever_there_is_a_producer_id_and_is_the_end() -> None:
+    direct = {state for state, targets in TRANSITIONS.items() if S.FATAL_ERROR in targets}
+    assert direct == set(S) - {S.UNINITIALIZED, S.FATAL_ERROR}
+    assert not TRANSITIONS[S.FATAL_ERROR]
+    assert all(S.FATAL_ERROR in reachable(state) for state in set(S) - {S.FATAL_ERROR})
+
+
+def test_a_commit_can_t_be_taken_back() -> None:
+    assert S.ABORTING not in TRANSITIONS[S.COMMITTING]
+
+
+def test_the_way_back_from_an_abortable_error_is_the_abort() -> None:
+    assert set(TRANSITIONS[S.ABORTABLE_ERROR]) == {S.ABORTING, S.FATAL_ERROR}
+
+
+def test_the_diagram_has_each_transition_with_its_reason() -> None:
+    head, start, *arrows = diagram().splitlines()
+    assert (head, start) == ("stateDiagram-v2", "    [*] --> UNINITIALIZED")
+    assert arrows == [
+        f"    {source.name} --> {target.name}: {why}"
+        for source, targets in TRANSITIONS.items()
+        for target, why in targets.items()
+    ]
+    assert "    READY --> IN_TRANSACTION: begin_transaction()" in arrows
+    assert all(
+        why and ":" not in why for targets in TRANSITIONS.values() for why in targets.values()
+    )

@@ -1,0 +1,552 @@
+"""Rebalances: broken joins, members with no strategy in common, callbacks, long ones."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from aioproducer.admin import Admin
+from aioproducer.consumer import Consumer
+from aioproducer.engine.protocol import data_schema
+from aioproducer.errors import KafkaError, UnknownMemberIdError
+from aioproducer.model import ConsumerRecord, TopicPartition
+from aioproducer.testing import SimulatedWorld
+from tests.support.simulated_groups import ONE, ZERO, consumer, each_protocol, fill, live
+from tests.support.simulated_world import change, model_of, network_of
+
+Partitions = Collection[TopicPartition]
+HEARTBEATS = {"classic": 12, "consumer": 68}
+JOIN_GROUP = 11
+
+
+def on_requests(world: SimulatedWorld, seen: Callable[[Any, int], None]) -> None:
+    """Call ``seen`` with the connection and the API of each request from now on."""
+
+    def watch(connection: Any) -> None:
+        connection.requests.on_put = lambda data: seen(connection, int.from_bytes(data[4:6], "big"))
+
+    network_of(world).on_connection = watch
+
+
+async def read(reader: Consumer, found: list[tuple[int, int]] | None = None) -> None:
+    async for record in reader:
+        if found is not None:
+            found.append((record.partition, record.offset))
+        await asyncio.sleep(0.05)
+
+
+# --- dead connections --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_a_connection_that_died_between_rebalances_holds_up_no_group(strategy: str) -> None:
+    """A firewall forgets the connection of JoinGroup, which is idle between rebalances."""
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 8_000, 4)
+        joins = set()
+        on_requests(world, lambda at, api: joins.add(at) if api == JOIN_GROUP else None)
+        options: dict[str, Any] = {"partition_assignment_strategy": strategy}
+        found: list[tuple[int, int]] = []
+        async with consumer(world, client_id="a", **options) as first:
+            reading = [asyncio.create_task(read(first, found))]
+            await asyncio.sleep(30)
+            for connection in joins:
+                connection.stall()
+            async with consumer(world, client_id="b", **options) as second:
+                reading.append(asyncio.create_task(read(second, found)))
+                await asyncio.sleep(30)
+                assert len(first.assignment) == len(second.assignment) == 2
+                await asyncio.sleep(60)
+                for task in reading:
+                    task.cancel()
+        assert len(found) == len({*found}), "no record was read by both"
+
+    live(life, 4)
+
+
+def test_a_join_that_the_coordinator_has_never_got_ends_with_the_membership() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 400, 4)
+        joins: list[Any] = []
+
+        def stall(connection: Any, api: int) -> None:
+            if api == JOIN_GROUP:
+                joins.append(connection)
+                if len(joins) == 5:  # each asks twice at first; this is the first one's rebalance
+                    connection.stall()
+
+        on_requests(world, stall)
+        options: dict[str, Any] = {"max_poll_interval_ms": 30_000}
+        async with consumer(world, **options) as first:
+            await asyncio.sleep(10)
+            async with consumer(world, **options) as second:
+                await asyncio.sleep(20)
+                assert first.health().state == "rebalancing"
+                await asyncio.sleep(25)
+                assert len(first.assignment) == len(second.assignment) == 2
+
+    live(life, 4)
+
+
+@pytest.mark.parametrize("instance", [None, "s"])
+def test_a_coordinator_that_vanishes_during_the_first_join_is_left(instance: str | None) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        coordinator = model_of(world).coordinators.groups.partition_of("g").leader
+        assert coordinator is not None
+        stalled: list[int] = []
+
+        def stall(_: object, api: int) -> None:
+            if api == JOIN_GROUP and not stalled:
+                stalled.append(coordinator)
+                world.cluster.stall(coordinator)
+
+        on_requests(world, stall)
+        async with consumer(world, group_instance_id=instance) as reader:
+            await asyncio.sleep(3)
+            assert stalled
+            change(world, model_of(world).crash, coordinator, lose_unreplicated=False)
+            await asyncio.sleep(60)
+            assert reader.health().state == "joined"
+
+    live(life, 4, brokers=3)
+
+
+# --- stuck applications ------------------------------------------------------------------------
+
+
+def test_a_static_member_that_gives_up_during_a_join_gets_no_partitions() -> None:
+    """It would keep them while the application is stuck, and nobody would read them."""
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 4_000, 4)
+        longest: dict[str, Any] = {"max_poll_interval_ms": 70_000}
+        stuck = asyncio.Event()
+
+        async def hang(reader: Consumer) -> None:
+            async for _ in reader:
+                await stuck.wait()
+
+        async def work(reader: Consumer) -> None:
+            async for _ in reader.lists(10_000):
+                await asyncio.sleep(64)  # longer than the first one's patience
+
+        first = consumer(world, group_instance_id="a", max_poll_interval_ms=60_000)
+        async with first, consumer(world, **longest) as second:
+            tasks = [asyncio.create_task(hang(first))]
+            await asyncio.sleep(10)
+            assert len(first.assignment) == 2
+            tasks.append(asyncio.create_task(work(second)))
+            await asyncio.sleep(1)
+            async with consumer(world, **longest) as third:
+                await asyncio.sleep(200)
+                assert not first.assignment
+                assert len(second.assignment) == len(third.assignment) == 2
+                assert first.health().state == "joining"
+                stuck.set()
+                await asyncio.sleep(100)
+                assert first.assignment
+            for task in tasks:
+                task.cancel()
+
+    live(life, 4)
+
+
+@each_protocol
+def test_a_member_that_gives_up_while_it_tells_of_a_loss_waits_for_the_application(
+    protocol: str,
+) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 10, 1)
+        options: dict[str, Any] = {
+            "on_lost": lambda _: asyncio.sleep(20),
+            "max_poll_interval_ms": 60_000,
+            "group_protocol": protocol,
+        }
+        async with consumer(world, **options) as reader:
+            await anext(records := aiter(reader))
+            await asyncio.sleep(50)
+            world.cluster.fail_next(HEARTBEATS[protocol], UnknownMemberIdError)
+            await asyncio.sleep(100)
+            assert not reader.assignment, "another member can have them"
+            async with asyncio.timeout(60):
+                assert (await anext(records)).offset == 0
+            assert reader.assignment
+
+    live(life)
+
+
+# --- callbacks that fail -----------------------------------------------------------------------
+
+
+@each_protocol
+def test_a_seek_in_a_callback_may_come_too_late(protocol: str) -> None:
+    """The partitions were lost while ``on_assigned`` was looking for their offsets."""
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 10, 1)
+
+        async def resume(partitions: Partitions) -> None:
+            await asyncio.sleep(10)
+            for where in partitions:
+                await reader.seek(where, 5)
+
+        reader = consumer(world, on_assigned=resume, group_protocol=protocol)
+        async with reader:
+            await asyncio.sleep(5)
+            world.cluster.fail_next(HEARTBEATS[protocol], UnknownMemberIdError)
+            async with asyncio.timeout(100):
+                assert (await anext(aiter(reader))).offset == 5
+
+    live(life)
+
+
+@each_protocol
+def test_a_commit_in_a_callback_may_be_refused(protocol: str) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 400, 2)
+
+        async def revoked(_: Partitions) -> None:
+            world.cluster.fail_next(8, UnknownMemberIdError)
+            await first.commit()
+
+        first = consumer(world, on_revoked=revoked, auto_commit=False, group_protocol=protocol)
+        async with first:
+            reading = asyncio.create_task(read(first))
+            await asyncio.sleep(10)
+            async with consumer(world, group_protocol=protocol):
+                await asyncio.sleep(60)
+                assert first.health().state == "joined"
+                assert not reading.done()
+                reading.cancel()
+
+    live(life, 2)
+
+
+def test_a_revocation_is_told_once() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 10, 2)
+        told: list[TopicPartition] = []
+        first = consumer(world, on_revoked=told.extend, max_block_ms=60_000)
+        async with first:
+            await anext(aiter(first))
+            coordinator = model_of(world).coordinators.groups.partition_of("g").leader
+            assert coordinator is not None
+            world.cluster.stall(coordinator)  # so the commit of the revocation waits
+            revoking = asyncio.create_task(first._assignment.revoked([ONE]))
+            await asyncio.sleep(0.1)
+            world.cluster.release(coordinator)
+            revoking.cancel()
+            with suppress(asyncio.CancelledError):
+                await revoking
+        assert sorted(told) == [ZERO, ONE]
+
+    live(life, 2)
+
+
+# --- false alarms ------------------------------------------------------------------------------
+
+
+def test_a_loop_that_commits_each_record_is_no_problem() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 20, 1)
+
+        async def commit_each() -> None:
+            async for _ in reader:
+                await reader.commit()
+                await asyncio.sleep(100)
+
+        async with consumer(world) as reader:
+            committing = asyncio.create_task(commit_each())
+            await asyncio.sleep(10)
+            for _ in range(16):
+                await asyncio.sleep(61)
+                assert reader.health().reason == ""
+            committing.cancel()
+
+    live(life)
+
+
+def test_a_paused_partition_is_no_problem() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 10, 2)
+        async with consumer(world) as reader:
+            reading = asyncio.create_task(read(reader))
+            await asyncio.sleep(30)
+            leader = world.cluster.leader("orders", 0)
+            assert leader is not None
+            world.cluster.cut(leader)
+            await asyncio.sleep(0.02)
+            assert "can't be fetched" in reader.health().reason
+            reader.pause(ZERO)
+            await asyncio.sleep(100)
+            assert reader.health().reason == ""
+            reading.cancel()
+
+    live(life, 2)
+
+
+async def hold(reader: Consumer, done: asyncio.Event) -> None:
+    """Have records in work: a rebalance waits for them."""
+    async for _ in reader.lists(10_000):
+        await done.wait()
+
+
+async def reads(reader: Consumer, found: list[ConsumerRecord]) -> None:
+    async for record in reader:
+        found.append(record)
+        await asyncio.sleep(0.5)
+
+
+def test_a_join_that_waits_is_a_rebalance() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 600, 4)
+        done = asyncio.Event()
+        async with consumer(world) as first:
+            holding = asyncio.create_task(hold(first, done))
+            await asyncio.sleep(10)
+            assert first.health().state == "joined"
+            async with consumer(world) as second:
+                await asyncio.sleep(20)
+                health = first.health()
+                assert health.state == "rebalancing"
+                assert health.is_ready
+                assert "a rebalance has been in progress for" in health.reason
+                assert second.health().state == "joining"
+                done.set()
+                await asyncio.sleep(20)
+                assert first.health().state == second.health().state == "joined"
+                assert first.health().reason == ""
+            holding.cancel()
+
+    live(life, 4)
+
+
+def test_a_coordinator_that_dies_during_a_join_ends_the_session() -> None:
+    """The join would wait for ``max_poll_interval_ms``, and partitions that stay are read on."""
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 5_000, 5)
+        done = asyncio.Event()
+        found: list[ConsumerRecord] = []
+        options: dict[str, Any] = {"partition_assignment_strategy": "cooperative-sticky"}
+        async with consumer(world, **options) as first, consumer(world, **options) as second:
+            await asyncio.sleep(20)
+            gives = first if len(first.assignment) == 3 else second
+            stays = second if gives is first else first
+            holding = asyncio.create_task(hold(gives, done))
+            reading = asyncio.create_task(reads(stays, found))
+            third, fourth = consumer(world, **options), consumer(world, **options)
+            async with third:
+                await asyncio.sleep(10)  # it gets a partition of the one that holds its records
+                async with fourth:
+                    await asyncio.sleep(10)
+                    assert stays.health().state == "rebalancing"
+                    coordinator = model_of(world).coordinators.groups.partition_of("g").leader
+                    assert coordinator is not None
+                    world.cluster.stall(coordinator)
+                    await asyncio.sleep(20)  # the session is 10 s
+                    assert stays.health().state == "silent"
+                    before = len(found)
+                    await asyncio.sleep(30)
+                    assert len(found) == before, "other members may have its partitions"
+                    world.cluster.release(coordinator)
+                    done.set()
+                    await asyncio.sleep(60)
+                    assert stays.health().state == "joined"
+                    assert len(found) > before
+            reading.cancel()
+            holding.cancel()
+
+    live(life, 5, brokers=3, seed=1)
+
+
+@each_protocol
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+@pytest.mark.parametrize("way", ["callback", "work", "long work"])
+def test_the_end_of_each_partition_is_told_once(protocol: str, strategy: str, way: str) -> None:
+    """Partitions are lost while the application hears of their revocation, or before it does."""
+    told: list[tuple[str, TopicPartition]] = []
+
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 40, 4)
+        revoking = asyncio.Event()
+
+        def note(what: str, partitions: Collection[TopicPartition]) -> None:
+            told.extend((what, each) for each in partitions)
+
+        def revoked(partitions: Collection[TopicPartition]) -> None:
+            note("ended", partitions)
+            if way == "callback" and not revoking.is_set():
+                revoking.set()
+                world.freeze(60)
+
+        first = consumer(
+            world,
+            on_assigned=lambda partitions: note("began", partitions),
+            on_revoked=revoked,
+            on_lost=lambda partitions: note("ended", partitions),
+            max_poll_interval_ms=60_000,
+            group_protocol=protocol,
+            partition_assignment_strategy=strategy,
+        )
+
+        async def read() -> None:
+            async for _ in first.lists(100):
+                if not revoking.is_set():
+                    await asyncio.sleep(20)
+                    if way == "work":
+                        revoking.set()
+                        world.freeze(60)
+                    elif way == "long work":
+                        revoking.set()
+                        await asyncio.sleep(70)
+
+        async with first:
+            reading = asyncio.create_task(read())
+            await asyncio.sleep(10)
+            options: dict[str, Any] = {"partition_assignment_strategy": strategy}
+            async with consumer(world, group_protocol=protocol, **options):
+                await asyncio.sleep(150)
+                assert revoking.is_set()
+                for _, where in told:
+                    turns = [what for what, each in told if each == where]
+                    owned = where in first.assignment
+                    assert turns == ["began", "ended"] * (len(turns) // 2) + ["began"] * owned
+            reading.cancel()
+
+    live(life, 4)
+    assert told
+
+
+@each_protocol
+def test_a_deleted_topic_does_not_end_the_loop_over_another_one(protocol: str) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        world.cluster.create_topic("bills", 1)
+        await fill(world, 400, 2)
+        found: list[ConsumerRecord] = []
+        topics = ("orders", "bills")
+        async with consumer(world, topics=topics, group_protocol=protocol) as reader:
+            reading = asyncio.create_task(reads(reader, found))
+            await asyncio.sleep(10)
+            async with Admin(bootstrap_servers=world.cluster.bootstrap_servers) as admin:
+                await admin.delete_topics("bills")
+            await asyncio.sleep(30)
+            assert {each.topic for each in reader.assignment} == {"orders"}
+            await asyncio.sleep(300)
+            assert not reading.done()
+            assert len(found) == 400
+            assert reader.health().reason == ""
+            reading.cancel()
+
+    live(life, 2)
+
+
+def test_a_consumer_that_nobody_reads_from_says_so() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 10, 1)
+        async with consumer(world, max_poll_interval_ms=60_000) as reader:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(100):
+                    async for _ in reader.lists():
+                        assert not reader.health().reason
+            assert reader.health().reason == ""
+            await asyncio.sleep(40)
+            assert "nothing has read from this consumer for 40 s" in reader.health().reason
+            assert reader.health().is_degraded
+
+    live(life)
+
+
+def test_a_deleted_topic_ends_no_member_that_can_not_divide_anew() -> None:
+    """The leader of the group, which could, has no partition of the topic and learns it later."""
+
+    async def life(world: SimulatedWorld) -> None:
+        world.cluster.create_topic("bills", 1)
+        await fill(world, 100, 2)
+        found: list[ConsumerRecord] = []
+        options: dict[str, Any] = {"topics": ("orders", "bills"), "max_block_ms": 5_000}
+        async with consumer(world, client_id="b", **options) as first:
+            await asyncio.sleep(10)
+            async with consumer(world, client_id="a", **options) as second:
+                await asyncio.sleep(10)
+                assert {each.topic for each in first.assignment} == {"orders"}
+                assert {each.topic for each in second.assignment} == {"orders", "bills"}
+                reading = asyncio.create_task(reads(second, found))
+                async with Admin(bootstrap_servers=world.cluster.bootstrap_servers) as admin:
+                    await admin.delete_topics("bills")
+                await asyncio.sleep(100)
+                assert {each.topic for each in second.assignment} == {"orders", "bills"}
+                assert not reading.done()
+                await asyncio.sleep(400)
+                assert {each.topic for each in second.assignment} == {"orders"}
+                assert found
+                reading.cancel()
+
+    live(life, 2)
+
+
+def test_a_callback_that_hangs_is_named() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        async def hang(_: object) -> None:
+            await asyncio.sleep(1_000)
+
+        async with consumer(world, on_assigned=hang) as reader:
+            await asyncio.sleep(60)
+            assert "hang" in reader.health().reason
+            assert "has been running for 5" in reader.health().reason
+            assert "not known" not in reader.health().reason
+
+    live(life)
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_a_member_of_a_group_without_a_topic_waits_for_it(strategy: str) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        options: dict[str, Any] = {"topics": ("later",), "partition_assignment_strategy": strategy}
+        async with consumer(world, **options) as reader:
+            await asyncio.sleep(60)
+            assert reader.health().state == "joined"
+            world.cluster.create_topic("later", 1)
+            await asyncio.sleep(30)
+            assert {each.topic for each in reader.assignment} == {"later"}
+
+    live(life)
+
+
+@each_protocol
+@pytest.mark.parametrize("rack", ["south", ""])
+def test_a_group_knows_the_racks_of_its_members(protocol: str, rack: str) -> None:
+    async def life(world: SimulatedWorld) -> None:
+        async with consumer(world, client_rack=rack, group_protocol=protocol):
+            await asyncio.sleep(10)
+            group: Any = model_of(world).coordinators.groups.find("g")
+            [member] = group.members.values()
+            if protocol == "consumer":
+                assert (member.rack_id or "") == rack
+            else:
+                schema = data_schema("consumer_protocol_subscription")
+                said, _ = schema.decode(member.protocols["range"], 2, 3)
+                assert (said.rack_id or "") == rack
+
+    live(life)
+
+
+def test_a_member_with_another_strategy_is_told_what_to_use() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        await fill(world, 3, 1)
+        async with consumer(world) as first:
+            await anext(aiter(first))
+            async with consumer(world, partition_assignment_strategy="sticky") as other:
+                with pytest.raises(
+                    KafkaError,
+                    match=r"another partition_assignment_strategy than 'sticky'; use the same$",
+                ) as raised:
+                    await anext(aiter(other))
+        assert raised.value.name == "INCONSISTENT_GROUP_PROTOCOL"
+
+    live(life)
