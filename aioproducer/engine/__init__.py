@@ -5,11 +5,11 @@ A room imports only rooms below it.
 ::
 
     bulk          send_many() of values, records and Arrow columns; SendReport
-    core          the core of a producer: its life, the long way of a record, the engine
+    core          the core of a producer: its life, the ways of a record, the engine
     sender        the coroutine: requests out, responses in, outcomes carried out
     telemetry     metrics that brokers ask for (KIP-714)
     groups        members of a consumer group: who reads what, and their requests; without I/O
-    client        connections by a configuration; requests that a caller awaits
+    client        connections by a configuration; requests that a caller awaits, or the sender
     network       connections, frames, versions, logins on a connection
     accumulator   batches by partition, memory, quotas
     transactions  sequence numbers and the transactional state machine, without I/O

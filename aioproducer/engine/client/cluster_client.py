@@ -1,4 +1,4 @@
-"""The connections of an Admin or a Reader, and requests whose responses its callers await.
+"""The connections of an Admin, a Reader or a Consumer, and requests that its callers await.
 
 Source: the threads of Kafka's ``KafkaAdminClient`` and ``ConsumerNetworkClient``; a task here.
 """

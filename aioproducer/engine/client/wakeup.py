@@ -1,5 +1,5 @@
 """The sleep of a client's one task, until an event or a deadline: of a producer's sender, of the
-task of an Admin or a Reader.
+task of an Admin, a Reader or a Consumer.
 """
 
 from __future__ import annotations

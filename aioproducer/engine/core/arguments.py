@@ -1,4 +1,4 @@
-"""Checks of a call's arguments: one set for both shells, and done before anything changes."""
+"""Checks of a call's arguments for both shells, done before anything changes."""
 
 from __future__ import annotations
 

@@ -441,7 +441,7 @@ class InFlightRequests(deque[InFlightRequest]):
     """The requests of one connection, in the order in which they were sent.
 
     Kafka answers them in order, so the next response belongs to the first one; any thread may ask
-    for their number, which :meth:`NetworkClient.can_send` limits.
+    for their number, which ``Exchange.takes`` limits.
     """
 
     def take_written(self) -> list[InFlightRequest]:

@@ -1,6 +1,6 @@
 """All connections of a client: the brokers that can take a request, and completed requests.
 
-Source: Kafka's ``NetworkClient`` and ``ClusterConnectionStates``.
+Source: Kafka's ``NetworkClient``.
 """
 
 from __future__ import annotations

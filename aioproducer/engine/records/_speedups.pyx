@@ -1,9 +1,8 @@
 # cython: language_level=3, binding=False, wraparound=False
 """The innermost loops, compiled. Without them the Python modules run that are their references.
 
-Each part below has the name of its reference in ``records/``; the fast path is that of
-``engine/core/sending.py`` and ``records/route_cache.py``. The loops are all here, or
-``records/acceleration.py`` takes none of them.
+Each class and function names its reference, most of them in ``records/``. The loops are all here,
+or ``records/acceleration.py`` takes none of them.
 """
 
 cimport cython
@@ -1132,7 +1131,7 @@ def deliver_records(
 
 
 # --- fast_path -----------------------------------------------------------------------------------
-# The compiled form of ``route_cache`` and ``fast_path.PythonFastPath``. Both are in one module,
+# The compiled form of ``route_cache`` and ``sending.PythonFastPath``. Both are in one module,
 # because every record would pay for the costlier call between modules.
 
 cdef extern from "Python.h":
@@ -1261,7 +1260,7 @@ cdef class RouteCache:
 
 
 cdef inline object utf8(field):
-    """See ``fast_path.utf8``."""
+    """See ``sending.utf8``."""
     if type(field) is str:
         try:
             return PyUnicode_AsUTF8String(field)
@@ -1287,7 +1286,7 @@ cdef inline int64_t now_ns() noexcept:
 
 @cython.final
 cdef class FastPath:
-    """See ``fast_path.PythonFastPath``."""
+    """See ``sending.PythonFastPath``."""
 
     cdef unsigned long thread
     cdef object is_running
@@ -2094,7 +2093,7 @@ cdef Py_ssize_t utf8_size(list parts) except -1:
 
 
 def arrow_buffers(parts):
-    """See ``arrow_columns.arrow_buffers``."""
+    """See ``parsed_records.arrow_buffers``."""
     cdef list all_parts = list(parts)
     cdef Columns columns = Columns(all_parts)
     cdef ParsedRecords part

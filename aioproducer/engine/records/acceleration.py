@@ -70,7 +70,7 @@ if not ACCELERATED:
 
 @cache
 def is_compiled() -> bool:
-    """True if all compiled modules are in use: the innermost loops, and the accumulator."""
+    """True if all compiled modules are in use: the loops, and ``compiled.MODULES``."""
     return ACCELERATED and compiled.in_use()
 
 

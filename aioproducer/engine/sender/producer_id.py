@@ -1,4 +1,4 @@
-"""The request for a producer id of an idempotent producer without transactions."""
+"""The requester of a producer id for an idempotent producer without transactions."""
 
 from __future__ import annotations
 
