@@ -32,14 +32,8 @@ from aioproducer.engine.core.arguments import (
     refuse_pickle,
 )
 from aioproducer.engine.core.producer_core import ProducerCore
-from aioproducer.engine.core.sending import (
-    RecordFields,
-    TracedCall,
-    Tracing,
-    end,
-    end_refused,
-    in_context,
-)
+from aioproducer.engine.core.sending import RecordFields
+from aioproducer.engine.core.tracing import TracedCall, Tracing, end, end_refused, in_context
 from aioproducer.engine.metrics import Latencies, MetricsSnapshot
 from aioproducer.engine.observer import RecordTrace
 from aioproducer.engine.records.arrow import is_arrow

@@ -17,7 +17,7 @@ import aioproducer
 
 PACKAGE: Final = Path(aioproducer.__file__).parent
 SUFFIXES: Final = {".py", ".pyx", ".pxd"}
-LOADED_BY_IMPORT: Final = 123
+LOADED_BY_IMPORT: Final = 124
 FILES: Final = {
     "": 5,
     "admin": 14,
@@ -32,7 +32,7 @@ FILES: Final = {
     "engine/client": 12,
     "engine/cluster": 4,
     "engine/columnar": 13,
-    "engine/core": 14,
+    "engine/core": 15,
     "engine/groups": 10,
     "engine/metrics": 6,
     "engine/network": 14,

@@ -11,7 +11,7 @@ from aioproducer.engine.bulk.send_report import BulkResult, SendReport, carry, n
 from aioproducer.engine.bulk.writers import ColumnWriter
 from aioproducer.engine.core.arguments import one_by_one
 from aioproducer.engine.core.producer_core import ProducerCore
-from aioproducer.engine.core.sending import TracedCall
+from aioproducer.engine.core.tracing import TracedCall
 from aioproducer.engine.records.acceleration import take_ahead
 from aioproducer.engine.records.arrow import is_arrow, read_columns
 from aioproducer.engine.records.columns import Columns

@@ -9,7 +9,8 @@ from typing import Any, Protocol
 
 from aioproducer.engine.bulk.send_report import OneRecord, RecordOutcomes
 from aioproducer.engine.core.producer_core import ProducerCore
-from aioproducer.engine.core.sending import RecordFields, in_context
+from aioproducer.engine.core.sending import RecordFields
+from aioproducer.engine.core.tracing import in_context
 from aioproducer.engine.partitioning import STICKY, UNKNOWN
 from aioproducer.engine.records.acceleration import rows_by_partition
 from aioproducer.engine.records.bulk_tokens import BulkOutcomes, BulkToken

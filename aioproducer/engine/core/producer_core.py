@@ -19,8 +19,9 @@ from aioproducer.engine.client.environment import current_environment
 from aioproducer.engine.core.engine import BackPressure, Engine, Unavailable
 from aioproducer.engine.core.lifecycle import Lifecycle, LifeLog
 from aioproducer.engine.core.parts import Hooks
-from aioproducer.engine.core.sending import FastPath, RecordFields, SendPipeline, Tracing
-from aioproducer.engine.core.sending import end as end_trace
+from aioproducer.engine.core.sending import FastPath, RecordFields, SendPipeline
+from aioproducer.engine.core.tracing import Tracing
+from aioproducer.engine.core.tracing import end as end_trace
 from aioproducer.engine.interceptors import close_hooks
 from aioproducer.engine.metrics import Latencies, MetricsSnapshot
 from aioproducer.engine.observer import ObservedFuture, Observer, ObserverSlot

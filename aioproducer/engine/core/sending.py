@@ -1,4 +1,4 @@
-"""The ways of a record from ``send()`` into a batch: fast path, pipeline; and its trace.
+"""The ways of a record from ``send()`` into a batch: the fast path, and the pipeline.
 
 One call of the fast path checks the caller, makes the future and appends the record; a record that
 finds no open batch begins one. Every record without headers and timestamp of its own asks there
@@ -6,22 +6,19 @@ first, so ``records/_speedups.pyx`` has the compiled form of :class:`PythonFastP
 
 The pipeline serves all other records: interceptors, serializers, partitioner, then a batch or a
 wait. Source: ``doSend`` of Kafka's ``KafkaProducer``.
-
-:class:`Tracing` decides for each record of a traced producer whether it is traced.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from asyncio import AbstractEventLoop, current_task
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from threading import get_ident
 from time import time_ns
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from aioproducer.engine.accumulator import RecordFuture, SerializedRecord, Unserialized
 from aioproducer.engine.core.arguments import check_partition, check_timestamp, checked_topic
@@ -29,19 +26,14 @@ from aioproducer.engine.core.engine import Engine
 from aioproducer.engine.core.parts import Hooks
 from aioproducer.engine.core.serializer_preparation import SerializerPreparation, estimated_size
 from aioproducer.engine.observer import (
-    CallTrace,
-    Observer,
-    RecordTrace,
-    Untraced,
     tell_partition,
     undelivered,
 )
 from aioproducer.engine.records import acceleration
 from aioproducer.engine.records.acceleration import ACCELERATED, RouteCache
 from aioproducer.errors import NotPreparedError, ProducerError
-from aioproducer.foundation.logs import ClientLog, RoomLogger
-from aioproducer.model import Header, Headers, ProducerRecord, RecordMetadata
-from aioproducer.serialization import SharedHeaders, checked_headers, shared_headers
+from aioproducer.model import Header, Headers, ProducerRecord
+from aioproducer.serialization import SharedHeaders, checked_headers
 
 _NO_THREAD: Final = 0
 
@@ -440,162 +432,3 @@ class SendPipeline:
         if isinstance(pending.caller, asyncio.Future):
             pending.on_cancel = self._withdraw
             pending.caller.add_done_callback(pending, context=self._context)
-
-
-logger = RoomLogger(__name__)
-
-
-class Tracing:
-    """Asks the observer about records and calls, and keeps its errors from the senders.
-
-    ``log``: of the lines about those errors.
-    """
-
-    def __init__(
-        self, observer: Observer, fast_path: PythonFastPath, log: ClientLog | None = None
-    ) -> None:
-        self._log = log
-        self._observer = observer
-        self._fast_path = fast_path
-
-    def begin(self, fields: RecordFields) -> tuple[RecordFields, RecordTrace | None]:
-        """A record's fields with the headers of its context, and its trace if it is traced.
-
-        A decision about many records only applies to records without headers of their own, because
-        headers may carry a context.
-        """
-        try:
-            return self._begin(fields)
-        except Exception as error:
-            _tell(error, "%r failed for a record of topic %r", self._observer, fields[0], self._log)
-            return fields, None
-
-    def _begin(self, fields: RecordFields) -> tuple[RecordFields, RecordTrace | None]:
-        topic, _, key, partition, headers, _ = fields
-        if headers is None:
-            context = self._observer.context()
-            skipped = self._fast_path.take_skipped(context)
-            if skipped is not None:
-                return with_headers(fields, skipped), None
-        decision = self._observer.record_sent(topic, key, partition, headers)
-        if not isinstance(decision, Untraced):
-            if headers is None and decision.behind is not None:
-                self._fast_path.skip(context, decision.behind.records, decision.behind.headers)
-            return with_headers(fields, decision.headers), decision
-        if headers is None:
-            self._fast_path.skip(context, decision.records - 1, decision.headers)
-        return with_headers(fields, decision.headers), None
-
-    def begin_call(self, topic: Any, headers: Any) -> CallTrace | None:
-        """The trace of a ``send_many()``; None: it is not traced."""
-        try:
-            return self._observer.call_started(topic, headers)
-        except Exception as error:
-            text = "%r failed for a send_many() to topic %r"
-            _tell(error, text, self._observer, topic, self._log)
-            return None
-
-
-def with_headers(fields: RecordFields, headers: Sequence[Header]) -> RecordFields:
-    """``fields`` with more headers after the record's own."""
-    topic, value, key, partition, own, timestamp_ms = fields
-    return topic, value, key, partition, joined_headers(own, headers), timestamp_ms
-
-
-def joined_headers(own: Any, more: Sequence[Header]) -> Any:
-    """The record's ``own`` headers, and ``more`` of them; ``own`` may be invalid, and stays so."""
-    if not more:
-        return own
-    pairs = own.items() if isinstance(own, Mapping) else own or ()
-    try:
-        return (*pairs, *more)
-    except TypeError:
-        return own
-
-
-def in_context(fields: RecordFields, shared: SharedHeaders | None) -> RecordFields:
-    """A whole record of a ``send_many()``, in the context of the call.
-
-    A record with a context of its own in its headers keeps it.
-    """
-    if shared is None or not shared.context:
-        return fields
-    own = fields[4]
-    if isinstance(own, Mapping | Sequence):
-        keys = {key for key, _ in shared.context}
-        pairs = own.items() if isinstance(own, Mapping) else own
-        if any(isinstance(each, tuple) and each and each[0] in keys for each in pairs):
-            return fields
-    return with_headers(fields, shared.context)
-
-
-class CallReport(Protocol):
-    """The part of a :class:`SendReport` that a trace gets."""
-
-    @property
-    def failed(self) -> int: ...
-
-    @property
-    def pending(self) -> int: ...
-
-    @property
-    def sent(self) -> int: ...
-
-    @property
-    def first_failure(self) -> BaseException | None: ...
-
-
-class TracedCall:
-    """A ``send_many()`` of a producer that may be traced.
-
-    ``headers``: of all its records; :attr:`headers` has those of its context, too.
-    """
-
-    def __init__(self, tracing: Tracing | None, topic: str, headers: SharedHeaders | None) -> None:
-        self._trace = None if tracing is None else tracing.begin_call(topic, headers)
-        self.headers = headers
-        if self._trace is not None and self._trace.headers:
-            self.headers = shared_headers(joined_headers(headers, self._trace.headers), topic)
-            if self.headers is not None:
-                self.headers.context = tuple(self._trace.headers)
-
-    def ended(self, report: CallReport | None, error: BaseException | None) -> None:
-        """Take the outcome; ``error``: the one that the call raises."""
-        if self._trace is not None:
-            try:
-                if report is None:
-                    self._trace.ended(0, 0, error)
-                else:
-                    undelivered = report.failed + report.pending
-                    self._trace.ended(report.sent, undelivered, error or report.first_failure)
-            except Exception as failure:
-                _tell(failure, "%r failed%s", self._trace, "")
-
-
-def end_refused(trace: RecordTrace, fields: RecordFields, error: BaseException) -> None:
-    """Give ``trace`` the error of a record that is not in the log, or may not be."""
-    end(trace, undelivered(fields[0], fields[3]), error)
-
-
-def end(trace: RecordTrace, metadata: RecordMetadata, error: BaseException | None) -> None:
-    """Give ``trace`` the record's outcome."""
-    try:
-        trace.ended(metadata, error)
-    except Exception as failure:
-        _tell(failure, "%r failed for a record of topic %r", trace, metadata.topic)
-
-
-def _tell(
-    error: Exception, text: str, who: object, topic: object, log: ClientLog | None = None
-) -> None:
-    """Write a line about an observer that failed."""
-    logger.repeated(
-        logging.ERROR,
-        (text, type(error).__name__),
-        text,
-        who,
-        topic,
-        exc_info=error,
-        log=log,
-        error=error,
-    )

@@ -17,15 +17,9 @@ from aioproducer.engine.accumulator import PendingRecord, SerializedRecord, Unse
 from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.engine.core.engine import Engine
 from aioproducer.engine.core.parts import Hooks
-from aioproducer.engine.core.sending import (
-    PythonFastPath,
-    SendPipeline,
-    Tracing,
-    end,
-    end_refused,
-    joined_headers,
-)
+from aioproducer.engine.core.sending import PythonFastPath, SendPipeline
 from aioproducer.engine.core.serializer_preparation import estimated_size
+from aioproducer.engine.core.tracing import Tracing, end, end_refused, joined_headers
 from aioproducer.engine.observer import BatchOutcome, RequestOutcome, Untraced
 from aioproducer.errors import IllegalStateError, ProducerError, SerializationError
 from aioproducer.model import Header, ProducerRecord, RecordMetadata
@@ -401,7 +395,7 @@ def test_an_observer_that_fails_breaks_nothing(caplog: pytest.LogCaptureFixture)
             raise ValueError("no span")
 
     tracing = Tracing(FakeObserver(ValueError("a"), ValueError("b")), PythonFastPath())
-    with caplog.at_level(logging.ERROR, "aioproducer.core.sending"):
+    with caplog.at_level(logging.ERROR, "aioproducer.core.tracing"):
         assert tracing.begin(FIELDS) == (FIELDS, None)
         assert tracing.begin_call("orders", None) is None
         end(Fails(), RecordMetadata("orders", 0, 1, 2, 3, 4), None)
