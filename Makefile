@@ -134,7 +134,7 @@ pure: env ## Run the tests of what is compiled without its compiled part
 		$(addprefix tests/unit/consumer/test_,$(addsuffix .py,consumer_in_a_world stopped_members)) \
 		tests/faults/test_parts_that_die.py tests/simulation/test_mutations.py \
 		$(addprefix tests/mock_cluster/test_,$(addsuffix .py,memory_on_the_wire metrics_of_a_run \
-			producer_order producer_sends way_of_a_record))
+			cost_of_a_record producer_sends))
 
 # Before Python 3.12 the tasks are imitated, which anyio does not bear: no registry, no web frameworks.
 # The simulated world makes its tasks itself, and the files of NO_TASKS make none: there the factory of
@@ -147,9 +147,9 @@ eager: env ## Run the tests of tasks on event loops with eager tasks (asyncio.ea
 		$(addprefix tests/unit/,client core failed_records network reader runtime sender sync) \
 		$(NO_TASKS:%=--ignore tests/unit/%.py) \
 		$(addprefix tests/mock_cluster/,test_failed_records.py test_producer_close_and_flush.py \
-		test_sync_producer.py test_sync_transactions.py transactions) \
+		test_sync_producer.py transactions) \
 		$(addprefix tests/faults/test_,bounds_in_every_state.py delivery_under_faults.py \
-		parts_that_die.py producer_behind_the_proxy.py)
+		parts_that_die.py)
 
 lint: spark ## Check format, lint, types, import contracts and the documentation's links
 	"$(BIN)/ruff" format --check .

@@ -31,13 +31,13 @@ from tests.support.web_client import client_of
 pytestmark = pytest.mark.mock_cluster
 
 ELSEWHERE: Final = {
-    "docs/how-to/consuming.md": "tests/kafka/test_consuming_page.py",
+    "docs/how-to/consuming.md": "tests/kafka/test_pages.py",
     "docs/how-to/proxies.md": "tests/mock_cluster/test_proxies.py",
     "docs/how-to/schema-registry.md": "tests/registry/test_schema_registry_page.py",
     "docs/how-to/security.md": "tests/architecture/test_security_page.py",
-    "docs/how-to/testing.md": "tests/mock_cluster/test_testing_page.py",
-    "docs/how-to/topics.md": "tests/kafka/test_topics_page.py",
-    "docs/tutorial/consumer-group.md": "tests/kafka/test_tutorial_of_groups.py",
+    "docs/how-to/testing.md": "tests/mock_cluster/test_read_back.py",
+    "docs/how-to/topics.md": "tests/kafka/test_pages.py",
+    "docs/tutorial/consumer-group.md": "tests/kafka/test_pages.py",
 }
 """The pages that have a test of their own."""
 SPARK: Final = {

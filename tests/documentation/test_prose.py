@@ -1,4 +1,4 @@
-"""Sentences of the documentation begin with their subject."""
+"""Sentences begin with their subject, and avoid phrases that read as translated."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final
 import pytest
 
 from tests.documentation.pages import PAGES, ROOT, name
+from tests.documentation.public_api import docstrings
 
 ALL: Final = (*PAGES, *(ROOT / "benchmarks" / each for each in ("README.md", "RESULTS.md")))
 FENCED: Final = re.compile(r"^```.*?^```$", re.M | re.S)
@@ -46,3 +47,64 @@ def test_headless_sentences_are_noticed(text: str) -> None:
 
 def test_headings_and_code_are_left_alone() -> None:
     assert headless("# What is guaranteed\n\n```text\nWhat = 1\n```\n\nThe producer knows.\n") == []
+
+
+FOREIGN: Final = {
+    r"counts? (?:where|instead of)\b": "applies, overrides",
+    r"\bgiven as an? object\b": "if you pass an instance",
+    r"\bvanish(?:es)?\b": "disappears",
+    r"(?:^|[.:;] )By itself,": "By default,",
+    r"\blooks for one\b": "uses, needs",
+    r"\ball the same\b": "still, anyway",
+    r"\b(?:made|read|fetched) anew\b": "again",
+    r"\bas (?:they come|it stands|they stand)\b": "as they arrive, unchanged",
+    r"\bfor ever\b": "forever",
+    r"\bmends?\b": "fix",
+    r"\bin place of\b": "instead of",
+    r"\bthe same holds\b": "the same applies",
+}
+"""Phrases that read as translated, each with words to use instead."""
+CODE: Final = re.compile(r"^```.*?^```$|`[^`]*`", re.M | re.S)
+OTHER: Final = ("docs/reference/public-names.md",)
+"""A page of signatures."""
+
+
+def foreign(text: str) -> list[str]:
+    """The foreign phrases in ``text``, each with the words to use."""
+    prose = " ".join(CODE.sub("", text).split())
+    return [
+        f"{found.group().strip()!r}: better {better}"
+        for phrase, better in FOREIGN.items()
+        for found in re.finditer(phrase, prose, re.I)
+    ]
+
+
+@pytest.mark.parametrize("page", [each for each in PAGES if name(each) not in OTHER], ids=name)
+def test_pages_have_native_phrases(page: Path) -> None:
+    assert foreign(page.read_text("utf-8")) == []
+
+
+def test_docstrings_have_native_phrases() -> None:
+    texts = docstrings()
+    assert len(texts) > 500
+    found = {place: phrases for place, text in texts.items() if (phrases := foreign(text))}
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The brokers' defaults count where a number is left out.",
+        "A serializer that is given as\nan object is closed by its owner.",
+        "A closed producer vanishes.",
+        "By itself, each record is delivered.",
+        "No broker listens where it looks for one.",
+    ],
+)
+def test_foreign_phrases_are_noticed(text: str) -> None:
+    assert len(foreign(text)) == 1
+
+
+def test_code_and_other_words_pass() -> None:
+    text = "It counts records. `for ever`\n\n```text\nit vanishes\n```\n\nA part works by itself.\n"
+    assert foreign(text) == []

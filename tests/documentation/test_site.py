@@ -1,7 +1,8 @@
-"""The built site: whole, strict, and without anything from elsewhere."""
+"""The built site: whole, strict, without anything from elsewhere, and also as Markdown."""
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import shutil
@@ -11,6 +12,7 @@ import tomllib
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from types import ModuleType
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
@@ -19,6 +21,7 @@ import pytest
 from aioproducer.config.options import OPTIONS, options_of
 from aioproducer.config.reader_options import READER_OPTIONS
 from aioproducer.consumer import ConsumerOptions
+from tests.documentation.api_pages import AREAS, shown
 from tests.documentation.pages import DOCS, ROOT
 
 SOURCES: Final = ("aioproducer", "benchmarks", "CHANGELOG.md")
@@ -178,3 +181,56 @@ def test_a_broken_link_ends_the_build(project: Path, tmp_path: Path) -> None:
     (broken / "docs" / "index.md").write_text("# Home\n\n[There](nowhere.md)\n")
     (broken / "zensical.toml").write_text('[project]\nsite_name = "broken"\n')
     assert build(broken).returncode != 0
+
+
+@pytest.fixture(scope="module")
+def program() -> ModuleType:
+    path = DOCS / ".site" / "markdown_pages.py"
+    spec = importlib.util.spec_from_file_location("markdown_pages", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def markdown_site(program: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    program.write(folder)
+    return folder
+
+
+def test_every_page_is_there_and_listed(markdown_site: Path) -> None:
+    sources = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    written = {path.relative_to(markdown_site).as_posix() for path in markdown_site.rglob("*.md")}
+    overview = (markdown_site / "llms.txt").read_text("utf-8")
+    assert written == sources
+    assert set(re.findall(r"^- \[[^]]+\]\(([^)]+)\): \S", overview, re.M)) == sources
+    assert overview.startswith("# aioproducer\n\n> ")
+    assert "starts a cluster" not in overview, "a page begins with its purpose"
+
+
+def test_nothing_is_left_to_the_site(markdown_site: Path) -> None:
+    for path in markdown_site.rglob("*.md"):
+        text = path.read_text("utf-8")
+        assert not re.search(r"^(:::|--8<--|---\n|<!-- )", text, re.M), path.name
+        assert ":class:" not in text, path.name
+        assert text.startswith("# "), path.name
+
+
+def test_what_a_page_includes_is_written_out(markdown_site: Path) -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    assert (markdown_site / "changelog.md").read_text("utf-8").strip() == changelog.strip()
+    measured = (markdown_site / "explanation" / "measurements.md").read_text("utf-8")
+    assert "## Workloads" in measured
+
+
+@pytest.mark.parametrize("page", sorted(AREAS.glob("*.md")), ids=lambda page: page.stem)
+def test_an_api_page_has_signatures_and_docstrings(markdown_site: Path, page: Path) -> None:
+    text = (markdown_site / page.relative_to(DOCS)).read_text("utf-8")
+    for path in shown(page):
+        assert f"\n## `{path.rpartition('.')[2]}`\n\n```python\n" in text
+    if page.stem == "producer":
+        assert "async def close(timeout: float | None = None) -> int" in text
+        assert "__class_getitem__" not in text

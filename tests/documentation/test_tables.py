@@ -1,11 +1,14 @@
-"""The generated parts of the documentation are in step with the code."""
+"""The generated parts of the documentation are in step with the code, and name every option."""
 
 from __future__ import annotations
+
+from typing import Final
 
 import pytest
 
 from aioproducer.config import document
-from tests.documentation.pages import name
+from aioproducer.config.options import OPTIONS
+from tests.documentation.pages import DOCS, name
 from tests.documentation.public_api import folded
 from tests.documentation.tables import COMMAND, PARTS, Part
 
@@ -41,3 +44,19 @@ def test_a_long_signature_continues_below_its_name() -> None:
 def test_a_page_of_signatures_fits() -> None:
     [page] = [part.text() for part in PARTS if part.name == "public-names"]
     assert max(map(len, page.splitlines())) <= 104
+
+
+PAGE: Final = (DOCS / "how-to" / "from-kafka-python.md").read_text("utf-8")
+
+
+def test_the_options_of_kafka_python_are_there_unless_they_are_ours() -> None:
+    kafka = pytest.importorskip("kafka")
+    missing = {
+        name
+        for name in kafka.KafkaProducer.DEFAULT_CONFIG
+        if name not in OPTIONS
+        and f"`{name}`" not in PAGE
+        and f"`{name}=" not in PAGE
+        and f"`{name}," not in PAGE
+    }
+    assert missing == set()

@@ -1,4 +1,4 @@
-"""Members of groups on a real Kafka, alone and together with other clients' members."""
+"""Members of groups on a real Kafka: alone, with other clients' members, behind a proxy."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer as ConfluentConsumer
 
+from aioproducer import Producer
 from aioproducer.admin import Admin, GroupMember
 from aioproducer.consumer import Consumer
 from aioproducer.errors import (
@@ -25,9 +26,11 @@ from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from tests.support.group_topic import PARTITIONS, Topic, running
 from tests.support.read_back import read_topic
-from tests.support.waiting import until
+from tests.support.real_proxies import Microsocks, RealProxy, Squid
+from tests.support.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.kafka
+
 
 STRATEGIES = ["range", "roundrobin", "sticky", "cooperative-sticky"]
 NEW = "KIP-848"
@@ -495,3 +498,44 @@ async def test_the_end_of_a_run_commits_and_leaves(topic: Topic, protocol: str, 
     if way == "loop":
         copies = await asyncio.to_thread(read_topic, topic.kafka, f"{topic.name}-copy")
         assert len(copies) == 60
+
+
+TRANSACTIONS, OF_RECORDS = 20, 30
+
+
+@pytest.mark.parametrize("kind", [Squid, Microsocks])
+async def test_each_record_is_read_once_when_it_is_killed(
+    topic: Topic, kind: type[RealProxy]
+) -> None:
+    with kind(asks_for_login=True) as proxy:
+        options: dict[str, Any] = {
+            "proxy_url": proxy.url(login=kind.login),
+            "reconnect_backoff_ms": 10,
+            "reconnect_backoff_max_ms": 50,
+        }
+
+        async def send() -> None:
+            async with Producer(
+                bootstrap_servers=topic.kafka.bootstrap_servers,
+                transactional_id=topic.name,
+                **options,
+            ) as producer:
+                for number in range(TRANSACTIONS):
+                    async with producer.transaction():
+                        for _ in range(OF_RECORDS):
+                            producer.send(topic.name, b"%d" % topic.sent)
+                            topic.sent += 1
+                        if number == TRANSACTIONS // 2:
+                            proxy.kill()
+                            await asyncio.sleep(0.2)
+                            proxy.start()
+
+        async with asyncio.timeout(PATIENCE), topic.consumer(**options) as consumer:
+            sending = asyncio.create_task(send())
+            async for record in consumer:
+                topic.took("one", record.value or b"", record.partition)
+                if len(topic.read) == TRANSACTIONS * OF_RECORDS:
+                    break
+            await sending
+    assert topic.complete
+    assert set(topic.read.values()) == {1}

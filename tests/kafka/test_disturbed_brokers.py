@@ -1,8 +1,13 @@
-"""Brokers are stopped, killed, paused, restarted under load: nothing lost, doubled, overtaken."""
+"""Brokers and clients are stopped, killed, paused, restarted under load: nothing is lost."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
@@ -17,9 +22,11 @@ from aioproducer import DeliveryTimeoutError, Producer, ProducerError, RecordMet
 from aioproducer.testing.kafka_cluster import KafkaCluster, broker_processes
 from aioproducer.testing.kafka_distribution import KafkaDistribution
 from tests.kafka.transactional import committed, producer_on
+from tests.support.read_back import read_topic
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = pytest.mark.kafka
+
 
 BROKERS = (1, 2, 3)
 PARTITIONS = 6
@@ -179,6 +186,7 @@ async def kill_with_requests_in_flight(load: Load, node_id: int) -> None:
     await load.cluster.kill_broker(node_id)
 
 
+@pytest.mark.slow
 async def test_leaders_move_from_a_stopped_broker(cluster: KafkaCluster) -> None:
     async with load_on(cluster, "stopped") as load:
         stopped = load.broker_of(0)
@@ -189,6 +197,7 @@ async def test_leaders_move_from_a_stopped_broker(cluster: KafkaCluster) -> None
         await all_in_sync(cluster, load.topic)
 
 
+@pytest.mark.slow
 async def test_a_broker_is_killed_and_comes_back(cluster: KafkaCluster) -> None:
     async with load_on(cluster, "killed") as load:
         killed = load.broker_of(0)
@@ -200,6 +209,7 @@ async def test_a_broker_is_killed_and_comes_back(cluster: KafkaCluster) -> None:
         await all_in_sync(cluster, load.topic)
 
 
+@pytest.mark.slow
 async def test_a_broker_is_killed_and_restarted_before_it_is_missed(cluster: KafkaCluster) -> None:
     async with load_on(cluster, "killed-at-once") as load:
         killed = load.broker_of(0)
@@ -210,6 +220,7 @@ async def test_a_broker_is_killed_and_restarted_before_it_is_missed(cluster: Kaf
         await all_in_sync(cluster, load.topic)
 
 
+@pytest.mark.slow
 async def test_a_broker_pauses_for_longer_than_the_request_timeout(cluster: KafkaCluster) -> None:
     async with load_on(cluster, "paused", request_timeout_ms=1000) as load:
         paused = load.broker_of(0)
@@ -225,6 +236,7 @@ async def test_a_broker_pauses_for_longer_than_the_request_timeout(cluster: Kafk
         await all_in_sync(cluster, load.topic)
 
 
+@pytest.mark.slow
 async def test_a_broker_pauses_for_longer_than_the_delivery_timeout(cluster: KafkaCluster) -> None:
     async with load_on(
         cluster, "paused-long", may_fail=True, request_timeout_ms=1000, delivery_timeout_ms=2500
@@ -241,6 +253,7 @@ async def test_a_broker_pauses_for_longer_than_the_delivery_timeout(cluster: Kaf
         await all_in_sync(cluster, load.topic)
 
 
+@pytest.mark.slow
 async def test_a_record_that_fails_does_not_double_those_of_other_partitions(
     cluster: KafkaCluster,
 ) -> None:
@@ -278,6 +291,7 @@ async def test_a_record_that_fails_does_not_double_those_of_other_partitions(
     assert (await asyncio.to_thread(read, cluster, topic))[beside] == {0: 1, 1: 3}
 
 
+@pytest.mark.slow
 async def test_all_brokers_are_restarted_one_after_the_other(cluster: KafkaCluster) -> None:
     async with load_on(cluster, "restarted", compression_type="zstd") as load:
         for node_id in BROKERS:
@@ -287,6 +301,7 @@ async def test_all_brokers_are_restarted_one_after_the_other(cluster: KafkaClust
             await all_in_sync(cluster, load.topic)
 
 
+@pytest.mark.slow
 async def test_all_brokers_are_killed_at_once_and_come_back(cluster: KafkaCluster) -> None:
     async with load_on(cluster, "all-killed") as load:
         await asyncio.gather(*[cluster.kill_broker(node_id) for node_id in BROKERS])
@@ -296,6 +311,7 @@ async def test_all_brokers_are_killed_at_once_and_come_back(cluster: KafkaCluste
         await all_in_sync(cluster, load.topic)
 
 
+@pytest.mark.slow
 async def test_two_of_three_brokers_are_killed_and_come_back(cluster: KafkaCluster) -> None:
     """Too few are left to be in sync, and to elect: nothing is delivered before one is back."""
     settings = {"min.insync.replicas": 2}
@@ -328,6 +344,7 @@ async def test_two_of_three_brokers_are_killed_and_come_back(cluster: KafkaClust
     assert await committed(cluster, "two-killed-transaction") == [b"v"]
 
 
+@pytest.mark.slow
 async def test_all_brokers_are_down_for_half_a_minute(cluster: KafkaCluster) -> None:
     """Who has the time loses nothing; who has not is told in time; both need no more memory."""
     memory: dict[str, Any] = {"buffer_memory": 4_000_000}
@@ -356,6 +373,7 @@ async def test_all_brokers_are_down_for_half_a_minute(cluster: KafkaCluster) -> 
         await all_in_sync(cluster, hurried.topic)
 
 
+@pytest.mark.slow
 async def test_too_few_replicas_are_waited_for_until_the_delivery_timeout(
     cluster: KafkaCluster,
 ) -> None:
@@ -386,3 +404,49 @@ async def test_too_few_replicas_are_waited_for_until_the_delivery_timeout(
     finally:
         if not cluster.broker(3).is_running:
             await cluster.start_broker(3)
+
+
+STOPPED = 4.0
+"""Seconds; the timeouts are shorter."""
+SHORT: dict[str, Any] = {
+    "request_timeout_ms": 1_500,
+    "delivery_timeout_ms": 2_000,
+    "linger_ms": 0,
+}
+ACKS_1: dict[str, Any] = {"acks": 1, "enable_idempotence": False}
+
+
+def stop_and_go_on(loop: str, servers: str, topic: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Run the sender, stop it amid its work, and return what it says."""
+    command = [sys.executable, "-m", "tests.kafka.stopped_sender", loop, servers, topic]
+    with subprocess.Popen(
+        [*command, json.dumps(options)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "sending\n"
+            process.send_signal(signal.SIGSTOP)
+            os.waitpid(process.pid, os.WUNTRACED)
+            time.sleep(STOPPED)
+            process.send_signal(signal.SIGCONT)
+            out, _ = process.communicate("end\n", timeout=60)
+        finally:
+            process.kill()
+    told: dict[str, Any] = json.loads(out)
+    return told
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+@pytest.mark.parametrize("options", [ACKS_1, {}], ids=["acks=1", "acks=all"])
+async def test_nothing_fails_and_nothing_is_twice(
+    kafka: KafkaCluster, loop: str, options: dict[str, Any]
+) -> None:
+    topic = f"stopped-{loop}-{options.get('acks', 'all')}"
+    await kafka.create_topic(topic, partitions=3, replication_factor=1)
+    told = await asyncio.to_thread(
+        stop_and_go_on, loop, kafka.bootstrap_servers, topic, SHORT | options
+    )
+    assert told["errors"] == []
+    found = [record.value for record in await asyncio.to_thread(read_topic, kafka, topic)]
+    expected = [*(b"%d" % number for number in range(told["sent"])), b"last"]
+    assert sorted(value or b"" for value in found) == sorted(expected)

@@ -23,9 +23,11 @@ from aioproducer.testing.kafka_cluster import (
     broker_processes,
 )
 from aioproducer.testing.kafka_distribution import KafkaDistribution, kafka_version
+from tests.support.pytest_project import run_pytest
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("kafka_distribution")]
+pytestmark = pytest.mark.kafka
+
 
 CLI = [sys.executable, "-m", "aioproducer.testing.kafka_cluster"]
 
@@ -62,6 +64,7 @@ def consume(bootstrap_servers: str, topic: str, count: int) -> list[bytes | str 
     return values
 
 
+@pytest.mark.usefixtures("kafka_distribution")
 async def test_another_client_reads_what_another_client_wrote(kafka: KafkaCluster) -> None:
     topic = uuid.uuid4().hex
     await kafka.create_topic(topic, partitions=3, replication_factor=3)
@@ -71,6 +74,7 @@ async def test_another_client_reads_what_another_client_wrote(kafka: KafkaCluste
     assert sorted(map(str, read)) == sorted(map(str, values))
 
 
+@pytest.mark.usefixtures("kafka_distribution")
 async def test_kafkas_own_tools_read_and_write(kafka: KafkaCluster) -> None:
     topic = uuid.uuid4().hex
     await kafka.create_topic(topic)
@@ -95,6 +99,7 @@ async def test_kafkas_own_tools_read_and_write(kafka: KafkaCluster) -> None:
     assert dump.stderr == ""
 
 
+@pytest.mark.usefixtures("kafka_distribution")
 async def test_a_tool_that_does_not_end_is_killed(kafka: KafkaCluster) -> None:
     topic = uuid.uuid4().hex
     await kafka.create_topic(topic)
@@ -106,6 +111,7 @@ async def test_a_tool_that_does_not_end_is_killed(kafka: KafkaCluster) -> None:
         )
 
 
+@pytest.mark.usefixtures("kafka_distribution")
 async def test_a_topic_that_exists_is_an_error(kafka: KafkaCluster) -> None:
     topic = uuid.uuid4().hex
     await kafka.create_topic(topic, config={"retention.ms": 1000})
@@ -115,6 +121,7 @@ async def test_a_topic_that_exists_is_an_error(kafka: KafkaCluster) -> None:
         await kafka.create_topic(uuid.uuid4().hex, config={"retention.ms": "x"})
 
 
+@pytest.mark.usefixtures("kafka_distribution")
 async def test_brokers_are_stopped_killed_paused_and_come_back() -> None:
     async with KafkaCluster(brokers=3, config={"min.insync.replicas": 2}) as cluster:
         first, second, third = cluster.brokers
@@ -142,6 +149,7 @@ async def test_brokers_are_stopped_killed_paused_and_come_back() -> None:
     assert not any(broker.is_running for broker in cluster.brokers)
 
 
+@pytest.mark.usefixtures("kafka_distribution")
 def test_configuration_listeners_and_advertised_ports_reach_the_brokers() -> None:
     with socket.create_server(("127.0.0.1", 0)) as proxy:
         port = proxy.getsockname()[1]
@@ -169,6 +177,7 @@ def test_configuration_listeners_and_advertised_ports_reach_the_brokers() -> Non
             assert cluster.bootstrap_servers_of("DIRECT").startswith("127.0.0.1:")
 
 
+@pytest.mark.usefixtures("kafka_distribution")
 async def test_data_survives_in_a_directory_of_ones_own(tmp_path: Path) -> None:
     async with KafkaCluster(directory=tmp_path) as cluster:
         await cluster.create_topic("orders")
@@ -179,6 +188,7 @@ async def test_data_survives_in_a_directory_of_ones_own(tmp_path: Path) -> None:
     assert cluster.brokers[0].log_file.exists()
 
 
+@pytest.mark.usefixtures("kafka_distribution")
 async def test_a_broker_that_does_not_start_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,11 +209,13 @@ async def test_a_broker_that_does_not_start_says_why(
     assert not first.is_running
 
 
+@pytest.mark.usefixtures("kafka_distribution")
 async def test_a_configuration_kafka_refuses_is_shown(tmp_path: Path) -> None:
     with pytest.raises(KafkaClusterError, match=r"broker 1(.*\n)*.*num\.io\.threads"):
         await KafkaCluster(config={"num.io.threads": 0}, directory=tmp_path).start()
 
 
+@pytest.mark.usefixtures("kafka_distribution")
 async def test_an_exception_keeps_the_logs_and_says_where() -> None:
     with pytest.raises(ValueError, match="on purpose") as caught:
         async with KafkaCluster() as cluster:
@@ -216,6 +228,7 @@ async def test_an_exception_keeps_the_logs_and_says_where() -> None:
     cluster.directory.rmdir()
 
 
+@pytest.mark.usefixtures("kafka_distribution")
 async def test_a_cancelled_start_leaves_nothing() -> None:
     cluster = KafkaCluster(brokers=3)
     with pytest.raises(TimeoutError):
@@ -235,6 +248,7 @@ def brokers_with_files_in(directory: Path) -> list[int]:
     ]
 
 
+@pytest.mark.usefixtures("kafka_distribution")
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_the_command_line_runs_until_it_is_told_to_end(tmp_path: Path, end: signal.Signals) -> None:
     with subprocess.Popen(
@@ -259,6 +273,7 @@ def test_the_command_line_runs_until_it_is_told_to_end(tmp_path: Path, end: sign
     wait_until(lambda: list(tmp_path.iterdir()) == [], timeout=20)
 
 
+@pytest.mark.usefixtures("kafka_distribution")
 def test_the_command_line_reports_a_start_that_fails(tmp_path: Path) -> None:
     command = subprocess.run(
         [*CLI, "--config", "num.io.threads=0", "--directory", str(tmp_path)],
@@ -272,6 +287,7 @@ def test_the_command_line_reports_a_start_that_fails(tmp_path: Path) -> None:
     assert command.stdout == ""
 
 
+@pytest.mark.usefixtures("kafka_distribution")
 def test_wrong_arguments_are_refused_at_once() -> None:
     with pytest.raises(ValueError, match="1 to 3 brokers, not 4"):
         KafkaCluster(brokers=4)
@@ -283,6 +299,7 @@ def test_wrong_arguments_are_refused_at_once() -> None:
         KafkaCluster().broker(7)
 
 
+@pytest.mark.usefixtures("kafka_distribution")
 def test_without_java_the_error_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -297,6 +314,7 @@ def test_without_java_the_error_says_what_to_install(
         KafkaDistribution.resolve()
 
 
+@pytest.mark.usefixtures("kafka_distribution")
 def test_without_maven_the_error_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kafka_distribution: KafkaDistribution
 ) -> None:
@@ -313,5 +331,41 @@ def test_without_maven_the_error_says_what_to_install(
     assert {path.suffix for path in (tmp_path / "cache").iterdir()} == {".lock"}
 
 
+@pytest.mark.usefixtures("kafka_distribution")
 def test_the_jars_are_those_the_pom_names(kafka_distribution: KafkaDistribution) -> None:
     assert f"kafka-tools-{kafka_version()}.jar" in kafka_distribution.classpath
+
+
+def test_a_cluster_for_the_session_and_topics_for_tests(
+    tmp_path: Path, kafka_distribution: KafkaDistribution
+) -> None:
+    files = {
+        "test_it.py": """
+            import pytest
+            from aioproducer import Producer
+            from aioproducer.testing import KafkaCluster, expect
+
+            async def test_a_record(kafka_cluster: KafkaCluster, kafka_topic: str):
+                servers = kafka_cluster.bootstrap_servers
+                async with Producer(bootstrap_servers=servers) as producer:
+                    await producer.send(kafka_topic, b"one espresso")
+                await expect(kafka_topic, bootstrap_servers=servers).has_exactly([b"one espresso"])
+
+            @pytest.mark.kafka_topic(partitions=3)
+            async def test_a_transaction(kafka_cluster, kafka_topic, new_kafka_topic):
+                other = new_kafka_topic(config={"cleanup.policy": "compact"})
+                async with Producer(
+                    bootstrap_servers=kafka_cluster.bootstrap_servers, transactional_id="a"
+                ) as producer:
+                    assert len(await producer.partitions_for(kafka_topic)) == 3
+                    async with producer.transaction():
+                        await producer.send(other, b"v", key=b"k")
+        """,
+    }
+    run = run_pytest(
+        tmp_path,
+        files,
+        "--asyncio-mode=auto",
+        plugins=("pytest_aioproducer", "pytest_asyncio.plugin"),
+    )
+    assert run.outcomes == {"passed": 2}, run.output

@@ -1,22 +1,37 @@
-"""Every kind of sending works with brokers of each release, as another client reads it."""
+"""Every kind of sending, reading and administration works with brokers of each release."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer as ConfluentConsumer
+from confluent_kafka import TopicPartition as ConfluentPartition
 
-from aioproducer import OffsetAndMetadata, Producer, ProducerError
+from aioproducer import OffsetAndMetadata, Producer, ProducerError, TopicPartition
 from aioproducer import TopicPartition as Place
-from aioproducer.errors import UnsupportedForMessageFormatError, UnsupportedVersionError
+from aioproducer.admin import Admin, PartitionLag
+from aioproducer.consumer import Consumer
+from aioproducer.errors import (
+    GroupIdNotFoundError,
+    InvalidPartitionsError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+    UnsupportedForMessageFormatError,
+    UnsupportedVersionError,
+)
+from aioproducer.reader import Reader
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from tests.matrix.conftest import TOO_OLD, of_release
 from tests.matrix.reading import TIMEOUT, Read, read, until_read, values
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.kafka
+
 
 SEND_KEYS = Path(__file__).parents[1] / "kafka" / "java" / "SendKeys.java"
 CODECS: tuple[Any, ...] = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -140,8 +155,8 @@ async def test_transactions_are_visible_as_a_whole_or_not_at_all(cluster: KafkaC
         expected,
         expected,
     ]
-    group = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": topic})
-    [committed] = await asyncio.to_thread(group.committed, [TopicPartition(topic, 0)], TIMEOUT)
+    group = ConfluentConsumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": topic})
+    [committed] = await asyncio.to_thread(group.committed, [ConfluentPartition(topic, 0)], TIMEOUT)
     group.close()
     assert committed.offset == 4
 
@@ -192,3 +207,157 @@ async def test_an_older_broker_is_refused_with_what_is_needed(cluster: KafkaClus
     async with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
         with pytest.raises(UnsupportedVersionError, match=r"PRODUCE.*Kafka 2\.1 or later"):
             await producer.send("t", b"v")
+
+
+ADMIN_TOPIC = "made-by-admin"
+FIRST_WITH_DEFAULTS, FIRST_WITH_CHANGES, FIRST_WITH_OFFSETS = (2, 4), (2, 3), (2, 5)
+FIRST_WITH_DELETED_OFFSETS = (2, 4)
+
+
+@contextlib.contextmanager
+def works_since(cluster: KafkaCluster, release: tuple[int, ...]) -> Iterator[None]:
+    """Older brokers can't do it, and the error says so."""
+    if release_of(cluster) >= release:
+        yield
+    else:
+        with pytest.raises(UnsupportedVersionError):
+            yield
+
+
+async def test_topics_records_configurations_and_groups(cluster: KafkaCluster) -> None:
+    async with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        await admin.create_topic(ADMIN_TOPIC, 2, 1, configs={"retention.ms": 7_000_000})
+        with pytest.raises(TopicAlreadyExistsError, match=ADMIN_TOPIC):
+            await admin.create_topic(ADMIN_TOPIC, 2, 1)
+        with works_since(cluster, FIRST_WITH_DEFAULTS):
+            await admin.create_topic(f"{ADMIN_TOPIC}-by-default")
+        await admin.add_partitions(ADMIN_TOPIC, 3, assignment={2: [1]})
+        with pytest.raises(InvalidPartitionsError, match=ADMIN_TOPIC):
+            await admin.add_partitions(ADMIN_TOPIC, 2)
+        described = (await admin.wait_for_leaders(ADMIN_TOPIC))[ADMIN_TOPIC]
+        assert [each.leader for each in described.partitions] == [1, 1, 1]
+        with works_since(cluster, FIRST_WITH_CHANGES):
+            await admin.alter_configs({ADMIN_TOPIC: {"retention.ms": 9_000_000}})
+        configs = (await admin.describe_configs([ADMIN_TOPIC, 1], names=["retention.ms"]))[
+            ADMIN_TOPIC
+        ]
+        assert configs["retention.ms"].value in ("7000000", "9000000")
+        async with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+            await asyncio.gather(
+                *(producer.send(ADMIN_TOPIC, b"x", partition=1) for _ in range(10))
+            )
+        one = TopicPartition(ADMIN_TOPIC, 1)
+        assert await admin.delete_records({one: 4}) == {one: 4}
+        with pytest.raises(GroupIdNotFoundError, match="nobody"):
+            await admin.describe_groups("nobody")
+        await admin.list_groups()
+        found = await admin.describe_cluster(versions=True)
+        assert [each.id for each in found.brokers] == [1]
+        assert found.controller == 1
+
+
+async def _lag_is(admin: Admin, group: str, lag: dict[TopicPartition, PartitionLag]) -> bool:
+    return await admin.group_lag(group) == lag
+
+
+async def test_the_lag_of_a_group(cluster: KafkaCluster) -> None:
+    """The offsets are a transaction's."""
+    topic, group = "lagging", "laggards"
+    place = TopicPartition(topic, 0)
+    async with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        await admin.create_topic(topic, 1, 1)
+        async with (
+            Producer(
+                bootstrap_servers=cluster.bootstrap_servers, transactional_id="laggards"
+            ) as producer,
+            producer.transaction(),
+        ):
+            for _ in range(10):
+                producer.send(topic, b"x")
+            await producer.send_offsets_to_transaction({place: 4}, group)
+        with works_since(cluster, FIRST_WITH_OFFSETS):
+            # The transaction's end is confirmed a moment before its markers are written.
+            await until(lambda: _lag_is(admin, group, {place: PartitionLag(4, 11)}))
+        described = (await admin.describe_groups(group))[group]
+        assert (described.state, described.members) == ("Empty", ())
+        assert group in [each.group_id for each in await admin.list_groups()]
+        assert await admin.list_offsets({place: "end"}) == {place: 11}
+        with works_since(cluster, FIRST_WITH_DELETED_OFFSETS):
+            await admin.delete_group_offsets(group, [place])  # before Kafka 4 the group is gone
+        await admin.alter_group_offsets(group, {place: OffsetAndMetadata(7, "note")})
+        with works_since(cluster, FIRST_WITH_OFFSETS):
+            assert (await admin.group_offsets(group))[place][:2] == (7, "note")
+        await admin.delete_groups(group)
+        assert group not in [each.group_id for each in await admin.list_groups()]
+        await admin.delete_topics(topic)
+        with pytest.raises(UnknownTopicOrPartitionError, match=topic):
+            await admin.delete_topics(topic)
+
+
+READER_TOPIC = "read-by-reader"
+
+
+async def test_records_are_read_with_and_without_transactions(cluster: KafkaCluster) -> None:
+    await cluster.create_topic(READER_TOPIC, 2)
+    servers = cluster.bootstrap_servers
+    async with Producer(bootstrap_servers=servers, transactional_id=READER_TOPIC) as producer:
+        async with producer.transaction():
+            for number in range(100):
+                producer.send(
+                    READER_TOPIC, b"%d" % number, partition=number % 2, headers={"h": b"v"}
+                )
+        await producer.begin_transaction()
+        await producer.send(READER_TOPIC, b"aborted", partition=0)
+        await producer.abort_transaction()
+    async with Reader(READER_TOPIC, bootstrap_servers=servers, end="end") as reader:
+        found = [record async for record in reader]
+        assert len(found) == 101
+        assert all(record.headers == (("h", b"v"),) for record in found[:50])
+    async with Reader(
+        READER_TOPIC, bootstrap_servers=servers, isolation_level="read_committed"
+    ) as reader:
+        records = aiter(reader)
+        values = {(await anext(records)).value for _ in range(100)}
+    assert values == {b"%d" % number for number in range(100)}
+
+
+GROUP_PARTITIONS = 4
+
+
+def consumer(cluster: KafkaCluster, topic: str, protocol: str) -> Consumer:
+    return Consumer(
+        topic,
+        group_id=topic,
+        bootstrap_servers=cluster.bootstrap_servers,
+        group_protocol=protocol,  # type: ignore[arg-type]
+        auto_offset_reset="earliest",
+        heartbeat_interval_ms=500,
+        session_timeout_ms=10_000,
+    )
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_members_share_partitions_and_go_on_where_they_have_committed(
+    cluster: KafkaCluster, protocol: str
+) -> None:
+    topic = f"consumed-{protocol}"
+    await cluster.create_topic(topic, GROUP_PARTITIONS)
+    async with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        for number in range(40):
+            producer.send(topic, b"%d" % number, partition=number % GROUP_PARTITIONS)
+        await producer.flush()
+    old = int(cluster.version.split(".")[0]) < 4
+    async with consumer(cluster, topic, protocol) as first:
+        records = aiter(first)
+        if old and protocol == "consumer":
+            with pytest.raises(UnsupportedVersionError, match=r"needs Kafka 4\.0: use 'classic'"):
+                await anext(records)
+            return
+        read = [await asyncio.wait_for(anext(records), 20) for _ in range(20)]
+        await first.commit()
+        async with consumer(cluster, topic, protocol) as second:
+            await until(lambda: len(first.assignment) == len(second.assignment) == 2)
+    async with consumer(cluster, topic, protocol) as last:
+        records = aiter(last)
+        read += [await asyncio.wait_for(anext(records), 20) for _ in range(20)]
+    assert sorted(int(record.value or b"") for record in read) == list(range(40))

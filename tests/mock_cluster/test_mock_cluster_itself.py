@@ -1,4 +1,4 @@
-"""What the mock cluster is told is what clients that are not ours then see."""
+"""What the mock cluster, or a proxy before it, is told is what other clients then see."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from kio.serial import entity_reader
 from aioproducer import ConfigError, Producer
 from aioproducer.consumer import Consumer
 from aioproducer.reader import Reader
+from aioproducer.testing.fault_proxy import END, ApiKey, Cut, FaultProxies, Rule, Way
 from aioproducer.testing.mock_cluster import (
     ALL_BROKERS,
     DISCONNECT,
@@ -375,3 +376,24 @@ async def test_a_consumer_is_told_that_a_mock_cluster_has_no_groups() -> None:
                     await anext(aiter(consumer))
             async with Reader("t", end="end", bootstrap_servers=servers) as reader:
                 assert [record async for record in reader] == [], "the cluster has survived"
+
+
+async def test_clients_meet_the_proxies_alone() -> None:
+    async with (
+        MockCluster(brokers=3, topics={"orders": 3}) as cluster,
+        FaultProxies(3) as proxies,
+    ):
+        proxies.lead_to(cluster)
+        for proxy in proxies.values():
+            proxy.add(
+                Rule(Cut(END), ApiKey.PRODUCE, Way.RESPONSE),
+                Rule(Cut(), ApiKey.PRODUCE, Way.REQUEST, after=1),
+            )
+        async with Producer(
+            bootstrap_servers=proxies.bootstrap_servers, retry_backoff_ms=2, reconnect_backoff_ms=2
+        ) as producer:
+            for number in range(12):
+                sent = await producer.send("orders", b"v", partition=number % 3)
+                assert (sent.partition, sent.offset) == (number % 3, number // 3)
+        assert [proxy.counts[Cut] for proxy in proxies.values()] == [2, 2, 2]
+        assert proxies.counts == {Cut: 6}

@@ -1,14 +1,19 @@
-"""``read_back()`` and ``expect()`` on topics."""
+"""``read_back()`` and ``expect()`` on topics, and the tests of the page about tests."""
 
 from __future__ import annotations
 
 import asyncio
+import re
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from aioproducer import Producer, ProducerTimeoutError, TopicPartition, errors
 from aioproducer.testing import expect, read_back, read_back_sync
 from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
+from tests.documentation.pages import DOCS, blocks
+from tests.support.pytest_project import run_pytest
 
 
 async def send(cluster: MockCluster, *values: bytes, topic: str = "orders") -> None:
@@ -114,3 +119,20 @@ def test_without_an_event_loop(mock_cluster: MockCluster) -> None:
 async def test_the_blocking_form_refuses_a_running_loop() -> None:
     with pytest.raises(errors.IllegalStateError, match="await read_back"):
         read_back_sync("orders", bootstrap_servers="localhost:1")
+
+
+PAGE: Final = DOCS / "how-to" / "testing.md"
+
+
+def test_the_tests_of_the_page(tmp_path: Path) -> None:
+    [project] = blocks(PAGE, "toml")
+    found = blocks(PAGE, "python")
+    text = "".join(block.text for block in found)
+    seeds = re.findall(r'parametrize\("seed", range\((\d+)\)\)', text)
+    tests = text.count("def test_") + sum(int(each) - 1 for each in seeds)
+    plugins = ("pytest_aioproducer", "pytest_asyncio.plugin")
+    files = {f"{each.module or f'test_{each.line}'}.py": each.text for each in found}
+    files["pyproject.toml"] = project.text
+    run = run_pytest(tmp_path, files, plugins=plugins)
+    assert run.outcomes == {"passed": tests}, run.output
+    assert "Warning" not in run.output

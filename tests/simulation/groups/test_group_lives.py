@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
+from typing import Final
 
 import pytest
 
 from tests.simulation.groups.life import lived
 from tests.simulation.groups.plan import PLAIN, make_plan
+from tests.simulation.replay import printed_by
 from tests.simulation.seeds import new_seeds
 
 AT_ONCE = 10
@@ -50,3 +53,30 @@ def test_new_lives_of_groups_keep_every_promise() -> None:
 @pytest.mark.parametrize("part", range(10_000 // SOAK_AT_ONCE))
 def test_ten_thousand_new_lives_of_groups_keep_every_promise(part: int) -> None:
     live([*new_seeds(SOAK_AT_ONCE)])
+
+
+SEEDS: Final = (5, 6)
+"""These lives have once depended on the order of sets."""
+MANY: Final = range(40)
+PRINT: Final = """
+import logging
+from tests.simulation.groups.test_group_lives import MANY, SEEDS, digest
+logging.disable(logging.CRITICAL)
+print(*sorted(map(digest, {seeds})))
+"""
+
+
+def digest(seed: int) -> str:
+    """Of everything that went over the network of a life, and when."""
+    trace = hashlib.sha256()
+    lived(make_plan(seed), trace.update)
+    return trace.hexdigest()
+
+
+@pytest.mark.parametrize("seeds", ["SEEDS", pytest.param("MANY", marks=pytest.mark.soak)])
+def test_lives_of_groups_do_not_depend_on_the_process(seeds: str) -> None:
+    """Neither on the order of sets, nor on the lives before."""
+    first = printed_by(PRINT.format(seeds=seeds), "0")
+    assert len({*first}) == len(globals()[seeds])
+    assert printed_by(PRINT.format(seeds=f"reversed({seeds})"), "1") == first
+    assert printed_by(PRINT.format(seeds=seeds), "2") == first

@@ -1,4 +1,4 @@
-"""Who gets which partitions; Java's assignors judge in tests/kafka/test_assignors_of_kafka.py."""
+"""Who gets which partitions; Java's assignors judge in tests/kafka/test_kafkas_own_classes.py."""
 
 from __future__ import annotations
 

@@ -280,7 +280,7 @@ def test_a_request_that_the_broker_does_not_know() -> None:
 
 
 NEWER_THAN_KIO = {Api.API_VERSIONS: [5], Api.DELETE_GROUPS: [3], Api.TXN_OFFSET_COMMIT: [6]}
-"""Judged by Kafka's own classes alone: tests/kafka/test_messages_of_kafka.py."""
+"""Judged by Kafka's own classes alone: tests/kafka/test_kafkas_own_classes.py."""
 
 
 @pytest.mark.parametrize("api", Api)
