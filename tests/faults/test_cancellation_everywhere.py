@@ -22,8 +22,7 @@ from aioproducer.testing.simulation.network import SimulatedNetwork
 from aioproducer.testing.simulation.world import SimulatedWorld
 from tests.support.fake_kafka import FakeKafka
 from tests.support.inside import core_of, engine_of, lifecycle_of, running_engine
-from tests.support.simulated_producer import SimulatedProducer
-from tests.support.simulated_world import network_of, run_in
+from tests.support.simulated_world import SimulatedProducer, network_of, run_in
 
 INIT_PRODUCER_ID = 22
 PATIENCE = 1000.0

@@ -37,7 +37,7 @@ from tests.support.fake_kafka.transactions import (
     Fault,
 )
 from tests.support.inside import lifecycle_of, running_engine
-from tests.support.simulated_producer import SimulatedProducer
+from tests.support.simulated_world import SimulatedProducer
 
 SOON = 100.0
 """Seconds of a clock that jumps."""

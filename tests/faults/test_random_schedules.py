@@ -24,7 +24,7 @@ from tests.faults.test_cancellation_everywhere import (
     SendingApplication,
 )
 from tests.support.fake_kafka import FakeKafka
-from tests.support.simulated_producer import SimulatedProducer
+from tests.support.simulated_world import SimulatedProducer
 
 pytestmark = pytest.mark.usefixtures("without_logs")
 

@@ -36,7 +36,7 @@ from tests.documentation.pages import DOCS
 from tests.kafka.conftest import said
 from tests.protocol import tables
 from tests.protocol.messages import Case, cases
-from tests.support.random_groups import random_group, random_racks
+from tests.support.reference_assignors import random_group, random_racks
 
 pytestmark = pytest.mark.kafka
 

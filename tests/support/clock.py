@@ -1,6 +1,8 @@
-"""A clock that the test moves."""
+"""A clock that the test moves, and chance that is none."""
 
 from __future__ import annotations
+
+from random import Random
 
 
 class Clock:
@@ -11,3 +13,10 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+class NoJitter(Random):
+    """Draws the middle, where the jitter of a backoff is none."""
+
+    def random(self) -> float:
+        return 0.5

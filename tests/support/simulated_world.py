@@ -1,14 +1,24 @@
-"""The parts inside a simulated world, for tests that watch what users can't see."""
+"""A simulated world for tests: the parts inside it, its producers, and consumers of a group."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
+from random import Random
 from typing import Any, TypeVar
 
+import pytest
+
+from aioproducer import Producer
+from aioproducer.consumer import Consumer
+from aioproducer.engine.client.environment import Environment
+from aioproducer.model import TopicPartition
+from aioproducer.testing import simulate
 from aioproducer.testing.simulation.kafka import KafkaModel
 from aioproducer.testing.simulation.loop import SimulatedLoop
 from aioproducer.testing.simulation.network import Connection, SimulatedNetwork
 from aioproducer.testing.simulation.world import SimulatedWorld
+from tests.support.inside import in_environment
 
 T = TypeVar("T")
 
@@ -50,3 +60,42 @@ def make_all_due(producer: Any) -> None:
     engine = producer._core._engine
     if engine is not None and engine._sender_task is not None and not engine._sender_task.done():
         engine._sender.connections_changed()
+
+
+SimulatedProducer = in_environment(
+    Environment(
+        clock=lambda: asyncio.get_running_loop().time(),
+        random=lambda: Random(5),
+    )
+)
+"""A producer reads the clock of the loop it runs on, and draws the same numbers each time."""
+
+
+ZERO, ONE = TopicPartition("orders", 0), TopicPartition("orders", 1)
+each_protocol = pytest.mark.parametrize("protocol", ["classic", "consumer"])
+
+Life = Callable[[SimulatedWorld], Coroutine[Any, Any, None]]
+
+
+def live(life: Life, partitions: int = 1, brokers: int = 1, seed: int = 0) -> None:
+    simulate(life, seed=seed, topics={"orders": partitions}, brokers=brokers)
+
+
+def consumer(
+    world: SimulatedWorld, *, topics: tuple[str, ...] = ("orders",), **options: Any
+) -> Consumer:
+    defaults = {
+        "auto_offset_reset": "earliest",
+        "session_timeout_ms": 10_000,
+        "heartbeat_interval_ms": 1_000,
+    }
+    servers = world.cluster.bootstrap_servers
+    return Consumer(*topics, group_id="g", bootstrap_servers=servers, **{**defaults, **options})
+
+
+async def fill(world: SimulatedWorld, records: int, partitions: int) -> None:
+    async with Producer(bootstrap_servers=world.cluster.bootstrap_servers) as producer:
+        for number in range(records):
+            key, value = b"%d" % (number % 7), b"%d" % number
+            producer.send("orders", value, key=key, partition=number % partitions)
+        await producer.flush()

@@ -45,7 +45,7 @@ from aioproducer.model import (
     TopicPartition,
     TransactionHandle,
 )
-from tests.support.chance import NoJitter
+from tests.support.clock import NoJitter
 from tests.support.fake_network import FakeNetwork
 from tests.support.watchdog import WatchedWakeup
 

@@ -16,7 +16,7 @@ from aioproducer.engine.records.batch_header import BATCH_OVERHEAD
 from aioproducer.engine.records.builder import MAX_RECORD_OVERHEAD, batch_size_bound
 from aioproducer.errors import ProducerError, RecordTooLargeError
 from aioproducer.model import RecordMetadata
-from tests.support.counting import counted_lines
+from tests.support.operations import counted_lines
 from tests.support.tokens import Token
 from tests.support.world import DELIVERY
 from tests.unit.accumulator.world import (

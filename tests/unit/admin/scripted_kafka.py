@@ -16,7 +16,7 @@ from aioproducer.engine.protocol import SUPPORTED, Api
 from aioproducer.errors.broker import ErrorCode
 from tests.support.fake_kafka import FakeKafka
 from tests.support.fake_kafka.responses import milliseconds
-from tests.support.samples import sample
+from tests.support.kio_messages import sample
 
 UNKNOWN_TOPIC, NOT_LEADER, NOT_COORDINATOR, EXISTS, NOT_CONTROLLER, NO_GROUP = 3, 6, 16, 36, 41, 69
 UNKNOWN_MEMBER, NON_EMPTY = 25, 68

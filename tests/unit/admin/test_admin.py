@@ -55,8 +55,7 @@ from aioproducer.errors import (
 from aioproducer.model import OffsetAndMetadata, TopicPartition
 from aioproducer.testing.fault_proxy.faults import damaged
 from tests.support.fake_kafka.transactions import Fault
-from tests.support.kio_messages import decode, judged, response_type
-from tests.support.samples import sample
+from tests.support.kio_messages import decode, judged, response_type, sample
 from tests.unit.admin.scripted_kafka import (
     NOT_CONTROLLER,
     NOT_COORDINATOR,

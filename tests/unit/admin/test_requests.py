@@ -48,8 +48,7 @@ from aioproducer.engine.protocol import Api
 from aioproducer.errors import ProtocolError, UnsupportedVersionError
 from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import Node, OffsetAndMetadata, TopicPartition
-from tests.support.kio_messages import encode, response_type, theirs
-from tests.support.samples import sample
+from tests.support.kio_messages import encode, response_type, sample, theirs
 from tests.unit.transactions.wire import each_version, over_the_wire, responses
 
 TOPIC_ID = UUID(int=7)

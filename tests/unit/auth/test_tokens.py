@@ -18,9 +18,8 @@ from aioproducer.auth.oauthbearer import RefreshRules, Token
 from aioproducer.auth.tokens import TokenSource, shared_source
 from aioproducer.config.secret import Secret
 from aioproducer.errors import MissingExtraError, TokenEndpointError, TokenError
-from tests.support.chance import NoJitter
-from tests.support.clock import Clock
-from tests.support.settling import settle
+from tests.support.clock import Clock, NoJitter
+from tests.support.waiting import settle
 from tests.unit.auth.tokens_for_tests import NOW, everything_in, jwt
 
 HOUR = 3600.0

@@ -30,8 +30,7 @@ from aioproducer.errors import (
     UnknownServerError,
 )
 from aioproducer.model import Node, NodeId, Peer, TopicPartition
-from tests.support.kio_messages import ours, response_type, theirs
-from tests.support.samples import sample
+from tests.support.kio_messages import ours, response_type, sample, theirs
 
 ONE, TWO = (Node(number, f"host{number}", 9092) for number in (1, 2))
 LATER = 107.0

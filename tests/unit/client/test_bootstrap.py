@@ -16,7 +16,7 @@ from aioproducer.errors import BrokerConnectionError, ClientClosedError
 from aioproducer.reader import Reader
 from aioproducer.testing import SimulatedWorld, simulate
 from tests.support.inside import all_tasks
-from tests.support.settling import settle
+from tests.support.waiting import settle
 
 Client: TypeAlias = Producer | Admin | Reader
 NEVER = float("inf")

@@ -10,7 +10,7 @@ from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.errors import KafkaError, kafka_error
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.model import BootstrapId, BootstrapServer, Node
-from tests.support.chance import NoJitter
+from tests.support.clock import NoJitter
 
 MAX_AGE, MAX_IDLE, REBOOTSTRAP_AFTER = 300.0, 900.0, 60.0
 

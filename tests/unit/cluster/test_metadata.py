@@ -13,7 +13,7 @@ from aioproducer.engine.cluster.metadata_response import MetadataNews
 from aioproducer.engine.cluster.snapshot import ClusterView, PartitionLeader, TopicInfo
 from aioproducer.errors import KafkaError, ProducerError, kafka_error
 from aioproducer.model import BootstrapId, BootstrapServer, Node, PartitionInfo, TopicPartition
-from tests.support.counting import counted_lines
+from tests.support.operations import counted_lines
 from tests.unit.cluster.known_cluster import (
     BACKOFF,
     BOOTSTRAP,

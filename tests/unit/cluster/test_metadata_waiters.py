@@ -8,7 +8,7 @@ from aioproducer.engine.cluster.metadata import Metadata, PartialUpdates
 from aioproducer.engine.cluster.snapshot import TopicInfo
 from aioproducer.errors import ProducerError
 from aioproducer.foundation.backoff import ExponentialBackoff
-from tests.support.chance import NoJitter
+from tests.support.clock import NoJitter
 from tests.unit.cluster.known_cluster import (
     MAX_IDLE,
     NOW,

@@ -22,7 +22,7 @@ from aioproducer.model import ConsumerRecord
 from aioproducer.testing import SimulatedWorld
 from aioproducer.testing.simulation.kafka.cluster import Cluster
 from aioproducer.testing.simulation.kafka.requests import apis
-from tests.support.simulated_groups import ZERO, consumer, each_protocol, fill, live
+from tests.support.simulated_world import ZERO, consumer, each_protocol, fill, live
 
 # --- missing -----------------------------------------------------------------------------------
 

@@ -22,8 +22,7 @@ from aioproducer.reader.fetch_request import FetchedPartition
 from aioproducer.reader.partition import PartitionState
 from aioproducer.testing import SimulatedWorld
 from aioproducer.testing.simulation.kafka.groups.consumer_group import ConsumerGroup
-from tests.support.simulated_groups import ONE, ZERO, consumer, each_protocol, fill, live
-from tests.support.simulated_world import model_of
+from tests.support.simulated_world import ONE, ZERO, consumer, each_protocol, fill, live, model_of
 from tests.unit.reader.written import batch, marker
 
 SLOWEST = 1.5

@@ -23,8 +23,16 @@ from aioproducer.model import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from aioproducer.reader.cursor import Cursor
 from aioproducer.reader.partition import PartitionState
 from aioproducer.testing import SimulatedWorld
-from tests.support.simulated_groups import ONE, ZERO, consumer, each_protocol, fill, live
-from tests.support.simulated_world import loop_of, model_of
+from tests.support.simulated_world import (
+    ONE,
+    ZERO,
+    consumer,
+    each_protocol,
+    fill,
+    live,
+    loop_of,
+    model_of,
+)
 
 # --- callbacks ---------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from aioproducer.testing import SimulatedWorld, simulate
 from aioproducer.testing.simulation.kafka.calls import Answer, Call, Parked
 from aioproducer.testing.simulation.kafka.cluster import ClusterOptions
 from aioproducer.testing.simulation.kafka.requests.apis import HANDLERS
-from tests.support.simulated_groups import consumer, each_protocol, fill
+from tests.support.simulated_world import consumer, each_protocol, fill
 from tests.unit.telemetry.snapshots import Point, finished, points
 
 HEARTBEAT = 12

@@ -13,8 +13,7 @@ from aioproducer.consumer import Consumer
 from aioproducer.errors import ProducerError
 from aioproducer.testing import SimulatedWorld
 from aioproducer.testing.simulation.network import Connection
-from tests.support.simulated_groups import consumer, each_protocol, fill, live
-from tests.support.simulated_world import network_of
+from tests.support.simulated_world import consumer, each_protocol, fill, live, network_of
 
 FIND_COORDINATOR = 10
 GROUP_APIS = {8, 9, 11, 12, 13, 14, 68}

@@ -15,7 +15,7 @@ from aioproducer.model import ConsumerRecord
 from aioproducer.observability.otel import instrument
 from aioproducer.testing import SimulatedWorld
 from tests.support.otel import InMemorySdk
-from tests.support.simulated_groups import consumer, fill, live
+from tests.support.simulated_world import consumer, fill, live
 
 
 async def handle(record: ConsumerRecord) -> None:

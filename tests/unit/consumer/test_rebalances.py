@@ -15,8 +15,17 @@ from aioproducer.engine.protocol import data_schema
 from aioproducer.errors import KafkaError, UnknownMemberIdError
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.testing import SimulatedWorld
-from tests.support.simulated_groups import ONE, ZERO, consumer, each_protocol, fill, live
-from tests.support.simulated_world import change, model_of, network_of
+from tests.support.simulated_world import (
+    ONE,
+    ZERO,
+    change,
+    consumer,
+    each_protocol,
+    fill,
+    live,
+    model_of,
+    network_of,
+)
 
 Partitions = Collection[TopicPartition]
 HEARTBEATS = {"classic": 12, "consumer": 68}

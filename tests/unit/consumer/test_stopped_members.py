@@ -14,7 +14,7 @@ from aioproducer.consumer.workers import Order
 from aioproducer.engine.client.environment import current_environment, use_environment
 from aioproducer.model import ConsumerRecord
 from aioproducer.testing import SimulatedWorld
-from tests.support.simulated_groups import ZERO, consumer, each_protocol, fill, live
+from tests.support.simulated_world import ZERO, consumer, each_protocol, fill, live
 
 RECORDS = 40
 SECONDS = 60.0

@@ -14,8 +14,7 @@ from aioproducer.errors import ClientBrokenError, FencedInstanceIdError
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.testing import SimulatedWorld
 from tests.support.inside import all_tasks
-from tests.support.simulated_groups import ONE, ZERO, consumer, each_protocol, fill, live
-from tests.support.simulated_world import model_of
+from tests.support.simulated_world import ONE, ZERO, consumer, each_protocol, fill, live, model_of
 
 Partitions = Collection[TopicPartition]
 

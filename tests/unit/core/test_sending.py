@@ -23,8 +23,8 @@ from aioproducer.engine.core.tracing import Tracing, end, end_refused, joined_he
 from aioproducer.engine.observer import BatchOutcome, RequestOutcome, Untraced
 from aioproducer.errors import IllegalStateError, ProducerError, SerializationError
 from aioproducer.model import Header, ProducerRecord, RecordMetadata
-from tests.support.settling import settle
 from tests.support.tokens import Token
+from tests.support.waiting import settle
 from tests.support.world import World
 
 NOW_MS = 1_700_000_000_000

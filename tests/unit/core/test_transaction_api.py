@@ -28,7 +28,7 @@ from aioproducer.errors import (
     ProducerTimeoutError,
 )
 from aioproducer.model import OffsetAndMetadata, TopicPartition, TransactionHandle
-from tests.support.settling import settle
+from tests.support.waiting import settle
 from tests.unit.core.transaction_calls import (
     CLOSED,
     FAILED,

@@ -16,7 +16,7 @@ from aioproducer.errors import (
     ProducerFencedError,
     ProducerTimeoutError,
 )
-from tests.support.settling import settle
+from tests.support.waiting import settle
 from tests.unit.core.transaction_calls import (
     CLOSED,
     FAILED,

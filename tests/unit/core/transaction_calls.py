@@ -19,7 +19,7 @@ from aioproducer.errors import (
     ProducerTimeoutError,
 )
 from aioproducer.model import TransactionHandle
-from tests.support.settling import settle, started
+from tests.support.waiting import settle, started
 from tests.unit.transactions.world import ONE, TransactionWorld
 
 S = TransactionState

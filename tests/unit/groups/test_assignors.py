@@ -26,7 +26,7 @@ from aioproducer.engine.groups.assignors import (
 from aioproducer.model import TopicPartition
 from tests.support import reference_assignors as reference
 from tests.support.operations import Name, calls_of_steps
-from tests.support.random_groups import random_group, random_racks
+from tests.support.reference_assignors import random_group, random_racks
 
 Assignor = Callable[[Sequence[GroupMember], PartitionCounts], Assignment]
 ASSIGNORS: list[Assignor] = [assign_ranges, assign_round_robin, assign_sticky, cooperative_sticky]

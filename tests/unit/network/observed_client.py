@@ -37,10 +37,9 @@ from aioproducer.errors import (
 from aioproducer.foundation.runtime.running_clock import RunningClock
 from aioproducer.foundation.runtime.tasks import TaskOwner
 from aioproducer.model import Node
-from tests.support.chance import NoJitter
-from tests.support.kio_messages import milliseconds, ours, response_module
-from tests.support.samples import sample
-from tests.support.settling import settle
+from tests.support.clock import NoJitter
+from tests.support.kio_messages import milliseconds, ours, response_module, sample
+from tests.support.waiting import settle
 
 ONE, TWO, THREE = (Node(number, f"host{number}", 9092) for number in (1, 2, 3))
 

@@ -20,7 +20,7 @@ from aioproducer.engine.protocol import Api, request_schema, response_schema
 from aioproducer.errors import BrokerConnectionError, ProtocolError, RebootstrapRequiredError
 from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import BootstrapId, BootstrapServer, Node
-from tests.support.settling import settle
+from tests.support.waiting import settle
 from tests.unit.network.observed_client import ONE, TWO, Ask, FakeConnection, ObservedClient
 from tests.unit.network.scripted_broker import LONG, Owner, Peer, broker, metadata
 

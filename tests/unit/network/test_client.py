@@ -20,7 +20,7 @@ from aioproducer.errors import (
     Written,
 )
 from aioproducer.model import Node
-from tests.support.settling import settle
+from tests.support.waiting import settle
 from tests.unit.network.observed_client import (
     ONE,
     SETTINGS,

@@ -13,7 +13,7 @@ from aioproducer.errors import (
     BrokerConnectionError,
 )
 from aioproducer.model import Node
-from tests.support.settling import settle
+from tests.support.waiting import settle
 from tests.unit.network.observed_client import ONE, SETTINGS, THREE, TWO, Ask, ObservedClient
 
 

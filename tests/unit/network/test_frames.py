@@ -55,9 +55,9 @@ from tests.support.kio_messages import (
     milliseconds,
     response_bytes,
     response_type,
+    sample,
     theirs,
 )
-from tests.support.samples import sample
 from tests.unit.cluster.test_metadata_response import made
 from tests.unit.network.as_kio_reads import expected, kios_reading, our_request, plain, varied
 

@@ -8,7 +8,7 @@ import pytest
 
 from aioproducer.engine.network.frames import MAX_THROTTLE
 from aioproducer.errors import RequestTimeoutError
-from tests.support.settling import settle
+from tests.support.waiting import settle
 from tests.unit.network.observed_client import (
     ONE,
     SETTINGS,

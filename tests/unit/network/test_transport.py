@@ -30,8 +30,7 @@ from aioproducer.errors import AuthenticationError, BrokerConnectionError
 from aioproducer.foundation import tuning
 from aioproducer.foundation.tuning import ROUND_TRIP_FRESH_FOR
 from aioproducer.model import BootstrapId, BootstrapServer, Node
-from tests.support.settling import settle
-from tests.support.waiting import until
+from tests.support.waiting import settle, until
 from tests.unit.network.scripted_broker import LONG, SHORT, Owner, Peer, broker, resolves_to
 
 UNUSED = (1, 2)

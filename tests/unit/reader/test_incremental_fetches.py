@@ -17,8 +17,7 @@ from aioproducer.reader.fetch_plan import FetchPlan
 from aioproducer.reader.fetch_request import Fetched, FetchRequest
 from aioproducer.reader.partition import PartitionState
 from aioproducer.testing import SimulatedWorld, simulate
-from tests.support.simulated_groups import consumer
-from tests.support.simulated_world import model_of
+from tests.support.simulated_world import consumer, model_of
 from tests.support.waiting import until
 from tests.unit.reader.broker_sessions import Found
 from tests.unit.reader.test_fetcher import (

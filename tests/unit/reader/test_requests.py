@@ -24,8 +24,7 @@ from aioproducer.reader.fetch_request import (
     SessionPlace,
 )
 from aioproducer.testing.fault_proxy.faults import damaged
-from tests.support.kio_messages import decode, ours, response_type, theirs
-from tests.support.samples import sample
+from tests.support.kio_messages import decode, ours, response_type, sample, theirs
 from tests.unit.network.test_frames import body
 
 ID, OTHER_ID = UUID(int=5), UUID(int=6)

@@ -6,7 +6,7 @@ import pytest
 
 from aioproducer.foundation.runtime.tasks import TaskOwner
 from tests.support.eager_tasks import eager_task_factory
-from tests.support.settling import settle
+from tests.support.waiting import settle
 
 
 class Deaths:

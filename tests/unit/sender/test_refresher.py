@@ -27,7 +27,7 @@ from aioproducer.errors import (
     UnsupportedVersionError,
 )
 from aioproducer.foundation.tuning import METADATA_STEPS_PER_TURN
-from tests.support.counting import counted_lines
+from tests.support.operations import counted_lines
 from tests.support.responses import identity_response, metadata_response, unread
 from tests.support.world import BACKOFF, BOOT, BROKERS, DELIVERY
 from tests.unit.sender.transactions import COMMIT, VERSIONS, written

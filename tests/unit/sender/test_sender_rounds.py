@@ -23,7 +23,7 @@ from tests.support.fake_network import FakeNetwork
 from tests.support.inside import accumulator_of, engine_of, in_environment
 from tests.support.kio_messages import response_module
 from tests.support.responses import NOTHING, metadata_answer
-from tests.support.settling import settle
+from tests.support.waiting import settle
 from tests.support.watchdog import WatchedWakeup
 from tests.support.world import BROKERS
 

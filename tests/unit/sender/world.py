@@ -28,7 +28,7 @@ from aioproducer.engine.transactions.transaction import TransactionState
 from aioproducer.errors import ProducerError
 from aioproducer.model import Node, NodeId, RecordMetadata, TopicPartition
 from tests.support.responses import identity_response, metadata_response, produce_response
-from tests.support.settling import settle
+from tests.support.waiting import settle
 from tests.support.world import BROKERS, World
 
 MAX_BLOCK = 60.0

@@ -26,7 +26,7 @@ from aioproducer.engine.telemetry.subscription import (
 from aioproducer.errors import IllegalStateError, KafkaError
 from aioproducer.errors.broker import ErrorCode
 from aioproducer.foundation.tuning import TELEMETRY_FIRST_PAUSE
-from tests.support.chance import NoJitter
+from tests.support.clock import NoJitter
 
 State = TelemetryState
 NOW = 1000.0

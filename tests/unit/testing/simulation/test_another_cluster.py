@@ -17,8 +17,16 @@ from aioproducer.reader import Reader
 from aioproducer.testing import SimulatedWorld, simulate
 from aioproducer.testing.simulation.kafka.cluster import Cluster
 from aioproducer.testing.simulation.kafka.requests import apis
-from tests.support.simulated_groups import ONE, ZERO, consumer, each_protocol, fill, live
-from tests.support.simulated_world import model_of, network_of
+from tests.support.simulated_world import (
+    ONE,
+    ZERO,
+    consumer,
+    each_protocol,
+    fill,
+    live,
+    model_of,
+    network_of,
+)
 
 TOPICS = {"orders": 6}
 
