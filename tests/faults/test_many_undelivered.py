@@ -12,7 +12,12 @@ import pytest
 
 from aioproducer import Producer, ProducerBrokenError, ProducerClosedError
 from aioproducer.engine.sender.refresher import MetadataRefresher
-from aioproducer.errors import BufferExhaustedError, DeliveryTimeoutError, MetadataTimeoutError
+from aioproducer.errors import (
+    BufferExhaustedError,
+    DeliveryTimeoutError,
+    MetadataTimeoutError,
+    RequestTimeoutError,
+)
 from aioproducer.foundation import tuning
 from aioproducer.foundation.tuning import RECORDS_PER_SLICE
 from tests.support.inside import all_tasks
@@ -131,7 +136,11 @@ async def test_broken_by_the_loops_end_they_are_told_at_once(kafka: FakeKafka) -
 @pytest.mark.parametrize(
     ("topic", "options", "errors"),
     [
-        ("orders", {"delivery_timeout_ms": 300, "request_timeout_ms": 250}, {DeliveryTimeoutError}),
+        (
+            "orders",
+            {"delivery_timeout_ms": 300, "request_timeout_ms": 250},
+            {DeliveryTimeoutError, RequestTimeoutError},  # a retry would begin too late
+        ),
         ("unknown", {"max_block_ms": 300}, {MetadataTimeoutError, BufferExhaustedError}),
     ],
     ids=["in batches", "in line"],
