@@ -930,7 +930,7 @@ cdef int write_avro(Output* out, const Column* column, Py_ssize_t row) noexcept 
     cdef int64_t number = 0
     cdef float single
     cdef double wide
-    cdef int child
+    cdef int child, symbol
     if reserve(out, column.most) < 0:
         return -1
     if column.write != CONSTANT and is_null(column, row):
@@ -948,7 +948,7 @@ cdef int write_avro(Output* out, const Column* column, Py_ssize_t row) noexcept 
         wide = double_number(column, row)
         put(out, &wide, 8)
     elif column.write == TEXT or column.write == BINARY:
-        return write_avro_binary(out, column, row)
+        return write_binary(out, column, row, True)
     elif column.write == RECORD:
         for child in range(column.child_count):
             if write_avro(out, &column.children[child], row) < 0:
@@ -968,13 +968,19 @@ cdef int write_avro(Output* out, const Column* column, Py_ssize_t row) noexcept 
         put_varint(out, zigzag(36))
         put_uuid(out, column, row)
     elif column.write == ENUM:
-        return write_avro_enum(out, column, row)
+        symbol = find_symbol(out, column, row, 1)
+        if symbol < 0:
+            return -1
+        put_varint(out, zigzag(symbol))
     else:
         return write_avro_items(out, column, row)
     return 0
 
 
-cdef int write_avro_binary(Output* out, const Column* column, Py_ssize_t row) noexcept nogil:
+cdef int write_binary(
+    Output* out, const Column* column, Py_ssize_t row, bint zigzagged
+) noexcept nogil:
+    """The length, as Avro writes it or as Protobuf does, and the bytes."""
     cdef Py_ssize_t start, stop
     if not ends(column, row, &start, &stop):
         return fail(out, IS_MALFORMED, column)
@@ -983,10 +989,28 @@ cdef int write_avro_binary(Output* out, const Column* column, Py_ssize_t row) no
         return fail(out, NOT_UTF8, column)
     if reserve(out, stop + 10) < 0:
         return -1
-    put_varint(out, zigzag(stop))
+    put_varint(out, zigzag(stop) if zigzagged else <uint64_t>stop)
     if stop:
         put(out, column.data + start, stop)
     return 0
+
+
+cdef int find_symbol(
+    Output* out, const Column* column, Py_ssize_t row, int step
+) noexcept nogil:
+    """The place of a row's symbol among those of the schema, each of ``step`` texts; -1: none."""
+    cdef Py_ssize_t start, stop
+    cdef int symbol = 0
+    if not ends(column, row, &start, &stop):
+        return fail(out, IS_MALFORMED, column)
+    stop -= start
+    while symbol < column.symbol_count:
+        if column.symbols[symbol].size == stop and (
+            stop == 0 or memcmp(column.symbols[symbol].at, column.data + start, stop) == 0
+        ):
+            return symbol
+        symbol += step
+    return fail(out, NO_SYMBOL, column)
 
 
 cdef int write_fixed(Output* out, const Column* column, Py_ssize_t row) noexcept nogil:
@@ -1001,21 +1025,6 @@ cdef int write_fixed(Output* out, const Column* column, Py_ssize_t row) noexcept
     if stop:
         put(out, column.data + start, stop)
     return 0
-
-
-cdef int write_avro_enum(Output* out, const Column* column, Py_ssize_t row) noexcept nogil:
-    cdef Py_ssize_t start, stop
-    cdef int symbol
-    if not ends(column, row, &start, &stop):
-        return fail(out, IS_MALFORMED, column)
-    stop -= start
-    for symbol in range(column.symbol_count):
-        if column.symbols[symbol].size == stop and (
-            stop == 0 or memcmp(column.symbols[symbol].at, column.data + start, stop) == 0
-        ):
-            put_varint(out, zigzag(symbol))
-            return 0
-    return fail(out, NO_SYMBOL, column)
 
 
 cdef int write_avro_decimal(Output* out, const Column* column, Py_ssize_t row) noexcept nogil:
@@ -1418,6 +1427,7 @@ cdef int write_value(Output* out, const Column* column, Py_ssize_t row) noexcept
     cdef float single
     cdef double wide
     cdef Py_ssize_t before
+    cdef int symbol
     if column.write == INTEGER:
         if scaled(out, column, integer(column, row), &number) < 0:
             return -1
@@ -1426,7 +1436,7 @@ cdef int write_value(Output* out, const Column* column, Py_ssize_t row) noexcept
         wide = double_number(column, row)
         put(out, &wide, 8)
     elif column.write == TEXT or column.write == BINARY:
-        return write_protobuf_binary(out, column, row)
+        return write_binary(out, column, row, False)
     elif column.write == BOOLEAN:
         put_byte(out, boolean(column, row))
     elif column.write == FLOAT:
@@ -1449,7 +1459,10 @@ cdef int write_value(Output* out, const Column* column, Py_ssize_t row) noexcept
         short_number = <int32_t>integer(column, row)
         put(out, &short_number, 4)
     elif column.write == ENUM:
-        return write_protobuf_enum(out, column, row)
+        symbol = find_symbol(out, column, row, 2)
+        if symbol < 0:
+            return -1
+        put_text(out, &column.symbols[symbol + 1])  # the number behind the symbol
     elif column.write == UUID:
         put_byte(out, 36)
         put_uuid(out, column, row)
@@ -1503,37 +1516,6 @@ cdef int write_protobuf_items(Output* out, const Column* column, Py_ssize_t row)
         if write_members(out, column, place) < 0 or close_message(out, size) < 0:
             return -1
     return 0
-
-
-cdef int write_protobuf_binary(Output* out, const Column* column, Py_ssize_t row) noexcept nogil:
-    cdef Py_ssize_t start, stop
-    if not ends(column, row, &start, &stop):
-        return fail(out, IS_MALFORMED, column)
-    stop -= start
-    if column.write == TEXT and not is_utf8(column.data + start, stop):
-        return fail(out, NOT_UTF8, column)
-    if reserve(out, stop + 10) < 0:
-        return -1
-    put_varint(out, stop)
-    if stop:
-        put(out, column.data + start, stop)
-    return 0
-
-
-cdef int write_protobuf_enum(Output* out, const Column* column, Py_ssize_t row) noexcept nogil:
-    """The number behind the symbol."""
-    cdef Py_ssize_t start, stop
-    cdef int symbol
-    if not ends(column, row, &start, &stop):
-        return fail(out, IS_MALFORMED, column)
-    stop -= start
-    for symbol in range(0, column.symbol_count, 2):
-        if column.symbols[symbol].size == stop and (
-            stop == 0 or memcmp(column.symbols[symbol].at, column.data + start, stop) == 0
-        ):
-            put_text(out, &column.symbols[symbol + 1])
-            return 0
-    return fail(out, NO_SYMBOL, column)
 
 
 cdef int write_timestamp(Output* out, const Column* column, Py_ssize_t row) noexcept nogil:
