@@ -126,7 +126,7 @@ class Inbox:
         self.capacity = capacity
         self.takes = 0
         """The number of takes. A record that enters after a take waits for the next one."""
-        self.entries = _unseen_list()
+        self.entries: list[Any] = _unseen_list()
         """The records in the order of their arrival; a marker is in the place of a thread. Make an
         entry first, and add it without a call between: else the loop may have taken the list."""
         self._fresh = 0
