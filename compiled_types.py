@@ -67,12 +67,12 @@ class Types:
         """Write a ``.pxd`` file for each module. Returns True if one has changed."""
         has_changed = False
         for name in self.modules:
-            path = folder.joinpath(*name.split(".")).with_suffix(".pxd")
+            path, text = folder.joinpath(*name.split(".")).with_suffix(".pxd"), self.pxd(name)
             path.parent.mkdir(parents=True, exist_ok=True)
             for package in path.relative_to(folder).parents[:-1]:
                 (folder / package / "__init__.pxd").touch()
-            if not path.exists() or path.read_text("utf-8") != self.pxd(name):
-                path.write_text(self.pxd(name), "utf-8")
+            if not path.exists() or path.read_text("utf-8") != text:
+                path.write_text(text, "utf-8")
                 has_changed = True
         return has_changed
 
@@ -101,9 +101,9 @@ class Types:
 
     def home_of_attribute(self, home: Home, name: str) -> Home | None:
         """The home of the class of an attribute's values."""
-        declared = Declarations(self, self.modules[home.module])
-        kind = declared.attributes(self.modules[home.module].classes[home.name]).get(name, ANY)
-        return declared.homes.get(kind)
+        module = self.modules[home.module]
+        declared = Declarations(self, module)
+        return declared.homes.get(declared.attributes(module.classes[home.name]).get(name, ANY))
 
     def _module(self, name: str) -> Module | None:
         if name not in self._parsed:

@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -60,14 +61,19 @@ class SideBySide(build_ext):
 
     def build_extensions(self) -> None:
         types = Path(self.build_temp, "types")
-        if Types(ROOT, MODULES).write(types):
-            self.force = True  # Cython looks for changed types beside the sources only
+        has_changed = Types(ROOT, MODULES).write(types)
+        self.force = self.force or has_changed  # Cython looks for types beside the sources only
         loops = [each for each in self.extensions if each.name not in MODULES]
         modules = [each for each in self.extensions if each.name in MODULES]
-        translated = [
-            *self._translated(loops, types, {}),
-            *self._translated(modules, types, {"annotation_typing": False, "nonecheck": True}),
-        ]
+        try:
+            translated = [
+                *self._translated(loops, types, {}),
+                *self._translated(modules, types, {"annotation_typing": False, "nonecheck": True}),
+            ]
+        except BaseException:
+            if has_changed:  # the next build translates all modules by the new types
+                shutil.rmtree(types)
+            raise
         for extension, in_c in zip([*loops, *modules], translated, strict=True):
             extension.sources = in_c.sources
         super().build_extensions()

@@ -1,4 +1,4 @@
-"""The choice between compiled modules and their source, and which Python can import them."""
+"""Compiled modules: their types, the choice between them and their source, and the interpreter."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 
 import aioproducer
 from aioproducer.foundation.compiled import MODULES
+from compiled_types import Types
 
 ROOT = Path(aioproducer.__file__).parent.parent
 SAY = (
@@ -194,3 +195,131 @@ aioproducer.loops.run(main())
 def test_a_producer_needs_nothing_that_windows_lacks() -> None:
     ended = run(LIKE_WINDOWS)
     assert (ended.returncode, ended.stdout) == (0, "made\n"), ended.stderr
+
+
+# --- the types of compiled modules ----------------------------------------------------------------
+
+QUEUE = """
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+from package.model import BigInt
+if TYPE_CHECKING:
+    from package.front import Reader
+
+class Wake(Protocol):
+    def __call__(self) -> None: ...
+
+class Item:
+    __slots__ = ("name", "offset", "size")
+    def __init__(self, name: str, offset: BigInt, size: int) -> None:
+        self.name = name
+        self.offset = offset
+        self.size = size
+
+class Queue:
+    def __init__(self, wake: Wake, reader: Reader, last: Item | None, limit: float | None) -> None:
+        self.items: list[Item] = []
+        self.due = 0.5
+        self.last = last
+        self.limit = limit
+        self.open = True
+        self._reader = reader
+        self._wake = wake
+
+    def take(self, most: int = 1) -> Item | None:
+        size: int = self.items[0].size
+        return self.last
+
+    def is_due(self, now: float) -> bool:
+        return now >= self.due
+
+    def names(self):
+        yield from self.items
+
+    def quiet(self) -> None:
+        self._wake()
+
+    def close(self, *, now: float) -> None:
+        self.quiet()
+"""
+READER = """
+from package.front import Queue
+
+class Reader:
+    def __init__(self, queue: Queue) -> None:
+        self.queue = queue
+
+    def step(self, now: float) -> bool:
+        return self.queue.is_due(now)
+
+class Quick(Reader):
+    pass
+"""
+OF_QUEUE = """\
+cimport cython
+cdef class Item
+cdef class Queue
+cdef class Item():
+    pass
+    cdef public object name
+    cdef public object offset
+    cdef public long long size
+cdef class Queue():
+    pass
+    cdef object __weakref__
+    cdef public list items
+    cdef public double due
+    cdef public Item last
+    cdef public object limit
+    cdef public bint open
+    cdef public object _reader
+    cdef public object _wake
+    @cython.locals(size="long long")
+    cpdef Item take(self, long long most=*)
+    cpdef bint is_due(self, double now) except -1
+    cpdef object quiet(self)
+"""
+OF_READER = """\
+cimport cython
+from package.queue cimport Queue as CQueue
+cdef class Reader
+cdef class Quick
+cdef class Reader():
+    pass
+    cdef object __weakref__
+    cdef public CQueue queue
+cdef class Quick(Reader):
+    pass
+"""
+
+
+@pytest.fixture
+def types(tmp_path: Path) -> Types:
+    sources = {"queue": QUEUE, "reader": READER, "front": "from package.queue import Queue\n"}
+    (tmp_path / "package").mkdir()
+    for name, text in sources.items():
+        (tmp_path / "package" / f"{name}.py").write_text(text, "utf-8")
+    return Types(tmp_path, ["package.queue", "package.reader"])
+
+
+def test_types_follow_from_annotations(types: Types) -> None:
+    assert types.pxd("package.queue") == OF_QUEUE
+    assert types.pxd("package.reader") == OF_READER
+
+
+def test_types_are_written_once(types: Types, tmp_path: Path) -> None:
+    assert types.write(tmp_path / "types")
+    assert not types.write(tmp_path / "types")
+    written = tmp_path / "types" / "package" / "queue.pxd"
+    assert written.read_text("utf-8") == OF_QUEUE
+    assert written.with_name("__init__.pxd").exists()
+    written.write_text("cimport cython\n", "utf-8")
+    assert types.write(tmp_path / "types")
+
+
+def test_each_module_is_compiled_with_the_types_of_its_classes() -> None:
+    """An int of any size, such as an offset that a broker gives, is no number of C."""
+    types = Types(ROOT, MODULES)
+    assert {*types.modules} == {*MODULES}
+    batches = types.pxd("aioproducer.engine.accumulator.producer_batch")
+    assert "cdef public object base_offset\n" in batches
+    assert "cdef public double deadline\n" in batches
