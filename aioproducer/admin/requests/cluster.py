@@ -11,23 +11,20 @@ from typing import Any, Final
 
 from aioproducer.admin.requests.answer import Answer, in_order
 from aioproducer.admin.values import Append, CheckedChange, ConfigEntry, ConfigResource, Subtract
-from aioproducer.engine.network.frames import EncodedPayload, encoded
-from aioproducer.engine.protocol import Api, request_schema
+from aioproducer.engine.network.request import SchemaRequest
+from aioproducer.engine.protocol import Api, Schema
 from aioproducer.foundation.version import __version__
 
 
 @dataclass(frozen=True, slots=True)
-class ApiVersionsRequest:
+class ApiVersionsRequest(SchemaRequest):
     """Ask a broker for its versions. The answer has a mapping of names to lowest and highest."""
 
-    api: Api = Api.API_VERSIONS
-    answered: bool = True
+    api = Api.API_VERSIONS
 
-    def build(self, version: int) -> EncodedPayload:
-        """The request in ``version``."""
-        schema = request_schema(Api.API_VERSIONS)
-        request = schema.ApiVersionsRequest("aioproducer", __version__)
-        return encoded(Api.API_VERSIONS, version, request)
+    def message(self, schema: Schema, version: int) -> Any:
+        """The request as a message."""
+        return schema.ApiVersionsRequest("aioproducer", __version__)
 
     def read(self, response: Any) -> Answer:
         """The answer; requests that this client does not make are left out."""
@@ -70,7 +67,7 @@ _BROKER: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class DescribeConfigsRequest:
+class DescribeConfigsRequest(SchemaRequest):
     """Ask for the configuration of topics and brokers. The answers are by resource.
 
     The value of an answer is a mapping of names to entries. A broker knows its own configuration.
@@ -79,13 +76,11 @@ class DescribeConfigsRequest:
     resources: tuple[ConfigResource, ...]
     names: tuple[str, ...] | None = None
     """None: all."""
-    api: Api = Api.DESCRIBE_CONFIGS
-    answered: bool = True
+    api = Api.DESCRIBE_CONFIGS
 
-    def build(self, version: int) -> EncodedPayload:
-        """The request in ``version``."""
-        schema = request_schema(Api.DESCRIBE_CONFIGS)
-        request = schema.DescribeConfigsRequest(
+    def message(self, schema: Schema, version: int) -> Any:
+        """The request as a message."""
+        return schema.DescribeConfigsRequest(
             resources=tuple(
                 schema.DescribeConfigsResource(
                     resource_type=kind, resource_name=name, configuration_keys=self.names
@@ -93,7 +88,6 @@ class DescribeConfigsRequest:
                 for kind, name in map(resource_key, self.resources)
             ),
         )
-        return encoded(Api.DESCRIBE_CONFIGS, version, request)
 
     def read(self, response: Any) -> Mapping[ConfigResource, Answer]:
         """The answers by resource."""
@@ -129,17 +123,15 @@ _SUBTRACT: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class AlterConfigsRequest:
+class AlterConfigsRequest(SchemaRequest):
     """Change some values of configurations. The answers are by resource, without a value."""
 
     changes: Mapping[ConfigResource, Mapping[str, CheckedChange]]
     validate_only: bool = False
-    api: Api = Api.INCREMENTAL_ALTER_CONFIGS
-    answered: bool = True
+    api = Api.INCREMENTAL_ALTER_CONFIGS
 
-    def build(self, version: int) -> EncodedPayload:
-        """The request in ``version``."""
-        schema = request_schema(Api.INCREMENTAL_ALTER_CONFIGS)
+    def message(self, schema: Schema, version: int) -> Any:
+        """The request as a message."""
         resources = []
         for resource, changes in self.changes.items():
             kind, name = resource_key(resource)
@@ -147,10 +139,9 @@ class AlterConfigsRequest:
             resources.append(
                 schema.AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
             )
-        request = schema.IncrementalAlterConfigsRequest(
+        return schema.IncrementalAlterConfigsRequest(
             resources=tuple(resources), validate_only=self.validate_only
         )
-        return encoded(Api.INCREMENTAL_ALTER_CONFIGS, version, request)
 
     def read(self, response: Any) -> Mapping[ConfigResource, Answer]:
         """The answers by resource."""

@@ -16,8 +16,8 @@ from typing import Any, Final
 from aioproducer.admin.requests.answer import UNKNOWN_TOPIC_OR_PARTITION, Answer, in_order
 from aioproducer.admin.values import GroupDescription, GroupListing, GroupMember
 from aioproducer.engine.groups.requests import Membership, OffsetCommit
-from aioproducer.engine.network.frames import EncodedPayload, encoded
-from aioproducer.engine.protocol import Api, data_schema, request_schema
+from aioproducer.engine.network.request import SchemaRequest
+from aioproducer.engine.protocol import Api, Schema, data_schema
 from aioproducer.engine.transactions.requests import (
     by_topic,
     fetched_offsets,
@@ -32,18 +32,15 @@ from aioproducer.model import OffsetAndMetadata, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class FindCoordinatorRequest:
+class FindCoordinatorRequest(SchemaRequest):
     """Ask any broker for the coordinator of a group. The answer has a :class:`Node`."""
 
     group: str
-    api: Api = Api.FIND_COORDINATOR
-    answered: bool = True
+    api = Api.FIND_COORDINATOR
 
-    def build(self, version: int) -> EncodedPayload:
-        """The request in ``version``."""
-        schema = request_schema(Api.FIND_COORDINATOR)
-        message = find_coordinator_message(schema, version, group_coordinator(self.group))
-        return encoded(Api.FIND_COORDINATOR, version, message)
+    def message(self, schema: Schema, version: int) -> Any:
+        """The request as a message."""
+        return find_coordinator_message(schema, version, group_coordinator(self.group))
 
     def read(self, response: Any) -> Answer:
         """The answer. Raises :class:`ProtocolError` for a coordinator that can't be one."""
@@ -52,17 +49,14 @@ class FindCoordinatorRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class ListGroupsRequest:
+class ListGroupsRequest(SchemaRequest):
     """Ask a broker for the groups that it coordinates. The answer has a tuple of listings."""
 
-    api: Api = Api.LIST_GROUPS
-    answered: bool = True
+    api = Api.LIST_GROUPS
 
-    def build(self, version: int) -> EncodedPayload:
-        """The request in ``version``."""
-        schema = request_schema(Api.LIST_GROUPS)
-        request = schema.ListGroupsRequest()
-        return encoded(Api.LIST_GROUPS, version, request)
+    def message(self, schema: Schema, version: int) -> Any:
+        """The request as a message."""
+        return schema.ListGroupsRequest()
 
     def read(self, response: Any) -> Answer:
         """The answer. States are known from version 4 on, types from version 5 on."""
@@ -92,18 +86,15 @@ _ASSIGNMENT: Final = "consumer_protocol_assignment"
 
 
 @dataclass(frozen=True, slots=True)
-class DescribeGroupsRequest:
+class DescribeGroupsRequest(SchemaRequest):
     """Ask a coordinator for its groups. The answers are by group, with their descriptions."""
 
     groups: tuple[str, ...]
-    api: Api = Api.DESCRIBE_GROUPS
-    answered: bool = True
+    api = Api.DESCRIBE_GROUPS
 
-    def build(self, version: int) -> EncodedPayload:
-        """The request in ``version``."""
-        schema = request_schema(Api.DESCRIBE_GROUPS)
-        request = schema.DescribeGroupsRequest(groups=self.groups)
-        return encoded(Api.DESCRIBE_GROUPS, version, request)
+    def message(self, schema: Schema, version: int) -> Any:
+        """The request as a message."""
+        return schema.DescribeGroupsRequest(groups=self.groups)
 
     def read(self, response: Any) -> Mapping[str, Answer]:
         """The answers by group."""
@@ -157,18 +148,15 @@ def _assigned(data: bytes) -> tuple[TopicPartition, ...] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class DescribeConsumerGroupsRequest:
+class DescribeConsumerGroupsRequest(SchemaRequest):
     """Ask a coordinator for its groups. The answers are by group, with their descriptions."""
 
     groups: tuple[str, ...]
-    api: Api = Api.CONSUMER_GROUP_DESCRIBE
-    answered: bool = True
+    api = Api.CONSUMER_GROUP_DESCRIBE
 
-    def build(self, version: int) -> EncodedPayload:
-        """The request in ``version``."""
-        schema = request_schema(Api.CONSUMER_GROUP_DESCRIBE)
-        request = schema.ConsumerGroupDescribeRequest(group_ids=self.groups)
-        return encoded(Api.CONSUMER_GROUP_DESCRIBE, version, request)
+    def message(self, schema: Schema, version: int) -> Any:
+        """The request as a message."""
+        return schema.ConsumerGroupDescribeRequest(group_ids=self.groups)
 
     def read(self, response: Any) -> Mapping[str, Answer]:
         """The answers by group."""
@@ -204,18 +192,15 @@ def _consumer_member(said: Any) -> GroupMember:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteGroupsRequest:
+class DeleteGroupsRequest(SchemaRequest):
     """Ask a coordinator to delete groups. The answers are by group, without a value."""
 
     groups: tuple[str, ...]
-    api: Api = Api.DELETE_GROUPS
-    answered: bool = True
+    api = Api.DELETE_GROUPS
 
-    def build(self, version: int) -> EncodedPayload:
-        """The request in ``version``."""
-        schema = request_schema(Api.DELETE_GROUPS)
-        request = schema.DeleteGroupsRequest(groups_names=self.groups)
-        return encoded(Api.DELETE_GROUPS, version, request)
+    def message(self, schema: Schema, version: int) -> Any:
+        """The request as a message."""
+        return schema.DeleteGroupsRequest(groups_names=self.groups)
 
     def read(self, response: Any) -> Mapping[str, Answer]:
         """The answers by group."""
@@ -224,7 +209,7 @@ class DeleteGroupsRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class CommittedOffsetsRequest:
+class CommittedOffsetsRequest(SchemaRequest):
     """Ask a group's coordinator for all its offsets. The answer is by group.
 
     The value is a mapping of partitions to :class:`OffsetAndMetadata`. Offsets of open transactions
@@ -232,14 +217,11 @@ class CommittedOffsetsRequest:
     """
 
     group: str
-    api: Api = Api.OFFSET_FETCH
-    answered: bool = True
+    api = Api.OFFSET_FETCH
 
-    def build(self, version: int) -> EncodedPayload:
-        """The request in ``version``."""
-        schema = request_schema(Api.OFFSET_FETCH)
-        message = offset_fetch_message(schema, version, self.group, None, stable=False)
-        return encoded(Api.OFFSET_FETCH, version, message)
+    def message(self, schema: Schema, version: int) -> Any:
+        """The request as a message."""
+        return offset_fetch_message(schema, version, self.group, None, stable=False)
 
     def read(self, response: Any) -> Mapping[str, Answer]:
         """The answer by group. Raises :class:`ProtocolError` if it is about another group."""
@@ -267,7 +249,7 @@ _OF_A_MEMBER: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class AlterOffsetsRequest:
+class AlterOffsetsRequest(SchemaRequest):
     """Ask a group's coordinator to take offsets.
 
     The answer is about the group. Its value has the answers by partition, without values.
@@ -275,16 +257,19 @@ class AlterOffsetsRequest:
 
     group: str
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
-    api: Api = Api.OFFSET_COMMIT
-    answered: bool = True
+    api = Api.OFFSET_COMMIT
 
     @property
     def _commit(self) -> OffsetCommit:
         return OffsetCommit(Membership(self.group), self.offsets)
 
-    def build(self, version: int) -> EncodedPayload:
-        """The request in ``version``."""
-        return self._commit.build(version)
+    def message(self, schema: Schema, version: int) -> Any:
+        """The request as a message."""
+        return self._commit.message(schema, version)
+
+    def chosen_version(self, version: int) -> int:
+        """``version``, or the highest one with names."""
+        return self._commit.chosen_version(version)
 
     def read(self, response: Any) -> Answer:
         """The answer. Raises :class:`ProtocolError` if a partition is missing."""
@@ -302,7 +287,7 @@ class AlterOffsetsRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteOffsetsRequest:
+class DeleteOffsetsRequest(SchemaRequest):
     """Ask a group's coordinator to forget offsets.
 
     The answer is about the group. Its value has the answers by partition, without values.
@@ -310,13 +295,11 @@ class DeleteOffsetsRequest:
 
     group: str
     partitions: Collection[TopicPartition]
-    api: Api = Api.OFFSET_DELETE
-    answered: bool = True
+    api = Api.OFFSET_DELETE
 
-    def build(self, version: int) -> EncodedPayload:
-        """The request in ``version``."""
-        schema = request_schema(Api.OFFSET_DELETE)
-        request = schema.OffsetDeleteRequest(
+    def message(self, schema: Schema, version: int) -> Any:
+        """The request as a message."""
+        return schema.OffsetDeleteRequest(
             group_id=self.group,
             topics=tuple(
                 schema.OffsetDeleteRequestTopic(
@@ -329,7 +312,6 @@ class DeleteOffsetsRequest:
                 for topic, numbers in by_topic(self.partitions).items()
             ),
         )
-        return encoded(Api.OFFSET_DELETE, version, request)
 
     def read(self, response: Any) -> Answer:
         """The answer. Raises :class:`ProtocolError` if a partition is missing."""

@@ -13,8 +13,8 @@ from typing import Any, Final
 from aioproducer.admin.requests.answer import Answer, in_order
 from aioproducer.admin.requests.cluster import config_entry
 from aioproducer.admin.values import CreatedTopic, NewTopic
-from aioproducer.engine.network.frames import EncodedPayload, encoded
-from aioproducer.engine.protocol import Api, request_schema
+from aioproducer.engine.network.request import SchemaRequest
+from aioproducer.engine.protocol import Api, Schema
 from aioproducer.errors import UnsupportedVersionError
 from aioproducer.model import TopicPartition
 
@@ -23,27 +23,24 @@ _BROKERS_DEFAULT: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class CreateTopicsRequest:
+class CreateTopicsRequest(SchemaRequest):
     """Ask the controller for topics. The answers are by topic, with a :class:`CreatedTopic`."""
 
     topics: tuple[NewTopic, ...]
     timeout_ms: int
     """The time that the controller waits for the other brokers."""
     validate_only: bool = False
-    api: Api = Api.CREATE_TOPICS
-    answered: bool = True
+    api = Api.CREATE_TOPICS
 
-    def build(self, version: int) -> EncodedPayload:
+    def message(self, schema: Schema, version: int) -> Any:
         """The request in ``version``. The brokers' defaults need version 4 (KIP-464)."""
         if version < _FIRST_WITH_DEFAULTS:
             self._check_that_nothing_is_left_to_brokers()
-        schema = request_schema(Api.CREATE_TOPICS)
-        request = schema.CreateTopicsRequest(
+        return schema.CreateTopicsRequest(
             topics=tuple(_topic(schema, topic) for topic in self.topics),
             timeout_ms=self.timeout_ms,
             validate_only=self.validate_only,
         )
-        return encoded(Api.CREATE_TOPICS, version, request)
 
     def _check_that_nothing_is_left_to_brokers(self) -> None:
         for topic in self.topics:
@@ -91,7 +88,7 @@ def _created(said: Any) -> CreatedTopic:
 
 
 @dataclass(frozen=True, slots=True)
-class CreatePartitionsRequest:
+class CreatePartitionsRequest(SchemaRequest):
     """Ask the controller for partitions. The answer is by topic, without a value."""
 
     topic: str
@@ -101,12 +98,10 @@ class CreatePartitionsRequest:
     """The brokers of each new partition; None: the controller chooses."""
     timeout_ms: int
     validate_only: bool = False
-    api: Api = Api.CREATE_PARTITIONS
-    answered: bool = True
+    api = Api.CREATE_PARTITIONS
 
-    def build(self, version: int) -> EncodedPayload:
-        """The request in ``version``."""
-        schema = request_schema(Api.CREATE_PARTITIONS)
+    def message(self, schema: Schema, version: int) -> Any:
+        """The request as a message."""
         assignments = self.assignment
         topic = schema.CreatePartitionsTopic(
             name=self.topic,
@@ -118,12 +113,11 @@ class CreatePartitionsRequest:
                 for brokers in assignments
             ),
         )
-        request = schema.CreatePartitionsRequest(
+        return schema.CreatePartitionsRequest(
             topics=(topic,),
             timeout_ms=self.timeout_ms,
             validate_only=self.validate_only,
         )
-        return encoded(Api.CREATE_PARTITIONS, version, request)
 
     def read(self, response: Any) -> Mapping[str, Answer]:
         """The answer by topic."""
@@ -135,23 +129,20 @@ _FIRST_WITH_TOPIC_IDS: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteTopicsRequest:
+class DeleteTopicsRequest(SchemaRequest):
     """Ask the controller to delete topics by name. The answers are by topic, without a value."""
 
     topics: tuple[str, ...]
     timeout_ms: int
-    api: Api = Api.DELETE_TOPICS
-    answered: bool = True
+    api = Api.DELETE_TOPICS
 
-    def build(self, version: int) -> EncodedPayload:
-        """The request in ``version``."""
-        schema = request_schema(Api.DELETE_TOPICS)
+    def message(self, schema: Schema, version: int) -> Any:
+        """The request as a message."""
         named: dict[str, Any] = {"topic_names": self.topics}
         if version >= _FIRST_WITH_TOPIC_IDS:
             states = (schema.DeleteTopicState(name=name) for name in self.topics)
             named = {"topics": tuple(states)}
-        request = schema.DeleteTopicsRequest(**named, timeout_ms=self.timeout_ms)
-        return encoded(Api.DELETE_TOPICS, version, request)
+        return schema.DeleteTopicsRequest(**named, timeout_ms=self.timeout_ms)
 
     def read(self, response: Any) -> Mapping[str, Answer]:
         """The answers by topic."""
@@ -163,31 +154,28 @@ _OFFSET_OUT_OF_RANGE: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteRecordsRequest:
+class DeleteRecordsRequest(SchemaRequest):
     """Ask a leader to delete records. The answers are by partition, with its first offset then."""
 
     offsets: Mapping[TopicPartition, int]
     """The offset of the first record to keep; -1: none is kept."""
     timeout_ms: int
-    api: Api = Api.DELETE_RECORDS
-    answered: bool = True
+    api = Api.DELETE_RECORDS
 
-    def build(self, version: int) -> EncodedPayload:
-        """The request in ``version``."""
-        schema = request_schema(Api.DELETE_RECORDS)
+    def message(self, schema: Schema, version: int) -> Any:
+        """The request as a message."""
         topics: defaultdict[str, list[Any]] = defaultdict(list)
         for (topic, partition), offset in self.offsets.items():
             topics[topic].append(
                 schema.DeleteRecordsPartition(partition_index=partition, offset=offset)
             )
-        request = schema.DeleteRecordsRequest(
+        return schema.DeleteRecordsRequest(
             topics=tuple(
                 schema.DeleteRecordsTopic(name=topic, partitions=tuple(partitions))
                 for topic, partitions in topics.items()
             ),
             timeout_ms=self.timeout_ms,
         )
-        return encoded(Api.DELETE_RECORDS, version, request)
 
     def read(self, response: Any) -> Mapping[TopicPartition, Answer]:
         """The answers by partition."""

@@ -8,9 +8,8 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from aioproducer.engine.network.frames import EncodedPayload, encoded
-from aioproducer.engine.network.request import LazyMetadataResponse
-from aioproducer.engine.protocol import Api, request_schema
+from aioproducer.engine.network.request import LazyMetadataResponse, SchemaRequest
+from aioproducer.engine.protocol import Api, Schema
 from aioproducer.errors import ProtocolError
 from aioproducer.foundation.logs import counted
 from aioproducer.model import Node, has_name
@@ -64,27 +63,24 @@ class ClusterDescription(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class DescribeRequest:
+class DescribeRequest(SchemaRequest):
     """Ask for the cluster and for topics, which are not created (KIP-430)."""
 
     topics: tuple[str, ...] | None
     """None: all topics."""
-    api: Api = Api.METADATA
-    answered: bool = True
+    api = Api.METADATA
 
-    def build(self, version: int) -> EncodedPayload:
-        """The request in ``version``."""
-        schema = request_schema(Api.METADATA)
+    def message(self, schema: Schema, version: int) -> Any:
+        """The request as a message."""
         wants = self.topics is not None and version >= _FIRST_WITH_OPERATIONS
         topics = self.topics
-        request = schema.MetadataRequest(
+        return schema.MetadataRequest(
             topics=None
             if topics is None
             else tuple(schema.MetadataRequestTopic(name=name) for name in topics),
             allow_auto_topic_creation=False,
             include_topic_authorized_operations=wants,
         )
-        return encoded(Api.METADATA, version, request)
 
     def read(self, response: LazyMetadataResponse) -> Generator[None, None, ClusterDescription]:
         """The content of the response, read in steps. A step may raise :class:`ProtocolError`: the

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
-from aioproducer.engine.network.frames import EncodedPayload, encoded
-from aioproducer.engine.protocol import Api, request_schema
+from aioproducer.engine.network.request import SchemaRequest
+from aioproducer.engine.protocol import Api, Schema
 from aioproducer.errors import ProtocolError
 from aioproducer.model import TopicPartition
 
@@ -40,7 +40,7 @@ class FoundOffset(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ListOffsetsRequest:
+class ListOffsetsRequest(SchemaRequest):
     """Ask the leader of ``partitions`` for the first offset at or after each timestamp.
 
     ``partitions``: milliseconds since the epoch, :data:`EARLIEST` or :data:`LATEST`. With
@@ -51,18 +51,16 @@ class ListOffsetsRequest:
     partitions: Mapping[TopicPartition, int]
     isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
     timeout_ms: int = 30_000
-    api: Api = Api.LIST_OFFSETS
-    answered: bool = True
+    api = Api.LIST_OFFSETS
 
-    def build(self, version: int) -> EncodedPayload:
-        """The request in ``version``."""
-        schema = request_schema(Api.LIST_OFFSETS)
+    def message(self, schema: Schema, version: int) -> Any:
+        """The request as a message."""
         topics: dict[str, list[Any]] = {}
         for (topic, partition), timestamp in self.partitions.items():
             topics.setdefault(topic, []).append(
                 schema.ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
             )
-        request = schema.ListOffsetsRequest(
+        return schema.ListOffsetsRequest(
             replica_id=_CLIENT,
             isolation_level=int(self.isolation),
             topics=tuple(
@@ -71,7 +69,6 @@ class ListOffsetsRequest:
             ),
             timeout_ms=self.timeout_ms,
         )
-        return encoded(Api.LIST_OFFSETS, version, request)
 
     def read(self, response: Any) -> Mapping[TopicPartition, FoundOffset]:
         """The content of the response. Raises :class:`ProtocolError` if a partition lacks."""

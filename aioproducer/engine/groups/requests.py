@@ -14,8 +14,8 @@ from uuid import UUID
 
 from aioproducer.engine.groups.assignors.member import NO_GENERATION
 from aioproducer.engine.groups.subscription import PROTOCOL_TYPE, Subscribed, assigned_in
-from aioproducer.engine.network.frames import EncodedPayload, encoded
-from aioproducer.engine.protocol import Api, request_schema
+from aioproducer.engine.network.request import SchemaRequest
+from aioproducer.engine.protocol import Api, Schema
 from aioproducer.engine.transactions.requests import (
     by_topic,
     fetched_offsets,
@@ -83,7 +83,7 @@ class Joined(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class JoinGroup:
+class JoinGroup(SchemaRequest):
     """Join a group, or join it again. The answer takes as long as the slowest member needs."""
 
     member: Membership
@@ -93,18 +93,16 @@ class JoinGroup:
     """The subscription for each assignor, the best one first."""
     reason: str = ""
     """For the coordinator's log (KIP-800)."""
-    api: Api = Api.JOIN_GROUP
-    answered: bool = True
+    api = Api.JOIN_GROUP
 
-    def build(self, version: int) -> EncodedPayload:
-        """The request in ``version``."""
-        schema = request_schema(Api.JOIN_GROUP)
+    def message(self, schema: Schema, version: int) -> Any:
+        """The request as a message."""
         if self.member.instance_id is not None and version < _FIRST_WITH_INSTANCES:
             raise UnsupportedVersionError(
                 "the broker is too old for static members (KIP-345, Kafka 2.3): leave out "
                 "group_instance_id"
             )
-        request = schema.JoinGroupRequest(
+        return schema.JoinGroupRequest(
             group_id=self.member.group_id,
             session_timeout_ms=self.session_timeout_ms,
             rebalance_timeout_ms=self.rebalance_timeout_ms,
@@ -117,7 +115,6 @@ class JoinGroup:
             ),
             reason=self.reason,
         )
-        return encoded(Api.JOIN_GROUP, version, request)
 
     def read(self, response: Any) -> Joined:
         """The generation."""
@@ -143,19 +140,17 @@ class Synced(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class SyncGroup:
+class SyncGroup(SchemaRequest):
     """Ask for the member's partitions; only the leader sends an ``assignment`` of all members."""
 
     member: Membership
     protocol: str
     assignment: Mapping[str, bytes]
-    api: Api = Api.SYNC_GROUP
-    answered: bool = True
+    api = Api.SYNC_GROUP
 
-    def build(self, version: int) -> EncodedPayload:
-        """The request in ``version``."""
-        schema = request_schema(Api.SYNC_GROUP)
-        request = schema.SyncGroupRequest(
+    def message(self, schema: Schema, version: int) -> Any:
+        """The request as a message."""
+        return schema.SyncGroupRequest(
             **self.member.fields(),
             protocol_type=PROTOCOL_TYPE,
             protocol_name=self.protocol,
@@ -164,7 +159,6 @@ class SyncGroup:
                 for member_id, assigned in self.assignment.items()
             ),
         )
-        return encoded(Api.SYNC_GROUP, version, request)
 
     def read(self, response: Any) -> Synced:
         """The member's partitions. Raises :class:`ProtocolError` if they can't be understood."""
@@ -174,17 +168,15 @@ class SyncGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Heartbeat:
+class Heartbeat(SchemaRequest):
     """Tell the coordinator that the member lives; the answer announces a rebalance."""
 
     member: Membership
-    api: Api = Api.HEARTBEAT
-    answered: bool = True
+    api = Api.HEARTBEAT
 
-    def build(self, version: int) -> EncodedPayload:
-        """The request in ``version``."""
-        request = request_schema(Api.HEARTBEAT).HeartbeatRequest(**self.member.fields())
-        return encoded(Api.HEARTBEAT, version, request)
+    def message(self, schema: Schema, version: int) -> Any:
+        """The request as a message."""
+        return schema.HeartbeatRequest(**self.member.fields())
 
     def read(self, response: Any) -> int:
         """The error code."""
@@ -195,27 +187,23 @@ _FIRST_WITH_SEVERAL_MEMBERS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class LeaveGroup:
+class LeaveGroup(SchemaRequest):
     """Leave a group, so that the others need not wait for the end of the session."""
 
     member: Membership
     reason: str
     """For the coordinator's log (KIP-800)."""
-    api: Api = Api.LEAVE_GROUP
-    answered: bool = True
+    api = Api.LEAVE_GROUP
 
-    def build(self, version: int) -> EncodedPayload:
-        """The request in ``version``."""
-        schema = request_schema(Api.LEAVE_GROUP)
+    def message(self, schema: Schema, version: int) -> Any:
+        """The request as a message."""
         group_id, member_id, _, instance_id = self.member[:4]
         if version < _FIRST_WITH_SEVERAL_MEMBERS:
-            request = schema.LeaveGroupRequest(group_id=group_id, member_id=member_id)
-            return encoded(Api.LEAVE_GROUP, version, request)
+            return schema.LeaveGroupRequest(group_id=group_id, member_id=member_id)
         leaving = schema.MemberIdentity(
             member_id=member_id, group_instance_id=instance_id, reason=self.reason
         )
-        request = schema.LeaveGroupRequest(group_id=group_id, members=(leaving,))
-        return encoded(Api.LEAVE_GROUP, version, request)
+        return schema.LeaveGroupRequest(group_id=group_id, members=(leaving,))
 
     def read(self, response: Any) -> int:
         """The error code, of the member if it has one of its own."""
@@ -248,7 +236,7 @@ class MemberState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumerHeartbeat:
+class ConsumerHeartbeat(SchemaRequest):
     """Tell the coordinator that the member lives, and what has changed; None: it is as before."""
 
     member: Membership
@@ -257,14 +245,12 @@ class ConsumerHeartbeat:
     assignor: str | None = None
     owned: PartitionsById | None = None
     rack: str | None = None
-    api: Api = Api.CONSUMER_GROUP_HEARTBEAT
-    answered: bool = True
+    api = Api.CONSUMER_GROUP_HEARTBEAT
 
-    def build(self, version: int) -> EncodedPayload:
-        """The request in ``version``."""
-        schema = request_schema(Api.CONSUMER_GROUP_HEARTBEAT)
+    def message(self, schema: Schema, version: int) -> Any:
+        """The request as a message."""
         timeout = self.rebalance_timeout_ms
-        request = schema.ConsumerGroupHeartbeatRequest(
+        return schema.ConsumerGroupHeartbeatRequest(
             group_id=self.member.group_id,
             member_id=self.member.member_id,
             member_epoch=self.member.generation,
@@ -280,7 +266,6 @@ class ConsumerHeartbeat:
                 for topic_id, numbers in self.owned.items()
             ),
         )
-        return encoded(Api.CONSUMER_GROUP_HEARTBEAT, version, request)
 
     def read(self, response: Any) -> MemberState:
         """The member as the coordinator knows it."""
@@ -301,7 +286,7 @@ _LAST_VERSION_WITH_NAMES: Final = 9
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetCommit:
+class OffsetCommit(SchemaRequest):
     """Commit offsets as a member; an old member is refused.
 
     With ids, offsets of a topic that was deleted are not committed to its successor (KIP-848).
@@ -312,17 +297,17 @@ class OffsetCommit:
     topic_ids: Mapping[str, UUID] = field(default_factory=dict)
     """The ids of topics. If one is missing, the offsets are those of the names, whatever ids they
     have."""
-    api: Api = Api.OFFSET_COMMIT
-    answered: bool = True
+    api = Api.OFFSET_COMMIT
 
-    def build(self, version: int) -> EncodedPayload:
-        """The request in ``version``, or in the highest one with names."""
-        topics = by_topic(self.offsets)
-        if not self.topic_ids.keys() >= topics.keys():
-            version = min(version, _LAST_VERSION_WITH_NAMES)
-        schema = request_schema(Api.OFFSET_COMMIT)
+    def chosen_version(self, version: int) -> int:
+        """``version``, or the highest one with names."""
+        has_ids = self.topic_ids.keys() >= {where.topic for where in self.offsets}
+        return version if has_ids else min(version, _LAST_VERSION_WITH_NAMES)
+
+    def message(self, schema: Schema, version: int) -> Any:
+        """The request as a message."""
         group_id, member_id, generation, instance_id = self.member[:4]
-        request = schema.OffsetCommitRequest(
+        return schema.OffsetCommitRequest(
             group_id=group_id,
             generation_id_or_member_epoch=generation,
             member_id=member_id,
@@ -331,16 +316,14 @@ class OffsetCommit:
                 schema.OffsetCommitRequestTopic(
                     name=topic,
                     topic_id=self.topic_ids.get(topic),
-                    partitions=tuple(self._partition(topic, number) for number in numbers),
+                    partitions=tuple(self._partition(schema, topic, each) for each in numbers),
                 )
-                for topic, numbers in topics.items()
+                for topic, numbers in by_topic(self.offsets).items()
             ),
         )
-        return encoded(Api.OFFSET_COMMIT, version, request)
 
-    def _partition(self, topic: str, number: int) -> Any:
+    def _partition(self, schema: Schema, topic: str, number: int) -> Any:
         offset = self.offsets[TopicPartition(topic, number)]
-        schema = request_schema(Api.OFFSET_COMMIT)
         return schema.OffsetCommitRequestPartition(
             partition_index=number,
             committed_offset=offset.offset,
@@ -371,24 +354,21 @@ class FetchedOffsets(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class GroupOffsetFetch:
+class GroupOffsetFetch(SchemaRequest):
     """Fetch committed offsets. Those that an open transaction would change are not ready yet."""
 
     member: Membership
     partitions: frozenset[TopicPartition]
-    api: Api = Api.OFFSET_FETCH
-    answered: bool = True
+    api = Api.OFFSET_FETCH
 
-    def build(self, version: int) -> EncodedPayload:
-        """The request in ``version``."""
-        schema = request_schema(Api.OFFSET_FETCH)
+    def message(self, schema: Schema, version: int) -> Any:
+        """The request as a message."""
         member = None
         if self.member.has_epochs and self.member.generation > 0:
             member = self.member.member_id, self.member.generation
-        message = offset_fetch_message(
+        return offset_fetch_message(
             schema, version, self.member.group_id, self.partitions, member=member
         )
-        return encoded(Api.OFFSET_FETCH, version, message)
 
     def read(self, response: Any) -> FetchedOffsets:
         """The offsets, or the error code that decides."""

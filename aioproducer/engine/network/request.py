@@ -10,18 +10,20 @@ them (:func:`decode_in_steps`).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Container, Generator, Iterator
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from aioproducer.engine.cluster.metadata_response import MetadataNews, read_metadata
 from aioproducer.engine.network.frames import (
     Decoded,
     EncodedPayload,
+    encoded,
     left_over,
     response_start,
     undecodable,
 )
-from aioproducer.engine.protocol import Api, response_schema
+from aioproducer.engine.protocol import Api, Schema, request_schema, response_schema
 from aioproducer.errors import ProtocolError
 
 
@@ -45,6 +47,32 @@ class Request(Protocol):
         An exception for an impossible response ends its connection, and has no other effect.
         A :class:`LazyResponse` is read in steps, which end the same way.
         """
+
+
+class SchemaRequest(ABC):
+    """A :class:`Request` that is one message of its schema, as all but Produce are."""
+
+    __slots__ = ()
+
+    api: ClassVar[Api]
+    answered: ClassVar[bool] = True
+
+    def build(self, version: int) -> EncodedPayload:
+        """The request in ``version``, or in the highest one below it that means the same."""
+        version = self.chosen_version(version)
+        return encoded(self.api, version, self.message(request_schema(self.api), version))
+
+    def chosen_version(self, version: int) -> int:
+        """``version``, or the highest one below it that means the same."""
+        return version
+
+    @abstractmethod
+    def message(self, schema: Schema, version: int) -> Any:
+        """The message of ``schema``. Raises :class:`ProducerError` if ``version`` lacks it."""
+
+    @abstractmethod
+    def read(self, response: Any) -> Any:
+        """See :meth:`Request.read`."""
 
 
 _THROTTLE_BYTES: Final = 4

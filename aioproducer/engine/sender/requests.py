@@ -8,32 +8,28 @@ from typing import Any, Final, NamedTuple
 
 from aioproducer.engine.cluster.metadata import Asked
 from aioproducer.engine.cluster.metadata_response import MetadataNews
-from aioproducer.engine.network.frames import EncodedPayload, encoded
-from aioproducer.engine.network.request import LazyMetadataResponse
-from aioproducer.engine.protocol import Api, request_schema
+from aioproducer.engine.network.request import LazyMetadataResponse, SchemaRequest
+from aioproducer.engine.protocol import Api, Schema
 from aioproducer.errors import ProtocolError
 
 _NO_OWN_TIMEOUT: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class MetadataRequest:
+class MetadataRequest(SchemaRequest):
     """Request the brokers and topics. Brokers that create topics create missing ones."""
 
     asked: Asked
     detailed: frozenset[str] = frozenset()
     """The topics to return with replicas."""
-    api: Api = Api.METADATA
-    answered: bool = True
+    api = Api.METADATA
 
-    def build(self, version: int) -> EncodedPayload:
-        """The request in ``version``."""
-        schema = request_schema(Api.METADATA)
+    def message(self, schema: Schema, version: int) -> Any:
+        """The request as a message."""
         topic = schema.MetadataRequestTopic
-        request = schema.MetadataRequest(
+        return schema.MetadataRequest(
             topics=[topic(name=name) for name in sorted(self.asked.topics)]
         )
-        return encoded(Api.METADATA, version, request)
 
     def read(self, response: LazyMetadataResponse) -> Generator[None, None, MetadataNews]:
         """The content of the response, read in steps. A step may raise :class:`ProtocolError`."""
@@ -49,18 +45,16 @@ class AssignedIdentity(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class InitProducerIdRequest:
+class InitProducerIdRequest(SchemaRequest):
     """Request a producer id and epoch (KIP-98)."""
 
-    api: Api = Api.INIT_PRODUCER_ID
-    answered: bool = True
+    api = Api.INIT_PRODUCER_ID
 
-    def build(self, version: int) -> EncodedPayload:
-        """The request in ``version``."""
-        request = request_schema(Api.INIT_PRODUCER_ID).InitProducerIdRequest(
+    def message(self, schema: Schema, version: int) -> Any:
+        """The request as a message."""
+        return schema.InitProducerIdRequest(
             transactional_id=None, transaction_timeout_ms=_NO_OWN_TIMEOUT
         )
-        return encoded(Api.INIT_PRODUCER_ID, version, request)
 
     def read(self, response: Any) -> AssignedIdentity:
         """The content of the response. Raises :class:`ProtocolError` for an impossible id."""

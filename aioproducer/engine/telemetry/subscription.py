@@ -15,8 +15,8 @@ from math import inf
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from aioproducer.engine.network.frames import EncodedPayload, encoded
-from aioproducer.engine.protocol import Api, request_schema
+from aioproducer.engine.network.request import SchemaRequest
+from aioproducer.engine.protocol import Api, Schema
 from aioproducer.errors import IllegalStateError, KafkaError, ProducerError, error_about
 from aioproducer.foundation import tuning
 
@@ -158,23 +158,18 @@ _MOST_CODECS: Final = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class GetTelemetrySubscriptionsRequest:
+class GetTelemetrySubscriptionsRequest(SchemaRequest):
     """Ask for the subscription of this client."""
 
     client_instance_id: UUID | None
     """None: the broker assigns one."""
     groups: Callable[[], MetricGroups] = producer_groups
     """The metrics that the client has."""
-    api: Api = Api.GET_TELEMETRY_SUBSCRIPTIONS
-    answered: bool = True
+    api = Api.GET_TELEMETRY_SUBSCRIPTIONS
 
-    def build(self, version: int) -> EncodedPayload:
-        """The request in ``version``."""
-        schema = request_schema(Api.GET_TELEMETRY_SUBSCRIPTIONS)
-        request = schema.GetTelemetrySubscriptionsRequest(
-            client_instance_id=self.client_instance_id
-        )
-        return encoded(Api.GET_TELEMETRY_SUBSCRIPTIONS, version, request)
+    def message(self, schema: Schema, version: int) -> Any:
+        """The request as a message."""
+        return schema.GetTelemetrySubscriptionsRequest(client_instance_id=self.client_instance_id)
 
     def read(self, response: Any) -> SubscriptionResponse:
         """The content of the response. Impossible values have no effect but on telemetry."""
@@ -195,7 +190,7 @@ class GetTelemetrySubscriptionsRequest:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class PushTelemetryRequest:
+class PushTelemetryRequest(SchemaRequest):
     """Push metrics. The response is an error code."""
 
     client_instance_id: UUID
@@ -205,20 +200,17 @@ class PushTelemetryRequest:
     compression_id: int
     metrics: bytes
     """OTLP's ``MetricsData``, compressed."""
-    api: Api = Api.PUSH_TELEMETRY
-    answered: bool = True
+    api = Api.PUSH_TELEMETRY
 
-    def build(self, version: int) -> EncodedPayload:
-        """The request in ``version``."""
-        schema = request_schema(Api.PUSH_TELEMETRY)
-        request = schema.PushTelemetryRequest(
+    def message(self, schema: Schema, version: int) -> Any:
+        """The request as a message."""
+        return schema.PushTelemetryRequest(
             client_instance_id=self.client_instance_id,
             subscription_id=self.subscription_id,
             terminating=self.terminating,
             compression_type=self.compression_id,
             metrics=self.metrics,
         )
-        return encoded(Api.PUSH_TELEMETRY, version, request)
 
     def read(self, response: Any) -> int:
         """The error code of the response; 0: the broker has taken the metrics."""
