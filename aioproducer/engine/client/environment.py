@@ -9,14 +9,16 @@ from contextvars import ContextVar
 from functools import partial
 from random import Random
 from time import monotonic, time_ns
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from aioproducer.config.addresses import Address
 from aioproducer.engine.client.wakeup import Wakeup
 from aioproducer.engine.interceptors import Interceptors
-from aioproducer.engine.network.network_client import NetworkClient
-from aioproducer.engine.network.transport import Address, resolve
 from aioproducer.foundation.logs import ClientLog
 from aioproducer.foundation.runtime.threads import Load, load
+
+if TYPE_CHECKING:  # a client's start imports the network
+    from aioproducer.engine.network.network_client import NetworkClient
 
 
 def _real_clock() -> Callable[[], float]:
@@ -25,6 +27,18 @@ def _real_clock() -> Callable[[], float]:
         if hasattr(time, name):
             return partial(time.clock_gettime, getattr(time, name))
     return monotonic
+
+
+def _network_client(*arguments: Any) -> NetworkClient:
+    from aioproducer.engine.network.network_client import NetworkClient
+
+    return NetworkClient(*arguments)
+
+
+async def _resolve(host: str, port: int) -> list[Address]:
+    from aioproducer.engine.network.transport import resolve
+
+    return await resolve(host, port)
 
 
 class Environment(NamedTuple):
@@ -39,9 +53,9 @@ class Environment(NamedTuple):
     compiled fast path reads the system's clock without calling this one."""
     random: Callable[[], Random] = Random
     """Makes the generator for backoffs and the choice of partitions."""
-    network: Callable[..., NetworkClient] = NetworkClient
+    network: Callable[..., NetworkClient] = _network_client
     """Makes the client of the brokers; it takes the arguments of :class:`NetworkClient`."""
-    resolve: Callable[[str, int], Awaitable[list[Address]]] = resolve
+    resolve: Callable[[str, int], Awaitable[list[Address]]] = _resolve
     """Looks a host and port up: every address. Raises :class:`BrokerConnectionError`."""
     wakeup: Callable[[Callable[[], float]], Wakeup] = Wakeup
     """Makes the sleep of the sender, by ``clock``."""

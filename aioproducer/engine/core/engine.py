@@ -1,8 +1,7 @@
 """The running parts of a producer: their start, their end, their undelivered records, and queries.
 
 :class:`Engine` starts and ends what :class:`Parts` has wired together. :class:`ClusterQueries`
-sends a caller's requests between those of the sender. :class:`BackPressure` is the view of the
-memory for callers that send more.
+sends a caller's requests between those of the sender.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from aioproducer.config import ProducerConfig
 from aioproducer.engine.accumulator import (
@@ -22,7 +21,8 @@ from aioproducer.engine.accumulator import (
 from aioproducer.engine.client.connections import resolved_bootstrap_servers
 from aioproducer.engine.client.environment import Environment
 from aioproducer.engine.cluster.snapshot import ClusterView, TopicInfo, why_no_answer
-from aioproducer.engine.core.parts import Hooks, Parts
+from aioproducer.engine.core.hooks import Hooks
+from aioproducer.engine.core.parts import Parts
 from aioproducer.engine.metrics import Latencies, MetricsSnapshot
 from aioproducer.engine.network.request import Request
 from aioproducer.engine.observer import ObserverSlot
@@ -33,29 +33,6 @@ from aioproducer.foundation.logs import ClientLog, counted, duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import TaskOwner
 from aioproducer.model import BootstrapServer, PartitionInfo, Peer, TransactionHandle
-
-
-class BackPressure(Protocol):
-    """A view of the memory: is there room for more records?"""
-
-    is_full: bool
-    """True if some broker has no memory left: callers look closer then."""
-
-    def must_wait(self) -> bool:
-        """True if a caller may have to wait now."""
-
-
-class Unavailable:
-    """A substitute if there is no accumulator, or another process has it.
-
-    It makes callers wait, and the wait raises the reason.
-    """
-
-    is_full = True
-
-    def must_wait(self) -> bool:
-        """Always True."""
-        return True
 
 
 async def drain(waiters: MemoryWaiters, caller: object, clock: Callable[[], float]) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aioproducer.config import ProducerConfig
 from aioproducer.engine.core.health import Health, HealthFacts, assess, stalled_after
 from aioproducer.engine.core.lifecycle import Lifecycle
-from aioproducer.engine.core.parts import Parts
 from aioproducer.engine.transactions.transaction import TransactionState
+
+if TYPE_CHECKING:
+    from aioproducer.engine.core.parts import Parts
 
 _ATTEMPTS: Final = 20
 """A dictionary that the event loop changes at the same moment makes the reading begin again."""

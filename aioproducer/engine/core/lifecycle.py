@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Coroutine
-from typing import Any, NoReturn
+from os import path
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from aioproducer.config import ProducerConfig
 from aioproducer.engine.accumulator import TopicOutcomes
@@ -20,10 +21,13 @@ from aioproducer.errors import (
     WrongLoopError,
     anew,
 )
-from aioproducer.foundation import logs
+from aioproducer.foundation import compiled, logs
 from aioproducer.foundation.logs import counted, duration
 from aioproducer.foundation.runtime.tasks import new_task
 from aioproducer.foundation.version import __version__
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class Lifecycle:
@@ -141,6 +145,52 @@ class Lifecycle:
         )
 
 
+_given = False
+"""True once the process has warned that it runs without the compiled modules."""
+
+
+def uncompiled_warning() -> str | None:
+    """The text for a process that runs the source in place of the compiled modules.
+
+    None: this process has logged it, or the environment chooses the source.
+    """
+    global _given
+    if _given or compiled.is_source_wanted():
+        return None
+    _given = True
+    return (
+        "aioproducer runs without its compiled modules, so a record costs up to seven times as "
+        f"much CPU. It was imported from {_package()}; {_advice()}. AIOPRODUCER_PURE_PYTHON=1 in "
+        "the environment chooses this, and ends the warning"
+    )
+
+
+def _advice() -> str:
+    other = _other_copy()
+    if other is not None:
+        return f"another copy is installed in {other}, which programs outside of this folder import"
+    if compiled.is_checkout():
+        return "it is a source folder, which pip install -e compiles if there is a C compiler"
+    return "install a wheel, or have a C compiler when you install it"
+
+
+def _other_copy() -> Path | None:
+    """The package of an installation that is not the one that runs."""
+    from importlib.metadata import distributions
+    from pathlib import Path
+
+    here = Path(_package()).resolve()
+    for each in distributions(name="aioproducer"):
+        found = Path(str(each.locate_file(here.name))).resolve()
+        if (found / "__init__.py").exists() and found != here:
+            return found
+    return None
+
+
+def _package() -> str:
+    return path.dirname(path.dirname(path.dirname(__file__)))
+
+
 logger = logs.RoomLogger(__name__)
 
 
@@ -168,20 +218,12 @@ class LifeLog:
                 transactional_id=config.transactional_id,
             )
 
-            if not is_compiled():
-                self._warn_uncompiled()
+            if not is_compiled() and (warning := uncompiled_warning()) is not None:
+                logger.warning("%s", warning)
             if config.client_rack and not config.partitioner_rack_aware:
                 logger.warning(
                     "client_rack has no effect on a producer: partitioner_rack_aware is not set"
                 )
-
-    @staticmethod
-    def _warn_uncompiled() -> None:
-        from aioproducer.engine.core.uncompiled import new_warning
-
-        warning = new_warning()
-        if warning is not None:
-            logger.warning("%s", warning)
 
     def closed(self, outcomes: TopicOutcomes, undelivered: int) -> None:
         """All parts have ended; ``undelivered`` records were given up."""

@@ -11,14 +11,12 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from aioproducer.config import ProducerConfig
-from aioproducer.engine.client.connections import loads_of_connections, loads_of_logins
 from aioproducer.engine.client.environment import current_environment
-from aioproducer.engine.core.engine import BackPressure, Engine, Unavailable
+from aioproducer.engine.core.hooks import Hooks
 from aioproducer.engine.core.lifecycle import Lifecycle, LifeLog
-from aioproducer.engine.core.parts import Hooks
 from aioproducer.engine.core.sending import FastPath, RecordFields, SendPipeline
 from aioproducer.engine.core.tracing import Tracing
 from aioproducer.engine.core.tracing import end as end_trace
@@ -45,6 +43,7 @@ from aioproducer.model import PartitionInfo, TransactionHandle
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from aioproducer.engine.core.engine import Engine
     from aioproducer.engine.core.health import Health
     from aioproducer.engine.core.health_source import HealthSource
     from aioproducer.engine.core.transaction_api import TransactionApi
@@ -57,7 +56,10 @@ process."""
 
 
 def loads_of(config: ProducerConfig) -> list[Load]:
-    """The imports of all that a producer of ``config`` may need once it has started."""
+    """The imports of all that a producer of ``config`` may need once it has started, after
+    ``_load_engine``."""
+    from aioproducer.engine.client.connections import loads_of_connections
+
     loads = [_load_check, *loads_of_connections(config)]
     if config.transactional_id is not None:
         loads.append(_load_transactions)
@@ -71,6 +73,10 @@ def _load_readings() -> None:
     an import would find the module half made, so a producer is not made without the modules."""
     import aioproducer.engine.core.health_source
     import aioproducer.engine.metrics.names  # noqa: F401
+
+
+def _load_engine() -> None:
+    import aioproducer.engine.core.engine  # noqa: F401
 
 
 def _load_check() -> None:
@@ -95,8 +101,39 @@ def load_for(config: ProducerConfig) -> None:
     Raises :class:`MissingExtraError` if the library of its codec is not installed.
     """
     codec_library(config.compression_type)
+    load_here((_load_engine,))
     load_here(loads_of(config))
-    load_here(loads_of_logins(config))
+    load_here(_loads_of_logins(config))
+
+
+def _loads_of_logins(config: ProducerConfig) -> Sequence[Load]:
+    """The imports of libraries for logins, after those of :func:`loads_of`."""
+    from aioproducer.engine.client.connections import loads_of_logins
+
+    return loads_of_logins(config)
+
+
+class BackPressure(Protocol):
+    """A view of the memory: is there room for more records?"""
+
+    is_full: bool
+    """True if some broker has no memory left: callers look closer then."""
+
+    def must_wait(self) -> bool:
+        """True if a caller may have to wait now."""
+
+
+class Unavailable:
+    """A substitute if there is no accumulator, or another process has it.
+
+    It makes callers wait, and the wait raises the reason.
+    """
+
+    is_full = True
+
+    def must_wait(self) -> bool:
+        """Always True."""
+        return True
 
 
 class ProducerCore:
@@ -185,6 +222,8 @@ class ProducerCore:
         self._ask_default_observer()
         try:
             await self._load()
+            from aioproducer.engine.core.engine import Engine
+
             self._engine = engine = Engine(
                 self.config,
                 self.client_id,
@@ -228,8 +267,9 @@ class ProducerCore:
     async def _load(self) -> None:
         """Import what the producer may need later."""
         load = self._environment.load
-        await load((*self._loads, *loads_of(self.config)))
-        await load(loads_of_logins(self.config))
+        await load((_load_engine, *self._loads))
+        await load(loads_of(self.config))
+        await load(_loads_of_logins(self.config))
         if self._lifecycle.closed:
             raise self._closed_meanwhile()
 

@@ -18,12 +18,11 @@ from contextvars import copy_context
 from functools import partial
 from threading import get_ident
 from time import time_ns
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from aioproducer.engine.accumulator import RecordFuture, SerializedRecord, Unserialized
 from aioproducer.engine.core.arguments import check_partition, check_timestamp, checked_topic
-from aioproducer.engine.core.engine import Engine
-from aioproducer.engine.core.parts import Hooks
+from aioproducer.engine.core.hooks import Hooks
 from aioproducer.engine.core.serializer_preparation import SerializerPreparation, estimated_size
 from aioproducer.engine.observer import (
     tell_partition,
@@ -34,6 +33,9 @@ from aioproducer.engine.records.acceleration import ACCELERATED, RouteCache
 from aioproducer.errors import NotPreparedError, ProducerError
 from aioproducer.model import Header, Headers, ProducerRecord
 from aioproducer.serialization import SharedHeaders, checked_headers
+
+if TYPE_CHECKING:  # a producer's start imports it
+    from aioproducer.engine.core.engine import Engine
 
 _NO_THREAD: Final = 0
 

@@ -13,10 +13,9 @@ from copy import deepcopy
 from itertools import chain, islice
 from sys import getsizeof
 from types import FunctionType, ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from aioproducer.engine.accumulator import SerializedRecord, Unserialized
-from aioproducer.engine.core.engine import Engine
 from aioproducer.errors import NotPreparedError, ProducerError, SerializationError
 from aioproducer.foundation import tuning
 from aioproducer.foundation.logs import RoomLogger, duration
@@ -24,6 +23,9 @@ from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import is_being_cancelled
 from aioproducer.serialization import RecordSerializers
 from aioproducer.serialization.serializer import may_succeed_later
+
+if TYPE_CHECKING:  # a producer's start imports it
+    from aioproducer.engine.core.engine import Engine
 
 _MOST_PARTS: Final = 1_000
 _UNKNOWN: Final = 512

@@ -7,7 +7,7 @@ import pytest
 
 from aioproducer import serialization
 from aioproducer.config import JavaSerializer, ProducerConfig
-from aioproducer.engine.core.parts import Hooks
+from aioproducer.engine.core.hooks import Hooks
 from aioproducer.errors import ConfigError
 
 JAVA = "org.apache.kafka"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aioproducer.config import ProducerConfig
-from aioproducer.engine.core.parts import Hooks
+from aioproducer.engine.core.hooks import Hooks
 from aioproducer.model import ProducerRecord
 
 

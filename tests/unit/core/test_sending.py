@@ -16,7 +16,7 @@ from aioproducer.config import ProducerConfig
 from aioproducer.engine.accumulator import PendingRecord, SerializedRecord, Unserialized
 from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.engine.core.engine import Engine
-from aioproducer.engine.core.parts import Hooks
+from aioproducer.engine.core.hooks import Hooks
 from aioproducer.engine.core.sending import PythonFastPath, SendPipeline
 from aioproducer.engine.core.serializer_preparation import estimated_size
 from aioproducer.engine.core.tracing import Tracing, end, end_refused, joined_headers
