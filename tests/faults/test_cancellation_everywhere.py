@@ -169,9 +169,9 @@ class SendingApplication:
         assert accumulator.is_empty
         assert accumulator._records.bytes == 0
         assert accumulator._pool.available == accumulator._pool.total
-        assert accumulator._pool.quota.used == accumulator._memory_quota.futures.used == 0
+        assert accumulator._pool.quota.used == accumulator.memory_quota.futures.used == 0
         accumulator.pending.admit(0.0)
-        assert not accumulator._memory_quota._waiting
+        assert not accumulator.memory_quota._waiting
         assert not accumulator.waiters.lines
 
     async def check_usable(self) -> None:

@@ -22,8 +22,8 @@ class FakeNetwork:
         self.wake = wake
         self.sent: list[tuple[NodeId, Any]] = []
         self.completed: list[Completion] = []
-        self.waiting: dict[NodeId, int] = {}
-        """By node, the number of requests without a response."""
+        self.waiting: dict[NodeId, list[Any]] = {}
+        """By node, the requests without a response."""
         self.limit = 5
         """The most requests in flight to one node."""
         self.unreachable: set[NodeId] = set()
@@ -47,11 +47,17 @@ class FakeNetwork:
         """The connections that were ended, and why."""
 
     def in_flight(self, node: NodeId) -> int:
-        return self.waiting.get(node, 0)
+        return len(self.waiting.get(node, ()))
 
     @property
     def total_in_flight(self) -> int:
-        return sum(self.waiting.values())
+        return sum(map(len, self.waiting.values()))
+
+    def is_producing(self, node: NodeId) -> bool:
+        return any(each.api is Api.PRODUCE for each in self.waiting.get(node, ()))
+
+    def is_producing_anywhere(self) -> bool:
+        return any(map(self.is_producing, self.waiting))
 
     async def prepare(self) -> None:
         """There are no files."""
@@ -99,7 +105,7 @@ class FakeNetwork:
     def send(self, node: NodeId, request: Any, now: float) -> None:
         self.sent.append((node, request))
         if request.answered:
-            self.waiting[node] = self.in_flight(node) + 1
+            self.waiting.setdefault(node, []).append(request)
         else:
             self.completed.append(Completion(request, node, None, None, 0.0))
             self.wake()
@@ -140,5 +146,5 @@ class FakeNetwork:
         """End a request with what was read from its response, or with an error."""
         node, request = sent
         if request.answered:
-            self.waiting[node] -= 1
+            self.waiting[node].remove(request)
         self.completed.append(Completion(request, node, result, error, 0.1))

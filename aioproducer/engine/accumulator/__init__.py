@@ -15,7 +15,7 @@ only if the producer ends (:meth:`MemoryWaiters.close`).
 """
 
 from aioproducer.engine.accumulator.batch_queue import BatchQueue, PendingQueue
-from aioproducer.engine.accumulator.memory_quota import LeaderView, MemoryWaiters
+from aioproducer.engine.accumulator.memory_quota import LeaderView, MemoryQuota, MemoryWaiters
 from aioproducer.engine.accumulator.partition import Backlog, Backlogs
 from aioproducer.engine.accumulator.pending_records import (
     PendingRecord,
@@ -26,7 +26,7 @@ from aioproducer.engine.accumulator.pending_records import (
 )
 from aioproducer.engine.accumulator.producer_batch import AccumulatorSettings, ProducerBatch
 from aioproducer.engine.accumulator.record_accumulator import RecordAccumulator
-from aioproducer.engine.accumulator.results import FailingTopic, LateResults, TopicOutcomes
+from aioproducer.engine.accumulator.results import FailingTopic, Flushes, LateResults, TopicOutcomes
 
 __all__ = [
     "AccumulatorSettings",
@@ -34,8 +34,10 @@ __all__ = [
     "Backlogs",
     "BatchQueue",
     "FailingTopic",
+    "Flushes",
     "LateResults",
     "LeaderView",
+    "MemoryQuota",
     "MemoryWaiters",
     "PendingQueue",
     "PendingRecord",

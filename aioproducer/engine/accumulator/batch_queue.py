@@ -1,8 +1,8 @@
 """The queues of batches and of pending records, from a record's arrival to its outcome.
 
-:class:`BatchQueue` is the sender's view of every batch; ``BatchSender._send_to`` asks
-:meth:`BatchQueue.leaves_at` when the batches of a broker may leave. :class:`PendingQueue` has the
-records without memory or metadata, in the order of their ``send()`` calls, until they get a batch.
+:class:`BatchQueue` is the sender's view of every batch; ``BatchSender._send_to`` decides when the
+batches of a broker leave. :class:`PendingQueue` has the records without memory or metadata, in the
+order of their ``send()`` calls, until they get a batch.
 
 Source: Kafka's ``IncompleteBatches``, and the calls of its ``Sender`` to the ``RecordAccumulator``.
 """
@@ -28,16 +28,15 @@ from aioproducer.engine.accumulator.topic import Topic
 from aioproducer.engine.records.acceleration import RecordsBuilder
 from aioproducer.engine.records.bulk_tokens import BulkToken
 from aioproducer.errors import NotPreparedError, ProducerError
-from aioproducer.foundation import tuning
 from aioproducer.model import BatchOrder, TopicPartition
 
 
 class BatchQueue:
     """The batches without an outcome, the oldest first: each begins and ends here.
 
-    The sender takes batches from :attr:`backlogs`, when :meth:`leaves_at` says so, and gives each
-    one back: settled (:meth:`complete`), to be sent again (:meth:`retry`, :meth:`put_back`), or in
-    parts (:meth:`split`).
+    The sender takes batches from :attr:`backlogs`, and gives each one back: settled
+    (:meth:`complete`), to be sent again (:meth:`retry`, :meth:`put_back`), or in parts
+    (:meth:`split`).
     """
 
     def __init__(
@@ -61,7 +60,6 @@ class BatchQueue:
         self._batches: dict[ProducerBatch, None] = {}
         self.next_expiry = inf
         """No batch expires before this time; infinite without batches."""
-        self._closing = False
 
     def __len__(self) -> int:
         return len(self._batches)
@@ -167,47 +165,7 @@ class BatchQueue:
         batch.deadline = min(batch.deadline, deadline)
         self.next_expiry = min(self.next_expiry, deadline)
 
-    def close(self) -> None:
-        """No more records will come: no batch lingers."""
-        self._closing = True
-
     # --- batches leave -----------------------------------------------------------------------
-
-    def leaves_at(self, backlog: Backlog, in_flight: int, now: float) -> float:
-        """The time from which the batches of ``backlog`` may leave, ``now`` or later.
-
-        ``in_flight``: the number of requests to its node without a response.
-        """
-        linger = self._settings.linger
-        if linger is None:
-            # A lack of memory sends no batch early while requests to its node are in flight: their
-            # responses return memory, and callers fill the batch.
-            if not in_flight or backlog.is_due or self._closing or self._flushes:
-                return now
-            return max(now, backlog.oldest + self._settings.adaptive_linger)
-        if not linger or self._is_urgent(backlog, now):
-            return now
-        return max(now, backlog.oldest + linger)
-
-    def may_gather(self, backlog: Backlog, now: float) -> bool:
-        """True if batches for an idle node may wait while each loop iteration brings records.
-
-        So it is with the adaptive linger, while they are young.
-        """
-        return (
-            self._settings.linger is None
-            and now - backlog.oldest < tuning.LONGEST_GATHERING
-            and not self._is_urgent(backlog, now)
-        )
-
-    def _is_urgent(self, backlog: Backlog, now: float) -> bool:
-        """True if batches may not linger: one is full or a retry, or somebody waits for them."""
-        return bool(
-            backlog.is_due
-            or self._closing
-            or self._flushes
-            or self._memory_quota.skips_linger(backlog.node, now)
-        )
 
     def is_unavailable(self, node: int, now: float) -> bool:
         """True if ``node`` has taken no batch for the availability timeout."""

@@ -58,6 +58,7 @@ class RecordAccumulator:
         add_to_transaction: Callable[[TopicPartition], bool] | None = None,
         on_failed: PendingFailed | None = None,
     ) -> None:
+        self.settings = settings
         self.closing = False
         """See :meth:`close`."""
         self.topic_outcomes = TopicOutcomes()
@@ -72,8 +73,9 @@ class RecordAccumulator:
         self._sizes = BatchSizes(settings, expansion)
         self._pool = BufferPool(settings.memory, settings.batch_size, settings.most_doublings)
         self._records = PendingRecords(settings.pending_memory, self._pool, settings.kept_memory)
-        self._flushes = Flushes()
-        self._memory_quota = MemoryQuota(
+        self.flushes = Flushes()
+        """The flushes that have begun and not ended."""
+        self.memory_quota = MemoryQuota(
             self._pool, self._records, settings.batch_size, lambda each: self.pending.needs(each)
         )
         self._backlogs = Backlogs(
@@ -82,25 +84,25 @@ class RecordAccumulator:
             add_to_transaction=add_to_transaction,
         )
         self.batches = BatchQueue(
-            settings, self._topics, self._backlogs, self._memory_quota, self._flushes, self._sizes
+            settings, self._topics, self._backlogs, self.memory_quota, self.flushes, self._sizes
         )
         """The batches, for the sender."""
-        self.late_results = LateResults(self._flushes)
+        self.late_results = LateResults(self.flushes)
         """The results of delivered batches, for the sender."""
         self.pending = PendingQueue(
             settings,
             self._sizes,
             self._records,
             self.batches,
-            self._memory_quota,
-            self._flushes,
+            self.memory_quota,
+            self.flushes,
             wake,
             on_failed,
         )
         """The pending records, for the commands that cancel, fail or serve them."""
-        self.waiters = MemoryWaiters(self._memory_quota, self._pool, self.routes, make_future, wake)
+        self.waiters = MemoryWaiters(self.memory_quota, self._pool, self.routes, make_future, wake)
         """Back pressure, for callers of ``drain()``."""
-        has_room = self._memory_quota.has_room
+        has_room = self.memory_quota.has_room
         self._sticky = StickyChoice(
             settings, random, self.batches.is_unavailable, has_room, self._sizes
         )
@@ -214,7 +216,7 @@ class RecordAccumulator:
         if partition.pending:
             return None
         size: int = self.batches.next_size(partition, record.topic, growth, needed)
-        quota: MemoryQuota = self._memory_quota
+        quota: MemoryQuota = self.memory_quota
         buffer = quota.allocate(partition, size, now)
         if not quota.is_low:
             self.waiters.look_at(partition.leader)
@@ -258,7 +260,7 @@ class RecordAccumulator:
             pending.serialize, topic = unserialized.serialize, None
         partition = None if topic is None else self._partition_for(topic, pending, now)
         node = None if partition is None else partition.leader
-        self._memory_quota.record_came(node, now)
+        self.memory_quota.record_came(node, now)
         self.waiters.record_waits(partition)
         try:
             self.pending.add(pending, partition, now, over_capacity=over_capacity)
@@ -315,7 +317,7 @@ class RecordAccumulator:
         topic = self._topics.get(info.name)
         if topic is None:
             topic = self._topics[info.name] = Topic(info.name, self._backlogs)
-        self._memory_quota.add(topic.resize(info.partitions, fresh))
+        self.memory_quota.add(topic.resize(info.partitions, fresh))
         self.routes.topics[info.name] = topic.open_builders  # other threads may read them now
         moved = 0
         for partition, known in zip(topic.partitions, info.partitions, strict=False):
@@ -343,7 +345,7 @@ class RecordAccumulator:
     def _move(self, partition: Partition, leader: int | None, now: float) -> None:
         before = partition.leader
         partition.move_leader(leader, now)
-        self._memory_quota.moved(partition, before, now)
+        self.memory_quota.moved(partition, before, now)
 
     def _place(self, topic: Topic, record: PendingRecord, now: float) -> None:
         if record.cancelled:
@@ -396,7 +398,7 @@ class RecordAccumulator:
     @property
     def leaders(self) -> list[LeaderView]:
         """The brokers that lead partitions of known topics; any thread may ask."""
-        return self._memory_quota.leaders()
+        return self.memory_quota.leaders()
 
     def next_deadline(self) -> float | None:
         """The next time when a batch or a pending record expires; None: there are no records."""
@@ -413,22 +415,21 @@ class RecordAccumulator:
 
     def flush(self, future: FlushFuture) -> None:
         """Resolve ``future`` once every present record has its outcome; no batch lingers."""
-        self._flushes.begin(future)
-        if self._flushes:
+        self.flushes.begin(future)
+        if self.flushes:
             self._wake()
 
     def give_up_flush(self, future: FlushFuture) -> None:
         """Forget ``future``, which has no more waiters; a second or late call does nothing."""
-        self._flushes.give_up(future)
+        self.flushes.give_up(future)
 
     def fail_flushes(self, error: BaseException) -> None:
         """End all flushes with ``error``."""
-        self._flushes.fail(error)
+        self.flushes.fail(error)
 
     def close(self) -> None:
         """No more records will come: no batch lingers, and there is no room."""
         self.closing = True
-        self.batches.close()
         self.waiters.stop()
         self._wake()
 

@@ -165,6 +165,21 @@ class NetworkClient:
         exchange: Exchange | None = None if state is None else state.exchange
         return 0 if exchange is None else len(exchange.in_flight)
 
+    def is_producing(self, node: NodeId) -> bool:
+        """True if a produce request waits for a response of ``node``."""
+        state: NodeConnectionState | None = self._nodes.get(node)
+        exchange: Exchange | None = None if state is None else state.exchange
+        if exchange is not None:
+            request: InFlightRequest
+            for request in exchange.in_flight:
+                if request.form.api is _PRODUCE:
+                    return True
+        return False
+
+    def is_producing_anywhere(self) -> bool:
+        """True if a produce request waits for a response of any broker."""
+        return any(map(self.is_producing, self._nodes))
+
     def reaches(self, nodes: Iterable[Peer]) -> bool:
         """True if a connection to any of ``nodes`` is ready."""
         states = (self._nodes.get(node.id) for node in nodes)

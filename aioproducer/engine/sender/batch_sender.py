@@ -1,4 +1,8 @@
-"""The way out: which batches leave now, and the produce requests that carry them."""
+"""The batches that leave now, and the produce requests that carry them.
+
+:meth:`BatchSender._send_to` lists the rules by which a batch leaves. Its order among the batches of
+its partition is the rule of :meth:`Partition.line_up`; the others are here.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,8 @@ from aioproducer.engine.accumulator import (
     Backlog,
     Backlogs,
     BatchQueue,
+    Flushes,
+    MemoryQuota,
     ProducerBatch,
     RecordAccumulator,
 )
@@ -48,7 +54,11 @@ class BatchSender:
         wakeup: Wakeup,
         transactions: TransactionManager | None = None,
     ) -> None:
+        timing = accumulator.settings
+        self._accumulator = accumulator
         self._batches: BatchQueue = accumulator.batches
+        self._flushes: Flushes = accumulator.flushes
+        self._memory_quota: MemoryQuota = accumulator.memory_quota
         self._backlogs: Backlogs = self._batches.backlogs
         self._client = client
         self._metadata = metadata
@@ -61,6 +71,10 @@ class BatchSender:
         self._compressing: set[int] = set()
         """The nodes whose next batches are being compressed in a thread."""
         self._failure_seen: dict[int, ProducerError] = {}
+        self._max_request_size: int = timing.max_request_size
+        self._is_adaptive: bool = timing.linger is None
+        self._linger: float = timing.adaptive_linger if timing.linger is None else timing.linger
+        """The seconds that batches linger; if it is adaptive, those for a busy broker."""
         self._routes = accumulator.routes
         self._came = 0
         """The number of records that had come by this round, see :attr:`RouteCache.came`."""
@@ -119,20 +133,18 @@ class BatchSender:
         A batch leaves if
 
         - its partition lets it: backoff, barrier, order, transaction (:meth:`Partition.line_up`);
-        - the batches for its broker need not linger any more (:meth:`BatchQueue.leaves_at`): the
-          time of the oldest is over, any of them is full, a retry, or was left out before, or there
-          is a flush, a close or a lack of memory;
+        - the batches for its broker need not linger any more (:meth:`leaves_at`);
         - no more records are gathered for an idle broker (:meth:`_gathers`, without ``linger_ms``);
         - the broker takes a request (:meth:`NetworkClient.ready`);
         - the request has room for it, else it leaves with the next one (:meth:`Backlog.take`).
         """
         client, node_id = self._client, node.id
         while backlog.partitions and self._bytes < tuning.BYTES_PER_STEP:
-            in_flight: int = client.in_flight(node_id)
-            due: float = self._batches.leaves_at(backlog, in_flight, now)
+            is_busy: bool = client.is_producing(node_id)
+            due: float = self.leaves_at(backlog, is_busy, now)
             if due > now:
                 return due
-            if not in_flight and self._new and self._gathers(node_id, backlog, now):
+            if not is_busy and self._new and self._gathers(node_id, backlog, now):
                 return now
             if self._gathering:
                 self._gathering.discard(node_id)
@@ -142,7 +154,7 @@ class BatchSender:
                 self._doubt_leader(node_id)
                 return client.not_before(node_id, now)
             backlog.not_ready_since = None
-            batches = backlog.take(self._batches.max_request_size, now)
+            batches = backlog.take(self._max_request_size, now)
             self._number(batches, now)
             if self._compressor.compresses:
                 if self._compressor.is_much(batches):
@@ -153,19 +165,50 @@ class BatchSender:
             self._send(node_id, batches, now)
         return None
 
+    def leaves_at(self, backlog: Backlog, is_busy: bool, now: float) -> float:
+        """The time at which the batches of ``backlog`` need not linger any more, ``now`` or later.
+
+        ``is_busy``: a produce request waits for a response of its broker. Then, by default, batches
+        linger for a few milliseconds: the response brings callers that fill them. A lack of memory
+        does not end that, because the response returns memory as well.
+        """
+        if self._is_adaptive:
+            may_leave = not is_busy or self._is_urgent(backlog)
+        else:
+            may_leave = not self._linger or self._may_not_linger(backlog, now)
+        return now if may_leave else max(now, backlog.oldest + self._linger)
+
     def _gathers(self, node: int, backlog: Backlog, now: float) -> bool:
         """True if batches for an idle ``node`` should wait another iteration of the event loop.
 
-        They do while each iteration brings records: a request with several costs little more than
-        one. A lone record is not kept waiting, nor is any for long.
+        By default they do while each iteration brings records: a request with several costs little
+        more than one. A lone record is not kept waiting, nor is any for long.
         """
-        alone = self._new == 1 and node not in self._gathering
-        if alone and not self._client.total_in_flight:
+        if not self._is_adaptive:
             return False
-        if not self._batches.may_gather(backlog, now):
+        client = self._client
+        if (
+            self._new == 1
+            and node not in self._gathering
+            and not (client.total_in_flight and client.is_producing_anywhere())
+        ):
+            return False
+        if now - backlog.oldest >= tuning.LONGEST_GATHERING or self._may_not_linger(backlog, now):
             return False
         self._gathering.add(node)
         return True
+
+    def _may_not_linger(self, backlog: Backlog, now: float) -> bool:
+        """True if the batches of ``backlog`` are urgent, or callers wait for memory."""
+        return self._is_urgent(backlog) or self._memory_quota.skips_linger(backlog.node, now)
+
+    def _is_urgent(self, backlog: Backlog) -> bool:
+        """True if no record could join a batch of ``backlog``, or somebody waits for all of them.
+
+        A batch there is full, a retry, was left out of the last request, or another one follows it;
+        or there is a flush or a close.
+        """
+        return bool(backlog.is_due or self._accumulator.closing or self._flushes)
 
     def _doubt_leader(self, node: int) -> None:
         """Request metadata for the batches of an unreachable node: the leader may have changed."""

@@ -170,12 +170,22 @@ class InMemoryNetwork(NetworkClient):
         self._reached: dict[NodeId, tuple[Peer, float]] = {}
         """The peers, and the times of their first requests."""
         self._unanswered: Counter[NodeId] = Counter()
+        self._producing: Counter[NodeId] = Counter()
+        """The produce requests among them."""
 
     # --- state -----------------------------------------------------------------------------
 
     def in_flight(self, node: NodeId) -> int:
         """The number of requests that wait for a response of ``node``."""
         return self._unanswered[node]
+
+    def is_producing(self, node: NodeId) -> bool:
+        """True if a produce request waits for a response of ``node``."""
+        return self._producing[node] > 0
+
+    def is_producing_anywhere(self) -> bool:
+        """True if a produce request waits for a response of any broker."""
+        return self._producing.total() > 0
 
     async def prepare(self) -> None:
         """The files of TLS are not read: there are no connections."""
@@ -234,6 +244,7 @@ class InMemoryNetwork(NetworkClient):
         """Answer no more requests."""
         self._closed = True
         self._unanswered.clear()
+        self._producing.clear()
         self.total_in_flight = 0
 
     # --- requests --------------------------------------------------------------------------
@@ -244,6 +255,7 @@ class InMemoryNetwork(NetworkClient):
             for batch, data in request.batches:
                 self.metrics.request_sent(node, len(data), now)
                 self._count(node)
+                self._producing[node] += 1
                 ids, transaction = request.topic_ids, request.transaction
                 part = ProduceRequest(
                     [(batch, data)], request.acks, request.timeout_ms, ids, transaction
@@ -303,6 +315,7 @@ class InMemoryNetwork(NetworkClient):
         self._unanswered[node] -= 1
         self.total_in_flight -= 1
         produce = isinstance(request, ProduceRequest)
+        self._producing[node] -= produce
         times = (now - sent, now - sent) if produce else (None, None)
         if request.answered:
             self.metrics.response_received(node, 0, None, now, *times)

@@ -73,10 +73,10 @@ class AccumulatorMachine(RuleBasedStateMachine):
             in_order=not self.one_at_a_time,
             adaptive_partitioning=True,
         )
-        self.accumulator = world.accumulator
+        self.accumulator, self.batch_sender = world.accumulator, world.batch_sender
         self.batches, self.pending = world.batches, world.pending
         self.pool, self.records = world.pool, world.records
-        self.memory_quota = self.accumulator._memory_quota
+        self.memory_quota = self.accumulator.memory_quota
         self.tokens: list[Token] = []
         self.leaders: dict[str, list[int | None]] = {}
         self.on_wire: dict[ProducerBatch, int] = {}
@@ -149,7 +149,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
         backlog = self.batches.backlogs.of(node)
         if (
             not backlog.partitions
-            or self.batches.leaves_at(backlog, int(not idle), self.now) > self.now
+            or self.batch_sender.leaves_at(backlog, not idle, self.now) > self.now
         ):
             return
         batches = backlog.take(self.batches.max_request_size, self.now)

@@ -73,7 +73,7 @@ class DrainingWorld(World):
     def crowd(self, partition: int, *, caller: object = None) -> None:
         """Until the line of the partition's leader is half full."""
         leader = self.accumulator._topics["orders"].partitions[partition].leader
-        while self.accumulator._memory_quota.pressure(leader) is not Pressure.CRITICAL:
+        while self.accumulator.memory_quota.pressure(leader) is not Pressure.CRITICAL:
             self.send(partition, caller=caller)
 
     def has_room(self, caller: object) -> bool:
@@ -236,7 +236,7 @@ async def test_drains_that_gave_up_leave_the_line() -> None:
                 await world.drain(asyncio.current_task())
     await world.settle()
     assert not world.waiters.lines
-    assert not world.accumulator._memory_quota._awaited
+    assert not world.accumulator.memory_quota._awaited
 
 
 # --- each node by itself ---------------------------------------------------------------------

@@ -51,7 +51,7 @@ class AccumulatorWorld(World):
             "adaptive_partitioning": True,
         }
         super().__init__(**(defaults | given))
-        self.memory_quota = self.accumulator._memory_quota
+        self.memory_quota = self.accumulator.memory_quota
         self.backlogs = self.batches.backlogs
 
     def wake(self, now: float | None = None) -> None:
@@ -99,7 +99,7 @@ class AccumulatorWorld(World):
         backlog = self.backlogs.of(node)
         if not backlog.partitions:
             return None
-        return pytest.approx(self.batches.leaves_at(backlog, int(not idle), self.now) - self.now)
+        return pytest.approx(self.batch_sender.leaves_at(backlog, not idle, self.now) - self.now)
 
     def drain(self, node: int = 1, max_size: int = 100 * BATCH) -> list[ProducerBatch]:
         return self.backlogs.of(node).take(max_size, self.now)

@@ -211,6 +211,28 @@ async def test_no_more_than_the_limit_is_in_flight_to_each_broker(world: Observe
     assert world.client.can_send(1, world.now)
 
 
+async def test_only_produce_requests_count_as_producing(world: ObservedClient) -> None:
+    connection, other = await world.connected(ONE), await world.connected(TWO)
+
+    def producing() -> list[bool]:
+        client = world.client
+        return [client.is_producing(1), client.is_producing(2), client.is_producing_anywhere()]
+
+    world.send(1, Ask("topics", api=Api.METADATA))
+    assert producing() == [False, False, False]
+    world.send(1, Ask("records", api=Api.PRODUCE))
+    assert producing() == [True, False, True]
+    answer(connection)
+    assert producing() == [True, False, True]
+    await connection.breaks()
+    assert producing() == [False, False, False]
+    world.send(2, Ask("records", api=Api.PRODUCE, answered=False))
+    assert producing() == [False, True, True]
+    other.everything_left()
+    assert producing() == [False, False, False]
+    assert not world.client.is_producing(9)
+
+
 async def test_a_request_without_answer_is_complete_when_it_has_left(world: ObservedClient) -> None:
     connection = await world.connected(ONE)
     for _ in range(2):

@@ -168,6 +168,12 @@ class ConnectedBrokers(FakeNetwork):
     def in_flight(self, node: NodeId) -> int:
         return len(self.streams[int(node)])
 
+    def is_producing(self, node: NodeId) -> bool:
+        return any(isinstance(each.request, ProduceRequest) for each in self.streams[int(node)])
+
+    def is_producing_anywhere(self) -> bool:
+        return any(map(self.is_producing, self.streams))
+
     def send(self, node: NodeId, request: Any, now: float) -> None:
         assert self.can_send(node, 0.0)
         data: list[tuple[int, bytes]] = []
@@ -450,7 +456,7 @@ class DeliveryMachine(RuleBasedStateMachine):
     def every_byte_is_accounted_for(self) -> None:
         held = sum(len(batch.buffer or b"") for batch in self.batches)
         futures = sum(batch.futures for batch in self.batches)
-        assert self.accumulator._memory_quota.futures.used == futures
+        assert self.accumulator.memory_quota.futures.used == futures
         borrowed = MEMORY - held - self.pool.available
         assert borrowed >= max(0, self.records.bytes - PENDING) or len(self.pending) < 2
         assert self.pending or not borrowed

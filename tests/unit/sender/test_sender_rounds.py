@@ -322,6 +322,31 @@ async def test_a_lone_record_leaves_in_the_next_iteration() -> None:
         assert await iterations_until_sent(world, busy=False) <= 2
 
 
+@pytest.mark.parametrize("node", [1, 2])
+async def test_a_lone_record_does_not_wait_for_a_metadata_request(node: int) -> None:
+    """One of records or of telemetry is no reason either: only a produce request brings callers."""
+    async with adaptive() as world:
+        world.network.unreachable.add(3 - node)
+        await world.turn(MAX_AGE)
+        ((asked, request),) = world.network.take_sent()
+        assert (asked, type(request)) == (node, MetadataRequest)
+        world.network.unreachable.clear()
+        world.send()
+        assert await iterations_until_sent(world, busy=False) == 1
+
+
+async def test_a_record_lingers_while_its_broker_has_a_produce_request() -> None:
+    async with adaptive() as world:
+        world.send()
+        await world.settle()
+        assert world.kinds() == [ProduceRequest]
+        world.send()
+        await world.settle()
+        assert world.kinds() == []
+        await world.turn(0.006)
+        assert world.kinds() == [ProduceRequest]
+
+
 async def test_records_leave_together_while_each_iteration_brings_more() -> None:
     async with adaptive() as world:
         world.send()
