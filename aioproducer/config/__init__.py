@@ -13,7 +13,6 @@
     document.py         the tables of the docs
 """
 
-from aioproducer.config.jaas import JaasEntry, parse_jaas
 from aioproducer.config.kinds import JavaSerializer
 from aioproducer.config.names import ProducerOptions, UntypedOptions
 from aioproducer.config.options import (
@@ -26,7 +25,6 @@ from aioproducer.config.options import (
 )
 from aioproducer.config.plain_secrets import hidden_mapping, hide_secrets
 from aioproducer.config.producer_config import ProducerConfig
-from aioproducer.config.reader_options import ReaderKeywords, ReaderOptions
 from aioproducer.config.secret import Secret
 
 __all__ = [
@@ -39,12 +37,8 @@ __all__ = [
     "DnsLookup",
     "RecoveryStrategy",
     "SecurityProtocol",
-    "JaasEntry",
     "JavaSerializer",
-    "ReaderKeywords",
-    "ReaderOptions",
     "hidden_mapping",
     "hide_secrets",
-    "parse_jaas",
     "Secret",
 ]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from aioproducer.config.addresses import EVENT_HUBS, is_loopback
 from aioproducer.config.jaas import LoginSources
 from aioproducer.config.kinds import INT_MAX
-from aioproducer.config.options import ADAPTIVE_LINGER_MS, OPTIONS, GivenOptions, Group
+from aioproducer.config.options import ADAPTIVE_LINGER_MS, OPTIONS, Group, OptionTable
 from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError
 from aioproducer.foundation.codecs import codec_library
@@ -66,7 +66,7 @@ _PLACEHOLDER: Final = (
 _logger: Final = plain_logger("aioproducer.config")
 
 
-def settle(config: GivenOptions) -> Iterator[tuple[str, object]]:
+def settle(config: OptionTable) -> Iterator[tuple[str, object]]:
     """The options whose effective value differs from the one that ``config`` holds.
 
     Raises:
@@ -83,7 +83,7 @@ def settle(config: GivenOptions) -> Iterator[tuple[str, object]]:
     yield from _settle_reconnect_backoff(config)
 
 
-def _check_memory(config: GivenOptions) -> None:
+def _check_memory(config: OptionTable) -> None:
     for_batches = config.buffer_memory - config.buffer_memory // 4
     if config.batch_size is not None and config.batch_size > for_batches:
         raise ConfigError(
@@ -93,7 +93,7 @@ def _check_memory(config: GivenOptions) -> None:
         )
 
 
-def _warn_without_effect(config: GivenOptions) -> None:
+def _warn_without_effect(config: OptionTable) -> None:
     if config.partitioner is not None:
         for name in (
             "partitioner_ignore_keys",
@@ -113,7 +113,7 @@ def _warn_without_effect(config: GivenOptions) -> None:
             _logger.warning("%s=%d is above %s=%d, which is used", base, lower, bound, upper)
 
 
-def _check_proxy(config: GivenOptions) -> None:
+def _check_proxy(config: OptionTable) -> None:
     """Names that the proxy resolves are not looked up here."""
     if not resolved_at_proxy(config):
         return
@@ -130,13 +130,13 @@ def _check_proxy(config: GivenOptions) -> None:
         )
 
 
-def resolved_at_proxy(config: GivenOptions) -> bool:
+def resolved_at_proxy(config: OptionTable) -> bool:
     """True if the names of brokers are resolved by a proxy, and not here."""
     proxy = proxy_of(config)
     return proxy is not None and proxy.resolves_names
 
 
-def proxy_of(config: GivenOptions) -> Proxy | None:
+def proxy_of(config: OptionTable) -> Proxy | None:
     """The proxy of all connections to brokers, if there is one."""
     if config.proxy_url is None:
         return None
@@ -145,7 +145,7 @@ def proxy_of(config: GivenOptions) -> Proxy | None:
     return parse_proxy_url(config.proxy_url)
 
 
-def _settle_delivery_timeout(config: GivenOptions) -> Iterator[tuple[str, object]]:
+def _settle_delivery_timeout(config: OptionTable) -> Iterator[tuple[str, object]]:
     linger = ADAPTIVE_LINGER_MS if config.linger_ms is None else config.linger_ms
     least = min(linger + config.request_timeout_ms, INT_MAX)
     if config.delivery_timeout_ms >= least:
@@ -161,7 +161,7 @@ def _settle_delivery_timeout(config: GivenOptions) -> Iterator[tuple[str, object
     yield "delivery_timeout_ms", least
 
 
-def _settle_idempotence(config: GivenOptions) -> Iterator[tuple[str, object]]:
+def _settle_idempotence(config: OptionTable) -> Iterator[tuple[str, object]]:
     transactional = config.transactional_id is not None
     if not config.enable_idempotence:
         if transactional:
@@ -195,7 +195,7 @@ def _settle_idempotence(config: GivenOptions) -> Iterator[tuple[str, object]]:
         )
 
 
-def _settle_reconnect_backoff(config: GivenOptions) -> Iterator[tuple[str, object]]:
+def _settle_reconnect_backoff(config: OptionTable) -> Iterator[tuple[str, object]]:
     base, maximum = config.reconnect_backoff_ms, config.reconnect_backoff_max_ms
     if "reconnect_backoff_max_ms" in config.given:
         if base > maximum:
@@ -213,7 +213,7 @@ def _settle_reconnect_backoff(config: GivenOptions) -> Iterator[tuple[str, objec
         yield "reconnect_backoff_max_ms", base
 
 
-def _settle_security(config: GivenOptions) -> Iterator[tuple[str, object]]:
+def _settle_security(config: OptionTable) -> Iterator[tuple[str, object]]:
     """The options of security whose effective value differs from the one that ``config`` holds.
 
     Raises:
@@ -241,12 +241,12 @@ def _settle_security(config: GivenOptions) -> Iterator[tuple[str, object]]:
         yield "sasl_mechanism", mechanism
 
 
-def _set_of(config: GivenOptions, names: tuple[str, ...]) -> list[str]:
+def _set_of(config: OptionTable, names: tuple[str, ...]) -> list[str]:
     """The options in ``names`` that were given a value; None is no value."""
     return [name for name in names if name in config.given and getattr(config, name) is not None]
 
 
-def _check_unencrypted(config: GivenOptions, of_login: tuple[str, ...]) -> None:
+def _check_unencrypted(config: OptionTable, of_login: tuple[str, ...]) -> None:
     """Without TLS there are no options for it but those ``of_login``; a default says nothing, and
     neither does the type of a store that is not given.
 
@@ -270,7 +270,7 @@ def _check_unencrypted(config: GivenOptions, of_login: tuple[str, ...]) -> None:
         )
 
 
-def _check_tls(config: GivenOptions) -> None:
+def _check_tls(config: OptionTable) -> None:
     given = _set_of(config, _TLS)
     if config.ssl_context is not None:
         for name in given:
@@ -289,7 +289,7 @@ def _check_tls(config: GivenOptions) -> None:
     _check_stores(config)
 
 
-def _check_stores(config: GivenOptions) -> None:
+def _check_stores(config: OptionTable) -> None:
     for texts, store in (
         (("ssl_truststore_certificates",), "truststore"),
         (("ssl_keystore_key", "ssl_keystore_certificate_chain"), "keystore"),
@@ -313,7 +313,7 @@ def _check_stores(config: GivenOptions) -> None:
             raise ConfigError(f"{given[0]} is PEM text: set ssl_{store}_type='PEM'")
 
 
-def _warn_of_readable_login(config: GivenOptions, mechanism: str) -> None:
+def _warn_of_readable_login(config: OptionTable, mechanism: str) -> None:
     if config.security_protocol != "SASL_PLAINTEXT" or mechanism == "GSSAPI":
         return
     if all(is_loopback(host) for host, _ in config.bootstrap_servers):
@@ -330,7 +330,7 @@ def _warn_of_readable_login(config: GivenOptions, mechanism: str) -> None:
     )
 
 
-def _warn_for_event_hubs(config: GivenOptions) -> None:
+def _warn_for_event_hubs(config: OptionTable) -> None:
     """Warn of values that Azure Event Hubs does not bear.
 
     Source: Microsoft's "Recommended configurations for Apache Kafka clients".

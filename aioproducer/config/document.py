@@ -88,12 +88,13 @@ def option_table(table: type) -> str:
 @cache
 def meanings() -> dict[str, str]:
     """The docstring under each field of the tables and of their bases, on one line."""
-    return _meanings_of((*OptionTable.__mro__[:-1], ReaderOptions))
+    return _meanings_of((OptionTable, ReaderOptions))
 
 
 def _meanings_of(tables: tuple[type, ...]) -> dict[str, str]:
     found: dict[str, str] = {}
     for table in tables:
+        rows = options_of(table)
         for node in ast.parse(inspect.getsource(table)).body:
             body = node.body if isinstance(node, ast.ClassDef) else []
             for row, text in pairwise(body):
@@ -101,7 +102,7 @@ def _meanings_of(tables: tuple[type, ...]) -> dict[str, str]:
                     case (
                         ast.AnnAssign(target=ast.Name(id=name)),
                         ast.Expr(value=ast.Constant(value=str() as meaning)),
-                    ):
+                    ) if name in rows:
                         found[name] = " ".join(meaning.split())
     return found
 

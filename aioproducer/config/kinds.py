@@ -12,19 +12,31 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any, ClassVar, Final, Generic, Literal, Protocol, TypeAlias, TypeVar, get_args
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    Generic,
+    Literal,
+    NamedTuple,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    get_args,
+)
 
 from aioproducer.config.addresses import NO_CREDENTIALS, Address, parse_addresses
 from aioproducer.config.secret import MASK, Hidden, Secret
 from aioproducer.model import FailedRecord
 
+if TYPE_CHECKING:
+    from datetime import timedelta
+
 _PREFIX: Final = "by_duration:"
-_ISO: Final = re.compile(
-    r"P(?:(?P<days>\d+)D)?"
-    r"(?:T(?=\d)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d{1,9})?)S)?)?",
-    re.IGNORECASE | re.ASCII,
+_ISO: Final = (
+    r"(?ai)P(?:(?P<days>\d+)D)?"
+    r"(?:T(?=\d)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d{1,9})?)S)?)?"
 )
 
 
@@ -35,9 +47,11 @@ def by_duration(text: str) -> timedelta | None:
     """
     if not text.lower().startswith(_PREFIX):
         return None
-    found = _ISO.fullmatch(text[len(_PREFIX) :])
+    found = re.fullmatch(_ISO, text[len(_PREFIX) :])
     if found is None:
         return None
+    from datetime import timedelta
+
     parts = {unit: float(number) for unit, number in found.groupdict().items() if number}
     try:
         return timedelta(**parts) if parts else None
@@ -56,8 +70,7 @@ _OF_REGISTRIES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class JavaSerializer:
+class JavaSerializer(NamedTuple):
     """One of Kafka's serializers whose counterpart is built in; the producer makes it."""
 
     name: str

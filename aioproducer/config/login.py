@@ -25,7 +25,7 @@ from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError
 
 if TYPE_CHECKING:
-    from aioproducer.config.options import GivenOptions, OptionTable
+    from aioproducer.config.options import OptionTable
 
 __all__ = [
     "AssertionSettings",
@@ -575,7 +575,7 @@ _MEANT_FOR: Final[dict[str, tuple[str, ...]]] = {
 """The options that name the principal: for another mechanism they are a mistake, not a leftover."""
 
 
-def login_of(config: GivenOptions) -> Login | None:
+def login_of(config: OptionTable) -> Login | None:
     """The login of ``config``; None for a protocol without one.
 
     Raises:

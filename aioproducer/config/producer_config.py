@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
+from operator import attrgetter
 from typing import Any, Final, NamedTuple, Never, TypeAlias, Unpack
 
 from aioproducer.config.cross_checks import CHECKED_SECRETS, settle
@@ -16,7 +17,7 @@ from aioproducer.config.names import (
     unknown_keyword,
     unknown_property,
 )
-from aioproducer.config.options import OPTIONS, GivenOptions, Group, Option
+from aioproducer.config.options import OPTIONS, Group, Option, OptionTable
 from aioproducer.config.plain_secrets import (
     hidden_mapping,
     hidden_properties,
@@ -57,9 +58,10 @@ _READ_AGAIN: Final = (Group.TLS, Group.SASL, Group.TOKENS)
 
 _logger: Final = plain_logger("aioproducer.config")
 
+_values_of: Final[Callable[[OptionTable], tuple[Any, ...]]] = attrgetter(*OPTIONS)
 
-@dataclass(frozen=True, slots=True, init=False, repr=False)
-class ProducerConfig(GivenOptions):
+
+class ProducerConfig(OptionTable):
     """The effective value of every option, under its Python name. Times are integers in
     milliseconds.
 
@@ -79,8 +81,7 @@ class ProducerConfig(GivenOptions):
             version, or contradicts another one.
     """
 
-    references: Mapping[str, Reference] = field(init=False, compare=False)
-    """The options whose values came from placeholders, with the original texts."""
+    __slots__ = ()
 
     def __init__(self, *no_others: Never, **options: Unpack[ProducerOptions]) -> None:
         hide_secrets(options)
@@ -258,6 +259,14 @@ class ProducerConfig(GivenOptions):
             for name in OPTIONS
             if name in self.given
         }
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ProducerConfig):
+            return NotImplemented
+        return _values_of(self) == _values_of(other)
+
+    def __hash__(self) -> int:
+        return hash(_values_of(self))
 
     def __repr__(self) -> str:
         if not hasattr(self, "references"):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from inspect import iscoroutine
 from typing import Any
 
-from aioproducer.config import ProducerOptions, ReaderKeywords
+from aioproducer.config import ProducerOptions
+from aioproducer.config.reader_options import ReaderKeywords
 from aioproducer.consumer.options import ConsumerKeywords, ConsumerOptions
 from aioproducer.consumer.workers import ORDERS
 from aioproducer.errors import ConfigError

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
-from aioproducer.config import ProducerConfig, ReaderOptions
+from aioproducer.config import ProducerConfig
+from aioproducer.config.reader_options import ReaderOptions
 from aioproducer.consumer.assignment import Assignment, AssignmentSettings, Callback
 from aioproducer.consumer.classic import ClassicMember
 from aioproducer.consumer.commits import Commits

@@ -16,7 +16,6 @@ import traceback
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from numbers import Number
 from typing import Any, Final, TypeAlias
 
 from aioproducer.errors.client import ProducerError, shown
@@ -300,7 +299,7 @@ def plain_logger(name: str) -> logging.Logger:
 def _safe(value: object) -> object:
     if isinstance(value, str):
         return shown(value)
-    return value if value is None or isinstance(value, Number) else _Shown(value)
+    return value if value is None or hasattr(value, "__float__") else _Shown(value)
 
 
 def _text_of(value: object) -> str:

@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from functools import partial
 from typing import Final, NamedTuple
 
-from aioproducer.config import ProducerConfig, ReaderOptions
+from aioproducer.config import ProducerConfig
+from aioproducer.config.reader_options import ReaderOptions
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.list_offsets import IsolationLevel
 from aioproducer.engine.network.frames import MAX_RESPONSE_BYTES

@@ -8,15 +8,8 @@ from functools import partial
 from itertools import count
 from typing import Any, Final, Self, Unpack, cast
 
-from aioproducer.config import (
-    ProducerConfig,
-    ProducerOptions,
-    ReaderKeywords,
-    ReaderOptions,
-    hidden_mapping,
-    hide_secrets,
-)
-from aioproducer.config.reader_options import READER_OPTIONS
+from aioproducer.config import ProducerConfig, ProducerOptions, hidden_mapping, hide_secrets
+from aioproducer.config.reader_options import READER_OPTIONS, ReaderKeywords, ReaderOptions
 from aioproducer.engine.client.arguments import check_partition
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.elsewhere import FOR_A_READER, client_config, elsewhere

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Unpack
 
-from aioproducer.config import ProducerConfig, ProducerOptions, ReaderKeywords, hide_secrets
-from aioproducer.config.reader_options import READER_OPTIONS
+from aioproducer.config import ProducerConfig, ProducerOptions, hide_secrets
+from aioproducer.config.reader_options import READER_OPTIONS, ReaderKeywords
 from aioproducer.errors import IllegalStateError, ProducerTimeoutError
 from aioproducer.foundation.logs import counted, duration
 from aioproducer.model import ConsumerRecord, TopicPartition

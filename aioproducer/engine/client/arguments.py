@@ -15,7 +15,7 @@ from aioproducer.errors import ConfigError, InvalidPartitionError, InvalidTopicE
 
 _LONGEST_TOPIC: Final = 249
 _LEGAL_IN_TOPIC: Final = f"{ascii_letters}{digits}._-"
-_ADDRESS: Final = re.compile(r":\d+'$")
+_ADDRESS: Final = r":\d+'$"
 _NO_TOPICS: Final = ("", ".", "..")
 
 
@@ -32,7 +32,7 @@ def checked_topic(topic: Any) -> str:
         shown = f"{name!r:.80}"
     else:
         shown = f"of type {type(topic).__name__}"
-    hint = "; name brokers by bootstrap_servers=" if _ADDRESS.search(shown) else ""
+    hint = "; name brokers by bootstrap_servers=" if re.search(_ADDRESS, shown) else ""
     raise InvalidTopicError(
         f"a topic is a str of 1 to {_LONGEST_TOPIC} ASCII letters, digits, '.', '_' and '-', and "
         f"neither '.' nor '..'; not {shown}{hint}"

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioproducer.config import ProducerConfig, parse_jaas
+from aioproducer.config import ProducerConfig
+from aioproducer.config.jaas import parse_jaas
 from aioproducer.config.login import (
     AwsLogin,
     AwsToken,

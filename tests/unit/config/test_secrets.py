@@ -23,7 +23,8 @@ from aioproducer.auth.configured import mechanism_of, tls_of
 from aioproducer.auth.tls import TlsContexts
 from aioproducer.compat import confluent
 from aioproducer.compat.aiokafka import AIOKafkaProducer
-from aioproducer.config import ProducerConfig, Secret, parse_jaas
+from aioproducer.config import ProducerConfig, Secret
+from aioproducer.config.jaas import parse_jaas
 from aioproducer.config.login import login_of
 from aioproducer.consumer import Consumer
 from aioproducer.errors import ConfigError
