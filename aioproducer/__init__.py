@@ -60,7 +60,6 @@ from aioproducer.producer import Producer
 
 if TYPE_CHECKING:
     # Only compiled modules import these, and PyInstaller sees no import of a compiled module.
-    import aioproducer.engine.accumulator.buffer_pool
     import aioproducer.engine.accumulator.producer_batch
     import aioproducer.engine.accumulator.results
     import aioproducer.engine.accumulator.topic

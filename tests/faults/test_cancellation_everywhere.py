@@ -167,7 +167,7 @@ class SendingApplication:
         assert client.total_in_flight == len(waiting)
         accumulator = engine_of(self.producer).accumulator
         assert accumulator.is_empty
-        assert accumulator._records.bytes == 0
+        assert accumulator._pending_memory.quota.used == 0
         assert accumulator._pool.available == accumulator._pool.total
         assert accumulator._pool.quota.used == accumulator.memory_quota.futures.used == 0
         accumulator.pending.admit(0.0)

@@ -414,7 +414,7 @@ async def test_metadata_wait_memory_wait_and_fast_path(three_brokers: MockCluste
                 if accumulator.pending
                 else "fast"
             )
-            if accumulator._records.bytes > 3_000:
+            if accumulator._pending_memory.quota.used > 3_000:
                 await producer.drain()
         await producer.flush(PATIENCE)
     assert ways == {"metadata", "memory", "fast"}

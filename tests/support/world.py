@@ -10,9 +10,10 @@ from random import Random
 from typing import Any, cast
 
 from aioproducer.engine.accumulator import AccumulatorSettings, RecordAccumulator
-from aioproducer.engine.accumulator.batch_queue import BatchQueue, PendingQueue
-from aioproducer.engine.accumulator.buffer_pool import BufferPool
-from aioproducer.engine.accumulator.pending_records import PendingRecord, PendingRecords
+from aioproducer.engine.accumulator.batch_queue import BatchQueue
+from aioproducer.engine.accumulator.memory_quota import BufferPool, PendingMemory
+from aioproducer.engine.accumulator.pending_records import PendingRecord
+from aioproducer.engine.accumulator.waiting import PendingQueue
 from aioproducer.engine.client.ad_hoc_requests import AdHocRequests
 from aioproducer.engine.client.wakeup import Wakeup
 from aioproducer.engine.cluster.metadata import Metadata
@@ -175,8 +176,8 @@ class World:
         return self.accumulator._pool
 
     @property
-    def records(self) -> PendingRecords:
-        return self.accumulator._records
+    def pending_memory(self) -> PendingMemory:
+        return self.accumulator._pending_memory
 
     # --- sequence numbers and transactions -------------------------------------------------
 

@@ -116,8 +116,8 @@ with mock.patch.dict(sys.modules):
     import aioproducer
     first = aioproducer.errors.BufferExhaustedError
 import aioproducer
-from aioproducer.engine.accumulator import pending_records
-assert pending_records.BufferExhaustedError is aioproducer.BufferExhaustedError
+from aioproducer.engine.accumulator import waiting
+assert waiting.BufferExhaustedError is aioproducer.BufferExhaustedError
 print(aioproducer.__accelerated__, aioproducer.BufferExhaustedError is first)
 """
 

@@ -6,7 +6,7 @@
 rooms import from this package, and from none of its modules.
 
 When memory is full, a record becomes a pending record with a deadline (``SendPipeline._enqueue``).
-:meth:`PendingRecords.add` refuses it if pending records have no room either. The sender hands out
+:meth:`PendingQueue.add` refuses it if pending records have no room either. The sender hands out
 returned memory in its rounds (``Sender._serve_memory``). First come pending records, those of
 the partition that had the least memory when it began to wait (:meth:`MemoryQuota.grant`). Then
 callers of ``drain()`` go on (:meth:`MemoryWaiters.serve`). A pending record fails with
@@ -14,8 +14,8 @@ BufferExhaustedError at its deadline (``Expiry._expire_pending``). A caller of `
 only if the producer ends (:meth:`MemoryWaiters.close`).
 """
 
-from aioproducer.engine.accumulator.batch_queue import BatchQueue, PendingQueue
-from aioproducer.engine.accumulator.memory_quota import LeaderView, MemoryQuota, MemoryWaiters
+from aioproducer.engine.accumulator.batch_queue import BatchQueue
+from aioproducer.engine.accumulator.memory_quota import LeaderView, MemoryQuota
 from aioproducer.engine.accumulator.partition import Backlog, Backlogs
 from aioproducer.engine.accumulator.pending_records import (
     PendingRecord,
@@ -27,6 +27,7 @@ from aioproducer.engine.accumulator.pending_records import (
 from aioproducer.engine.accumulator.producer_batch import AccumulatorSettings, ProducerBatch
 from aioproducer.engine.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.engine.accumulator.results import FailingTopic, Flushes, LateResults, TopicOutcomes
+from aioproducer.engine.accumulator.waiting import MemoryWaiters, PendingQueue
 
 __all__ = [
     "AccumulatorSettings",

@@ -1,4 +1,4 @@
-"""Who gets memory: quotas of nodes, waiting partitions, stuck nodes, and callers of ``drain()``.
+"""The memory of batches and pending records: a hard limit, a quota for each node, and grants.
 
 Each leader has a quota (:class:`NodeQuota`) of the pool, of the pending records and of the futures.
 So a broker that returns no memory only stops the records for its own partitions.
@@ -10,29 +10,290 @@ one and a half times as much as ``buffer_memory``. The futures of delivered reco
 results in later turns of the event loop are not counted. Each turn sets at least a sixteenth of
 them (see :class:`LateResults`).
 
-``send()`` does not wait: a record without memory becomes a pending record, and the sender's rounds
-serve pending records first. A caller of ``drain()`` waits for the node of the record sent last, and
-for the nodes where its own records had to wait.
+Source: Kafka's ``BufferPool``, in which threads wait. No caller waits in this one: a record without
+memory becomes a pending record, and the sender's rounds give returned memory to the partitions of
+pending records (:meth:`MemoryQuota.grant`). :mod:`aioproducer.engine.accumulator.waiting` has those
+who wait.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from enum import IntEnum
 from itertools import count
-from typing import Any, Final, NamedTuple
-from weakref import WeakKeyDictionary
+from typing import Final, NamedTuple, TypeAlias
 
-from aioproducer.engine.accumulator.buffer_pool import BufferPool, NodeKey, NodeQuota
 from aioproducer.engine.accumulator.partition import Partition
-from aioproducer.engine.accumulator.pending_records import PendingRecords
-from aioproducer.engine.records.acceleration import RouteCache
-from aioproducer.errors import ProducerError, anew
+from aioproducer.engine.accumulator.pending_records import PendingRecord
 from aioproducer.foundation import tuning
 
 FUTURE_BYTES: Final = 150
 """The approximate bytes of a future, with its places in lists."""
+
+NodeKey: TypeAlias = Hashable
+"""A node's id, or a value that stands for records without a node."""
+
+
+class NodeQuota:
+    """Shares ``total`` units among nodes, so that no node can stop the others.
+
+    Half of the units are guaranteed in equal parts to the nodes that have joined. Any node may use
+    the other half, first come, first served. Nodes that return nothing hold their own parts and at
+    most the free half; the other nodes keep their parts. A single node may use all units.
+    """
+
+    __slots__ = (
+        "_committed",
+        "_members",
+        "free_for_all",
+        "guarantees",
+        "part",
+        "total",
+        "used",
+        "used_by",
+    )
+
+    def __init__(self, total: int, *, guarantees: bool = True) -> None:
+        self.total = total
+        self.guarantees = guarantees
+        self.used = 0
+        """Units that all nodes use."""
+        self.part = 0
+        """Units that each member is guaranteed."""
+        self.used_by: dict[NodeKey, int] = {}
+        """Units that a node uses, for each node that uses any."""
+        self.free_for_all: int = total - total // tuning.GUARANTEED_PART if guarantees else total
+        """The number of units that any node may take, as long as no more are used."""
+        self._members: set[NodeKey] = set()
+        self._committed = 0
+        """Units in use, and units that are kept for members."""
+
+    def join(self, node: NodeKey) -> None:
+        """Guarantee a part to ``node``."""
+        self._members.add(node)
+        self._divide()
+
+    def leave(self, node: NodeKey) -> None:
+        """Withdraw the part of ``node``."""
+        self._members.discard(node)
+        self._divide()
+
+    def _divide(self) -> None:
+        guaranteed = self.total - self.free_for_all
+        self.part = guaranteed // len(self._members) if self._members else 0
+        kept = sum(max(0, self.part - self.used_by.get(node, 0)) for node in self._members)
+        self._committed = self.used + kept
+
+    def take(self, node: NodeKey, units: int) -> None:
+        """``node`` uses ``units`` more (fewer, if negative)."""
+        used = self.used_by
+        before: int = used.get(node, 0)
+        after: int = before + units
+        if after:
+            used[node] = after
+        elif before:
+            del used[node]
+        self.used += units
+        if node in self._members:
+            part: int = self.part
+            units = (after if after > part else part) - (before if before > part else part)
+        self._committed += units
+
+    def grow(self, units: int) -> None:
+        """Add ``units`` to the free half (remove some, if negative)."""
+        self.total += units
+        self.free_for_all += units
+
+    @property
+    def free(self) -> int:
+        """Unused units; negative if more are used than there are."""
+        return self.total - self.used
+
+    @property
+    def spare(self) -> int:
+        """Units that any node may take; negative if a guarantee can't be kept at present."""
+        return self.total - self._committed
+
+    def room(self, node: NodeKey) -> int:
+        """Units that ``node`` may still take."""
+        kept: int = self.part - self.used_by.get(node, 0) if node in self._members else 0
+        return max(kept, 0) + max(self.spare, 0)
+
+    def allows(self, node: NodeKey, units: int) -> bool:
+        """True if ``node`` may take ``units``.
+
+        A node that uses no units may take all free ones: otherwise no node could ever take more
+        units than its limit.
+        """
+        if self.used + units <= self.free_for_all:
+            return True
+        if units > self.free:
+            return False
+        return units <= self.room(node) or node not in self.used_by
+
+
+class BufferPool:
+    """Hands out buffers, ``total`` bytes at once.
+
+    Returned buffers of ``poolable_size`` bytes, and of ``doublings`` of that size, are kept for the
+    next batch; others are dropped.
+    """
+
+    def __init__(self, total: int, poolable_size: int, doublings: int = 0) -> None:
+        self.total = total
+        self.poolable_size = poolable_size
+        self.quota = NodeQuota(
+            total, guarantees=total >= tuning.GUARANTEES_FROM_BATCHES * poolable_size
+        )
+        """Bytes by the node that leads the batch's partition."""
+        self._unpooled = total
+        self._kept: dict[int, list[bytearray]] = {
+            poolable_size << doubling: [] for doubling in range(doublings + 1)
+        }
+        """Unused buffers by their size, the smallest size first."""
+        self._kept_bytes = 0
+        self._closed = False
+
+    @property
+    def available(self) -> int:
+        """Free bytes."""
+        return self._unpooled + self._kept_bytes
+
+    @property
+    def spare(self) -> int:
+        """Bytes of :attr:`available` that are kept for no node."""
+        return min(self.available, self.quota.spare)
+
+    def room(self, node: NodeKey) -> int:
+        """Bytes that ``node`` may still have; at most 0 if there are none."""
+        return min(self.available, self.quota.room(node))
+
+    def try_allocate(self, size: int, node: NodeKey) -> bytearray | None:
+        """A buffer of ``size`` bytes for ``node``; None if it is used, or kept for other nodes."""
+        quota: NodeQuota = self.quota
+        if (
+            self._closed
+            or self._unpooled + self._kept_bytes < size
+            or (quota.used + size > quota.free_for_all and not quota.allows(node, size))
+        ):
+            return None
+        if kept := self._kept.get(size):
+            buffer = kept.pop()
+            self._kept_bytes -= size
+        else:
+            self._take(size)
+            try:
+                buffer = bytearray(size)
+            except MemoryError:
+                self._unpooled += size
+                raise
+        quota.take(node, size)
+        return buffer
+
+    def deallocate(self, buffer: bytearray, node: NodeKey) -> None:
+        """Take ``buffer`` of ``node`` back."""
+        size: int = len(buffer)
+        kept = self._kept.get(size)
+        if kept is None:
+            self._unpooled += size
+        else:
+            kept.append(buffer)
+            self._kept_bytes += size
+        self.quota.take(node, -size)
+
+    def move(self, size: int, node: NodeKey, to: NodeKey) -> None:
+        """Count ``size`` bytes that ``node`` had for node ``to``."""
+        self.quota.take(node, -size)
+        self.quota.take(to, size)
+
+    def lend(self, size: int) -> None:
+        """Count ``size`` of the :attr:`spare` bytes as used outside the pool, for a while."""
+        self._take(size)
+        self.quota.grow(-size)
+
+    def take_back(self, size: int) -> None:
+        """Free ``size`` bytes that :meth:`lend` had counted as used."""
+        self._unpooled += size
+        self.quota.grow(size)
+
+    def close(self) -> None:
+        """Hand out no more buffers."""
+        self._closed = True
+
+    def _take(self, size: int) -> None:
+        while self._unpooled < size:
+            dropped = next(kept for kept in reversed(self._kept.values()) if kept).pop()
+            self._kept_bytes -= len(dropped)
+            self._unpooled += len(dropped)
+        self._unpooled -= size
+
+
+class PendingMemory:
+    """The memory of pending records: ``capacity`` bytes, and the bytes borrowed from ``pool``.
+
+    The leaders of their partitions share the capacity; records without a node use the part that is
+    guaranteed to no node. Pending records may borrow while that leaves ``keep`` spare bytes in the
+    pool, so there is always memory to serve them.
+    """
+
+    def __init__(self, capacity: int, pool: BufferPool, keep: int) -> None:
+        self.capacity = capacity
+        self.quota = NodeQuota(capacity, guarantees=pool.quota.guarantees)
+        """Bytes by the node that leads the record's partition."""
+        self._pool = pool
+        self._keep = keep
+        self._borrowed = 0
+
+    @property
+    def free(self) -> int:
+        """Unused bytes of the capacity."""
+        return max(0, self.capacity - self.quota.used)
+
+    def is_half_full(self, node: NodeKey) -> bool:
+        """True if ``node`` uses half of its share of the capacity; borrowed bytes do not count."""
+        own = self.quota.room(node) - self._borrowed
+        return self.quota.used_by.get(node, 0) > own
+
+    def make_room(self, node: NodeKey, size: int) -> bool:
+        """Borrow what ``node`` lacks for ``size`` bytes; False: there is no room for them."""
+        quota = self.quota
+        if quota.allows(node, size):
+            return True
+        lacking = size - min(quota.room(node), quota.free)
+        if self._pool.spare - lacking < self._keep:
+            return False
+        self._pool.lend(lacking)
+        self._borrowed += lacking
+        quota.grow(lacking)
+        return True
+
+    def take(self, record: PendingRecord, node: NodeKey) -> None:
+        """Count a new ``record`` for ``node``, whether it has room or not."""
+        record.node = node
+        self.quota.take(node, record.size)
+
+    def move(self, record: PendingRecord, node: NodeKey) -> None:
+        """Count ``record`` for another node, if it is still pending."""
+        if record.settled:
+            return
+        self.quota.take(record.node, -record.size)
+        record.node = node
+        self.quota.take(node, record.size)
+
+    def resize(self, record: PendingRecord, size: int) -> None:
+        """``record`` counts for ``size`` bytes from now on."""
+        self.quota.take(record.node, size - record.size)
+        record.size = size
+
+    def release(self, record: PendingRecord) -> None:
+        """Count ``record`` no more; the pool gets the borrowed bytes back that nobody needs."""
+        self.quota.take(record.node, -record.size)
+        surplus = min(self._borrowed, self.quota.spare)
+        if surplus > 0:
+            self._pool.take_back(surplus)
+            self._borrowed -= surplus
+            self.quota.grow(-surplus)
 
 
 class Pressure(IntEnum):
@@ -75,7 +336,7 @@ class MemoryQuota:
     def __init__(
         self,
         pool: BufferPool,
-        pending: PendingRecords,
+        pending: PendingMemory,
         batch_size: int,
         needed: Callable[[Partition], int | None],
     ) -> None:
@@ -368,204 +629,3 @@ class MemoryQuota:
         if node in self._waiting or self._pool.room(node) < self.fair_size(self._batch_size):
             return Pressure.FULL
         return Pressure.NONE
-
-
-class _Caller(NamedTuple):
-    """A caller of ``drain()``, and the partition of a record.
-
-    ``own``: the record is the caller's own, and is pending. ``patient``: see
-    :meth:`MemoryWaiters.room_for`.
-    """
-
-    partition: Partition | None
-    own: bool
-    patient: bool
-
-
-class _Line:
-    """Callers that wait for memory of one node, in order."""
-
-    def __init__(self) -> None:
-        self.waiting: dict[Any, _Caller] = {}
-        self.judged: tuple[object, ...] = ()
-        """The node's state when all callers were examined last."""
-
-    def go_on(self, most: int) -> None:
-        """Let the first ``most`` callers go on."""
-        while self.waiting and most:
-            room = next(iter(self.waiting))
-            del self.waiting[room]
-            if not room.done():
-                room.set_result(None)
-                most -= 1
-
-
-class MemoryWaiters:
-    """Back pressure: callers wait for futures, which ``make_future`` makes.
-
-    ``wake`` asks for a round of the sender.
-    """
-
-    def __init__(
-        self,
-        memory_quota: MemoryQuota,
-        pool: BufferPool,
-        routes: RouteCache,
-        make_future: Callable[[], Any],
-        wake: Callable[[], None],
-    ) -> None:
-        self.is_full = False
-        """True if some node has no memory for more records: see :meth:`last_has_room`."""
-        self.stalled: WeakKeyDictionary[object, dict[Partition | None, None]]
-        self.stalled = WeakKeyDictionary()
-        """The partitions where a caller's records had to wait since its last ``drain()``."""
-        self._memory_quota = memory_quota
-        self._pool = pool
-        self._routes = routes
-        self._make_future = make_future
-        self._wake = wake
-        self._last_pending: Partition | None = None
-        """The partition where the record sent last has to wait, if its topic is known."""
-        self._full_nodes: set[NodeKey] = set()
-        """The nodes that had no memory at the last check."""
-        self.lines: dict[NodeKey, _Line] = {}
-        """The callers that wait, by node."""
-        self._stopped = False
-        self._closed: ProducerError | None = None
-
-    # --- room --------------------------------------------------------------------------------
-
-    def must_wait(self) -> bool:
-        """True if a caller may have to wait now, which :meth:`room_for` decides."""
-        return bool(self.stalled) or not self.last_has_room()
-
-    def last_has_room(self) -> bool:
-        """True if there is room for more records like the one that was sent last."""
-        last = self._routes.last
-        return last is not None and not self._stopped and last.owner.leader not in self._full_nodes
-
-    def look_at(self, node: NodeKey) -> None:
-        """Find out whether ``node`` has memory left, after a record has used some."""
-        if node not in self._full_nodes and self._memory_quota.pressure(node):
-            self._full_nodes.add(node)
-            self.is_full = True
-
-    def update(self) -> None:
-        """Find out which nodes have memory again; to be called when memory has come back."""
-        if self._full_nodes:
-            pressure = self._memory_quota.pressure
-            self._full_nodes = {node for node in self._full_nodes if pressure(node)}
-            self.is_full = self._stopped or bool(self._full_nodes)
-
-    def stop(self) -> None:
-        """No more records will come: there is no room."""
-        self._stopped = self.is_full = True
-
-    # --- records and callers that wait -------------------------------------------------------
-
-    def record_waits(self, partition: Partition | None) -> None:
-        """The record sent last waits for memory of ``partition`` (None: for metadata)."""
-        self._routes.last = None
-        self._last_pending = partition
-
-    def caller_stalls(self, caller: object) -> None:
-        """The record sent last waits; ``caller``, a task or a thread, sent it."""
-        self.stalled.setdefault(caller, {})[self._last_pending] = None
-
-    def room_for(self, caller: object, now: float, *, patient: bool = False) -> Any:
-        """A future for when ``caller`` may send more; None: now.
-
-        A caller waits for the nodes where its own records had to wait since its last call, and for
-        the node of the record sent last. For a stuck node (no delivery for ``STUCK_AFTER``) a
-        caller waits only on behalf of its own records, and only while the node's pressure is
-        :attr:`Pressure.CRITICAL`. A ``patient`` caller does so at lower pressure as well.
-        """
-        if self._closed is not None:
-            raise anew(self._closed)
-        stalled = {} if caller is None else self.stalled.pop(caller, {})
-        last = self._routes.last
-        sent_last = self._last_pending if last is None else last.owner
-        if (
-            sent_last not in stalled
-            and (room := self._wait_at(_Caller(sent_last, False, patient), now)) is not None
-        ):
-            self._keep(caller, stalled)
-            return room
-        while stalled:
-            partition, _ = stalled.popitem()
-            if (room := self._wait_at(_Caller(partition, True, patient), now)) is not None:
-                self._keep(caller, stalled)
-                return room
-        return None
-
-    def _keep(self, caller: object, stalled: dict[Partition | None, None]) -> None:
-        if stalled:
-            self.stalled[caller] = stalled
-
-    def _wait_at(self, caller: _Caller, now: float) -> Any:
-        node = None if caller.partition is None else caller.partition.leader
-        if not _must_wait(caller, *self._judge(node, now)):
-            return None
-        room = self._make_future()
-        room.add_done_callback(lambda room: self._forget(node, room))
-        self.lines.setdefault(node, _Line()).waiting[room] = caller
-        self._memory_quota.await_node(node)
-        self._wake()
-        return room
-
-    def _judge(self, node: NodeKey, now: float) -> tuple[bool, Pressure]:
-        """True if ``node`` is stuck, and the pressure on its memory."""
-        return self._memory_quota.is_stuck(node, now), self._memory_quota.pressure(node)
-
-    def _forget(self, node: NodeKey, room: Any) -> None:
-        line = self.lines.get(node)
-        if line is not None:
-            line.waiting.pop(room, None)
-            if not line.waiting:
-                del self.lines[node]
-                self._memory_quota.await_no_more(node)
-
-    # --- the sender's rounds -----------------------------------------------------------------
-
-    def serve(self, now: float) -> float | None:
-        """Let callers with memory go on. Returns the time of the next check by the clock."""
-        self.update()
-        if self._stopped or not self.lines:
-            return None
-        for node, line in list(self.lines.items()):
-            self._serve(node, line, now)
-        moments = [
-            self._memory_quota.silent_since(node) + tuning.STUCK_AFTER for node in self.lines
-        ]
-        return min((moment for moment in moments if moment > now), default=None)
-
-    def _serve(self, node: NodeKey, line: _Line, now: float) -> None:
-        """Let as many callers go on as there are free batches; the others go on in later rounds."""
-        stuck, pressure = self._judge(node, now)
-        judged = (stuck, pressure, self._memory_quota.moves)
-        if not pressure:
-            line.go_on(max(1, self._pool.room(node) // max(self._pool.poolable_size, 1)))
-            self._wake()
-        elif judged != line.judged:
-            line.judged = judged
-            for room, caller in list(line.waiting.items()):
-                moved = caller.partition is not None and caller.partition.leader != node
-                waits = not moved and _must_wait(caller, stuck, pressure)
-                if not waits and not room.done():
-                    room.set_result(None)
-
-    def close(self, error: ProducerError) -> None:
-        """Fail all waiting callers with ``error``: no memory is given out any more."""
-        self._closed = error
-        for line in list(self.lines.values()):
-            for room in list(line.waiting):
-                if not room.done():
-                    room.set_exception(anew(error))
-
-
-def _must_wait(caller: _Caller, stuck: bool, pressure: Pressure) -> bool:
-    if pressure is Pressure.NONE:
-        return False
-    if not stuck:
-        return True
-    return caller.own and (caller.patient or pressure is Pressure.CRITICAL)

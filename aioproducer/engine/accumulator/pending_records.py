@@ -1,21 +1,17 @@
 """Records before they are in a batch: serialized records, and pending ones.
 
 A record waits if its serializer is not prepared, if its topic is unknown, or if there is no memory
-for it. Pending records are kept in the order of their ``send()`` calls, so the oldest is the first
-to expire.
+for it: see :class:`PendingQueue`.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Sequence
-from itertools import islice, takewhile
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import NamedTuple, Protocol
 
-from aioproducer.engine.accumulator.buffer_pool import BufferPool, NodeKey, NodeQuota
 from aioproducer.engine.observer import ObservedFuture, tell_partition
-from aioproducer.errors import BufferExhaustedError, RecordCancelledError
-from aioproducer.foundation.logs import counted
+from aioproducer.errors import RecordCancelledError
 from aioproducer.model import BigInt, Header, RecordMetadata
 
 
@@ -122,7 +118,7 @@ class PendingRecord:
         """True while its topic or partition is unknown."""
         self.generation = 0
         """The generation of flushes that wait for it; see :class:`Flushes`."""
-        self.node: NodeKey = None
+        self.node: Hashable = None
         """The leader of its partition, whose quota it uses."""
         self.serialize: Callable[[], SerializedRecord] | None = None
         """Makes the record's bytes; it raises NotPreparedError while its serializer is not
@@ -161,10 +157,6 @@ class PendingRecord:
             token.set_exception(error)
             token.exception()
 
-    def take_back(self) -> None:
-        """Fail the cancelled record, for its observers."""
-        self.fail(cancelled_by_caller(self.topic))
-
 
 def cancelled_by_caller(topic: str) -> RecordCancelledError:
     """The error of a record that its caller took back."""
@@ -179,6 +171,9 @@ class TopicQueues:
     def __init__(self) -> None:
         # Of a plain dict whose first entries were removed, the first one takes long to find.
         self._queues: dict[str, OrderedDict[PendingRecord, None]] = {}
+
+    def __contains__(self, topic: str) -> bool:
+        return topic in self._queues
 
     def add(self, record: PendingRecord) -> None:
         """Put ``record`` at the end of its topic's queue."""
@@ -208,130 +203,3 @@ class TopicQueues:
     def take(self, topic: str) -> list[PendingRecord]:
         """Remove and return the records of ``topic``."""
         return list(self._queues.pop(topic, ()))
-
-
-class PendingRecords:
-    """All pending records: ``capacity`` bytes of them, and the bytes borrowed from ``pool``.
-
-    The leaders of their partitions share the capacity; records without a node use the part that is
-    guaranteed to no node. Pending records may borrow while that leaves ``keep`` spare bytes in the
-    pool, so there is always memory to serve them. A record larger than the whole capacity may
-    wait if it is the only one, because otherwise it could never be sent.
-    """
-
-    def __init__(self, capacity: int, pool: BufferPool, keep: int) -> None:
-        self.capacity = capacity
-        self.quota = NodeQuota(capacity, guarantees=pool.quota.guarantees)
-        """Bytes by the node that leads the record's partition."""
-        self._pool = pool
-        self._keep = keep
-        self._borrowed = 0
-        self._records: OrderedDict[PendingRecord, None] = OrderedDict()
-        self.awaiting_metadata = TopicQueues()
-        """The records that wait for the metadata of their topic."""
-        self.unserialized = TopicQueues()
-        """The records that wait for the serializers to be prepared for their topic."""
-
-    def __len__(self) -> int:
-        return len(self._records)
-
-    def __iter__(self) -> Iterator[PendingRecord]:
-        return iter(self._records)
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of all records."""
-        return self.quota.used
-
-    @property
-    def free(self) -> int:
-        """Unused bytes of the capacity."""
-        return max(0, self.capacity - self.bytes)
-
-    def is_half_full(self, node: NodeKey) -> bool:
-        """True if ``node`` uses half of its share of the capacity; borrowed bytes do not count."""
-        own = self.quota.room(node) - self._borrowed
-        return self.quota.used_by.get(node, 0) > own
-
-    def add(self, record: PendingRecord, node: NodeKey, *, over_capacity: bool = False) -> None:
-        """Put ``record`` at the end.
-
-        ``over_capacity``: never refuse the record, because its caller waits for room before the
-        next one.
-
-        Raises:
-            BufferExhaustedError: there is no room for more pending records.
-        """
-        quota = self.quota
-        if not quota.allows(node, record.size):
-            lacking = record.size - min(quota.room(node), quota.free)
-            if self._pool.spare - lacking >= self._keep:
-                self._pool.lend(lacking)
-                self._borrowed += lacking
-                quota.grow(lacking)
-            elif self._records and not over_capacity:
-                raise BufferExhaustedError(
-                    f"buffer_memory is used up: a record for topic {record.topic!r} is refused, "
-                    f"because of {counted(len(self._records), 'pending record')} "
-                    f"({self.bytes} bytes), {quota.used_by.get(node, 0)} bytes of them for the "
-                    "same broker. Use `await producer.drain()` between sends, or raise "
-                    "buffer_memory"
-                )
-        self._records[record] = None
-        record.node = node
-        quota.take(node, record.size)
-
-    def move(self, record: PendingRecord, node: NodeKey) -> None:
-        """Count ``record`` for another node, if it is still pending."""
-        if record.settled:
-            return
-        self.quota.take(record.node, -record.size)
-        record.node = node
-        self.quota.take(node, record.size)
-
-    def await_topic(self, record: PendingRecord) -> None:
-        """Note that ``record`` waits for the metadata of its topic."""
-        record.awaits_metadata = True
-        self.awaiting_metadata.add(record)
-
-    def topic_known(self, topic: str) -> list[PendingRecord]:
-        """Remove and return the records that waited for the metadata of ``topic``."""
-        known = self.awaiting_metadata.take(topic)
-        for record in known:
-            record.awaits_metadata = False
-        return known
-
-    def serialized(self, record: PendingRecord, value: SerializedRecord, size: int) -> None:
-        """Note that ``record`` has its bytes, and counts for ``size`` bytes from now on."""
-        self.unserialized.remove(record)
-        record.serialize = None
-        record.record = value
-        self.quota.take(record.node, size - record.size)
-        record.size = size
-
-    def remove(self, record: PendingRecord) -> None:
-        """Take ``record`` out; doing so twice does nothing."""
-        if not record.settled:
-            record.settled = True
-            del self._records[record]
-            self.quota.take(record.node, -record.size)
-            surplus = min(self._borrowed, self.quota.spare)
-            if surplus > 0:
-                self._pool.take_back(surplus)
-                self._borrowed -= surplus
-                self.quota.grow(-surplus)
-            self.awaiting_metadata.remove(record)
-            self.unserialized.remove(record)
-
-    def expired(self, now: float, most: int | None = None) -> list[PendingRecord]:
-        """The records whose deadline has passed, or the first ``most`` of them."""
-        if not self._records:
-            return []
-        first = islice(self._records, most)
-        return list(takewhile(lambda record: record.deadline <= now, first))
-
-    def next_deadline(self) -> float | None:
-        """The deadline of the oldest record; None: no record is pending."""
-        for record in self._records:
-            return record.deadline
-        return None

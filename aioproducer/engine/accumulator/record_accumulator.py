@@ -12,13 +12,16 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from aioproducer.engine.accumulator.batch_queue import BatchQueue, PendingFailed, PendingQueue
-from aioproducer.engine.accumulator.buffer_pool import BufferPool
-from aioproducer.engine.accumulator.memory_quota import LeaderView, MemoryQuota, MemoryWaiters
+from aioproducer.engine.accumulator.batch_queue import BatchQueue
+from aioproducer.engine.accumulator.memory_quota import (
+    BufferPool,
+    LeaderView,
+    MemoryQuota,
+    PendingMemory,
+)
 from aioproducer.engine.accumulator.partition import Backlogs, Partition
 from aioproducer.engine.accumulator.pending_records import (
     PendingRecord,
-    PendingRecords,
     SerializedRecord,
     Unserialized,
 )
@@ -30,6 +33,7 @@ from aioproducer.engine.accumulator.producer_batch import (
 )
 from aioproducer.engine.accumulator.results import Flushes, FlushFuture, LateResults, TopicOutcomes
 from aioproducer.engine.accumulator.topic import StickyChoice, Topic
+from aioproducer.engine.accumulator.waiting import MemoryWaiters, PendingFailed, PendingQueue
 from aioproducer.engine.cluster.snapshot import TopicInfo
 from aioproducer.engine.partitioning import STICKY, UNKNOWN, PartitionFunction
 from aioproducer.engine.records.acceleration import RouteCache, batch_size_bound, route
@@ -72,11 +76,16 @@ class RecordAccumulator:
         self._topics: dict[str, Topic] = {}
         self._sizes = BatchSizes(settings, expansion)
         self._pool = BufferPool(settings.memory, settings.batch_size, settings.most_doublings)
-        self._records = PendingRecords(settings.pending_memory, self._pool, settings.kept_memory)
+        self._pending_memory = PendingMemory(
+            settings.pending_memory, self._pool, settings.kept_memory
+        )
         self.flushes = Flushes()
         """The flushes that have begun and not ended."""
         self.memory_quota = MemoryQuota(
-            self._pool, self._records, settings.batch_size, lambda each: self.pending.needs(each)
+            self._pool,
+            self._pending_memory,
+            settings.batch_size,
+            lambda each: self.pending.needs(each),
         )
         self._backlogs = Backlogs(
             one_at_a_time=settings.one_at_a_time,
@@ -92,7 +101,7 @@ class RecordAccumulator:
         self.pending = PendingQueue(
             settings,
             self._sizes,
-            self._records,
+            self._pending_memory,
             self.batches,
             self.memory_quota,
             self.flushes,
@@ -246,7 +255,7 @@ class RecordAccumulator:
         """Let ``record`` wait until its bytes, its topic, its partition or memory is there.
 
         It expires at ``deadline``. ``caller``: the task or thread that sent it, if it may wait for
-        memory. ``over_capacity``: see :meth:`PendingRecords.add`. ``unserialized``: the record has
+        memory. ``over_capacity``: see :meth:`PendingQueue.add`. ``unserialized``: the record has
         no key, value and headers yet.
 
         Raises:
@@ -372,7 +381,7 @@ class RecordAccumulator:
     def forget_topic(self, name: str, now: float) -> bool:
         """Drop an unused topic; False while it has records."""
         topic = self._topics.get(name)
-        waits = self.pending.is_awaited(name) or self.pending.has_unserialized(name)
+        waits = name in self.pending.awaiting_metadata or name in self.pending.unserialized
         if waits or (topic is not None and topic.is_busy):
             return False
         if topic is not None:
@@ -393,7 +402,7 @@ class RecordAccumulator:
     @property
     def free_memory(self) -> int:
         """Unused bytes."""
-        return self._pool.available + self._records.free
+        return self._pool.available + self._pending_memory.free
 
     @property
     def leaders(self) -> list[LeaderView]:
@@ -403,15 +412,16 @@ class RecordAccumulator:
     def next_deadline(self) -> float | None:
         """The next time when a batch or a pending record expires; None: there are no records."""
         deadline: float = self.batches.next_expiry
-        if self._records.quota.used:
-            deadline = min(deadline, self._records.next_deadline() or deadline)
+        if self._pending_memory.quota.used and (oldest := self.pending.oldest) is not None:
+            deadline = min(deadline, oldest.deadline)
         return None if deadline == inf else deadline
 
     @property
     def somebody_waits(self) -> bool:
         """True if a record waits or has just waited, or a caller waits, or may soon."""
         pending, waiters = self.pending, self.waiters
-        return bool(self._records.quota.used or pending.waits or waiters.is_full or waiters.lines)
+        in_use = self._pending_memory.quota.used
+        return bool(in_use or pending.waits or waiters.is_full or waiters.lines)
 
     def flush(self, future: FlushFuture) -> None:
         """Resolve ``future`` once every present record has its outcome; no batch lingers."""

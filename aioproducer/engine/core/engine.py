@@ -283,7 +283,7 @@ class Engine:
 
     def seek_awaited(self, topic: str) -> None:
         """Request the metadata of ``topic`` if records wait for it."""
-        if self._pending.is_awaited(topic):
+        if topic in self._pending.awaiting_metadata:
             self._metadata.seek(topic, self.clock())
 
     def start_task(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:

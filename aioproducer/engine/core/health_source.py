@@ -51,9 +51,11 @@ class HealthSource:
 
     def _facts(self, client_id: str, state: str) -> HealthFacts:
         config, metadata, manager = self._config, self._metadata, self._manager
-        oldest, sent = self._batches.oldest, [self._pending.oldest_sent]
+        oldest, pending, sent = self._batches.oldest, self._pending.oldest, list[float]()
         if oldest is not None:
             sent.append(self._batches.sent_since(oldest))
+        if pending is not None:
+            sent.append(pending.sent)
         failed = manager is not None and manager.state is TransactionState.ABORTABLE_ERROR
         problem: tuple[str, ...] = ()
         if manager is not None and (final := manager.final_error) is not None:
@@ -72,7 +74,7 @@ class HealthSource:
             topic_errors=metadata.errors,
             leaderless=metadata.snapshot.leaderless,
             foreign=metadata.foreign,
-            oldest_sent=min((each for each in sent if each is not None), default=None),
+            oldest_sent=min(sent, default=None),
             oldest_error=None if oldest is None else oldest.last_error,
             abortable=manager.error if failed and manager is not None else None,
             batches=len(self._batches),

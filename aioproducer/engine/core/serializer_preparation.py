@@ -163,16 +163,16 @@ class SerializerPreparation:
     async def _serve(self, topic: str) -> None:
         """Prepare and serialize until no record of ``topic`` waits."""
         try:
-            while (head := self._pending.first_unserialized(topic)) is not None:
+            while (head := self._pending.unserialized.first(topic)) is not None:
                 if failures := self._failures.get(topic, 0):
                     await asyncio.sleep(self._backoff.delay(failures))
                     await self._serialize(topic)  # the record that lacked something may be gone
-                    if self._pending.first_unserialized(topic) is not head:
+                    if self._pending.unserialized.first(topic) is not head:
                         continue
                 error = await self._prepare(topic)
                 if error is None:
                     await self._serialize(topic)
-                    if self._pending.first_unserialized(topic) is not head:
+                    if self._pending.unserialized.first(topic) is not head:
                         self._failures.pop(topic, None)
                         self._pending.preparation_errors.pop(topic, None)
                         continue
@@ -227,10 +227,10 @@ class SerializerPreparation:
 
     async def _serialize(self, topic: str) -> None:
         """Serialize the records that wait, up to one whose serializer is not prepared."""
-        while (head := self._pending.first_unserialized(topic)) is not None:
+        while (head := self._pending.unserialized.first(topic)) is not None:
             self._accumulator.serialize_pending(topic, tuning.PREPARED_PER_TURN, self._clock())
             self._engine.seek_awaited(topic)
-            if self._pending.first_unserialized(topic) is head:
+            if self._pending.unserialized.first(topic) is head:
                 return
             await asyncio.sleep(0)
 
@@ -244,7 +244,7 @@ class SerializerPreparation:
             )
             error.__cause__ = cause
         assert isinstance(error, ProducerError)
-        for count, record in enumerate(self._pending.unserialized(topic), 1):
+        for count, record in enumerate(self._pending.unserialized.of(topic), 1):
             self._pending.refuse(record, error)
             if not count % tuning.PREPARED_PER_TURN:
                 await asyncio.sleep(0)

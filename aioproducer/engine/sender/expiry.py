@@ -138,13 +138,14 @@ class Expiry:
 
     def _serialize_next(self, topic: str, now: float) -> bool:
         """Serialize the records after a failed one; False: the next one is not prepared either."""
-        head = self._pending.first_unserialized(topic)
+        unserialized = self._pending.unserialized
+        head = unserialized.first(topic)
         self._accumulator.serialize_pending(topic, tuning.RECORDS_PER_SLICE, now)
-        return head is None or self._pending.first_unserialized(topic) is not head
+        return head is None or unserialized.first(topic) is not head
 
     def tell_waiting(self, now: float) -> None:
         """Write a line if records have waited for metadata or memory for long."""
-        oldest = next(iter(self._pending), None)
+        oldest = self._pending.oldest
         if oldest is None or now - oldest.sent < _MEMORY_FULL_FOR or now < self._next_line:
             return
         self._next_line = now + _BETWEEN_LINES

@@ -127,7 +127,7 @@ class MetadataRefresher(Requester):
         refusal = self._client.refusal(self._metadata.peers)
         if refusal is None:
             return
-        for topic in list(self._pending.awaited_topics):
+        for topic in list(self._pending.awaiting_metadata.topics):
             self._fail_pending(topic, anew(refusal))
         self._metadata.tell_waiting(refusal)
         self._on_refusal(refusal)
@@ -268,7 +268,8 @@ class MetadataRefresher(Requester):
         )
 
     def _apply(self, news: MetadataNews, asked: Asked) -> Generator[None, None, None]:
-        for changed in self._metadata.update(news, asked, self._now, self._pending.is_awaited):
+        is_awaited = self._pending.awaiting_metadata.__contains__
+        for changed in self._metadata.update(news, asked, self._now, is_awaited):
             if changed is not None:
                 yield from self._follow(changed)
             yield
@@ -282,7 +283,7 @@ class MetadataRefresher(Requester):
             if newest is None:
                 return
             info = newest
-        if waiting := self._pending.awaiting(info.name):
+        if waiting := self._pending.awaiting_metadata.of(info.name):
             self._client.metrics.metadata_waited(self._now - waiting[0].sent, self._now)
         _tell_moves(info.name, self._accumulator.update_topic(info, self._now, fresh))
 
@@ -300,7 +301,8 @@ class MetadataRefresher(Requester):
                 _tell_moves(topic, self._accumulator.update_topic(info, now))
 
     def _fail_pending(self, topic: str, error: ProducerError) -> None:
-        failed = self._pending_failures.fail(topic, self._pending.awaiting(topic), error, self._now)
+        waiting = self._pending.awaiting_metadata.of(topic)
+        failed = self._pending_failures.fail(topic, waiting, error, self._now)
         if failed:
             self._pending_failures.tell(topic, failed, error)
 

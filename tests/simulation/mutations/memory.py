@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from aioproducer.engine.accumulator.buffer_pool import BufferPool
+from aioproducer.engine.accumulator.memory_quota import BufferPool
 from tests.simulation.mutations.patch import Mutation, Patch
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from aioproducer.engine.accumulator import ProducerBatch, SerializedRecord
-from aioproducer.engine.accumulator.buffer_pool import NodeKey
+from aioproducer.engine.accumulator.memory_quota import NodeKey
 from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.errors import BufferExhaustedError, DeliveryTimeoutError, KafkaError
 from aioproducer.model import TopicPartition
@@ -75,7 +75,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
         )
         self.accumulator, self.batch_sender = world.accumulator, world.batch_sender
         self.batches, self.pending = world.batches, world.pending
-        self.pool, self.records = world.pool, world.records
+        self.pool, self.pending_memory = world.pool, world.pending_memory
         self.memory_quota = self.accumulator.memory_quota
         self.tokens: list[Token] = []
         self.leaders: dict[str, list[int | None]] = {}
@@ -239,8 +239,8 @@ class AccumulatorMachine(RuleBasedStateMachine):
         assert self.memory_quota.futures.used == futures
         borrowed = self.memory - held - self.pool.available
         assert 0 <= borrowed <= self.memory - self.kept
-        assert self.records.bytes == sum(record.size for record in self.pending)
-        assert len(self.pending) < 2 or max(0, self.records.bytes - PENDING) <= borrowed
+        assert self.pending_memory.quota.used == sum(record.size for record in self.pending)
+        assert len(self.pending) < 2 or max(0, self.pending_memory.quota.used - PENDING) <= borrowed
         assert self.pending or not borrowed
 
     @invariant()
@@ -258,7 +258,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
         for node in (*NODES, None):
             assert self.pool.quota.used_by.get(node, 0) == held[node]
             assert self.memory_quota.futures.used_by.get(node, 0) == futures[node]
-            assert self.records.quota.used_by.get(node, 0) == waiting[node]
+            assert self.pending_memory.quota.used_by.get(node, 0) == waiting[node]
 
     @invariant()
     def records_are_in_the_log_in_the_order_of_their_sends(self) -> None:
@@ -314,7 +314,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
             self.every_byte_is_accounted_for()
         assert not self.batches
         assert not self.pending
-        assert self.records.bytes == 0
+        assert self.pending_memory.quota.used == 0
         assert self.pool.available == self.memory
         assert all(token.done() for token in self.tokens)
         assert all(flushed.resolved for flushed in self.flushes)

@@ -75,7 +75,7 @@ def a_record_and_a_flush_that_ended_with_a_late_record(world: AccumulatorWorld) 
     world.accumulator.flush(FlushToken())
     world.now += BLOCK
     for late in world.pending.expired(world.now):
-        world.accumulator.pending.fail([late], BufferExhaustedError("late"))
+        world.pending.fail([late], BufferExhaustedError("late"))
     world.send()
 
 

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from aioproducer.engine.accumulator import buffer_pool
-from aioproducer.engine.accumulator.buffer_pool import BufferPool, NodeQuota
+from aioproducer.engine.accumulator import memory_quota
+from aioproducer.engine.accumulator.memory_quota import BufferPool, NodeQuota
 
 NODE, OTHER = 1, 2
 
@@ -66,7 +66,7 @@ def test_a_failed_allocation_gives_its_reservation_back(monkeypatch: pytest.Monk
     def fail(size: int) -> bytearray:
         raise MemoryError
 
-    monkeypatch.setattr(buffer_pool, "bytearray", fail, raising=False)
+    monkeypatch.setattr(memory_quota, "bytearray", fail, raising=False)
     with pytest.raises(MemoryError):
         pool.try_allocate(50, NODE)
     monkeypatch.undo()

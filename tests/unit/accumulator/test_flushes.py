@@ -34,8 +34,8 @@ def test_flush_waits_for_what_was_there_and_for_nothing_later() -> None:
     first, second = world.drain()
     world.deliver(second)
     world.retry(first)
-    unknown = world.accumulator.pending.awaiting("unknown")
-    assert world.accumulator.pending.fail(unknown, ProducerError("no such topic")) == 1
+    unknown = world.pending.awaiting_metadata.of("unknown")
+    assert world.pending.fail(unknown, ProducerError("no such topic")) == 1
     world.deliver(world.drain_one())
     assert world.admit()
     assert not flushed.resolved

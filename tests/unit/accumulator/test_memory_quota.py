@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer.engine.accumulator.buffer_pool import BufferPool
 from aioproducer.engine.accumulator.memory_quota import (
     FUTURE_BYTES,
+    BufferPool,
     MemoryQuota,
+    PendingMemory,
     Pressure,
 )
 from aioproducer.engine.accumulator.partition import Backlogs, Partition
-from aioproducer.engine.accumulator.pending_records import PendingRecords
 from aioproducer.foundation.tuning import STUCK_AFTER
 from aioproducer.model import TopicPartition
 
@@ -27,7 +27,7 @@ class QuotaUsers:
 
     def __init__(self, total: int = TOTAL, nodes: int = 0) -> None:
         self.pool = BufferPool(total, BATCH)
-        self.pending = PendingRecords(total // 4, self.pool, total)
+        self.pending = PendingMemory(total // 4, self.pool, total)
         self.backlogs = Backlogs(one_at_a_time=False, in_order=False)
         self.wanted: dict[Partition, int] = {}
         self.memory_quota = MemoryQuota(self.pool, self.pending, BATCH, self.wanted.get)

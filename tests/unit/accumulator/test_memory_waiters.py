@@ -384,7 +384,7 @@ async def test_who_waits_for_a_partition_that_moves_finds_out_where() -> None:
 async def test_records_for_an_unknown_topic_make_only_their_own_callers_wait() -> None:
     world = DrainingWorld(32, 1, 2, pending=4_000)
     owner = Caller()
-    while not world.records.is_half_full(None):
+    while not world.pending_memory.is_half_full(None):
         world.send(0, topic="unknown", caller=owner)
     assert world.turn(owner) is not None
     world.send(1)

@@ -37,8 +37,8 @@ def test_a_full_line_refuses_at_once_and_keeps_what_it_has() -> None:
     with pytest.raises(BufferExhaustedError, match=r"2 pending records \(184 bytes\).*drain\(\)"):
         world.send(topic="unknown", size=10)
     assert [record.record.token for record in world.pending] == sent
-    assert world.records.bytes == 184
-    assert world.records.is_half_full(None)
+    assert world.pending_memory.quota.used == 184
+    assert world.pending_memory.is_half_full(None)
 
 
 def test_one_record_larger_than_the_line_may_wait_alone() -> None:
@@ -56,7 +56,7 @@ def test_a_withdrawn_record_makes_place_in_a_full_line() -> None:
     world.withdraw(first)
     third = world.send(topic="unknown", size=10)
     assert [record.record.token for record in world.pending] == [second, third]
-    assert [record.record.token for record in world.accumulator.pending.awaiting("unknown")] == [
+    assert [record.record.token for record in world.pending.awaiting_metadata.of("unknown")] == [
         second,
         third,
     ]
@@ -67,7 +67,7 @@ def test_a_record_that_was_placed_is_not_withdrawn(world: AccumulatorWorld) -> N
     (record,) = world.pending
     world.learn(1, topic="later")
     token.cancelled = True
-    world.accumulator.pending.withdraw(record)
+    world.pending.withdraw(record)
     (batch,) = world.drain(1)
     assert batch.count == 1
 
@@ -78,7 +78,7 @@ def test_the_line_borrows_what_batches_leave() -> None:
     with pytest.raises(BufferExhaustedError):
         world.send(topic="unknown", size=FULL)
     assert world.pool.available >= 5 * BATCH
-    assert world.records.bytes > 14 * BATCH
+    assert world.pending_memory.quota.used > 14 * BATCH
     assert world.accumulator.waiters.is_full
     world.learn(*[1, 2, 3] * 10, topic="unknown")
     while world.batches or world.pending:
@@ -98,11 +98,11 @@ def test_records_leave_the_line_when_their_time_is_over() -> None:
     token = world.send(topic="unknown")
     world.now = START + BLOCK
     (late,) = world.pending.expired(world.now)
-    world.accumulator.pending.fail([late], BufferExhaustedError("late"))
+    world.pending.fail([late], BufferExhaustedError("late"))
     assert isinstance(late.record.token.exception(), BufferExhaustedError)
     assert not token.done()
     assert [record.record.token for record in world.pending] == [token]
-    assert world.accumulator.pending.fail([late], ProducerError("again")) == 0
+    assert world.pending.fail([late], ProducerError("again")) == 0
 
 
 def test_records_that_all_failed_leave_no_trace_of_their_topic() -> None:
@@ -112,29 +112,26 @@ def test_records_that_all_failed_leave_no_trace_of_their_topic() -> None:
     world.now += BLOCK
     assert not world.accumulator.forget_topic("typo", world.now)
     for late in world.pending.expired(world.now):
-        world.accumulator.pending.fail([late], BufferExhaustedError("late"))
-    assert world.accumulator.pending.awaiting("typo") == []
+        world.pending.fail([late], BufferExhaustedError("late"))
+    assert world.pending.awaiting_metadata.of("typo") == []
     assert world.accumulator.forget_topic("typo", world.now)
     token = world.send(topic="forbidden")
     refused = ProducerError("not allowed")
-    assert (
-        world.accumulator.pending.fail(world.accumulator.pending.awaiting("forbidden"), refused)
-        == 1
-    )
+    assert world.pending.fail(world.pending.awaiting_metadata.of("forbidden"), refused) == 1
     assert token.outcome is refused
-    assert world.accumulator.pending.awaiting("forbidden") == []
+    assert world.pending.awaiting_metadata.of("forbidden") == []
     assert world.accumulator.forget_topic("forbidden", world.now)
-    assert world.records.bytes == 0
+    assert world.pending_memory.quota.used == 0
 
 
 def test_records_of_an_unknown_topic_are_placed_in_order() -> None:
     world = AccumulatorWorld()
     tokens = [world.send(None, key=b"%d" % (number % 3)) for number in range(30)]
     assert len(world.pending) == 30
-    assert world.accumulator.pending.awaiting("t") == list(world.pending)
+    assert world.pending.awaiting_metadata.of("t") == list(world.pending)
     world.learn(1, 1, 1)
     assert not world.pending
-    assert world.accumulator.pending.awaiting("t") == []
+    assert world.pending.awaiting_metadata.of("t") == []
     batches = world.drain()
     assert sorted(token for batch in batches for token in map(id, batch.builder.tokens)) == sorted(
         map(id, tokens)
@@ -207,7 +204,7 @@ def test_a_cancelled_record_in_line_is_not_sent() -> None:
     world.deliver_all()
     assert [first.done(), third.done()] == [True, True]
     assert [second.outcome, fourth.outcome, early.outcome] == [None] * 3
-    assert (world.records.bytes, len(world.pending)) == (0, 0)
+    assert (world.pending_memory.quota.used, len(world.pending)) == (0, 0)
 
 
 def test_a_record_is_cancelled_by_its_caller_not_by_its_token() -> None:
@@ -295,15 +292,15 @@ def test_they_count_for_their_estimate_and_then_for_their_bytes() -> None:
     world = AccumulatorWorld()
     line = Line(world)
     record = line.put(b"x" * 10, size=600)
-    assert world.records.bytes == 600
+    assert world.pending_memory.quota.used == 600
     wakes = world.wakes
     line.serialize()
-    assert world.records.bytes == record.size < 600
+    assert world.pending_memory.quota.used == record.size < 600
     assert world.wakes > wakes, "callers that wait may have room"
-    assert world.accumulator.pending.awaiting("t") == [record], "its topic is not known yet"
+    assert world.pending.awaiting_metadata.of("t") == [record], "its topic is not known yet"
     world.learn(1, topic="t")
     assert record.settled
-    assert world.records.bytes == 0
+    assert world.pending_memory.quota.used == 0
 
 
 def test_they_wait_although_their_topic_is_known() -> None:
@@ -326,8 +323,8 @@ def test_the_first_one_that_is_not_prepared_stops_those_behind_it() -> None:
     first, second, third = line.put(b"1"), line.put(NOT_PREPARED), line.put(b"3")
     line.serialize()
     assert (first.settled, second.settled, third.settled) == (True, False, False)
-    assert world.accumulator.pending.first_unserialized("t") is second
-    world.accumulator.pending.fail([second], SerializationError("expired"))
+    assert world.pending.unserialized.first("t") is second
+    world.pending.fail([second], SerializationError("expired"))
     line.serialize()
     assert third.settled
 
@@ -342,8 +339,8 @@ def test_one_that_can_not_be_serialized_fails_alone() -> None:
     assert isinstance(wrong.record.token.exception(), SerializationError)
     assert isinstance(large.record.token.exception(), RecordTooLargeError)
     assert right.settled
-    assert world.records.bytes == 0
-    assert [topic for topic, _ in world.accumulator.pending.take_refused()] == ["t", "t"]
+    assert world.pending_memory.quota.used == 0
+    assert [topic for topic, _ in world.pending.take_refused()] == ["t", "t"]
 
 
 def test_a_slice_takes_the_oldest() -> None:
@@ -358,9 +355,9 @@ def test_a_slice_takes_the_oldest() -> None:
 def test_a_withdrawn_record_leaves_the_queue_at_once() -> None:
     world = AccumulatorWorld()
     record = Line(world).put(NOT_PREPARED)
-    world.accumulator.pending.withdraw(record)
-    assert not world.accumulator.pending.has_unserialized("t")
-    assert world.records.bytes == 0
+    world.pending.withdraw(record)
+    assert not world.pending.unserialized.first("t")
+    assert world.pending_memory.quota.used == 0
 
 
 def test_a_topic_stays_known_while_records_wait_for_their_serializer() -> None:
@@ -368,7 +365,7 @@ def test_a_topic_stays_known_while_records_wait_for_their_serializer() -> None:
     world.learn(1, topic="t")
     record = Line(world).put(NOT_PREPARED)
     assert not world.accumulator.forget_topic("t", world.now)
-    world.accumulator.pending.withdraw(record)
+    world.pending.withdraw(record)
     assert world.accumulator.forget_topic("t", world.now)
 
 

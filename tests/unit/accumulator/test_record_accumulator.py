@@ -48,7 +48,7 @@ def test_the_next_deadline_is_the_earliest_of_batches_and_line(world: Accumulato
     assert world.accumulator.next_deadline() == START + BLOCK
     world.now = START + BLOCK
     late = world.pending.expired(world.now)
-    assert world.accumulator.pending.fail(late, ProducerError("late")) == 1
+    assert world.pending.fail(late, ProducerError("late")) == 1
     assert world.accumulator.next_deadline() == START + DELIVERY
 
 

@@ -48,11 +48,14 @@ def test_a_topic_made_anew_with_fewer_partitions_gets_no_more_records_in_the_oth
     world.learn(2, 2)
     later = world.send(3)
     assert not stuck.done()
-    assert world.accumulator.pending.awaiting("t")[0].record.token is stuck
-    assert [each.record.token for each in world.accumulator.pending.awaiting("t")] == [stuck, later]
+    assert world.pending.awaiting_metadata.of("t")[0].record.token is stuck
+    assert [each.record.token for each in world.pending.awaiting_metadata.of("t")] == [
+        stuck,
+        later,
+    ]
     for token in (stuck, later):
         token.cancelled = True
-    world.accumulator.pending.withdraw_cancelled()
+    world.pending.withdraw_cancelled()
     assert world.backlogs.topics_without_leader() == {"t"}
     assert world.ready(1) is None
     for batch in in_flight:
@@ -115,7 +118,7 @@ def test_a_topic_is_forgotten_once_nothing_of_it_is_left(world: AccumulatorWorld
     assert forget("t")
     assert "t" not in world.accumulator.routes.topics
     token = world.send(None)
-    assert [record.record.token for record in world.accumulator.pending.awaiting("t")] == [token]
+    assert [record.record.token for record in world.pending.awaiting_metadata.of("t")] == [token]
     assert not forget("t")
     world.learn(1)
     assert [each.builder.tokens for each in world.batches] == [[token]]

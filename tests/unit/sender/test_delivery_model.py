@@ -260,7 +260,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         list(self.metadata.update(MetadataNews(NODES), Asked(frozenset(), full=False), 0.0))
         self.accumulator = world.accumulator
         self.batches, self.pending = world.batches, world.pending
-        self.pool, self.records = world.pool, world.records
+        self.pool, self.pending_memory = world.pool, world.pending_memory
         self.sender = world.sender
         self.wake = world.wakeup.wake
         self.clock = world.wakeup.clock
@@ -458,7 +458,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         futures = sum(batch.futures for batch in self.batches)
         assert self.accumulator.memory_quota.futures.used == futures
         borrowed = MEMORY - held - self.pool.available
-        assert borrowed >= max(0, self.records.bytes - PENDING) or len(self.pending) < 2
+        assert borrowed >= max(0, self.pending_memory.quota.used - PENDING) or len(self.pending) < 2
         assert self.pending or not borrowed
 
     # --- the end ---------------------------------------------------------------------------
@@ -491,7 +491,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         self.logs_are_in_the_order_of_the_sends()
         self.check_fates()
         assert self.pool.available == MEMORY
-        assert self.records.bytes == 0
+        assert self.pending_memory.quota.used == 0
         self.check_identity()
         self.accumulator.close()
         with pytest.raises(StopIteration):

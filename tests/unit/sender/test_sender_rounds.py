@@ -213,7 +213,7 @@ async def test_one_deadline_for_both_waits() -> None:
         await world.settle()
         world.now += 40.0
         await world.tell_metadata()
-        assert accumulator.pending.awaiting("orders") == []
+        assert accumulator.pending.awaiting_metadata.of("orders") == []
         assert len(accumulator.pending) == 1, "the topic is known, and memory is not there"
         await world.turn(19.9)
         assert not future.done()
