@@ -8,13 +8,14 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias, TypeVar
 
 from aioproducer.admin.outcomes import Outcomes, RecentTopics
-from aioproducer.admin.requests import Answer, FindCoordinatorRequest
+from aioproducer.admin.requests import Answer
 from aioproducer.admin.requests.answer import UNKNOWN_TOPIC_OR_PARTITION
 from aioproducer.engine.client.arguments import TimeLeft, countdown
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.describe_request import TopicDescription
 from aioproducer.engine.network.frames import EncodedPayload
 from aioproducer.engine.network.request import Request
+from aioproducer.engine.transactions.requests import FindCoordinator, group_coordinator
 from aioproducer.errors import NotControllerError, ProducerError, Written
 from aioproducer.foundation.logs import counted
 from aioproducer.model import Node, TopicPartition
@@ -181,13 +182,16 @@ class Calls:
         self, outcomes: Outcomes[str], groups: tuple[str, ...], ask: AskNode[str]
     ) -> Answers[str]:
         """Ask the coordinator of each group."""
-        requests = (self.client.request(FindCoordinatorRequest(group)) for group in groups)
-        coordinators = dict(zip(groups, await all_of(requests), strict=True))
-        outcomes.take({group: each for group, each in coordinators.items() if each.error_code})
+        finds = (FindCoordinator(group_coordinator(group)) for group in groups)
+        results = await all_of(map(self.client.request, finds))
+        refused: dict[str, Answer] = {}
         by_node: defaultdict[Node, list[str]] = defaultdict(list)
-        for group, found in coordinators.items():
-            if not found.error_code:
-                by_node[found.value].append(group)
+        for group, found in zip(groups, results, strict=True):
+            if found.error_code:
+                refused[group] = Answer(found.error_code, found.message)
+            else:
+                by_node[found.node].append(group)
+        outcomes.take(refused)
         return await self.at_nodes(outcomes, by_node.items(), ask)
 
     async def at_nodes(

@@ -7,7 +7,6 @@ from math import inf
 from typing import Any, Final
 from uuid import UUID
 
-from aioproducer.admin.requests import FindCoordinatorRequest
 from aioproducer.config import ProducerConfig
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.offset_lookup import portions
@@ -20,6 +19,7 @@ from aioproducer.engine.groups.requests import (
 )
 from aioproducer.engine.metrics import ProducerMetrics
 from aioproducer.engine.network.request import Request
+from aioproducer.engine.transactions.requests import FindCoordinator, group_coordinator
 from aioproducer.errors import (
     BrokerConnectionError,
     ConfigError,
@@ -100,7 +100,8 @@ class CoordinatorLink:
         after the longest wait, so a short request goes ahead of it.
         """
         if self.client.clock() - self._waited > _SHORT_SECONDS:
-            await self._ask(self._patient, FindCoordinatorRequest(self.group_id), _SHORT_SECONDS)
+            find = FindCoordinator(group_coordinator(self.group_id))
+            await self._ask(self._patient, find, _SHORT_SECONDS)
         answer = await self._ask(self._patient, request, self._longest_wait)
         self._waited = self.client.clock()
         return answer
@@ -131,10 +132,11 @@ class CoordinatorLink:
             found = await self.client.describe()  # the bootstrap servers may be down
             if found.cluster_id is not None and found.cluster_id.startswith(_MOCK_CLUSTER):
                 raise ConfigError(_NO_GROUPS)
-            answer = await self.client.request(FindCoordinatorRequest(self.group_id))
+            find = FindCoordinator(group_coordinator(self.group_id))
+            answer = await self.client.request(find)
             if answer.error_code:
                 raise error_about(f"the coordinator of group {self.group_id!r}", answer.error_code)
-            self._node = answer.value
+            self._node = answer.node
         return self._node
 
     def react(self, code: int) -> Reaction:

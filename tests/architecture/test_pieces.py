@@ -38,7 +38,7 @@ FILES: Final = {
     "engine/network": 14,
     "engine/protocol": 6,
     "engine/records": 16,
-    "engine/sender": 15,
+    "engine/sender": 14,
     "engine/telemetry": 5,
     "engine/transactions": 7,
     "errors": 4,

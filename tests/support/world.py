@@ -32,9 +32,10 @@ from aioproducer.engine.sender.produce import ProduceSettings
 from aioproducer.engine.sender.producer_id import ProducerIdRequester
 from aioproducer.engine.sender.refresher import MetadataRefresher
 from aioproducer.engine.sender.sender import Sender
-from aioproducer.engine.sender.transaction_driver import DriverSettings, TransactionDriver
+from aioproducer.engine.sender.transaction_driver import TransactionDriver
 from aioproducer.engine.transactions.group_offsets import GroupOffsets
 from aioproducer.engine.transactions.manager import TransactionManager
+from aioproducer.engine.transactions.requests import InitProducerId
 from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
 from aioproducer.errors import ProducerError
 from aioproducer.foundation.backoff import ExponentialBackoff
@@ -53,6 +54,10 @@ from tests.support.watchdog import WatchedWakeup
 BOOT = BootstrapServer(BootstrapId("-1"), "boot", 9092)
 BROKERS = {number: Node(number, f"host{number}", 9092) for number in (1, 2)}
 BACKOFF, BACKOFF_MAX = 0.1, 1.0
+PAYMENTS = TransactionHandle("payments", 77, 3, 2)
+"""The producer of requests that are compared; the comparison does not look at it."""
+FENCE = InitProducerId(epoch_bump=False, timeout_ms=60_000, producer=PAYMENTS)
+BUMP = InitProducerId(epoch_bump=True, timeout_ms=60_000, producer=PAYMENTS)
 DELIVERY = 120.0
 
 
@@ -194,7 +199,9 @@ class World:
         options = self.options
         if options.transactional_id is None:
             return None
-        return TransactionManager(options.transactional_id, self.sequence_numbers, options.joined)
+        return TransactionManager(
+            options.transactional_id, self.sequence_numbers, 60_000, options.joined
+        )
 
     @property
     def manager(self) -> TransactionManager:
@@ -298,7 +305,7 @@ class World:
             self.client,
             self.metadata,
             self.completer,
-            DriverSettings(self.backoff, 60_000),
+            self.backoff,
             self._changed,
             self.wakeup.wake,
         )

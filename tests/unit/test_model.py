@@ -14,7 +14,7 @@ from aioproducer.engine.client.describe_request import ClusterDescription, Descr
 from aioproducer.engine.network.proxy_handshake import handshake
 from aioproducer.engine.protocol import Api, response_schema
 from aioproducer.engine.sender.produce import read_produce_response
-from aioproducer.engine.transactions.requests import found_coordinator
+from aioproducer.engine.transactions.requests import FindCoordinator, group_coordinator
 from aioproducer.errors import (
     BrokerConnectionError,
     ProducerError,
@@ -179,7 +179,7 @@ def _nodes(host: str) -> list[tuple[int, str, int, None]]:
 
 
 def _coordinator(response: Any) -> int:
-    node = found_coordinator(response, "readers").node
+    node = FindCoordinator(group_coordinator("readers")).read(response).node
     assert node is not None
     return node.id
 

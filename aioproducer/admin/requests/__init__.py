@@ -13,7 +13,6 @@ from aioproducer.admin.requests.groups import (
     DeleteOffsetsRequest,
     DescribeConsumerGroupsRequest,
     DescribeGroupsRequest,
-    FindCoordinatorRequest,
     ListGroupsRequest,
 )
 from aioproducer.admin.requests.topics import (
@@ -38,6 +37,5 @@ __all__ = [
     "DescribeConfigsRequest",
     "DescribeConsumerGroupsRequest",
     "DescribeGroupsRequest",
-    "FindCoordinatorRequest",
     "ListGroupsRequest",
 ]

@@ -1,6 +1,6 @@
 """The requests about groups and their offsets. No I/O.
 
-FindCoordinator, ListGroups, DescribeGroups for groups with the classic protocol,
+ListGroups, DescribeGroups for groups with the classic protocol,
 ConsumerGroupDescribe for those with the protocol of KIP-848, DeleteGroups; OffsetFetch for all
 committed offsets, OffsetCommit by nobody for groups that have no members, and OffsetDelete
 (KIP-496).
@@ -21,31 +21,11 @@ from aioproducer.engine.protocol import Api, Schema, data_schema
 from aioproducer.engine.transactions.requests import (
     by_topic,
     fetched_offsets,
-    find_coordinator_message,
-    found_coordinator,
-    group_coordinator,
     offset_fetch_message,
 )
 from aioproducer.errors import ProtocolError
 from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import OffsetAndMetadata, TopicPartition
-
-
-@dataclass(frozen=True, slots=True)
-class FindCoordinatorRequest(SchemaRequest):
-    """Ask any broker for the coordinator of a group. The answer has a :class:`Node`."""
-
-    group: str
-    api = Api.FIND_COORDINATOR
-
-    def message(self, schema: Schema, version: int) -> Any:
-        """The request as a message."""
-        return find_coordinator_message(schema, version, group_coordinator(self.group))
-
-    def read(self, response: Any) -> Answer:
-        """The answer. Raises :class:`ProtocolError` for a coordinator that can't be one."""
-        found = found_coordinator(response, self.group)
-        return Answer(found.error_code, found.message, found.node)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from aioproducer.engine.client.describe_request import (
 from aioproducer.engine.core.arguments import checked_topic
 from aioproducer.engine.core.engine import ClusterQueries
 from aioproducer.engine.records.acceleration import is_compiled
-from aioproducer.engine.sender.transaction_request import TransactionRequest
 from aioproducer.engine.transactions.requests import Coordinator, CoordinatorType, FindCoordinator
 from aioproducer.errors import (
     BootstrapError,
@@ -31,7 +30,7 @@ from aioproducer.errors import (
 )
 from aioproducer.foundation.logs import duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
-from aioproducer.model import Node, TransactionHandle
+from aioproducer.model import Node
 
 __all__ = ["ClusterCheck", "TopicCheck", "check"]
 
@@ -152,8 +151,7 @@ def _check_topic(
 
 
 async def _coordinator(cluster: ClusterQueries, transactional_id: str) -> Node:
-    find = FindCoordinator(Coordinator(CoordinatorType.TRANSACTION, transactional_id))
-    request = TransactionRequest(find, TransactionHandle(transactional_id, -1, -1, 2), 0)
+    request = FindCoordinator(Coordinator(CoordinatorType.TRANSACTION, transactional_id))
     while True:
         answer = await cluster.request(request)
         if not answer.error_code and answer.node is not None:

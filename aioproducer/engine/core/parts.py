@@ -85,9 +85,7 @@ class Parts:
         self._sequence_numbers = SequenceNumbers(
             idempotent=config.enable_idempotence, transactional=transactional_id is not None
         )
-        self._manager = (
-            None if transactional_id is None else self._make_manager(transactional_id, joined)
-        )
+        self._manager = None if transactional_id is None else self._make_manager(config, joined)
         self.failure_worker = self._make_failure_worker(config, hooks.failed_records)
         """The worker of the hook for failed records; None: there is no hook."""
         failed_records = None if self.failure_worker is None else self.failure_worker.queue
@@ -321,7 +319,7 @@ class Parts:
                 config.retry_backoff_ms / 1000,
                 self.wakeup.wake,
             )
-        from aioproducer.engine.sender.transaction_driver import DriverSettings, TransactionDriver
+        from aioproducer.engine.sender.transaction_driver import TransactionDriver
 
         assert self.transactions is not None
         return TransactionDriver(
@@ -331,17 +329,20 @@ class Parts:
             self.client,
             self.metadata,
             completer,
-            DriverSettings(self.backoff(), config.transaction_timeout_ms),
+            self.backoff(),
             self.transactions.changed,
             self.wakeup.wake,
         )
 
     def _make_manager(
-        self, transactional_id: str, joined: TransactionHandle | None
+        self, config: ProducerConfig, joined: TransactionHandle | None
     ) -> TransactionManager:
         from aioproducer.engine.transactions.manager import TransactionManager
 
-        return TransactionManager(transactional_id, self._sequence_numbers, joined)
+        assert config.transactional_id is not None
+        return TransactionManager(
+            config.transactional_id, self._sequence_numbers, config.transaction_timeout_ms, joined
+        )
 
     def _make_api(self, config: ProducerConfig, manager: TransactionManager) -> TransactionApi:
         from aioproducer.engine.core.transaction_api import SenderCommands, TransactionApi

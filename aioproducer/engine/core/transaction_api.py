@@ -17,8 +17,9 @@ from uuid import UUID
 
 from aioproducer.engine.client.elsewhere import elsewhere
 from aioproducer.engine.metrics import ProducerMetrics, TransactionCall
-from aioproducer.engine.transactions.group_offsets import GroupOffsets, PendingFetch, RequestSource
+from aioproducer.engine.transactions.group_offsets import GroupOffsets, PendingFetch
 from aioproducer.engine.transactions.manager import TransactionManager
+from aioproducer.engine.transactions.requests import RequestSource
 from aioproducer.engine.transactions.transaction import Ending
 from aioproducer.engine.transactions.transaction import TransactionState as State
 from aioproducer.errors import (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from aioproducer.engine.accumulator import RecordAccumulator
 from aioproducer.engine.client.requester import NEVER, Requester
@@ -12,13 +11,18 @@ from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.network.frames import Completion
 from aioproducer.engine.network.network_client import NetworkClient
 from aioproducer.engine.sender.completer import BatchCompleter
-from aioproducer.engine.sender.transaction_request import TransactionRequest
-from aioproducer.engine.transactions.group_offsets import GroupOffsets, RequestSource
+from aioproducer.engine.transactions.group_offsets import GroupOffsets
 from aioproducer.engine.transactions.manager import TransactionManager
 from aioproducer.engine.transactions.requests import (
+    AddOffsetsToTxn,
     AddPartitionsToTxn,
     CoordinatorRequest,
+    EndTxn,
+    FindCoordinator,
+    InitProducerId,
+    OffsetFetch,
     Reaction,
+    RequestSource,
     TxnOffsetCommit,
 )
 from aioproducer.engine.transactions.transaction import TransactionState
@@ -31,19 +35,12 @@ from aioproducer.model import Peer
 logger = RoomLogger(__name__)
 
 
-class DriverSettings(NamedTuple):
-    """The options of transactional requests."""
-
-    backoff: ExponentialBackoff
-    transaction_timeout_ms: int
-
-
 @dataclass(slots=True, eq=False)
 class _Channel:
     """The requests of one source: one in flight, and a backoff before each retry."""
 
     source: RequestSource
-    in_flight: TransactionRequest | None = None
+    in_flight: CoordinatorRequest | None = None
     attempts: int = 0
     """The failed attempts since the last success."""
     not_before: float = 0.0
@@ -57,7 +54,15 @@ class TransactionDriver(Requester):
     ``on_change`` is called when state or offsets may have changed.
     """
 
-    requests = (TransactionRequest,)
+    requests = (
+        FindCoordinator,
+        InitProducerId,
+        AddPartitionsToTxn,
+        AddOffsetsToTxn,
+        TxnOffsetCommit,
+        EndTxn,
+        OffsetFetch,
+    )
     waits = True
     """Callers and the outcomes of batches change the states that decide about requests."""
 
@@ -69,7 +74,7 @@ class TransactionDriver(Requester):
         client: NetworkClient,
         metadata: Metadata,
         completer: BatchCompleter,
-        settings: DriverSettings,
+        backoff: ExponentialBackoff,
         on_change: Callable[[], None],
         wake: Callable[[], None],
     ) -> None:
@@ -81,7 +86,7 @@ class TransactionDriver(Requester):
         self._client = client
         self._metadata = metadata
         self._completer = completer
-        self._settings = settings
+        self._backoff = backoff
         self._on_change = on_change
         self._transaction_channel = _Channel(manager)
         self._offsets_channel = _Channel(offsets)
@@ -152,14 +157,12 @@ class TransactionDriver(Requester):
                 return self._client.next_chance(peers, now) or NEVER
         if not self._client.ready(node, now):
             if self._failed_anew(channel, request, node):
-                channel.not_before = now + self._settings.backoff.delay(1)
+                channel.not_before = now + self._backoff.delay(1)
                 return channel.not_before
             return self._client.not_before(node.id, now) or NEVER
-        channel.in_flight = TransactionRequest(
-            request, self._manager.handle, self._settings.transaction_timeout_ms
-        )
+        channel.in_flight = request
         channel.source.sent(request)
-        self._client.send_to_any(node.id, channel.in_flight, peers, now)
+        self._client.send_to_any(node.id, request, peers, now)
         return NEVER
 
     def _failed_anew(self, channel: _Channel, request: CoordinatorRequest, node: Peer) -> bool:
@@ -180,7 +183,7 @@ class TransactionDriver(Requester):
             self._complete(self._offsets_channel, completion, now)
             self._on_change()
             return
-        request = completion.request.request
+        request = completion.request
         producer_id = self._manager.handle.producer_id
         if self._complete(self._transaction_channel, completion, now) is Reaction.DONE:
             if isinstance(request, AddPartitionsToTxn):
@@ -195,14 +198,14 @@ class TransactionDriver(Requester):
     def _complete(self, channel: _Channel, completion: Completion, now: float) -> Reaction:
         """Hand the result of the request in flight to its source, and set the backoff."""
         assert channel.in_flight is not None
-        request, channel.in_flight = channel.in_flight.request, None
+        request, channel.in_flight = channel.in_flight, None
         reaction = self._hand_over(channel.source, request, completion)
         if reaction is Reaction.DONE:
             channel.attempts = 0
         else:
             channel.attempts += 1
-            backoff = self._settings.backoff
-            wait = backoff.soon if reaction is Reaction.RETRY_SOON else backoff.delay
+            soon = reaction is Reaction.RETRY_SOON
+            wait = self._backoff.soon if soon else self._backoff.delay
             channel.not_before = now + wait(channel.attempts)
         return reaction
 

@@ -30,13 +30,13 @@ from dataclasses import replace
 from uuid import UUID
 
 from aioproducer.engine.transactions import errors
-from aioproducer.engine.transactions.group_offsets import RequestSource
 from aioproducer.engine.transactions.requests import (
     CoordinatorRequest,
     EndTxn,
     FindCoordinator,
     InitProducerId,
     Reaction,
+    RequestSource,
     Response,
 )
 from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
@@ -113,15 +113,17 @@ class TransactionManager(RequestSource):
     """The state of one transactional producer. ``joined``: it takes part in another's transaction.
 
     A joined producer neither aborts that transaction unasked nor begins another one.
+    ``timeout_ms``: ``transaction_timeout_ms``.
     """
 
     def __init__(
         self,
         transactional_id: str,
         sequence_numbers: SequenceNumbers,
+        timeout_ms: int,
         joined: TransactionHandle | None = None,
     ) -> None:
-        super().__init__(f"transactional id {transactional_id!r}", transactional_id)
+        super().__init__(f"transactional id {transactional_id!r}")
         self.state = State.UNINITIALIZED
         self.state_changes = 0
         """The number of changes of the state."""
@@ -139,6 +141,7 @@ class TransactionManager(RequestSource):
         self.on_request: Callable[[], None] = lambda: None
         """Called when a batch waits for :meth:`next_request`."""
         self._sequence_numbers = sequence_numbers
+        self._timeout_ms = timeout_ms
         self._fatal_error: ProducerError | None = None
         self._epoch_spent = False
         """A failure happened in the epoch: the next transaction needs another one."""
@@ -147,7 +150,7 @@ class TransactionManager(RequestSource):
         if joined is not None:
             self.handle = joined
             sequence_numbers.begin_epoch(joined.producer_id, joined.epoch)
-            self.transaction = Transaction(joined.version, shared=True, handed_out=True)
+            self.transaction = Transaction(joined, shared=True, handed_out=True)
             self.state = State.IN_TRANSACTION
 
     # --- users' calls ----------------------------------------------------------------------
@@ -165,7 +168,7 @@ class TransactionManager(RequestSource):
         if shared and not self._sequence_numbers.fresh:
             self._go(State.INITIALIZING)
             return False
-        self.transaction = Transaction(self.handle.version, shared=shared)
+        self.transaction = Transaction(self.handle, shared=shared)
         self.begun += 1
         self._go(State.IN_TRANSACTION)
         return True
@@ -365,14 +368,17 @@ class TransactionManager(RequestSource):
         """The next request, whether its coordinator is known or not."""
         match self.state:
             case State.INITIALIZING:
-                return InitProducerId(epoch_bump=self.handle.producer_id >= 0)
+                bump = self.handle.producer_id >= 0
+                return InitProducerId(bump, timeout_ms=self._timeout_ms, producer=self.handle)
             case State.IN_TRANSACTION:
                 return self._open_transaction.next_request()
             case State.COMMITTING:
                 request = self._open_transaction.next_request()
-                return EndTxn(committed=True) if request is None and settled else request
+                if request is None and settled:
+                    return EndTxn(committed=True, producer=self.handle)
+                return request
             case State.ABORTING if settled:
-                return EndTxn(committed=False)
+                return EndTxn(committed=False, producer=self.handle)
         return None
 
     def sent(self, request: CoordinatorRequest) -> None:

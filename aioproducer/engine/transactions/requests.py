@@ -1,7 +1,8 @@
 """The requests of a transactional producer to its coordinators. No I/O.
 
 Each request is one class: its fields, how it is built, how its response is read, and the producer's
-reaction to each error code (KIP-98, KIP-360, KIP-447, KIP-890, KIP-1319).
+reaction to each error code (KIP-98, KIP-360, KIP-447, KIP-890, KIP-1319). :class:`RequestSource`
+finds their coordinators and takes their responses.
 
 Source: the request handlers in Kafka 4's ``TransactionManager``. Some errors are fatal for Kafka
 though the next transaction can survive them (refused offsets, a transaction that is not open any
@@ -17,7 +18,8 @@ from enum import Enum, IntEnum
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
-from aioproducer.engine.protocol import Schema
+from aioproducer.engine.network.request import SchemaRequest
+from aioproducer.engine.protocol import Api, Schema
 from aioproducer.errors import (
     ClusterAuthorizationFailedError,
     ConcurrentTransactionsError,
@@ -29,6 +31,7 @@ from aioproducer.errors import (
     InvalidTxnStateError,
     KafkaError,
     NotCoordinatorError,
+    ProducerError,
     ProducerFencedError,
     ProtocolError,
     RequestTimedOutError,
@@ -53,7 +56,6 @@ __all__ = [
     "COMMON_REACTIONS",
     "AddOffsetsToTxn",
     "AddPartitionsToTxn",
-    "BuildContext",
     "Coordinator",
     "CoordinatorRequest",
     "CoordinatorType",
@@ -62,7 +64,9 @@ __all__ = [
     "InitProducerId",
     "OffsetFetch",
     "Reaction",
+    "RequestSource",
     "Response",
+    "TransactionRequest",
     "TxnOffsetCommit",
     "group_coordinator",
 ]
@@ -168,34 +172,11 @@ class Coordinator(NamedTuple):
     key: str
 
 
-class BuildContext(NamedTuple):
-    """The values from which a request is built, in addition to its own fields."""
-
-    schema: Schema
-    """The request's."""
-    version: int
-    handle: TransactionHandle
-    timeout_ms: int
-    """``transaction_timeout_ms``."""
-
-    def producer_fields(self, prefix: str = "") -> dict[str, Any]:
-        """The fields by which a coordinator knows the producer."""
-        return {
-            f"{prefix}transactional_id": self.handle.transactional_id,
-            f"{prefix}producer_id": self.handle.producer_id,
-            f"{prefix}producer_epoch": self.handle.epoch,
-        }
-
-
-class CoordinatorRequest(ABC):
-    """A request of a transactional producer to a coordinator."""
+class CoordinatorRequest(SchemaRequest):
+    """A request of a transactional producer to a coordinator, or about one."""
 
     __slots__ = ()
 
-    api_key: ClassVar[int]
-    """Kafka's number of the request."""
-    highest_version_in_protocol_1: ClassVar[int | None] = None
-    """Later versions mean version 2 of the transaction protocol (KIP-890); None: no one does."""
     reactions: ClassVar[Reactions] = {}
     """The reactions to errors that differ from :data:`COMMON_REACTIONS`."""
     otherwise: ClassVar[Reaction]
@@ -203,24 +184,14 @@ class CoordinatorRequest(ABC):
     topic_operation: ClassVar[str | None] = None
     """The permission that a refused topic lacks, if it is another one than for records."""
 
-    def coordinator_for(self, transactional_id: str) -> Coordinator | None:
+    @property
+    @abstractmethod
+    def recipient(self) -> Coordinator | None:
         """The coordinator to send to; None: any broker."""
-        return Coordinator(CoordinatorType.TRANSACTION, transactional_id)
 
     def describe(self) -> str:
         """The request in error messages."""
         return type(self).__name__
-
-    def highest_version(self, protocol: int) -> int | None:
-        """The highest version that means this request in a protocol; None: each one does."""
-        return self.highest_version_in_protocol_1 if protocol == 1 else None
-
-    @abstractmethod
-    def build(self, context: BuildContext) -> Any:
-        """The request as a message.
-
-        Raises :class:`UnsupportedVersionError` where the broker is too old for it.
-        """
 
     @abstractmethod
     def read(self, response: Any) -> Response:
@@ -253,6 +224,35 @@ class CoordinatorRequest(ABC):
         return kafka_error(code, message)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TransactionRequest(CoordinatorRequest):
+    """A request by which a producer changes its transaction, or its identity."""
+
+    producer: TransactionHandle = field(compare=False, repr=False)
+    """The identity of the producer, with the version of the transaction protocol."""
+
+    highest_version_in_protocol_1: ClassVar[int | None] = None
+    """Later versions mean version 2 of the transaction protocol (KIP-890); None: no one does."""
+
+    @property
+    def recipient(self) -> Coordinator:
+        """The coordinator of the transactional id, except for the offsets of a group."""
+        return Coordinator(CoordinatorType.TRANSACTION, self.producer.transactional_id)
+
+    def chosen_version(self, version: int) -> int:
+        """``version``, or the highest one below it that means the producer's protocol."""
+        highest = self.highest_version_in_protocol_1
+        return version if highest is None or self.producer.version > 1 else min(version, highest)
+
+    def _producer_fields(self, prefix: str = "") -> dict[str, Any]:
+        """The fields by which a coordinator knows the producer."""
+        return {
+            f"{prefix}transactional_id": self.producer.transactional_id,
+            f"{prefix}producer_id": self.producer.producer_id,
+            f"{prefix}producer_epoch": self.producer.epoch,
+        }
+
+
 def group_coordinator(group_id: str) -> Coordinator:
     """The coordinator of a consumer group."""
     return Coordinator(CoordinatorType.GROUP, group_id)
@@ -275,14 +275,15 @@ class FindCoordinator(CoordinatorRequest):
 
     coordinator: Coordinator
 
-    api_key: ClassVar[int] = 10
+    api = Api.FIND_COORDINATOR
     reactions: ClassVar[Reactions] = {
         CoordinatorNotAvailableError: Reaction.RETRY,
         NotCoordinatorError: Reaction.RETRY,
     }
     otherwise: ClassVar[Reaction] = Reaction.FATAL
 
-    def coordinator_for(self, transactional_id: str) -> None:
+    @property
+    def recipient(self) -> None:
         """Any broker answers."""
 
     def describe(self) -> str:
@@ -291,68 +292,71 @@ class FindCoordinator(CoordinatorRequest):
         group = f" of group {key!r}" if kind is CoordinatorType.GROUP else ""
         return f"FindCoordinator{group}"
 
-    def build(self, context: BuildContext) -> Any:
+    def message(self, schema: Schema, version: int) -> Any:
         """The request as a message."""
-        return find_coordinator_message(context.schema, context.version, self.coordinator)
+        kind, key = self.coordinator
+        several = version >= _FIRST_VERSION_WITH_SEVERAL_KEYS
+        keys: dict[str, Any] = {"coordinator_keys": (key,)} if several else {"key": key}
+        return schema.FindCoordinatorRequest(key_type=kind, **keys)
 
     def read(self, response: Any) -> Response:
-        """The coordinator's address."""
-        return found_coordinator(response, self.coordinator.key)
+        """The coordinator's address, or an error code.
 
-
-def find_coordinator_message(schema: Schema, version: int, coordinator: Coordinator) -> Any:
-    """The request for the address of a coordinator."""
-    key = coordinator.key
-    several = version >= _FIRST_VERSION_WITH_SEVERAL_KEYS
-    keys: dict[str, Any] = {"coordinator_keys": (key,)} if several else {"key": key}
-    return schema.FindCoordinatorRequest(key_type=coordinator.type, **keys)
-
-
-def found_coordinator(response: Any, key: str) -> Response:
-    """The coordinator's address, or an error code.
-
-    Raises :class:`ProtocolError` if it is about another key, or is no address.
-    """
-    found = response
-    if response.coordinators is not None:
-        found = next((each for each in response.coordinators if each.key == key), None)
-    if found is None:
-        raise ProtocolError(f"the response does not mention the coordinator of {key!r}")
-    code, message = found.error_code, found.error_message
-    if code:
-        return Response(code, message)
-    node = Node(found.node_id, found.host, found.port)
-    if node.id < 0 or not has_name(node.host):
-        raise ProtocolError(
-            f"broker {node.id} at host {node.host!r} can't be the coordinator of {key!r}"
-        )
-    return Response(message=message, node=node)
+        Raises :class:`ProtocolError` if it is about another key, or is no address.
+        """
+        key = self.coordinator.key
+        found = response
+        if response.coordinators is not None:
+            found = next((each for each in response.coordinators if each.key == key), None)
+        if found is None:
+            raise ProtocolError(f"the response does not mention the coordinator of {key!r}")
+        code, message = found.error_code, found.error_message
+        if code:
+            return Response(code, message)
+        node = Node(found.node_id, found.host, found.port)
+        if node.id < 0 or not has_name(node.host):
+            raise ProtocolError(
+                f"broker {node.id} at host {node.host!r} can't be the coordinator of {key!r}"
+            )
+        return Response(message=message, node=node)
 
 
 _FIRST_VERSION_WITH_EPOCH_BUMP: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class InitProducerId(CoordinatorRequest):
+class InitProducerId(TransactionRequest):
     """Assign the producer id and a new epoch; older holders of the transactional id are fenced."""
 
     epoch_bump: bool
     """True: only if the epoch is the newest (KIP-360). False: fence the present owner."""
+    timeout_ms: int = field(compare=False, kw_only=True)
+    """``transaction_timeout_ms``."""
 
-    api_key: ClassVar[int] = 22
+    api = Api.INIT_PRODUCER_ID
     reactions: ClassVar[Reactions] = {
         TransactionAbortableError: Reaction.FATAL,
         UnknownProducerIdError: Reaction.FATAL,
     }
     otherwise: ClassVar[Reaction] = Reaction.FATAL
 
-    def build(self, context: BuildContext) -> Any:
+    def message(self, schema: Schema, version: int) -> Any:
         """The request as a message."""
-        return context.schema.InitProducerIdRequest(
-            transactional_id=context.handle.transactional_id,
-            transaction_timeout_ms=context.timeout_ms,
-            **_present_epoch(context) if self.epoch_bump else {},
+        return schema.InitProducerIdRequest(
+            transactional_id=self.producer.transactional_id,
+            transaction_timeout_ms=self.timeout_ms,
+            **self._present_epoch(version) if self.epoch_bump else {},
         )
+
+    def _present_epoch(self, version: int) -> dict[str, Any]:
+        producer = self.producer
+        if version < _FIRST_VERSION_WITH_EPOCH_BUMP:
+            raise UnsupportedVersionError(
+                f"transactional id {producer.transactional_id!r}: a new epoch is needed after "
+                "the transaction that failed, and the broker is too old to give it (KIP-360, Kafka "
+                "2.5): close the producer and make another one"
+            )
+        return {"producer_id": producer.producer_id, "producer_epoch": producer.epoch}
 
     def read(self, response: Any) -> Response:
         """The producer id and its epoch."""
@@ -361,32 +365,20 @@ class InitProducerId(CoordinatorRequest):
         )
 
 
-def _present_epoch(context: BuildContext) -> dict[str, Any]:
-    handle = context.handle
-    if context.version < _FIRST_VERSION_WITH_EPOCH_BUMP:
-        raise UnsupportedVersionError(
-            f"transactional id {handle.transactional_id!r}: a new epoch is needed after "
-            "the transaction that failed, and the broker is too old to give it (KIP-360, Kafka "
-            "2.5): close the producer and make another one"
-        )
-    return {"producer_id": handle.producer_id, "producer_epoch": handle.epoch}
-
-
 @dataclass(frozen=True, slots=True)
-class AddPartitionsToTxn(CoordinatorRequest):
+class AddPartitionsToTxn(TransactionRequest):
     """Add partitions to the transaction, before their first batch is sent."""
 
     partitions: frozenset[TopicPartition]
 
-    api_key: ClassVar[int] = 24
+    api = Api.ADD_PARTITIONS_TO_TXN
     reactions: ClassVar[Reactions] = {InvalidTxnStateError: Reaction.FATAL}
     otherwise: ClassVar[Reaction] = Reaction.ABORT
 
-    def build(self, context: BuildContext) -> Any:
+    def message(self, schema: Schema, version: int) -> Any:
         """The request as a message."""
-        schema = context.schema
         return schema.AddPartitionsToTxnRequest(
-            **context.producer_fields("v3_and_below_"),
+            **self._producer_fields("v3_and_below_"),
             v3_and_below_topics=tuple(
                 schema.AddPartitionsToTxnTopic(name=topic, partitions=tuple(numbers))
                 for topic, numbers in by_topic(self.partitions).items()
@@ -404,12 +396,12 @@ class AddPartitionsToTxn(CoordinatorRequest):
 
 
 @dataclass(frozen=True, slots=True)
-class AddOffsetsToTxn(CoordinatorRequest):
+class AddOffsetsToTxn(TransactionRequest):
     """Add a group's offsets to the transaction, before TxnOffsetCommit writes them."""
 
     group_id: str
 
-    api_key: ClassVar[int] = 25
+    api = Api.ADD_OFFSETS_TO_TXN
     reactions: ClassVar[Reactions] = {InvalidTxnStateError: Reaction.FATAL}
     otherwise: ClassVar[Reaction] = Reaction.ABORT
 
@@ -417,11 +409,9 @@ class AddOffsetsToTxn(CoordinatorRequest):
         """The request in error messages."""
         return f"AddOffsetsToTxn of group {self.group_id!r}"
 
-    def build(self, context: BuildContext) -> Any:
+    def message(self, schema: Schema, version: int) -> Any:
         """The request as a message."""
-        return context.schema.AddOffsetsToTxnRequest(
-            **context.producer_fields(), group_id=self.group_id
-        )
+        return schema.AddOffsetsToTxnRequest(**self._producer_fields(), group_id=self.group_id)
 
     def read(self, response: Any) -> Response:
         """The error code."""
@@ -433,7 +423,7 @@ _LAST_VERSION_WITH_NAMES: Final = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TxnOffsetCommit(CoordinatorRequest):
+class TxnOffsetCommit(TransactionRequest):
     """Write consumed offsets, which become visible with the transaction."""
 
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
@@ -441,13 +431,14 @@ class TxnOffsetCommit(CoordinatorRequest):
     topic_ids: Mapping[str, UUID] = field(default_factory=dict)
     """The id of each topic, or none: then the offsets are those of its name, whatever its id is."""
 
-    api_key: ClassVar[int] = 28
+    api = Api.TXN_OFFSET_COMMIT
     highest_version_in_protocol_1: ClassVar[int | None] = 4
     reactions: ClassVar[Reactions] = {RequestTimedOutError: Reaction.FIND_COORDINATOR}
     otherwise: ClassVar[Reaction] = Reaction.ABORT
     topic_operation: ClassVar[str | None] = "READ"
 
-    def coordinator_for(self, transactional_id: str) -> Coordinator:
+    @property
+    def recipient(self) -> Coordinator:
         """The group's coordinator."""
         return group_coordinator(self.group.group_id)
 
@@ -455,25 +446,24 @@ class TxnOffsetCommit(CoordinatorRequest):
         """The request in error messages."""
         return f"TxnOffsetCommit of group {self.group.group_id!r}"
 
-    def highest_version(self, protocol: int) -> int | None:
+    def chosen_version(self, version: int) -> int:
         """Topics have names up to version 5 (KIP-1319)."""
-        in_protocol = CoordinatorRequest.highest_version(self, protocol)
-        return in_protocol if self.topic_ids or protocol == 1 else _LAST_VERSION_WITH_NAMES
+        if not self.topic_ids:
+            version = min(version, _LAST_VERSION_WITH_NAMES)
+        return TransactionRequest.chosen_version(self, version)
 
-    def build(self, context: BuildContext) -> Any:
+    def message(self, schema: Schema, version: int) -> Any:
         """The request as a message."""
-        schema = context.schema
         return schema.TxnOffsetCommitRequest(
-            **context.producer_fields(),
+            **self._producer_fields(),
             group_id=self.group.group_id,
-            **self._member_fields(context.version),
+            **self._member_fields(version),
             topics=tuple(
                 schema.TxnOffsetCommitRequestTopic(
                     name=topic,
                     topic_id=self.topic_ids.get(topic),
                     partitions=tuple(
-                        self._partition(context, TopicPartition(topic, number))
-                        for number in numbers
+                        self._partition(schema, TopicPartition(topic, number)) for number in numbers
                     ),
                 )
                 for topic, numbers in by_topic(self.offsets).items()
@@ -496,10 +486,10 @@ class TxnOffsetCommit(CoordinatorRequest):
             )
         return {}
 
-    def _partition(self, context: BuildContext, partition: TopicPartition) -> Any:
+    def _partition(self, schema: Schema, partition: TopicPartition) -> Any:
         offset = self.offsets[partition]
         epoch = offset.leader_epoch
-        return context.schema.TxnOffsetCommitRequestPartition(
+        return schema.TxnOffsetCommitRequestPartition(
             partition_index=partition.partition,
             committed_offset=offset.offset,
             committed_leader_epoch=-1 if epoch is None else epoch,
@@ -520,12 +510,12 @@ class TxnOffsetCommit(CoordinatorRequest):
 
 
 @dataclass(frozen=True, slots=True)
-class EndTxn(CoordinatorRequest):
+class EndTxn(TransactionRequest):
     """Commit or abort. In protocol version 2 the response brings the next transaction's epoch."""
 
     committed: bool
 
-    api_key: ClassVar[int] = 26
+    api = Api.END_TXN
     highest_version_in_protocol_1: ClassVar[int | None] = 4
     reactions: ClassVar[Reactions] = {
         InvalidTxnStateError: Reaction.ABORT,
@@ -535,9 +525,9 @@ class EndTxn(CoordinatorRequest):
     }
     otherwise: ClassVar[Reaction] = Reaction.FATAL
 
-    def build(self, context: BuildContext) -> Any:
+    def message(self, schema: Schema, version: int) -> Any:
         """The request as a message."""
-        return context.schema.EndTxnRequest(**context.producer_fields(), committed=self.committed)
+        return schema.EndTxnRequest(**self._producer_fields(), committed=self.committed)
 
     def read(self, response: Any) -> Response:
         """The error code, and from version 5 on the producer id and epoch that come next."""
@@ -560,11 +550,12 @@ class OffsetFetch(CoordinatorRequest):
     group_id: str
     partitions: frozenset[TopicPartition]
 
-    api_key: ClassVar[int] = 9
+    api = Api.OFFSET_FETCH
     otherwise: ClassVar[Reaction] = Reaction.ABORT
     topic_operation: ClassVar[str | None] = "DESCRIBE"
 
-    def coordinator_for(self, transactional_id: str) -> Coordinator:
+    @property
+    def recipient(self) -> Coordinator:
         """The group's coordinator."""
         return group_coordinator(self.group_id)
 
@@ -572,13 +563,13 @@ class OffsetFetch(CoordinatorRequest):
         """The request in error messages."""
         return f"OffsetFetch of group {self.group_id!r}"
 
-    def build(self, context: BuildContext) -> Any:
+    def message(self, schema: Schema, version: int) -> Any:
         """The request as a message."""
-        if context.version < FIRST_STABLE_VERSION:
+        if version < FIRST_STABLE_VERSION:
             raise UnsupportedVersionError(
                 "the broker is too old to exclude offsets of open transactions (KIP-447, Kafka 2.5)"
             )
-        return offset_fetch_message(context.schema, context.version, self.group_id, self.partitions)
+        return offset_fetch_message(schema, version, self.group_id, self.partitions)
 
     def read(self, response: Any) -> Response:
         """The group's offsets, or the error code that decides."""
@@ -658,3 +649,81 @@ def _offsets(requested: Collection[TopicPartition] | None, group: Any) -> Respon
             if each.committed_offset >= 0 and partition in requested
         }
     )
+
+
+class RequestSource(ABC):
+    """A source of requests to coordinators, which takes their responses. ``subject``: its name.
+
+    A source names one request at a time; the ``TransactionDriver`` sends it and reports its end by
+    one of :meth:`handle_response`, :meth:`response_lost` and :meth:`request_failed`.
+    """
+
+    def __init__(self, subject: str) -> None:
+        self.last_error: ProducerError | None = None
+        """The last error of a request, in its response or in place of one; None: it succeeded."""
+        self.last_response_error: KafkaError | None = None
+        """The error of the last response; None: it had none."""
+        self._subject = subject
+        self._coordinators: dict[Coordinator, Node] = {}
+
+    def __str__(self) -> str:
+        return self._subject
+
+    def node_for(self, request: CoordinatorRequest) -> Node | None:
+        """The broker to send ``request`` to; None: any."""
+        coordinator = request.recipient
+        return None if coordinator is None else self._coordinators.get(coordinator)
+
+    def sent(self, request: CoordinatorRequest) -> None:  # noqa: B027 (nothing to do by default)
+        """``request`` is on its way."""
+
+    def unreachable(self, request: CoordinatorRequest, error: ProducerError) -> None:
+        """The coordinator can't be reached because of ``error``: maybe there is another one."""
+        self.last_error = error
+        self._forget_coordinator(request)
+
+    def response_lost(self, request: CoordinatorRequest, error: ProducerError) -> None:
+        """``request`` was sent, and ``error`` leaves open whether it was read, or will be."""
+        self.unreachable(request, error)
+
+    @abstractmethod
+    def request_failed(self, request: CoordinatorRequest, error: ProducerError) -> None:
+        """``request`` can't be sent, or was refused with ``error``."""
+
+    def handle_response(
+        self, request: CoordinatorRequest, response: Response, broker: str
+    ) -> Reaction:
+        """Take the response of ``broker``. Returns the reaction to it."""
+        error = request.error_in(response, f"{self}: ", broker)
+        reaction = request.reaction_to(error)
+        self.last_error = self.last_response_error = error
+        if error is None:
+            if isinstance(request, FindCoordinator):
+                assert response.node is not None
+                self._coordinators[request.coordinator] = response.node
+            else:
+                self._succeeded(request, response)
+        elif reaction is Reaction.FIND_COORDINATOR:
+            self._forget_coordinator(request)
+        elif reaction not in (Reaction.RETRY, Reaction.RETRY_SOON):
+            self._refused(request, error, reaction)
+        return reaction
+
+    @abstractmethod
+    def _succeeded(self, request: CoordinatorRequest, response: Response) -> None:
+        """A coordinator has done ``request``."""
+
+    @abstractmethod
+    def _refused(self, request: CoordinatorRequest, error: KafkaError, reaction: Reaction) -> None:
+        """A coordinator has refused ``request``; ``reaction`` is ABORT, FENCED or FATAL."""
+
+    def _with_coordinator(self, request: CoordinatorRequest) -> CoordinatorRequest:
+        """``request``, or the request that has to find its coordinator first."""
+        coordinator = request.recipient
+        if coordinator is None or coordinator in self._coordinators:
+            return request
+        return FindCoordinator(coordinator)
+
+    def _forget_coordinator(self, request: CoordinatorRequest) -> None:
+        if request.recipient is not None:
+            self._coordinators.pop(request.recipient, None)

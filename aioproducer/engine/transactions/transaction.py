@@ -22,7 +22,12 @@ from aioproducer.engine.transactions.requests import (
     TxnOffsetCommit,
 )
 from aioproducer.errors import ProducerError
-from aioproducer.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from aioproducer.model import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    TopicPartition,
+    TransactionHandle,
+)
 
 
 class TransactionState(Enum):
@@ -124,18 +129,20 @@ class PendingOffsets:
 
 
 class Transaction:
-    """The content of one transaction. ``protocol``: the version of the transaction protocol.
+    """The content of one transaction of ``producer``.
 
     ``handed_out``: other producers have its handle.
     """
 
-    def __init__(self, protocol: int, *, shared: bool, handed_out: bool = False) -> None:
+    def __init__(
+        self, producer: TransactionHandle, *, shared: bool, handed_out: bool = False
+    ) -> None:
         self.shared = shared
         """Others may write into the transaction too."""
         self.handed_out = handed_out
         self.error: ProducerError | None = None
         """The reason that the transaction can only be aborted."""
-        self._protocol = protocol
+        self._producer = producer
         self._partitions: set[TopicPartition] = set()
         self._partitions_to_add: set[TopicPartition] = set()
         """The partitions that AddPartitionsToTxn will name (version 1)."""
@@ -161,7 +168,7 @@ class Transaction:
     @property
     def leaves_epoch_used(self) -> bool:
         """True if the end leaves an epoch in which others have numbered batches."""
-        return self.handed_out and self._protocol == 1
+        return self.handed_out and self._producer.version == 1
 
     def add_partition(self, topic_partition: TopicPartition) -> bool:
         """Let batches into a partition: True if they may leave now, False if it is added first.
@@ -170,7 +177,7 @@ class Transaction:
         """
         if topic_partition in self._partitions:
             return True
-        if self._protocol == 1:
+        if self._producer.version == 1:
             self._partitions_to_add.add(topic_partition)
             return False
         self._partitions.add(topic_partition)
@@ -183,7 +190,8 @@ class Transaction:
         topic_ids: Mapping[str, UUID],
     ) -> PendingOffsets:
         """Write ``offsets`` in the transaction."""
-        pending = PendingOffsets(TxnOffsetCommit(offsets, group, topic_ids))
+        request = TxnOffsetCommit(offsets, group, topic_ids, producer=self._producer)
+        pending = PendingOffsets(request)
         self._offsets.append(pending)
         return pending
 
@@ -197,13 +205,13 @@ class Transaction:
     def next_request(self) -> CoordinatorRequest | None:
         """The next request that adds or writes something."""
         if self._partitions_to_add:
-            return AddPartitionsToTxn(frozenset(self._partitions_to_add))
+            return AddPartitionsToTxn(frozenset(self._partitions_to_add), producer=self._producer)
         if not self._offsets:
             return None
         request = self._offsets[0].request
         group_id = request.group.group_id
-        added = self._protocol > 1 or group_id in self._groups
-        return request if added else AddOffsetsToTxn(group_id)
+        added = self._producer.version > 1 or group_id in self._groups
+        return request if added else AddOffsetsToTxn(group_id, producer=self._producer)
 
     def sent(self, request: CoordinatorRequest) -> None:
         """``request`` is on its way."""

@@ -29,7 +29,6 @@ from aioproducer.engine.sender.requests import (
     InitProducerIdRequest,
     MetadataRequest,
 )
-from aioproducer.engine.sender.transaction_request import TransactionRequest
 from aioproducer.engine.transactions.requests import (
     AddOffsetsToTxn,
     AddPartitionsToTxn,
@@ -39,6 +38,7 @@ from aioproducer.engine.transactions.requests import (
     InitProducerId,
     OffsetFetch,
     Response,
+    TransactionRequest,
     TxnOffsetCommit,
 )
 from aioproducer.errors import ConfigError, UnsupportedVersionError, error_about
@@ -129,8 +129,8 @@ class InMemoryCoordinator:
         """The error code for a batch of an older epoch; 0: the batch is taken."""
         return 0 if (producer_id, epoch) == self._identity else _INVALID_PRODUCER_EPOCH
 
-    def respond(self, request: CoordinatorRequest, handle: TransactionHandle) -> Response:
-        """The response to a request of the producer ``handle``."""
+    def respond(self, request: CoordinatorRequest) -> Response:
+        """The response to ``request``."""
         match request:
             case FindCoordinator():
                 return Response(node=BROKER)
@@ -138,7 +138,9 @@ class InMemoryCoordinator:
                 return self._fetch(request)
             case InitProducerId(epoch_bump=False):
                 return self._initialize()
-        if (handle.producer_id, handle.epoch) != self._identity:
+        assert isinstance(request, TransactionRequest)
+        producer = request.producer
+        if (producer.producer_id, producer.epoch) != self._identity:
             return Response(_PRODUCER_FENCED)
         match request:
             case InitProducerId():
@@ -147,7 +149,7 @@ class InMemoryCoordinator:
                 self.open_offsets.setdefault(group.group_id, {}).update(offsets)
             case EndTxn(committed=committed):
                 self._end(committed=committed)
-                if handle.version > 1:
+                if producer.version > 1:
                     return self._next_epoch()
             case AddPartitionsToTxn() | AddOffsetsToTxn():
                 pass
@@ -268,8 +270,8 @@ class InMemoryCluster:
                 return ClusterDescription(0, CLUSTER_ID, BROKER.id, {BROKER.id: BROKER}, found)
             case InitProducerIdRequest():
                 return AssignedIdentity(0, PRODUCER_ID, 0)
-            case TransactionRequest():
-                response = self.coordinator.respond(request.request, request.handle)
+            case CoordinatorRequest():
+                response = self.coordinator.respond(request)
                 self._show(self.coordinator.committed)
                 self.coordinator.committed.clear()
                 return response

@@ -18,7 +18,7 @@ def partition_not_added(patch: Patch) -> None:
 
     def mutant(add: Any) -> Any:
         def added(self: Transaction, partition: Any) -> bool:
-            if self._protocol == 1:
+            if self._producer.version == 1:
                 self._partitions.add(partition)
                 self._known = True
             return bool(add(self, partition))

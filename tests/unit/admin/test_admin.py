@@ -28,12 +28,12 @@ from aioproducer.admin.requests import (
     DescribeConfigsRequest,
     DescribeConsumerGroupsRequest,
     DescribeGroupsRequest,
-    FindCoordinatorRequest,
     ListGroupsRequest,
 )
 from aioproducer.engine.network import frames
 from aioproducer.engine.network.request import Request
 from aioproducer.engine.protocol import Api
+from aioproducer.engine.transactions.requests import FindCoordinator, group_coordinator
 from aioproducer.errors import (
     BrokerNotAvailableError,
     ClientClosedError,
@@ -614,7 +614,7 @@ REQUESTS: tuple[Request, ...] = (
     DescribeConfigsRequest(("orders",)),
     DescribeConsumerGroupsRequest(("orders",)),
     DescribeGroupsRequest(("orders",)),
-    FindCoordinatorRequest("orders"),
+    FindCoordinator(group_coordinator("orders")),
     ListGroupsRequest(),
 )
 EACH = [

@@ -38,13 +38,13 @@ from aioproducer.admin.requests import (
     DescribeConfigsRequest,
     DescribeConsumerGroupsRequest,
     DescribeGroupsRequest,
-    FindCoordinatorRequest,
     ListGroupsRequest,
 )
 from aioproducer.admin.topics import RecordCalls
 from aioproducer.engine.client.list_offsets import FoundOffset
 from aioproducer.engine.network.request import Request
 from aioproducer.engine.protocol import Api
+from aioproducer.engine.transactions.requests import FindCoordinator, Response, group_coordinator
 from aioproducer.errors import ProtocolError, UnsupportedVersionError
 from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import Node, OffsetAndMetadata, TopicPartition
@@ -410,28 +410,28 @@ def test_configurations_that_were_changed(version: int, code: ErrorCode) -> None
 @each_version(Api.FIND_COORDINATOR)
 @pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.COORDINATOR_NOT_AVAILABLE])
 def test_the_coordinator_of_a_group(version: int, code: ErrorCode) -> None:
-    request = FindCoordinatorRequest("readers")
+    request = FindCoordinator(group_coordinator("readers"))
     read = built(request, version)
     assert read.key_type == 0
     assert (read.coordinator_keys if version >= 4 else (read.key,)) == ("readers",)
     values = {"node_id": 3, "host": "::1", "port": 9093, "error_code": code}
     said = response(Api.FIND_COORDINATOR, version, key="readers", error_message="wait", **values)
     there = Node(3, "::1", 9093) if not code else None
-    assert request.read(said) == Answer(int(code), "wait", there)
+    assert request.read(said) == Response(int(code), "wait", node=there)
 
 
 @pytest.mark.parametrize(("number", "host"), [(-1, "h"), (3, "")])
 def test_a_coordinator_that_cannot_be(number: int, host: str) -> None:
     said = response(Api.FIND_COORDINATOR, 3, node_id=number, host=host)
     with pytest.raises(ProtocolError, match="can't be the coordinator of 'readers'"):
-        FindCoordinatorRequest("readers").read(said)
+        FindCoordinator(group_coordinator("readers")).read(said)
 
 
 @pytest.mark.parametrize("version", [4, 6])
 def test_the_coordinator_of_another_group(version: int) -> None:
     said = response(Api.FIND_COORDINATOR, version, key="others")
     with pytest.raises(ProtocolError, match="'readers'"):
-        FindCoordinatorRequest("readers").read(said)
+        FindCoordinator(group_coordinator("readers")).read(said)
 
 
 @each_version(Api.LIST_GROUPS)

@@ -29,6 +29,7 @@ from aioproducer.errors import (
 )
 from aioproducer.model import OffsetAndMetadata, TopicPartition, TransactionHandle
 from tests.support.waiting import settle
+from tests.support.world import PAYMENTS
 from tests.unit.core.transaction_calls import (
     CLOSED,
     FAILED,
@@ -252,7 +253,7 @@ async def test_the_next_abort_takes_up_the_one_before(how: str) -> None:
         await calls.commit(None)
     await calls.during(calls.abort(None))
     asked = [each for each in calls.world.asked if isinstance(each, EndTxn)]
-    assert asked == [EndTxn(committed=False)]
+    assert asked == [EndTxn(committed=False, producer=PAYMENTS)]
     with pytest.raises(IllegalStateError):
         await calls.abort(None)
 

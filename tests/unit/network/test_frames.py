@@ -28,7 +28,6 @@ from aioproducer.engine.network.versions import api_versions_request
 from aioproducer.engine.protocol import SUPPORTED, Api
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
-from aioproducer.engine.sender.transaction_request import TransactionRequest
 from aioproducer.engine.transactions.requests import (
     FIRST_STABLE_VERSION,
     AddOffsetsToTxn,
@@ -72,16 +71,18 @@ EACH = [
 TOPIC_ID = UUID(int=5)
 HOUR = i64Timedelta.parse(datetime.timedelta(hours=1))
 
-
+PRODUCER = TransactionHandle("t", 7, 1, 2)
 REQUESTS: dict[Api, CoordinatorRequest] = {
     Api.FIND_COORDINATOR: FindCoordinator(Coordinator(CoordinatorType.TRANSACTION, "t")),
     Api.ADD_PARTITIONS_TO_TXN: AddPartitionsToTxn(
-        frozenset({TopicPartition("orders", 1), TopicPartition("orders", 0)})
+        frozenset({TopicPartition("orders", 1), TopicPartition("orders", 0)}), producer=PRODUCER
     ),
-    Api.ADD_OFFSETS_TO_TXN: AddOffsetsToTxn("group"),
-    Api.END_TXN: EndTxn(committed=True),
+    Api.ADD_OFFSETS_TO_TXN: AddOffsetsToTxn("group", producer=PRODUCER),
+    Api.END_TXN: EndTxn(committed=True, producer=PRODUCER),
     Api.TXN_OFFSET_COMMIT: TxnOffsetCommit(
-        {TopicPartition("orders", 1): OffsetAndMetadata(7, "m", 3)}, ConsumerGroupMetadata("group")
+        {TopicPartition("orders", 1): OffsetAndMetadata(7, "m", 3)},
+        ConsumerGroupMetadata("group"),
+        producer=PRODUCER,
     ),
     Api.OFFSET_FETCH: OffsetFetch("group", frozenset({TopicPartition("orders", 1)})),
 }
@@ -100,7 +101,7 @@ def payload(api: Api, version: int) -> frames.EncodedPayload:
     elif api is Api.METADATA:
         request = MetadataRequest(Asked(frozenset({"orders", "a"}), full=True))
     elif api in REQUESTS:
-        request = TransactionRequest(REQUESTS[api], TransactionHandle("t", 7, 1, 2), 60_000)
+        request = REQUESTS[api]
     elif api is Api.INIT_PRODUCER_ID:
         request = InitProducerIdRequest()
     else:

@@ -17,17 +17,17 @@ from aioproducer.engine.network.versions import ApiVersionsHandshake
 from aioproducer.engine.protocol import Api
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
-from aioproducer.engine.sender.transaction_request import TransactionRequest
 from aioproducer.engine.transactions.requests import (
     AddPartitionsToTxn,
     OffsetFetch,
     TxnOffsetCommit,
 )
 from aioproducer.errors import ProtocolError
-from aioproducer.model import TopicPartition, TransactionHandle
+from aioproducer.model import TopicPartition
 from aioproducer.testing.fault_proxy.faults import damaged
 from tests.support.kio_messages import decode, response_type
 from tests.support.responses import read_to_its_end, unread
+from tests.support.world import PAYMENTS
 from tests.unit.network import test_frames
 from tests.unit.network.test_frames import REQUESTS, TOPIC_ID, batch, body, response
 
@@ -69,12 +69,14 @@ def asked(api: Api) -> Request | None:
     place = TopicPartition("orders", 0)
     match request:  # the answers are about fewer partitions
         case AddPartitionsToTxn():
-            request = AddPartitionsToTxn(frozenset({place}))
+            request = AddPartitionsToTxn(frozenset({place}), producer=PAYMENTS)
         case TxnOffsetCommit(offsets, group):
-            request = TxnOffsetCommit({place: next(iter(offsets.values()))}, group)
+            request = TxnOffsetCommit(
+                {place: next(iter(offsets.values()))}, group, producer=PAYMENTS
+            )
         case OffsetFetch(group_id):
             request = OffsetFetch(group_id, frozenset({TopicPartition("orders", 1)}))
-    return TransactionRequest(request, TransactionHandle("t", 7, 1, 2), 60_000)
+    return request
 
 
 def read(api: Api, version: int, wire: bytes) -> Any:

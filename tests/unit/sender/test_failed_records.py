@@ -10,8 +10,10 @@ from aioproducer.engine.accumulator import PendingRecord, ProducerBatch, Seriali
 from aioproducer.engine.records.compression import compression
 from aioproducer.engine.sender.delivery_reports import FailedRecordQueue
 from aioproducer.engine.sender.produce import ProduceRequest
-from aioproducer.engine.sender.transaction_request import TransactionRequest
-from aioproducer.engine.transactions.requests import AddPartitionsToTxn, InitProducerId
+from aioproducer.engine.transactions.requests import (
+    AddPartitionsToTxn,
+    CoordinatorRequest,
+)
 from aioproducer.engine.transactions.transaction import TransactionState
 from aioproducer.errors import (
     AbortableTransactionError,
@@ -25,7 +27,7 @@ from aioproducer.errors import (
     TransactionAbortedError,
 )
 from aioproducer.model import Header, TopicPartition
-from tests.support.world import DELIVERY
+from tests.support.world import BUMP, DELIVERY
 from tests.unit.sender.transactions import (
     ABORT,
     NOT_ENOUGH,
@@ -215,7 +217,7 @@ async def test_when_a_batch_has_failed_those_that_have_not_left_are_dropped(vers
         assert ending.done
         assert world.pool.available == world.pool.total
         if version == 1:
-            assert await answered(world) == InitProducerId(epoch_bump=True)
+            assert await answered(world) == BUMP
         world.manager.begin()
         after = world.send()
         await world.turn()
@@ -306,7 +308,7 @@ async def test_a_batch_given_up_in_flight_makes_the_transaction_abortable() -> N
         await world.turn(DELIVERY + 1)
         assert world.manager.state is S.ABORTABLE_ERROR
         assert ending.error is not None
-        assert world.requests(TransactionRequest) == []
+        assert world.requests(CoordinatorRequest) == []
 
 
 async def test_an_abort_when_partitions_are_being_taken_in_comes_after_the_answer() -> None:
@@ -314,11 +316,11 @@ async def test_an_abort_when_partitions_are_being_taken_in_comes_after_the_answe
         world.manager.begin()
         future = world.send()
         await world.turn()
-        sent = world.one(TransactionRequest)
+        sent = world.one(CoordinatorRequest)
         ending = world.manager.abort()
         assert await silent(world)
         assert isinstance(future.exception(), TransactionAbortedError)
-        await world.complete(sent, coordinator_answer(sent[1].request))
+        await world.complete(sent, coordinator_answer(sent[1]))
         assert await answered(world) == ABORT
         assert ending.done
         assert world.requests(ProduceRequest) == []
@@ -337,7 +339,7 @@ async def test_a_pending_record_that_expires_makes_the_transaction_abortable() -
         assert isinstance(lost.exception(), MetadataTimeoutError)
         assert ending.error is lost.exception()
         assert world.manager.state is S.ABORTABLE_ERROR
-        assert world.requests(TransactionRequest) == []
+        assert world.requests(CoordinatorRequest) == []
 
 
 async def test_a_record_whose_topic_is_refused_makes_the_transaction_abortable() -> None:

@@ -113,7 +113,7 @@ def test_in_a_transaction_nothing_breaks_and_its_numbers_are_lost(
     uncertain: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     identity = SequenceNumbers(idempotent=True, transactional=True)
-    manager = TransactionManager("till", identity)
+    manager = TransactionManager("till", identity, 60_000)
     lost: list[None] = []
     monkeypatch.setattr(manager, "numbers_lost", lambda: lost.append(None))
     gaps = gaps_of(identity, manager)

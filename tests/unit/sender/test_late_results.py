@@ -14,8 +14,7 @@ from aioproducer.engine.accumulator import ProducerBatch
 from aioproducer.engine.accumulator.results import Flushes, LateResults
 from aioproducer.engine.records.bulk_tokens import BulkToken
 from aioproducer.engine.sender.produce import ProduceRequest
-from aioproducer.engine.sender.transaction_request import TransactionRequest
-from aioproducer.engine.transactions.requests import EndTxn
+from aioproducer.engine.transactions.requests import CoordinatorRequest, EndTxn
 from aioproducer.errors import ProducerClosedError
 from aioproducer.foundation.tuning import RECORDS_PER_SLICE
 from aioproducer.model import NodeId, RecordMetadata, TopicPartition
@@ -205,10 +204,10 @@ async def test_a_transaction_ends_after_the_last_slice() -> None:
         request = await leave(world)
         world.manager.commit()
         take(world, request)
-        while not (ends := world.requests(TransactionRequest)):
+        while not (ends := world.requests(CoordinatorRequest)):
             await asyncio.sleep(0)
             done = number_done(futures)
-        assert isinstance(ends[0][1].request, EndTxn)
+        assert isinstance(ends[0][1], EndTxn)
         assert done == MANY
 
 

@@ -13,7 +13,7 @@ from aioproducer.engine.cluster.snapshot import TopicInfo
 from aioproducer.engine.network.frames import Completion
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
-from aioproducer.engine.sender.transaction_request import TransactionRequest
+from aioproducer.engine.transactions.requests import CoordinatorRequest
 from aioproducer.engine.transactions.transaction import TransactionState
 from aioproducer.errors import (
     AuthenticationError,
@@ -542,8 +542,8 @@ async def test_a_commit_on_its_way_to_the_former_cluster_may_have_been_done() ->
         await written(world)
         ending = world.manager.commit()
         await world.turn()
-        sent = world.one(TransactionRequest)
-        assert sent[1].request == COMMIT
+        sent = world.one(CoordinatorRequest)
+        assert sent[1] == COMMIT
         await rebootstrapped(world)
         assert ending.error is not None
         await world.complete(sent, coordinator_answer(COMMIT))

@@ -13,14 +13,12 @@ from aioproducer.engine.network.versions import Features
 from aioproducer.engine.protocol import SUPPORTED, Api
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
-from aioproducer.engine.sender.transaction_request import TransactionRequest
 from aioproducer.engine.transactions.requests import (
     AddOffsetsToTxn,
     AddPartitionsToTxn,
     CoordinatorRequest,
     EndTxn,
     FindCoordinator,
-    InitProducerId,
     OffsetFetch,
     TxnOffsetCommit,
 )
@@ -46,7 +44,7 @@ from aioproducer.testing.fault_proxy import ApiKey
 from aioproducer.testing.simulation.kafka import ClusterOptions
 from tests.support.kio_messages import theirs
 from tests.support.simulated_world import run_in
-from tests.support.world import BACKOFF
+from tests.support.world import BACKOFF, BUMP, FENCE, PAYMENTS
 from tests.unit.sender.transactions import (
     COMMIT,
     CONCURRENT,
@@ -88,14 +86,17 @@ async def test_any_broker_is_asked_for_the_coordinator_and_that_for_the_rest() -
         await world.turn()
         ((node, request),) = world.network.sent
         assert node == 1
-        assert isinstance(request.request, FindCoordinator)
-        assert request.timeout_ms == 60_000
+        assert isinstance(request, FindCoordinator)
         assert await silent(world, 10) is False
-        await world.complete((node, request), coordinator_answer(request.request, node=2))
-        node, request = world.one(TransactionRequest)
-        assert (node, request.request) == (2, InitProducerId(epoch_bump=False))
+        await world.complete((node, request), coordinator_answer(request, node=2))
+        node, request = world.one(CoordinatorRequest)
+        assert (node, request) == (
+            2,
+            FENCE,
+        )
+        assert request.timeout_ms == 60_000
         assert await silent(world, 10), "one at a time"
-        done = coordinator_answer(request.request, producer_id=77, epoch=0)
+        done = coordinator_answer(request, producer_id=77, epoch=0)
         await world.complete((node, request), done)
         assert world.manager.state is S.READY
         assert world.changes
@@ -110,16 +111,16 @@ async def test_a_record_leaves_when_its_partition_may(version: int) -> None:
         if version == 1:
             assert world.requests(ProduceRequest) == []
             world.send(partition=1)
-            assert await answered(world) == AddPartitionsToTxn(frozenset({ONE}))
+            assert await answered(world) == AddPartitionsToTxn(frozenset({ONE}), producer=PAYMENTS)
         sent = world.one(ProduceRequest)
         assert states(sent) == [(77, 0)]
         assert sent[1].transaction == world.manager.handle
         assert all(batch.state.transactional for batch, _ in sent[1].batches)
         if version == 1:
-            assert await answered(world) == AddPartitionsToTxn(frozenset({TWO}))
+            assert await answered(world) == AddPartitionsToTxn(frozenset({TWO}), producer=PAYMENTS)
         await world.answer(sent)
         assert future.done()
-        assert world.requests(TransactionRequest) == []
+        assert world.requests(CoordinatorRequest) == []
 
 
 @VERSIONS
@@ -139,7 +140,7 @@ async def test_a_commit_comes_when_everything_has_its_outcome(version: int) -> N
         await world.tell_metadata(topic="unknown")
         if version == 1:
             await answered(world)
-        assert world.requests(TransactionRequest) == []
+        assert world.requests(CoordinatorRequest) == []
         await world.answer(world.one(ProduceRequest))
         assert waiting.done()
         changes = world.changes
@@ -161,11 +162,11 @@ async def test_offsets_are_written_before_the_commit(
         world.manager.commit()
         await world.turn()
         if version == 1:
-            assert await answered(world) == AddOffsetsToTxn("readers")
+            assert await answered(world) == AddOffsetsToTxn("readers", producer=PAYMENTS)
         assert isinstance(await answered(world, node=1), FindCoordinator)
         ((node, request),) = world.network.sent
         assert node == 1, "the coordinator of the group"
-        assert isinstance(request.request, TxnOffsetCommit)
+        assert isinstance(request, TxnOffsetCommit)
         await answered(world)
         assert world.manager.is_written(pending)
         assert await answered(world) == COMMIT
@@ -211,7 +212,9 @@ async def test_the_same_request_again_waits_longer_each_time() -> None:
         world.send()
         await world.turn()
         for wait in (BACKOFF, 2 * BACKOFF, 4 * BACKOFF, 8 * BACKOFF, 1.0, 1.0):
-            assert await answered(world, LOADING) == AddPartitionsToTxn(frozenset({ONE}))
+            assert await answered(world, LOADING) == AddPartitionsToTxn(
+                frozenset({ONE}), producer=PAYMENTS
+            )
             assert await silent(world, wait * 0.99)
             await world.turn(wait * 0.02)
         await answered(world)
@@ -273,8 +276,8 @@ async def test_a_coordinator_that_has_moved_is_looked_for_after_the_backoff() ->
         assert await silent(world, BACKOFF * 0.99)
         await world.turn(BACKOFF * 0.02)
         assert isinstance(await answered(world, node=1), FindCoordinator)
-        node, request = world.one(TransactionRequest)
-        assert (node, request.request) == (1, COMMIT)
+        node, request = world.one(CoordinatorRequest)
+        assert (node, request) == (1, COMMIT)
 
 
 @pytest.mark.parametrize("error", [BrokerConnectionError("broken"), RequestTimeoutError("late")])
@@ -286,7 +289,7 @@ async def test_a_request_without_a_response_is_sent_again_to_whoever_coordinates
         await written(world)
         ending = world.manager.commit()
         await world.turn()
-        await world.complete(world.one(TransactionRequest), error=error)
+        await world.complete(world.one(CoordinatorRequest), error=error)
         assert world.manager.last_error is error
         assert await silent(world, BACKOFF * 0.99)
         await world.turn(BACKOFF * 0.02)
@@ -336,7 +339,7 @@ async def test_a_failure_is_reported_at_once_though_a_request_is_on_its_way() ->
         sent = world.one(ProduceRequest)
         world.send(partition=1)
         await world.turn()
-        assert isinstance(world.one(TransactionRequest)[1].request, AddPartitionsToTxn)
+        assert isinstance(world.one(CoordinatorRequest)[1], AddPartitionsToTxn)
         ending = world.manager.commit()
         await world.turn()
         changes = world.changes
@@ -388,7 +391,7 @@ async def test_a_broker_that_is_too_old_for_the_request_is_the_end() -> None:
         await world.turn()
         error = UnsupportedVersionError("the broker does not support FIND_COORDINATOR requests")
         changes = world.changes
-        await world.complete(world.one(TransactionRequest), error=error)
+        await world.complete(world.one(CoordinatorRequest), error=error)
         assert world.manager.state is S.FATAL_ERROR
         assert world.manager.error is error
         assert world.changes > changes
@@ -422,7 +425,7 @@ async def test_what_the_brokers_have_agreed_on_is_taken_on_after_the_transaction
         world.manager.commit()
         await world.turn()
         assert await answered(world) == COMMIT
-        assert await answered(world) == InitProducerId(epoch_bump=True)
+        assert await answered(world) == BUMP
         assert world.manager.handle.version == 2
 
 
@@ -471,14 +474,14 @@ async def test_offsets_are_asked_for_beside_a_request_of_the_transaction(version
         await written(world)
         pending = world.group_offsets.fetch("readers", READ)
         await asked_for_offsets(world)
-        fetch = world.one(TransactionRequest)
-        assert fetch[1].request is pending.request
+        fetch = world.one(CoordinatorRequest)
+        assert fetch[1] is pending.request
         ending = world.manager.commit()
         await world.turn()
-        commit = world.one(TransactionRequest)
-        assert commit[1].request == COMMIT, "it does not wait for the group's coordinator"
+        commit = world.one(CoordinatorRequest)
+        assert commit[1] == COMMIT, "it does not wait for the group's coordinator"
         moves, changes = world.manager.state_changes, world.changes
-        await world.complete(fetch, coordinator_answer(fetch[1].request))
+        await world.complete(fetch, coordinator_answer(fetch[1]))
         assert (pending.offsets, world.manager.state_changes) == ({}, moves)
         assert world.changes > changes, "who waits is told"
         assert not ending.done
@@ -496,7 +499,7 @@ async def test_a_pause_before_offsets_are_asked_for_again_is_none_of_the_transac
         assert await silent(world)
         world.send()
         await world.turn()
-        assert await answered(world) == AddPartitionsToTxn(frozenset({ONE}))
+        assert await answered(world) == AddPartitionsToTxn(frozenset({ONE}), producer=PAYMENTS)
         assert await silent(world, BACKOFF * 0.99)
         await world.turn(BACKOFF * 0.02)
         assert isinstance(await answered(world), OffsetFetch)
@@ -507,7 +510,9 @@ async def test_a_pause_of_the_transaction_is_none_of_offsets() -> None:
         world.manager.begin()
         world.send()
         await world.turn()
-        assert await answered(world, LOADING) == AddPartitionsToTxn(frozenset({ONE}))
+        assert await answered(world, LOADING) == AddPartitionsToTxn(
+            frozenset({ONE}), producer=PAYMENTS
+        )
         pending = world.group_offsets.fetch("readers", READ)
         await asked_for_offsets(world)
         await answered(world)
@@ -527,8 +532,8 @@ async def test_a_coordinator_of_a_group_that_can_t_be_reached_is_looked_for_agai
         assert world.manager.last_error is None
         await world.turn(BACKOFF * 1.01)
         assert isinstance(await answered(world, node=1), FindCoordinator)
-        node, request = world.one(TransactionRequest)
-        assert (node, request.request) == (1, pending.request)
+        node, request = world.one(CoordinatorRequest)
+        assert (node, request) == (1, pending.request)
 
 
 async def test_offsets_that_brokers_can_t_be_asked_for_are_no_end_of_the_producer() -> None:
@@ -536,7 +541,7 @@ async def test_offsets_that_brokers_can_t_be_asked_for_are_no_end_of_the_produce
         pending = world.group_offsets.fetch("readers", READ)
         await asked_for_offsets(world)
         error = UnsupportedVersionError("OFFSET_FETCH: too old")
-        await world.complete(world.one(TransactionRequest), error=error)
+        await world.complete(world.one(CoordinatorRequest), error=error)
         assert pending.error is error
         assert world.manager.state is S.READY
 
@@ -551,8 +556,8 @@ async def test_a_producer_that_ends_does_not_wait_for_offsets() -> None:
 @pytest.mark.parametrize(
     ("coordinator_request", "api", "highest"),
     [
-        (EndTxn(committed=True), Api.END_TXN, 4),
-        (TxnOffsetCommit(CONSUMED, MEMBER), Api.TXN_OFFSET_COMMIT, 4),
+        (EndTxn(committed=True, producer=PAYMENTS), Api.END_TXN, 4),
+        (TxnOffsetCommit(CONSUMED, MEMBER, producer=PAYMENTS), Api.TXN_OFFSET_COMMIT, 4),
     ],
     ids=["EndTxn", "TxnOffsetCommit"],
 )

@@ -6,13 +6,14 @@ import pytest
 
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.engine.sender.transaction_driver import TransactionDriver
-from aioproducer.engine.sender.transaction_request import TransactionRequest
-from aioproducer.engine.transactions.requests import EndTxn
+from aioproducer.engine.transactions.requests import CoordinatorRequest, EndTxn
 from aioproducer.model import TopicPartition
+from tests.support.world import PAYMENTS
 from tests.unit.sender.world import SenderWorld, answered
 
 ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 1)
-COMMIT, ABORT = EndTxn(committed=True), EndTxn(committed=False)
+COMMIT = EndTxn(committed=True, producer=PAYMENTS)
+ABORT = EndTxn(committed=False, producer=PAYMENTS)
 CONCURRENT, LOADING, NOT_COORDINATOR, FENCED, TOO_LARGE, NOT_ENOUGH = 51, 14, 16, 90, 10, 19
 VERSIONS = pytest.mark.parametrize("version", [1, 2])
 
@@ -36,4 +37,4 @@ async def written(world: SenderWorld, *partitions: int) -> None:
 async def silent(world: SenderWorld, seconds: float = 0.0) -> bool:
     """Whether no coordinator is asked, for ``seconds``."""
     await world.turn(seconds)
-    return world.requests(TransactionRequest) == []
+    return world.requests(CoordinatorRequest) == []

@@ -10,10 +10,9 @@ from typing import Any
 
 from aioproducer.engine.accumulator import SerializedRecord
 from aioproducer.engine.network.versions import Features
-from aioproducer.engine.protocol import SUPPORTED, Api, response_schema
+from aioproducer.engine.protocol import SUPPORTED, response_schema
 from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
-from aioproducer.engine.sender.transaction_request import TransactionRequest
 from aioproducer.engine.transactions.requests import (
     FIRST_STABLE_VERSION,
     AddPartitionsToTxn,
@@ -147,7 +146,7 @@ def coordinator_answer(
     epoch: int = -1,
 ) -> Any:
     """What a coordinator says; the same ``code`` for each partition that it was asked about."""
-    schema = response_schema(Api(request.api_key))
+    schema = response_schema(request.api)
     said: dict[str, Any]
     match request:
         case FindCoordinator():
@@ -170,11 +169,11 @@ def coordinator_answer(
             said = {}
     if "error_code" in schema.root.kind._fields:
         said["error_code"] = code
-    lowest, highest = SUPPORTED[Api(request.api_key)]
+    lowest, highest = SUPPORTED[request.api]
     version = lowest if isinstance(request, FindCoordinator) else highest
     if isinstance(request, OffsetFetch):
         version = FIRST_STABLE_VERSION
-    version = min(version, request.highest_version(protocol=2) or version)
+    version = request.chosen_version(version)
     message = schema.encode(schema.of(said, version), version)
     return schema.decode(message, 0, version)[0]
 
@@ -188,8 +187,8 @@ def _by_topic(partitions: Iterable[TopicPartition], name: str, **said: Any) -> l
 
 async def answered(world: SenderWorld, code: int = 0, **said: Any) -> CoordinatorRequest:
     """The request that is on its way, which gets its response."""
-    sent = world.one(TransactionRequest)
-    request: CoordinatorRequest = sent[1].request
+    sent = world.one(CoordinatorRequest)
+    request: CoordinatorRequest = sent[1]
     if isinstance(request, InitProducerId) and not code:
         said = {"producer_id": 77, "epoch": world.manager.handle.epoch + 1, **said}
     await world.complete(sent, coordinator_answer(request, code, **said))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from aioproducer.engine.transactions.manager import TransactionManager
-from aioproducer.engine.transactions.requests import InitProducerId, Reaction
+from aioproducer.engine.transactions.requests import Reaction
 from aioproducer.engine.transactions.transaction import TransactionState
 from aioproducer.errors import (
     AbortableTransactionError,
@@ -21,6 +21,7 @@ from aioproducer.errors import (
     UnsupportedVersionError,
     kafka_error,
 )
+from tests.support.world import BUMP
 from tests.unit.transactions.world import (
     ABORTABLE,
     FAILED,
@@ -217,7 +218,7 @@ def test_a_commit_of_what_is_not_open_any_more_is_no_commit(version: int) -> Non
     assert world.answer(world.ask(), INVALID_STATE) is Reaction.ABORT
     assert aborted.done
     assert world.state() is S.INITIALIZING
-    assert world.run() == [InitProducerId(epoch_bump=True)]
+    assert world.run() == [BUMP]
     assert world.state() is S.READY
 
 
@@ -229,7 +230,7 @@ def test_an_abort_of_what_is_not_open_any_more_is_one(version: int, code: int) -
     ending = world.manager.abort()
     world.exchange(code)
     assert (ending.done, ending.error) == (True, None)
-    assert world.run() == [InitProducerId(epoch_bump=True)], "so that it is true in any case"
+    assert world.run() == [BUMP], "so that it is true in any case"
 
 
 # --- calls in the wrong state ----------------------------------------------------------------

@@ -13,12 +13,12 @@ from aioproducer.engine.transactions.requests import (
     Coordinator,
     CoordinatorType,
     FindCoordinator,
-    InitProducerId,
 )
 from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
 from aioproducer.engine.transactions.transaction import TRANSITIONS, TransactionState, diagram
 from aioproducer.errors import FatalTransactionError, ProducerFencedError
 from aioproducer.model import TransactionHandle
+from tests.support.world import BUMP, FENCE, PAYMENTS
 from tests.unit.transactions.world import (
     ABORT,
     ABORTABLE,
@@ -48,8 +48,8 @@ def test_the_coordinator_is_found_and_then_asked_for_an_identity(version: int) -
     assert world.next() is None
     world.manager.initialize()
     assert world.exchange() == TRANSACTIONS
-    assert world.next() == InitProducerId(epoch_bump=False), "it fences whoever was there"
-    assert world.manager.node_for(InitProducerId(epoch_bump=False)) == HOME
+    assert world.next() == FENCE, "it fences whoever was there"
+    assert world.manager.node_for(FENCE) == HOME
     world.exchange(producer_id=7, epoch=3)
     assert world.manager.state is S.READY
     assert world.manager.handle == TransactionHandle("payments", 7, 3, version)
@@ -92,7 +92,9 @@ def test_in_version_1_partitions_are_taken_in_before_their_batches_leave() -> No
     assert not world.manager.add_partition(ONE)
     assert not world.manager.add_partition(TWO)
     assert not world.manager.add_partition(ONE), "asking again changes nothing"
-    assert world.exchange() == AddPartitionsToTxn(frozenset({ONE, TWO})), "all that wait at once"
+    assert world.exchange() == AddPartitionsToTxn(frozenset({ONE, TWO}), producer=PAYMENTS), (
+        "all that wait at once"
+    )
     assert world.manager.add_partition(ONE)
     assert world.manager.add_partition(TWO)
     assert world.next() is None
@@ -106,7 +108,7 @@ def test_a_partition_that_comes_while_others_are_taken_in_is_asked_for_next() ->
     world.answer(request)
     assert world.manager.add_partition(ONE)
     assert not world.manager.add_partition(TWO)
-    assert world.exchange() == AddPartitionsToTxn(frozenset({TWO}))
+    assert world.exchange() == AddPartitionsToTxn(frozenset({TWO}), producer=PAYMENTS)
 
 
 def test_in_version_1_a_transaction_goes_as_in_kafka_and_the_next_one_has_the_same_epoch() -> None:
@@ -130,7 +132,7 @@ def test_a_commit_waits_for_partitions_that_are_not_taken_in_yet() -> None:
     world.settled = False
     world.manager.add_partition(ONE)
     world.manager.commit()
-    assert world.exchange() == AddPartitionsToTxn(frozenset({ONE}))
+    assert world.exchange() == AddPartitionsToTxn(frozenset({ONE}), producer=PAYMENTS)
     assert world.next() is None, "its batch is on its way"
     world.settled = True
     assert world.next() == COMMIT
@@ -242,7 +244,7 @@ def test_after_a_failure_the_next_transaction_has_a_new_epoch() -> None:
     assert world.exchange() == ABORT
     assert ending.done
     assert world.state() is S.INITIALIZING
-    assert world.exchange() == InitProducerId(epoch_bump=True), "it fences nobody newer"
+    assert world.exchange() == BUMP, "it fences nobody newer"
     assert world.state() is S.READY
     assert world.manager.handle.epoch == 1
     world.begin()
@@ -349,7 +351,7 @@ STEPS = list(product(S, S))
 
 def in_state(state: TransactionState) -> TransactionManager:
     identity = SequenceNumbers(idempotent=True, transactional=True)
-    manager = TransactionManager("payments", identity)
+    manager = TransactionManager("payments", identity, 60_000)
     manager.state = state
     return manager
 

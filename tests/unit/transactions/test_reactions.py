@@ -21,7 +21,6 @@ from aioproducer.engine.transactions.requests import (
     CoordinatorType,
     EndTxn,
     FindCoordinator,
-    InitProducerId,
     OffsetFetch,
     Reaction,
     Response,
@@ -30,18 +29,21 @@ from aioproducer.engine.transactions.requests import (
 from aioproducer.errors import kafka_error
 from aioproducer.errors.broker import RETRIABLE, ErrorCode
 from aioproducer.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from tests.support.world import FENCE, PAYMENTS
 
 RETRY, RETRY_SOON, FIND_AGAIN = Reaction.RETRY, Reaction.RETRY_SOON, Reaction.FIND_COORDINATOR
 ABORT, FENCED, FATAL = Reaction.ABORT, Reaction.FENCED, Reaction.FATAL
 
 ORDERS = TopicPartition("orders", 0)
 FIND = FindCoordinator(Coordinator(CoordinatorType.GROUP, "readers"))
-INIT = InitProducerId(epoch_bump=False)
-PARTITIONS = AddPartitionsToTxn(frozenset({ORDERS}))
-GROUP = AddOffsetsToTxn("readers")
-OFFSETS = TxnOffsetCommit({ORDERS: OffsetAndMetadata(7)}, ConsumerGroupMetadata("readers"))
+PARTITIONS = AddPartitionsToTxn(frozenset({ORDERS}), producer=PAYMENTS)
+GROUP = AddOffsetsToTxn("readers", producer=PAYMENTS)
+OFFSETS = TxnOffsetCommit(
+    {ORDERS: OffsetAndMetadata(7)}, ConsumerGroupMetadata("readers"), producer=PAYMENTS
+)
 FETCH = OffsetFetch("readers", frozenset({ORDERS}))
-COMMIT_IT, ABORT_IT = EndTxn(committed=True), EndTxn(committed=False)
+COMMIT_IT = EndTxn(committed=True, producer=PAYMENTS)
+ABORT_IT = EndTxn(committed=False, producer=PAYMENTS)
 
 
 class Case(NamedTuple):
@@ -83,21 +85,21 @@ CASES = [
     *same(FIND, ABORT, "group_authorization_failed", "transaction_abortable"),
     *differs(FIND, FATAL, ABORT, SURVIVED, "invalid_group_id"),
     # InitProducerIdHandler
-    *same(INIT, FIND_AGAIN, "not_coordinator", "coordinator_not_available"),
-    *same(INIT, RETRY, "coordinator_load_in_progress", "request_timed_out"),
-    *same(INIT, FENCED, "invalid_producer_epoch", "producer_fenced"),
-    *same(INIT, FATAL, "invalid_transaction_timeout", "invalid_request", "unknown_server_error"),
-    *same(INIT, FATAL, "invalid_producer_id_mapping", "invalid_txn_state", "unknown_producer_id"),
-    *differs(INIT, RETRY, RETRY_SOON, SOONER, "concurrent_transactions"),
+    *same(FENCE, FIND_AGAIN, "not_coordinator", "coordinator_not_available"),
+    *same(FENCE, RETRY, "coordinator_load_in_progress", "request_timed_out"),
+    *same(FENCE, FENCED, "invalid_producer_epoch", "producer_fenced"),
+    *same(FENCE, FATAL, "invalid_transaction_timeout", "invalid_request", "unknown_server_error"),
+    *same(FENCE, FATAL, "invalid_producer_id_mapping", "invalid_txn_state", "unknown_producer_id"),
+    *differs(FENCE, RETRY, RETRY_SOON, SOONER, "concurrent_transactions"),
     *differs(
-        INIT,
+        FENCE,
         ABORT,
         FATAL,
         REFUSED,
         "transactional_id_authorization_failed",
         "cluster_authorization_failed",
     ),
-    *differs(INIT, ABORT, FATAL, "there is no transaction to abort yet", "transaction_abortable"),
+    *differs(FENCE, ABORT, FATAL, "there is no transaction to abort yet", "transaction_abortable"),
     # AddPartitionsToTxnHandler
     *same(PARTITIONS, FIND_AGAIN, "not_coordinator", "coordinator_not_available"),
     *same(PARTITIONS, RETRY_SOON, "concurrent_transactions"),
@@ -182,7 +184,7 @@ CASES = [
         )
     ],
 ]
-REQUESTS = [FIND, INIT, PARTITIONS, GROUP, OFFSETS, FETCH, COMMIT_IT, ABORT_IT]
+REQUESTS = [FIND, FENCE, PARTITIONS, GROUP, OFFSETS, FETCH, COMMIT_IT, ABORT_IT]
 
 
 def name_of(sent: CoordinatorRequest) -> str:

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 import pytest
 
 from aioproducer.engine.protocol import Api, request_schema, response_schema
-from aioproducer.engine.sender.transaction_request import TransactionRequest
 from aioproducer.engine.transactions.requests import (
     AddOffsetsToTxn,
     AddPartitionsToTxn,
     Coordinator,
-    CoordinatorRequest,
     CoordinatorType,
     EndTxn,
     FindCoordinator,
-    InitProducerId,
     OffsetFetch,
     Reaction,
     Response,
@@ -35,6 +33,7 @@ from aioproducer.model import (
     TopicPartition,
     TransactionHandle,
 )
+from tests.support.world import BUMP, FENCE, PAYMENTS
 from tests.unit.transactions.wire import (
     CONSUMED,
     EVENT,
@@ -121,7 +120,7 @@ def test_a_coordinator_that_cannot_be(number: int, host: str) -> None:
 # --- InitProducerId --------------------------------------------------------------------------
 @each_version(Api.INIT_PRODUCER_ID)
 def test_the_first_identity_is_asked_for_by_name(version: int) -> None:
-    read = built(InitProducerId(epoch_bump=False), version)
+    read = built(FENCE, version)
     assert int(read.__version__) == version
     assert read.transactional_id == "payments"
     assert read.transaction_timeout == datetime.timedelta(seconds=60)
@@ -132,11 +131,11 @@ def test_the_first_identity_is_asked_for_by_name(version: int) -> None:
 @each_version(Api.INIT_PRODUCER_ID)
 def test_a_new_epoch_is_asked_for_with_the_old_one(version: int) -> None:
     if version >= 3:
-        read = built(InitProducerId(epoch_bump=True), version)
+        read = built(BUMP, version)
         assert asker(read) == ("payments", 77, 3)
         return
     with pytest.raises(UnsupportedVersionError, match=r"'payments'.*KIP-360, Kafka 2.5"):
-        built(InitProducerId(epoch_bump=True), version)
+        built(BUMP, version)
 
 
 @each_version(Api.INIT_PRODUCER_ID)
@@ -145,14 +144,16 @@ def test_the_identity_that_was_assigned(version: int) -> None:
     said = kind(
         **throttle(kind), error_code=ErrorCode.NONE, producer_id=2**40, producer_epoch=2**15 - 1
     )
-    answer = InitProducerId(epoch_bump=False).read(over_the_wire(said))
+    answer = FENCE.read(over_the_wire(said))
     assert answer == Response(producer_id=2**40, epoch=2**15 - 1)
 
 
 # --- AddPartitionsToTxn ----------------------------------------------------------------------
 @each_version(Api.ADD_PARTITIONS_TO_TXN)
 def test_partitions_are_taken_in_by_topic(version: int) -> None:
-    read = built(AddPartitionsToTxn(frozenset({ONE, TWO, EVENT})), version, FIRST)
+    read = built(
+        AddPartitionsToTxn(frozenset({ONE, TWO, EVENT}), producer=PAYMENTS), version, FIRST
+    )
     assert int(read.__version__) == version
     assert asker(read, "v3_and_below_") == ("payments", 77, 3)
     topics = {each.name: tuple(each.partitions) for each in read.v3_and_below_topics}
@@ -176,7 +177,7 @@ def added(version: int, codes: Mapping[TopicPartition, int]) -> Response:
             for place, code in codes.items()
         ),
     )
-    return AddPartitionsToTxn(frozenset(codes)).read(over_the_wire(said))
+    return AddPartitionsToTxn(frozenset(codes), producer=PAYMENTS).read(over_the_wire(said))
 
 
 @each_version(Api.ADD_PARTITIONS_TO_TXN)
@@ -191,19 +192,19 @@ def test_of_several_errors_the_one_that_is_the_cause_decides(version: int) -> No
 # --- AddOffsetsToTxn -------------------------------------------------------------------------
 @each_version(Api.ADD_OFFSETS_TO_TXN)
 def test_a_group_is_taken_in(version: int) -> None:
-    read = built(AddOffsetsToTxn("readers"), version, FIRST)
+    read = built(AddOffsetsToTxn("readers", producer=PAYMENTS), version, FIRST)
     assert int(read.__version__) == version
     assert (asker(read), read.group_id) == (("payments", 77, 3), "readers")
     kind = responses(Api.ADD_OFFSETS_TO_TXN, version).AddOffsetsToTxnResponse
     said = kind(**throttle(kind), error_code=ErrorCode.NOT_COORDINATOR)
-    assert AddOffsetsToTxn("readers").read(over_the_wire(said)) == Response(16)
+    assert AddOffsetsToTxn("readers", producer=PAYMENTS).read(over_the_wire(said)) == Response(16)
 
 
 # --- TxnOffsetCommit -------------------------------------------------------------------------
 @each_version(Api.TXN_OFFSET_COMMIT)
 def test_consumed_offsets(version: int) -> None:
     group = MEMBER if version >= 3 else ConsumerGroupMetadata("readers")
-    read = built(TxnOffsetCommit(CONSUMED, group), version)
+    read = built(TxnOffsetCommit(CONSUMED, group, producer=PAYMENTS), version)
     assert int(read.__version__) == version
     assert (asker(read), read.group_id) == (("payments", 77, 3), "readers")
     if version >= 3:
@@ -236,7 +237,7 @@ def test_consumed_offsets(version: int) -> None:
 )
 def test_an_old_broker_can_t_check_the_member(version: int, group: ConsumerGroupMetadata) -> None:
     with pytest.raises(UnsupportedVersionError, match=r"'readers' \(KIP-447, Kafka 2.5\)"):
-        built(TxnOffsetCommit(CONSUMED, group), version, FIRST)
+        built(TxnOffsetCommit(CONSUMED, group, producer=PAYMENTS), version, FIRST)
 
 
 @each_version(Api.TXN_OFFSET_COMMIT)
@@ -259,7 +260,7 @@ def test_the_group_s_answer(version: int) -> None:
                 for place, code in codes.items()
             ),
         )
-        return TxnOffsetCommit(CONSUMED, MEMBER).read(over_the_wire(said))
+        return TxnOffsetCommit(CONSUMED, MEMBER, producer=PAYMENTS).read(over_the_wire(said))
 
     assert answered({ONE: 0, TWO: 0, EVENT: 0}) == Response()
     assert answered({ONE: 0, TWO: 22, EVENT: 0}) == Response(22, partition=TWO)
@@ -268,12 +269,12 @@ def test_the_group_s_answer(version: int) -> None:
 
 
 IDS = {topic: UUID(int=number) for number, topic in enumerate(sorted({p[0] for p in CONSUMED}), 1)}
-BY_ID = TxnOffsetCommit(CONSUMED, MEMBER, IDS)
+BY_ID = TxnOffsetCommit(CONSUMED, MEMBER, IDS, producer=PAYMENTS)
 
 
-def sent(request: CoordinatorRequest, version: int, handle: TransactionHandle) -> tuple[int, Any]:
+def sent(request: TxnOffsetCommit, version: int, handle: TransactionHandle) -> tuple[int, Any]:
     """The version that leaves for a broker that speaks ``version``, and the message."""
-    payload = TransactionRequest(request, handle, 60_000).build(version)
+    payload = replace(request, producer=handle).build(version)
     data = b"".join(payload.parts)
     message, end = request_schema(payload.api).decode(data, 0, payload.version)
     assert end == len(data)
@@ -293,7 +294,9 @@ def test_offsets_of_topics_by_their_ids() -> None:
 @pytest.mark.parametrize(
     ("request_", "handle", "highest"),
     [
-        pytest.param(TxnOffsetCommit(CONSUMED, MEMBER), SECOND, 5, id="an unknown id"),
+        pytest.param(
+            TxnOffsetCommit(CONSUMED, MEMBER, producer=PAYMENTS), SECOND, 5, id="an unknown id"
+        ),
         pytest.param(BY_ID, FIRST, 4, id="the first protocol"),
     ],
 )
@@ -392,7 +395,7 @@ def test_a_group_s_answer_that_names_no_group() -> None:
 @each_version(Api.END_TXN)
 @pytest.mark.parametrize("committed", [True, False])
 def test_the_end(version: int, committed: bool) -> None:
-    read = built(EndTxn(committed), version)
+    read = built(EndTxn(committed, producer=PAYMENTS), version)
     assert int(read.__version__) == version
     assert (asker(read), read.committed) == (("payments", 77, 3), committed)
 
@@ -402,7 +405,7 @@ def test_the_end_brings_the_next_epoch_from_version_5_on(version: int) -> None:
     kind = responses(Api.END_TXN, version).EndTxnResponse
     given = {"producer_id": 78, "producer_epoch": 0} if version >= 5 else {}
     said = kind(**throttle(kind), error_code=ErrorCode.NONE, **given)
-    answer = EndTxn(committed=True).read(over_the_wire(said))
+    answer = EndTxn(committed=True, producer=PAYMENTS).read(over_the_wire(said))
     assert answer == (Response(producer_id=78, epoch=0) if version >= 5 else Response())
 
 

@@ -10,11 +10,11 @@ from aioproducer.engine.transactions.requests import (
     Coordinator,
     CoordinatorType,
     FindCoordinator,
-    InitProducerId,
 )
 from aioproducer.engine.transactions.transaction import TransactionState
 from aioproducer.errors import AbortableTransactionError, IllegalStateError, InvalidTxnStateError
 from aioproducer.model import ConsumerGroupMetadata, TransactionHandle
+from tests.support.world import BUMP, PAYMENTS
 from tests.unit.transactions.world import (
     ABORT,
     COMMIT,
@@ -36,7 +36,7 @@ OF_READERS = FindCoordinator(Coordinator(CoordinatorType.GROUP, "readers"))
 def test_in_version_1_the_group_is_taken_in_before_its_offsets_are_written() -> None:
     world = opened()
     pending = world.offsets()
-    assert world.exchange() == AddOffsetsToTxn("readers")
+    assert world.exchange() == AddOffsetsToTxn("readers", producer=PAYMENTS)
     assert not world.manager.is_written(pending)
     assert world.exchange() == OF_READERS
     request = world.ask()
@@ -147,7 +147,7 @@ def test_a_shared_transaction_begins_in_an_epoch_that_nobody_has_used() -> None:
     world.end(committed=True)
     assert not world.manager.begin(shared=True)
     assert world.manager.state is S.INITIALIZING
-    assert world.run() == [InitProducerId(epoch_bump=True)]
+    assert world.run() == [BUMP]
     assert world.manager.begin(shared=True)
     assert world.manager.handle.epoch == 1
     assert world.sequence_numbers.fresh

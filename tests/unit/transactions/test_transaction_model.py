@@ -94,7 +94,7 @@ class TransactionMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.identity = SequenceNumbers(idempotent=True, transactional=True)
-        self.manager = TransactionManager("payments", self.identity)
+        self.manager = TransactionManager("payments", self.identity, 60_000)
         self.coordinator = TransactionCoordinator()
         self.home = 1
         """The node where it is."""

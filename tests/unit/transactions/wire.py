@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 
 from aioproducer.engine.protocol import Api
-from aioproducer.engine.sender.transaction_request import TransactionRequest
-from aioproducer.engine.transactions.requests import FIRST_STABLE_VERSION, CoordinatorRequest
+from aioproducer.engine.transactions.requests import (
+    FIRST_STABLE_VERSION,
+    CoordinatorRequest,
+    TransactionRequest,
+)
 from aioproducer.model import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
@@ -47,10 +50,11 @@ def over_the_wire(entity: Any) -> Any:
 
 def built(request: CoordinatorRequest, version: int, handle: TransactionHandle = SECOND) -> Any:
     """The request as a broker reads it."""
-    wire = TransactionRequest(request, handle, 60_000)
-    assert wire.answered
-    payload = wire.build(version)
-    assert payload.api == wire.api
+    if isinstance(request, TransactionRequest):
+        request = replace(request, producer=handle)
+    assert request.answered
+    payload = request.build(version)
+    assert payload.api == request.api
     return theirs(payload)
 
 

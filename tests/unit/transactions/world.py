@@ -22,10 +22,11 @@ from aioproducer.model import (
     TopicPartition,
     TransactionHandle,
 )
-from tests.support.world import World
+from tests.support.world import PAYMENTS, World
 
 VERSIONS = [1, 2]
-COMMIT, ABORT = EndTxn(committed=True), EndTxn(committed=False)
+COMMIT = EndTxn(committed=True, producer=PAYMENTS)
+ABORT = EndTxn(committed=False, producer=PAYMENTS)
 FAILED = DeliveryTimeoutError("orders-0: not acknowledged")
 LOST = BrokerConnectionError("lost")
 ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 1)
