@@ -27,11 +27,9 @@ from aioproducer.engine.core.arguments import (
     given_record,
     refuse_pickle,
 )
-from aioproducer.engine.core.producer_core import ProducerCore
-from aioproducer.engine.core.sending import RecordFields
-from aioproducer.engine.metrics import Latencies, MetricsSnapshot
 from aioproducer.errors import ConfigError
 from aioproducer.foundation.runtime.tasks import last_steps
+from aioproducer.foundation.runtime.threads import load_here
 from aioproducer.model import (
     ConsumerGroupMetadata,
     Headers,
@@ -50,6 +48,8 @@ if TYPE_CHECKING:
     from aioproducer.engine.bulk.send_report import SendReport
     from aioproducer.engine.core.check import ClusterCheck
     from aioproducer.engine.core.health import Health
+    from aioproducer.engine.core.sending import RecordFields
+    from aioproducer.engine.metrics import Latencies, MetricsSnapshot
     from aioproducer.model.type_parameters import (
         AsyncValuesToSend,
         Plain,
@@ -186,6 +186,9 @@ class Producer(Generic[K_contra, V_contra]):
         config = configuration(config, options, "Producer")
         if transaction is not None:
             config = _joining(config, transaction)
+        load_here((_load_core,))
+        from aioproducer.engine.core.producer_core import ProducerCore
+
         self._core = core = ProducerCore(config, transaction, (_load_bulk,))
         self.config: ProducerConfig = core.config
         self.client_id: str = core.client_id
@@ -647,6 +650,10 @@ def _joining(config: ProducerConfig, transaction: TransactionHandle) -> Producer
             f"({transaction.transactional_id!r}): leave it out"
         )
     return config.replace(transactional_id=transaction.transactional_id)
+
+
+def _load_core() -> None:
+    import aioproducer.engine.core.producer_core  # noqa: F401
 
 
 def _load_bulk() -> None:

@@ -21,7 +21,6 @@ from aioproducer.engine.core.sending import FastPath, RecordFields, SendPipeline
 from aioproducer.engine.core.tracing import Tracing
 from aioproducer.engine.core.tracing import end as end_trace
 from aioproducer.engine.interceptors import close_hooks
-from aioproducer.engine.metrics import Latencies, MetricsSnapshot
 from aioproducer.engine.observer import ObservedFuture, Observer, ObserverSlot
 from aioproducer.engine.observer import default as default_observer
 from aioproducer.engine.records.acceleration import RouteCache
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from aioproducer.engine.core.health import Health
     from aioproducer.engine.core.health_source import HealthSource
     from aioproducer.engine.core.transaction_api import TransactionApi
+    from aioproducer.engine.metrics import Latencies, MetricsSnapshot
 
 _NUMBERS: Final = count(1)
 
