@@ -12,7 +12,7 @@ from aioproducer.admin.requests import Answer
 from aioproducer.admin.requests.answer import UNKNOWN_TOPIC_OR_PARTITION
 from aioproducer.engine.client.arguments import TimeLeft, countdown
 from aioproducer.engine.client.cluster_client import ClusterClient
-from aioproducer.engine.client.describe_request import TopicDescription
+from aioproducer.engine.client.requests import TopicDescription
 from aioproducer.engine.network.frames import EncodedPayload
 from aioproducer.engine.network.request import Request
 from aioproducer.engine.transactions.requests import FindCoordinator, group_coordinator

@@ -20,7 +20,7 @@ from aioproducer.admin.values import (
     ConfigEntry,
     ConfigResource,
 )
-from aioproducer.engine.client import describe_request as described
+from aioproducer.engine.client import requests as described
 from aioproducer.model import Node
 
 _BROKER_NOT_AVAILABLE: Final = 8

@@ -16,9 +16,9 @@ from aioproducer.admin.requests import (
 )
 from aioproducer.admin.requests.answer import UNKNOWN_TOPIC_OR_PARTITION
 from aioproducer.admin.values import CreatedTopic, NewTopic, TopicDescription
-from aioproducer.engine.client import describe_request as described
-from aioproducer.engine.client.list_offsets import LATEST, FoundOffset, ListOffsetsRequest
+from aioproducer.engine.client import requests as described
 from aioproducer.engine.client.offset_lookup import portions
+from aioproducer.engine.client.requests import LATEST, FoundOffset, ListOffsetsRequest
 from aioproducer.engine.network.request import Request
 from aioproducer.model import Node, TopicPartition
 

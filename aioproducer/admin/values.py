@@ -13,8 +13,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from uuid import UUID
 
 from aioproducer.engine.client.arguments import check_partition, checked_topic
-from aioproducer.engine.client.describe_request import PartitionDescription
-from aioproducer.engine.client.list_offsets import EARLIEST, LATEST
+from aioproducer.engine.client.requests import EARLIEST, LATEST, PartitionDescription
 from aioproducer.errors import (
     InvalidConfigError,
     InvalidGroupIdError,

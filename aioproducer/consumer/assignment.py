@@ -18,10 +18,9 @@ from aioproducer.consumer.coordinator import CoordinatorLink
 from aioproducer.consumer.metrics import ConsumerStats, MemberCounts
 from aioproducer.consumer.progress import Progress
 from aioproducer.engine.client.cluster_client import ClusterClient
-from aioproducer.engine.client.list_offsets import IsolationLevel
 from aioproducer.engine.client.offset_lookup import divided
-from aioproducer.engine.groups.reactions import Reaction, reaction_to
-from aioproducer.engine.groups.requests import Membership
+from aioproducer.engine.client.requests import IsolationLevel
+from aioproducer.engine.groups.requests import Membership, Reaction, reaction_to
 from aioproducer.engine.metrics.counts import Summary
 from aioproducer.errors import (
     IllegalStateError,

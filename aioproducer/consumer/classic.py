@@ -23,12 +23,13 @@ from aioproducer.engine.groups.assignors import (
     sticky_steps,
 )
 from aioproducer.engine.groups.assignors.member import NO_GENERATION
-from aioproducer.engine.groups.reactions import LOST, Reaction
 from aioproducer.engine.groups.requests import (
+    LOST,
     Heartbeat,
     Joined,
     JoinGroup,
     LeaveGroup,
+    Reaction,
     Synced,
     SyncGroup,
 )

@@ -13,8 +13,7 @@ from aioproducer.consumer.coordinator import CoordinatorLink
 from aioproducer.consumer.metrics import ConsumerStats
 from aioproducer.consumer.progress import Progress
 from aioproducer.engine.client.offset_lookup import portions
-from aioproducer.engine.groups.reactions import LOST, Reaction
-from aioproducer.engine.groups.requests import Membership
+from aioproducer.engine.groups.requests import LOST, Membership, Reaction
 from aioproducer.errors import (
     ProducerError,
     ProducerTimeoutError,

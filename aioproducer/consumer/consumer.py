@@ -44,7 +44,7 @@ from aioproducer.consumer.workers import Handle, Order, Workers
 from aioproducer.engine.client.arguments import check_timeout
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.elsewhere import FOR_A_CONSUMER, client_config, elsewhere
-from aioproducer.engine.client.list_offsets import IsolationLevel
+from aioproducer.engine.client.requests import IsolationLevel
 from aioproducer.engine.core.arguments import checked_offsets, checked_places
 from aioproducer.engine.records.decoder import RecordBatch
 from aioproducer.errors import (

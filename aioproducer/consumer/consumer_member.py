@@ -12,14 +12,15 @@ from typing import Any, Final
 from uuid import UUID
 
 from aioproducer.consumer.member import Member, MemberSurroundings
-from aioproducer.engine.groups.reactions import LOST, Reaction
 from aioproducer.engine.groups.requests import (
     JOINING,
     LEAVING,
     LEAVING_FOR_A_WHILE,
+    LOST,
     ConsumerHeartbeat,
     MemberState,
     PartitionsById,
+    Reaction,
 )
 from aioproducer.engine.transactions.requests import by_topic
 from aioproducer.errors import ProducerError, UnsupportedVersionError, explain, kafka_error

@@ -10,12 +10,13 @@ from uuid import UUID
 from aioproducer.config import ProducerConfig
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.offset_lookup import portions
-from aioproducer.engine.groups.reactions import Reaction, reaction_to
 from aioproducer.engine.groups.requests import (
     FetchedOffsets,
     GroupOffsetFetch,
     Membership,
     OffsetCommit,
+    Reaction,
+    reaction_to,
 )
 from aioproducer.engine.metrics import ProducerMetrics
 from aioproducer.engine.network.request import Request

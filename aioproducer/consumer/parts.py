@@ -22,7 +22,7 @@ from aioproducer.consumer.progress import Progress
 from aioproducer.consumer.subscription import GroupTopics, Subscription
 from aioproducer.consumer.telemetry import consumer_telemetry
 from aioproducer.engine.client.cluster_client import ClusterClient
-from aioproducer.engine.client.list_offsets import IsolationLevel
+from aioproducer.engine.client.requests import IsolationLevel
 from aioproducer.engine.groups.requests import Membership
 from aioproducer.reader.fetcher import Fetcher, FetchSettings
 from aioproducer.reader.leaders import Leaders

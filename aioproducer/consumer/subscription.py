@@ -11,7 +11,7 @@ from uuid import UUID
 
 from aioproducer.engine.client.arguments import checked_topic
 from aioproducer.engine.client.cluster_client import ClusterClient
-from aioproducer.engine.client.describe_request import ClusterDescription
+from aioproducer.engine.client.requests import ClusterDescription
 from aioproducer.engine.groups.assignors import PartitionRacks, TopicLayout
 from aioproducer.engine.groups.assignors.member import STEP
 from aioproducer.errors import ConfigError, error_about

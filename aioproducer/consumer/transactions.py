@@ -12,7 +12,7 @@ from aioproducer.consumer.assignment import Assignment
 from aioproducer.consumer.loops import Lists
 from aioproducer.consumer.progress import PartitionProgress, Progress
 from aioproducer.engine.client.elsewhere import ASYNC_WITH, elsewhere
-from aioproducer.engine.groups.reactions import partitions_may_have_moved
+from aioproducer.engine.groups.requests import partitions_may_have_moved
 from aioproducer.errors import (
     AbortableTransactionError,
     CommitUnconfirmedError,

@@ -10,9 +10,9 @@ A room imports only rooms below it.
     telemetry     metrics that brokers ask for (KIP-714)
     groups        members of a consumer group: who reads what, and their requests; without I/O
     client        connections by a configuration; requests that a caller awaits, or the sender
+    transactions  sequence numbers and the transactional state machine, without I/O
     network       connections, frames, versions, logins on a connection
     accumulator   batches by partition, memory, quotas
-    transactions  sequence numbers and the transactional state machine, without I/O
     columnar      Arrow columns into Avro, JSON and Protobuf, and their derived schemas
     cluster       metadata: what is known, and what to ask
     records       record batches: encoding, decoding, compression, the compiled loops

@@ -4,7 +4,7 @@ There is one class for each code that a producer can get. The outcome of a batch
 only by the table: :mod:`aioproducer.engine.sender.outcomes` decides what a disposition means for
 the batch. What a coordinator's error means for a transaction depends on the error's class, in
 :mod:`aioproducer.engine.transactions.requests`, and for a member of a group on the code, in
-:mod:`aioproducer.engine.groups.reactions`. A code without a row is one that producers should not
+:mod:`aioproducer.engine.groups.requests`. A code without a row is one that producers should not
 get (retried if Kafka considers it retriable, otherwise refused) or one of a newer Kafka (refused).
 Whether the batch was written is then unknown.
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from aioproducer.engine.client.list_offsets import IsolationLevel
+from aioproducer.engine.client.requests import IsolationLevel
 from aioproducer.engine.network.frames import EncodedPayload, encoded
 from aioproducer.engine.network.request import LazyResponse
 from aioproducer.engine.protocol import Api, request_schema

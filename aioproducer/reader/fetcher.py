@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from aioproducer.config import ProducerConfig
 from aioproducer.config.reader_options import ReaderOptions
 from aioproducer.engine.client.cluster_client import ClusterClient
-from aioproducer.engine.client.list_offsets import IsolationLevel
+from aioproducer.engine.client.requests import IsolationLevel
 from aioproducer.engine.network.frames import MAX_RESPONSE_BYTES
 from aioproducer.engine.network.transfer import MOST_TIMEOUTS
 from aioproducer.errors import ProducerError, anew, error_about

@@ -7,7 +7,7 @@ from enum import Enum, auto
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from aioproducer.engine.client.describe_request import ClusterDescription, TopicDescription
+from aioproducer.engine.client.requests import ClusterDescription, TopicDescription
 from aioproducer.engine.cluster.snapshot import Cluster, PartitionLeader, TopicInfo
 from aioproducer.errors import ProducerError, TopicRecreatedError, error_about
 from aioproducer.model import Node, TopicPartition

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 
 from aioproducer.engine.client.cluster_client import ClusterClient
-from aioproducer.engine.client.list_offsets import EARLIEST, LATEST, FoundOffset, IsolationLevel
 from aioproducer.engine.client.offset_lookup import lookup_offsets
+from aioproducer.engine.client.requests import EARLIEST, LATEST, FoundOffset, IsolationLevel
 from aioproducer.errors import (
     LogTruncatedError,
     NotLeaderOrFollowerError,

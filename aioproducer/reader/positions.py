@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from aioproducer.config.kinds import by_duration
 from aioproducer.engine.client.arguments import check_partition, checked_topic
-from aioproducer.engine.client.list_offsets import EARLIEST, LATEST
+from aioproducer.engine.client.requests import EARLIEST, LATEST
 from aioproducer.errors import ConfigError
 from aioproducer.model import TopicPartition
 

@@ -13,7 +13,7 @@ from aioproducer.config.reader_options import READER_OPTIONS, ReaderKeywords, Re
 from aioproducer.engine.client.arguments import check_partition
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.elsewhere import FOR_A_READER, client_config, elsewhere
-from aioproducer.engine.client.list_offsets import IsolationLevel
+from aioproducer.engine.client.requests import IsolationLevel
 from aioproducer.engine.records.arrow import imported_pyarrow
 from aioproducer.engine.records.decoder import RecordBatch
 from aioproducer.errors import ClientClosedError, ConfigError, IllegalStateError

@@ -8,9 +8,14 @@ from typing import Final
 
 from aioproducer.engine.client.arguments import countdown
 from aioproducer.engine.client.cluster_client import ClusterClient
-from aioproducer.engine.client.describe_request import ClusterDescription
-from aioproducer.engine.client.list_offsets import EARLIEST, LATEST, FoundOffset, IsolationLevel
 from aioproducer.engine.client.offset_lookup import lookup_offsets
+from aioproducer.engine.client.requests import (
+    EARLIEST,
+    LATEST,
+    ClusterDescription,
+    FoundOffset,
+    IsolationLevel,
+)
 from aioproducer.errors import (
     LeaderNotAvailableError,
     ProducerError,

@@ -83,11 +83,11 @@ def test_every_module_of_a_pure_room_is_meant() -> None:
             "transaction_driver",
         },
         "engine/client": {
-            "ad_hoc_requests",
             "cluster_client",
             "connections",
             "environment",
             "offset_lookup",
+            "requester",
             "wakeup",
         },
         "engine/telemetry": {"payload_maker", "requester"},

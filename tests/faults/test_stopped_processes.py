@@ -17,7 +17,7 @@ import pytest
 from aioproducer import FailedRecord, Producer, ProducerConfig, RecordMetadata
 from aioproducer.auth.tokens import TokenSource
 from aioproducer.engine.client.cluster_client import ClusterClient
-from aioproducer.engine.client.describe_request import DescribeRequest
+from aioproducer.engine.client.requests import DescribeRequest
 from aioproducer.foundation.tuning import COMPRESS_ELSEWHERE_BYTES
 from aioproducer.testing.simulation.kafka import ClusterOptions
 from aioproducer.testing.simulation.world import SimulatedWorld

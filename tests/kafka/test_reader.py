@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 
 from aioproducer import Producer
 from aioproducer.engine.client.cluster_client import ClusterClient
-from aioproducer.engine.client.list_offsets import IsolationLevel
+from aioproducer.engine.client.requests import IsolationLevel
 from aioproducer.errors import OffsetOutOfRangeError, TopicRecreatedError
 from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import Node, TopicPartition

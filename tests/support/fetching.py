@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from aioproducer.config import ProducerConfig
 from aioproducer.engine.client.cluster_client import ClusterClient
-from aioproducer.engine.client.list_offsets import IsolationLevel
+from aioproducer.engine.client.requests import IsolationLevel
 from aioproducer.engine.records.decoder import RecordBatch, decode
 from aioproducer.engine.records.encoded_batch import EncodedBatch, batches_in
 from aioproducer.model import Node, TopicPartition

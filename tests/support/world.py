@@ -14,7 +14,7 @@ from aioproducer.engine.accumulator.batch_queue import BatchQueue
 from aioproducer.engine.accumulator.memory_quota import BufferPool, PendingMemory
 from aioproducer.engine.accumulator.pending_records import PendingRecord
 from aioproducer.engine.accumulator.waiting import PendingQueue
-from aioproducer.engine.client.ad_hoc_requests import AdHocRequests
+from aioproducer.engine.client.requester import AdHocRequests
 from aioproducer.engine.client.wakeup import Wakeup
 from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.metrics import ProducerMetrics

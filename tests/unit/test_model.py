@@ -10,7 +10,7 @@ import pytest
 
 from aioproducer.auth.tls import server_name
 from aioproducer.config.proxy_url import Proxy
-from aioproducer.engine.client.describe_request import ClusterDescription, DescribeRequest
+from aioproducer.engine.client.requests import ClusterDescription, DescribeRequest
 from aioproducer.engine.network.proxy_handshake import handshake
 from aioproducer.engine.protocol import Api, response_schema
 from aioproducer.engine.sender.produce import read_produce_response

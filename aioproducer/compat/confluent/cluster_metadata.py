@@ -8,7 +8,7 @@ from functools import total_ordering
 from typing import Any, Final
 
 from aioproducer.compat.confluent.errors import KafkaError
-from aioproducer.engine.client.describe_request import (
+from aioproducer.engine.client.requests import (
     ClusterDescription,
     DescribeRequest,
     PartitionDescription,

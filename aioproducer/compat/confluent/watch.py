@@ -18,7 +18,7 @@ from typing import Any, Final
 from aioproducer.compat.confluent.errors import KafkaError, NoTokenError, record_error
 from aioproducer.compat.confluent.options import Settings
 from aioproducer.compat.confluent.records import Outbox
-from aioproducer.engine.client.describe_request import DescribeRequest
+from aioproducer.engine.client.requests import DescribeRequest
 from aioproducer.engine.core.engine import Engine
 from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.engine.network.connection_view import ConnectionView

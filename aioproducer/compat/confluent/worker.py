@@ -22,7 +22,7 @@ from aioproducer.compat.confluent.options import Settings
 from aioproducer.compat.confluent.partitions import LATER
 from aioproducer.compat.confluent.records import EVERY_THREAD, Message, Outbox
 from aioproducer.compat.confluent.watch import LogLines, start
-from aioproducer.engine.client.describe_request import ClusterDescription
+from aioproducer.engine.client.requests import ClusterDescription
 from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.errors import (
     AuthenticationError,

@@ -13,7 +13,6 @@ from random import Random
 from typing import Any, Final, TypeVar
 
 from aioproducer.config import ProducerConfig
-from aioproducer.engine.client.ad_hoc_requests import AdHocRequests, Peers
 from aioproducer.engine.client.arguments import limit_of
 from aioproducer.engine.client.connections import (
     loads_of_connections,
@@ -22,9 +21,9 @@ from aioproducer.engine.client.connections import (
     resolved_bootstrap_servers,
     security,
 )
-from aioproducer.engine.client.describe_request import ClusterDescription, DescribeRequest
 from aioproducer.engine.client.environment import current_environment
-from aioproducer.engine.client.requester import Requester
+from aioproducer.engine.client.requester import AdHocRequests, Peers, Requester
+from aioproducer.engine.client.requests import ClusterDescription, DescribeRequest
 from aioproducer.engine.client.wakeup import Wakeup
 from aioproducer.engine.cluster.snapshot import KnownPeers, why_no_answer
 from aioproducer.engine.metrics import ProducerMetrics

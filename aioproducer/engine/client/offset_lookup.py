@@ -8,8 +8,13 @@ from itertools import islice
 from typing import Final, TypeVar
 
 from aioproducer.engine.client.cluster_client import ClusterClient
-from aioproducer.engine.client.describe_request import ClusterDescription, PartitionDescription
-from aioproducer.engine.client.list_offsets import FoundOffset, IsolationLevel, ListOffsetsRequest
+from aioproducer.engine.client.requests import (
+    ClusterDescription,
+    FoundOffset,
+    IsolationLevel,
+    ListOffsetsRequest,
+    PartitionDescription,
+)
 from aioproducer.errors import (
     LeaderNotAvailableError,
     ProducerError,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from aioproducer.engine.client.describe_request import (
+from aioproducer.engine.client.requests import (
     ClusterDescription,
     DescribeRequest,
     TopicDescription,

@@ -13,9 +13,9 @@ from aioproducer.engine.accumulator import (
     PendingRecord,
     RecordAccumulator,
 )
-from aioproducer.engine.client.ad_hoc_requests import AdHocRequests
 from aioproducer.engine.client.connections import bootstrap_servers, network_client, security
 from aioproducer.engine.client.environment import Environment
+from aioproducer.engine.client.requester import AdHocRequests
 from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.core.hooks import Hooks
 from aioproducer.engine.metrics import MetricsSnapshot, ProducerMetrics

@@ -3,19 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 from aioproducer.engine.accumulator import RecordAccumulator
 from aioproducer.engine.client.requester import NEVER, Requester
 from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.network.frames import Completion
 from aioproducer.engine.network.network_client import NetworkClient
+from aioproducer.engine.network.request import SchemaRequest
+from aioproducer.engine.protocol import Api, Schema
 from aioproducer.engine.sender.completer import BatchCompleter
-from aioproducer.engine.sender.requests import AssignedIdentity, InitProducerIdRequest
 from aioproducer.engine.transactions.sequence_numbers import ProducerIdState, SequenceNumbers
-from aioproducer.errors import ProducerError, explain, kafka_error
+from aioproducer.errors import ProducerError, ProtocolError, explain, kafka_error
 from aioproducer.foundation.logs import RoomLogger
 
 logger = RoomLogger(__name__)
+
+_NO_OWN_TIMEOUT: Final = 2**31 - 1
+
+
+class AssignedIdentity(NamedTuple):
+    """The response to a request for a producer id."""
+
+    error_code: int
+    producer_id: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class InitProducerIdRequest(SchemaRequest):
+    """Request a producer id and epoch (KIP-98)."""
+
+    api = Api.INIT_PRODUCER_ID
+
+    def message(self, schema: Schema, version: int) -> Any:
+        """The request as a message."""
+        return schema.InitProducerIdRequest(
+            transactional_id=None, transaction_timeout_ms=_NO_OWN_TIMEOUT
+        )
+
+    def read(self, response: Any) -> AssignedIdentity:
+        """The content of the response. Raises :class:`ProtocolError` for an impossible id."""
+        code = response.error_code
+        if code:
+            return AssignedIdentity(code, -1, -1)
+        identity = AssignedIdentity(code, response.producer_id, response.producer_epoch)
+        if min(identity) < 0:
+            raise ProtocolError(
+                f"producer id {identity.producer_id}, epoch {identity.epoch} can't be assigned"
+            )
+        return identity
 
 
 class ProducerIdRequester(Requester):

@@ -9,6 +9,7 @@ from typing import Final
 
 from aioproducer.engine.accumulator import RecordAccumulator
 from aioproducer.engine.client.requester import NEVER, Requester
+from aioproducer.engine.client.requests import MetadataRequest
 from aioproducer.engine.cluster.metadata import Asked, Metadata
 from aioproducer.engine.cluster.metadata_response import MetadataNews
 from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo, why_no_answer
@@ -16,7 +17,6 @@ from aioproducer.engine.network.frames import Completion
 from aioproducer.engine.network.network_client import NetworkClient
 from aioproducer.engine.sender.compressor import Compressor
 from aioproducer.engine.sender.delivery_reports import PendingFailures
-from aioproducer.engine.sender.requests import MetadataRequest
 from aioproducer.errors import (
     BootstrapError,
     BrokerConnectionError,

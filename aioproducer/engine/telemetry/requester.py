@@ -11,8 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
-from aioproducer.engine.client.ad_hoc_requests import Peers
-from aioproducer.engine.client.requester import NEVER, Requester
+from aioproducer.engine.client.requester import NEVER, Peers, Requester
 from aioproducer.engine.client.wakeup import Wakeup
 from aioproducer.engine.network.frames import Completion
 from aioproducer.engine.network.network_client import NetworkClient

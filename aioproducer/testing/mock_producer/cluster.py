@@ -13,9 +13,10 @@ from typing import Any, Final
 
 from aioproducer.engine.accumulator import ProducerBatch
 from aioproducer.engine.client.arguments import checked_topic
-from aioproducer.engine.client.describe_request import (
+from aioproducer.engine.client.requests import (
     ClusterDescription,
     DescribeRequest,
+    MetadataRequest,
     PartitionDescription,
     TopicDescription,
 )
@@ -24,11 +25,7 @@ from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.engine.network.request import Request
 from aioproducer.engine.records.field_reader import read_records
 from aioproducer.engine.sender.produce import PartitionResult
-from aioproducer.engine.sender.requests import (
-    AssignedIdentity,
-    InitProducerIdRequest,
-    MetadataRequest,
-)
+from aioproducer.engine.sender.producer_id import AssignedIdentity, InitProducerIdRequest
 from aioproducer.engine.transactions.requests import (
     AddOffsetsToTxn,
     AddPartitionsToTxn,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
-from aioproducer.engine.client.ad_hoc_requests import AdHocRequest
+from aioproducer.engine.client.requester import AdHocRequest
 from aioproducer.engine.interceptors import Interceptors
 from aioproducer.engine.network.connection_view import ConnectionView
 from aioproducer.engine.network.frames import Completion

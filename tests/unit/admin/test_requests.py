@@ -41,7 +41,7 @@ from aioproducer.admin.requests import (
     ListGroupsRequest,
 )
 from aioproducer.admin.topics import RecordCalls
-from aioproducer.engine.client.list_offsets import FoundOffset
+from aioproducer.engine.client.requests import FoundOffset
 from aioproducer.engine.network.request import Request
 from aioproducer.engine.protocol import Api
 from aioproducer.engine.transactions.requests import FindCoordinator, Response, group_coordinator

@@ -8,15 +8,14 @@ from typing import Any, cast
 
 import pytest
 
-from aioproducer.engine.client.ad_hoc_requests import AdHocRequest, AdHocRequests
-from aioproducer.engine.client.list_offsets import (
+from aioproducer.engine.client.requester import NEVER, AdHocRequest, AdHocRequests
+from aioproducer.engine.client.requests import (
     EARLIEST,
     LATEST,
     FoundOffset,
     IsolationLevel,
     ListOffsetsRequest,
 )
-from aioproducer.engine.client.requester import NEVER
 from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.network.frames import Completion
 from aioproducer.engine.network.network_client import NetworkClient
@@ -105,7 +104,7 @@ class Ask:
         return f"read {response}"
 
 
-def world() -> tuple[Client, AdHocRequests, Answer]:
+def world() -> tuple[Client, AdHocRequests, Any]:
     client = Client()
     ad_hoc = AdHocRequests(cast(NetworkClient, client), cast(Metadata, Cluster()), lambda: None)
     return client, ad_hoc, Answer()

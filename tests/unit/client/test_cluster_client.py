@@ -13,7 +13,7 @@ import pytest
 from aioproducer.config import ProducerConfig
 from aioproducer.engine.client.arguments import TimeLeft, countdown, limit_of
 from aioproducer.engine.client.cluster_client import ClusterClient
-from aioproducer.engine.client.describe_request import ClusterDescription, DescribeRequest
+from aioproducer.engine.client.requests import ClusterDescription, DescribeRequest
 from aioproducer.engine.cluster.snapshot import why_no_answer
 from aioproducer.errors import (
     BootstrapError,

@@ -15,7 +15,7 @@ from aioproducer import Producer
 from aioproducer.admin import Admin
 from aioproducer.consumer import Consumer
 from aioproducer.engine.client.cluster_client import ClusterClient
-from aioproducer.engine.client.describe_request import ClusterDescription
+from aioproducer.engine.client.requests import ClusterDescription
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import TopicRecreatedError, UnknownTopicIdError
 from aioproducer.model import ConsumerRecord

@@ -19,20 +19,17 @@ from aioproducer.consumer.metrics import ConsumerStats
 from aioproducer.consumer.progress import Progress
 from aioproducer.consumer.workers import Workers
 from aioproducer.engine.client.cluster_client import ClusterClient
-from aioproducer.engine.client.describe_request import (
-    ClusterDescription,
-    PartitionDescription,
-    TopicDescription,
-)
-from aioproducer.engine.client.list_offsets import (
+from aioproducer.engine.client.offset_lookup import leaders_of, lookup_offsets
+from aioproducer.engine.client.requests import (
     LATEST,
+    ClusterDescription,
     FoundOffset,
     IsolationLevel,
     ListOffsetsRequest,
+    PartitionDescription,
+    TopicDescription,
 )
-from aioproducer.engine.client.offset_lookup import leaders_of, lookup_offsets
-from aioproducer.engine.groups.reactions import Reaction
-from aioproducer.engine.groups.requests import FetchedOffsets, Membership, OffsetCommit
+from aioproducer.engine.groups.requests import FetchedOffsets, Membership, OffsetCommit, Reaction
 from aioproducer.errors import KafkaError, ProducerTimeoutError
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.runtime.tasks import in_turns

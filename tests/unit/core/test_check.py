@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aioproducer.engine.client.describe_request import (
+from aioproducer.engine.client.requests import (
     ClusterDescription,
     DescribeRequest,
     PartitionDescription,

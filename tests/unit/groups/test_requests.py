@@ -8,7 +8,6 @@ from uuid import UUID
 import pytest
 
 from aioproducer.engine.groups.assignors.member import whole
-from aioproducer.engine.groups.reactions import Reaction, partitions_may_have_moved, reaction_to
 from aioproducer.engine.groups.requests import (
     FetchedOffsets,
     GroupOffsetFetch,
@@ -17,8 +16,11 @@ from aioproducer.engine.groups.requests import (
     LeaveGroup,
     Membership,
     OffsetCommit,
+    Reaction,
     Synced,
     SyncGroup,
+    partitions_may_have_moved,
+    reaction_to,
 )
 from aioproducer.engine.groups.subscription import (
     assignment_bytes,

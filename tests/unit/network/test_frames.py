@@ -21,13 +21,14 @@ from kio.serial import entity_reader
 from kio.static.primitive import i64Timedelta
 
 from aioproducer.engine.accumulator import ProducerBatch
+from aioproducer.engine.client.requests import MetadataRequest
 from aioproducer.engine.cluster.metadata import Asked
 from aioproducer.engine.network import frames
 from aioproducer.engine.network.request import Request
 from aioproducer.engine.network.versions import api_versions_request
 from aioproducer.engine.protocol import SUPPORTED, Api
 from aioproducer.engine.sender.produce import ProduceRequest
-from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
+from aioproducer.engine.sender.producer_id import InitProducerIdRequest
 from aioproducer.engine.transactions.requests import (
     FIRST_STABLE_VERSION,
     AddOffsetsToTxn,

@@ -15,16 +15,14 @@ from uuid import UUID
 import pytest
 
 from aioproducer.engine.client.cluster_client import ClusterClient
-from aioproducer.engine.client.describe_request import (
-    ClusterDescription,
-    PartitionDescription,
-    TopicDescription,
-)
-from aioproducer.engine.client.list_offsets import (
+from aioproducer.engine.client.requests import (
     EARLIEST,
+    ClusterDescription,
     FoundOffset,
     IsolationLevel,
     ListOffsetsRequest,
+    PartitionDescription,
+    TopicDescription,
 )
 from aioproducer.engine.metrics import ProducerMetrics
 from aioproducer.engine.network.frames import MAX_RESPONSE_BYTES

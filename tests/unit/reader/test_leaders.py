@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from aioproducer.engine.client.describe_request import (
+from aioproducer.engine.client.requests import (
     ClusterDescription,
     PartitionDescription,
     TopicDescription,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aioproducer.engine.client.list_offsets import EARLIEST, LATEST
+from aioproducer.engine.client.requests import EARLIEST, LATEST
 from aioproducer.errors import ConfigError, InvalidPartitionError, InvalidTopicError
 from aioproducer.model import TopicPartition
 from aioproducer.reader.positions import (

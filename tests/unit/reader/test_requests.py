@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from aioproducer.engine.client.list_offsets import IsolationLevel, ListOffsetsRequest
+from aioproducer.engine.client.requests import IsolationLevel, ListOffsetsRequest
 from aioproducer.engine.network import frames
 from aioproducer.engine.network.request import LazyResponse, Request
 from aioproducer.engine.protocol import SUPPORTED, Api, response_schema

@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from aioproducer.engine.client.requests import MetadataRequest
 from aioproducer.engine.sender.produce import ProduceRequest
-from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
+from aioproducer.engine.sender.producer_id import InitProducerIdRequest
 from aioproducer.engine.transactions.transaction import TransactionState
 from aioproducer.errors import (
     BrokerConnectionError,

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from aioproducer.engine.client.requests import MetadataRequest
 from aioproducer.engine.cluster.metadata import Asked
 from aioproducer.engine.network import frames
 from aioproducer.engine.network.login import session_lifetime
@@ -16,7 +17,7 @@ from aioproducer.engine.network.request import Request
 from aioproducer.engine.network.versions import ApiVersionsHandshake
 from aioproducer.engine.protocol import Api
 from aioproducer.engine.sender.produce import ProduceRequest
-from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
+from aioproducer.engine.sender.producer_id import InitProducerIdRequest
 from aioproducer.engine.transactions.requests import (
     AddPartitionsToTxn,
     OffsetFetch,

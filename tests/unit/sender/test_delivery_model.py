@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from aioproducer.engine.accumulator import SerializedRecord
+from aioproducer.engine.client.requests import MetadataRequest
 from aioproducer.engine.client.wakeup import Wakeup
 from aioproducer.engine.cluster.metadata import Asked
 from aioproducer.engine.cluster.metadata_response import MetadataNews
@@ -33,7 +34,7 @@ from aioproducer.engine.metrics import ProducerMetrics
 from aioproducer.engine.network.frames import Completion
 from aioproducer.engine.protocol import Api, response_schema
 from aioproducer.engine.sender.produce import ProduceRequest
-from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
+from aioproducer.engine.sender.producer_id import InitProducerIdRequest
 from aioproducer.errors import (
     BrokerConnectionError,
     BufferExhaustedError,

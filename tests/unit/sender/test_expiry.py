@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from aioproducer.engine.accumulator import SerializedRecord, Unserialized
-from aioproducer.engine.sender.requests import MetadataRequest
+from aioproducer.engine.client.requests import MetadataRequest
 from aioproducer.errors import (
     BootstrapError,
     BufferExhaustedError,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from aioproducer.engine.sender.produce import ProduceRequest
-from aioproducer.engine.sender.requests import InitProducerIdRequest
+from aioproducer.engine.sender.producer_id import InitProducerIdRequest
 from aioproducer.errors import BrokerConnectionError, DeliveryTimeoutError, KafkaError
 from aioproducer.model import NodeId
 from tests.support.responses import identity_response, produce_response

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from aioproducer.engine.accumulator.partition import Partition
+from aioproducer.engine.client.requests import MetadataRequest
 from aioproducer.engine.cluster.snapshot import TopicInfo
 from aioproducer.engine.network.frames import Completion
 from aioproducer.engine.sender.produce import ProduceRequest
-from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
+from aioproducer.engine.sender.producer_id import InitProducerIdRequest
 from aioproducer.engine.transactions.requests import CoordinatorRequest
 from aioproducer.engine.transactions.transaction import TransactionState
 from aioproducer.errors import (

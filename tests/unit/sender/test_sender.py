@@ -10,9 +10,10 @@ from uuid import UUID
 
 import pytest
 
+from aioproducer.engine.client.requests import MetadataRequest
 from aioproducer.engine.records.compression import compression
 from aioproducer.engine.sender.produce import ProduceRequest
-from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
+from aioproducer.engine.sender.producer_id import InitProducerIdRequest
 from aioproducer.errors import ProducerClosedError, ProducerError, ProtocolError
 from aioproducer.foundation.tuning import COMPRESS_ELSEWHERE_BYTES
 from aioproducer.model import Node, NodeId, RecordMetadata

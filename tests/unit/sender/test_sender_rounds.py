@@ -12,10 +12,10 @@ import pytest
 
 from aioproducer import BufferExhaustedError, Producer, ProducerBrokenError, RecordMetadata
 from aioproducer.engine.client.environment import Environment
+from aioproducer.engine.client.requests import MetadataRequest
 from aioproducer.engine.client.wakeup import Wakeup
 from aioproducer.engine.protocol import Api
 from aioproducer.engine.sender.produce import PartitionResult, ProduceRequest, ProduceResults
-from aioproducer.engine.sender.requests import MetadataRequest
 from aioproducer.errors import BrokerConnectionError
 from aioproducer.errors.broker import ErrorCode
 from aioproducer.foundation.tuning import RECORDS_PER_SLICE

@@ -9,10 +9,11 @@ import pytest
 
 from aioproducer import Producer
 from aioproducer.engine.accumulator import ProducerBatch
+from aioproducer.engine.client.requests import MetadataRequest
 from aioproducer.engine.network.versions import Features
 from aioproducer.engine.protocol import SUPPORTED, Api
 from aioproducer.engine.sender.produce import ProduceRequest
-from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
+from aioproducer.engine.sender.producer_id import InitProducerIdRequest
 from aioproducer.engine.transactions.requests import (
     AddOffsetsToTxn,
     AddPartitionsToTxn,

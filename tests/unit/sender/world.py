@@ -9,10 +9,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from aioproducer.engine.accumulator import SerializedRecord
+from aioproducer.engine.client.requests import MetadataRequest
 from aioproducer.engine.network.versions import Features
 from aioproducer.engine.protocol import SUPPORTED, response_schema
 from aioproducer.engine.sender.produce import ProduceRequest
-from aioproducer.engine.sender.requests import InitProducerIdRequest, MetadataRequest
+from aioproducer.engine.sender.producer_id import InitProducerIdRequest
 from aioproducer.engine.transactions.requests import (
     FIRST_STABLE_VERSION,
     AddPartitionsToTxn,

@@ -1,18 +1,45 @@
-"""The request that describes a cluster, its topics and the principal's permissions. No I/O."""
+"""The requests that every client makes: metadata, descriptions, offsets by time. No I/O."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from aioproducer.engine.cluster.metadata import Asked
+from aioproducer.engine.cluster.metadata_response import MetadataNews
 from aioproducer.engine.network.request import LazyMetadataResponse, SchemaRequest
 from aioproducer.engine.protocol import Api, Schema
 from aioproducer.errors import ProtocolError
 from aioproducer.foundation.logs import counted
-from aioproducer.model import Node, has_name
+from aioproducer.model import Node, TopicPartition, has_name
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class MetadataRequest(SchemaRequest):
+    """Request the brokers and topics. Brokers that create topics create missing ones."""
+
+    asked: Asked
+    detailed: frozenset[str] = frozenset()
+    """The topics to return with replicas."""
+    api = Api.METADATA
+
+    def message(self, schema: Schema, version: int) -> Any:
+        """The request as a message."""
+        topic = schema.MetadataRequestTopic
+        return schema.MetadataRequest(
+            topics=[topic(name=name) for name in sorted(self.asked.topics)]
+        )
+
+    def read(self, response: LazyMetadataResponse) -> Generator[None, None, MetadataNews]:
+        """The content of the response, read in steps. A step may raise :class:`ProtocolError`."""
+        return response.read(self.asked.topics, self.detailed)
+
+
+# --- descriptions --------------------------------------------------------------------------------
 
 _FIRST_WITH_OPERATIONS: Final = 8
 _FIRST_WITH_TOPIC_IDS: Final = 10
@@ -152,3 +179,83 @@ def _partition(said: Any) -> PartitionDescription:
         tuple(map(int, said.offline_replicas or ())),
         said.error_code,
     )
+
+
+# --- offsets by time -----------------------------------------------------------------------------
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+"""Kafka's timestamps that mean the first offset, and the end of the partition."""
+
+_CLIENT: Final = -1
+"""The replica id of a client."""
+
+
+class IsolationLevel(IntEnum):
+    """Kafka's numbers of the isolation levels."""
+
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+
+
+class FoundOffset(NamedTuple):
+    """A partition's response."""
+
+    error_code: int
+    offset: int
+    """-1: no record is so late."""
+    timestamp_ms: int
+    """The time of the record at ``offset``; -1 for an end."""
+    leader_epoch: int
+    """-1: unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListOffsetsRequest(SchemaRequest):
+    """Ask the leader of ``partitions`` for the first offset at or after each timestamp.
+
+    ``partitions``: milliseconds since the epoch, :data:`EARLIEST` or :data:`LATEST`. With
+    ``READ_COMMITTED`` the latest offset is the last stable one. ``timeout_ms``: the time that the
+    leader has to look in tiered storage.
+    """
+
+    partitions: Mapping[TopicPartition, int]
+    isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
+    timeout_ms: int = 30_000
+    api = Api.LIST_OFFSETS
+
+    def message(self, schema: Schema, version: int) -> Any:
+        """The request as a message."""
+        topics: dict[str, list[Any]] = {}
+        for (topic, partition), timestamp in self.partitions.items():
+            topics.setdefault(topic, []).append(
+                schema.ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
+            )
+        return schema.ListOffsetsRequest(
+            replica_id=_CLIENT,
+            isolation_level=int(self.isolation),
+            topics=tuple(
+                schema.ListOffsetsTopic(name=topic, partitions=tuple(partitions))
+                for topic, partitions in topics.items()
+            ),
+            timeout_ms=self.timeout_ms,
+        )
+
+    def read(self, response: Any) -> Mapping[TopicPartition, FoundOffset]:
+        """The content of the response. Raises :class:`ProtocolError` if a partition lacks."""
+        found = {
+            TopicPartition(topic.name, each.partition_index): FoundOffset(
+                each.error_code,
+                each.offset,
+                each.timestamp,
+                each.leader_epoch,
+            )
+            for topic in response.topics
+            for each in topic.partitions
+        }
+        missing = self.partitions.keys() - found.keys()
+        if missing:
+            raise ProtocolError(
+                f"the response does not mention {', '.join(map(str, sorted(missing)))}"
+            )
+        return {partition: found[partition] for partition in self.partitions}
