@@ -171,12 +171,41 @@ class ConnectionSettings:
         return self.mechanism is not None or self.socket.tls is not None
 
 
-class ConnectionState(Enum):
-    """The states of a connection."""
+class Phase(Enum):
+    """The phases of a connection's life; :data:`_NEXT` lists those that may follow each."""
 
     CONNECTING = "connecting"
+    """It reaches an address, negotiates versions, logs in and checks the broker's identity."""
     READY = "ready"
-    CLOSED = "closed"
+    """Requests may be sent."""
+    RENEWING = "renewing"
+    """It logs in again, and no request may be sent."""
+    FAILED = "failed"
+    """It ended before it was ready."""
+    LOST = "lost"
+    """It was ready, and ended."""
+    LEFT = "left"
+    """It was ready, and ended because other connections serve instead: no failure."""
+
+    @property
+    def is_connected(self) -> bool:
+        """True once the connection is set up, until it ends."""
+        return self in (Phase.READY, Phase.RENEWING)
+
+    @property
+    def was_ready(self) -> bool:
+        """True once the connection is set up, also after its end."""
+        return self not in (Phase.CONNECTING, Phase.FAILED)
+
+
+_NEXT: Final = {
+    Phase.CONNECTING: (Phase.READY, Phase.FAILED),
+    Phase.READY: (Phase.RENEWING, Phase.LOST, Phase.LEFT),
+    Phase.RENEWING: (Phase.READY, Phase.LOST, Phase.LEFT),
+    Phase.FAILED: (),
+    Phase.LOST: (),
+    Phase.LEFT: (),
+}
 
 
 class BufferedExchange(Exchange, asyncio.BufferedProtocol):
@@ -210,14 +239,14 @@ class Connection:
         ``is_doubtful``: a broker that does not check its identity is asked for its cluster.
         """
         self.node = node
-        self.state = ConnectionState.CONNECTING
+        self.phase = Phase.CONNECTING
+        """Changed by :meth:`_enter` alone."""
+        self.reason: ProducerError | None = None
+        """The reason of its end; None: it has not ended."""
         self.in_flight = InFlightRequests()
         self.versions = BrokerVersions(())
         self.exchange: Exchange | None = None
         """What passes over the open connection; None: it is not open yet."""
-        self.was_ready = False
-        self.is_needed = True
-        """False once other connections serve instead: its end is no failure."""
         self.renewal_seconds = 0.0
         """The duration of the last renewal of the login, in seconds."""
         self.hung_up_at: int | None = None
@@ -238,7 +267,8 @@ class Connection:
         self._began = clock() + clock.lost
         self._answers: deque[Answer] = deque()
         """The responses to the connection's own requests (versions, login, barrier)."""
-        self._abort_reason: ProducerError | None = None
+        self._login_due = inf
+        """The time at which the login ends, counted as :attr:`last_used`."""
         self._opening: asyncio.Task[Any] | None = None
         self._reading: asyncio.Task[None] | None = None
         """Reads a large response."""
@@ -283,21 +313,28 @@ class Connection:
         them, and requests without response (``acks=0``) have no other proof. Brokers read requests
         in order.
         """
-        exchange, ready = self.exchange, self.state is ConnectionState.READY
-        if self._settings.socket.tls is None or not ready or not exchange or not exchange.is_open:
+        exchange = self.exchange
+        if self._settings.socket.tls is None or exchange is None or exchange.error is not None:
             return None
-        if exchange.is_ready:
+        if self.phase is Phase.READY:
             self._ask_versions(self._spoken)
-        if not self._answers:  # else a step of the login serves as the barrier
+        elif self.phase is not Phase.RENEWING or not self._answers:
             return None
-        last = self._answers[-1]
-        exchange.ended.add_done_callback(lambda _: last.cancel())
-        return last
+        either = self._answers[-1], exchange.ended  # or a step of the login serves as the barrier
+        return new_task(asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED))
 
-    def abort(self, reason: ProducerError) -> None:
-        """End the connection at once; its requests fail with ``reason``."""
-        if self._abort_reason is None:
-            self._abort_reason = reason
+    # --- living ----------------------------------------------------------------------------
+
+    def abort(self, reason: ProducerError, *, is_needed: bool = True) -> None:
+        """End the connection at once; its requests fail with the first reason.
+
+        ``is_needed``: False if other connections serve instead.
+        """
+        if self.reason is not None:
+            return
+        lost = Phase.LOST if self.phase.is_connected else Phase.FAILED
+        self._enter(lost if is_needed else Phase.LEFT)
+        self.reason = reason
         if self.exchange is not None:
             self.exchange.abort()
         elif self._opening is not None:
@@ -305,19 +342,27 @@ class Connection:
 
     def leave(self) -> bool:
         """End the connection, for others serve instead; False: a request is in flight."""
-        if self.state is not ConnectionState.READY or self.in_flight:
+        if not self.phase.is_connected or self.in_flight:
             return False
-        self.is_needed = False
-        self.abort(BrokerConnectionError(f"{self.node}: the cluster is known now"))
+        known = BrokerConnectionError(f"{self.node}: the cluster is known now")
+        self.abort(known, is_needed=False)
         return True
 
-    # --- living ----------------------------------------------------------------------------
+    def _enter(self, phase: Phase) -> None:
+        """Go on to ``phase``. Raises the reason if the connection has ended meanwhile."""
+        if self.reason is not None:
+            raise self.reason
+        if phase not in _NEXT[self.phase]:
+            raise RuntimeError(f"a connection can't go from {self.phase} to {phase}")
+        self.phase = phase
+        if self.exchange is not None:
+            self.exchange.usable_until = self._login_due if phase is Phase.READY else -inf
 
     async def run(self) -> ProducerError:
         """Connect and read responses until the connection ends; returns the reason."""
         try:
             try:
-                await self._live(await self._open())
+                await self._live()
             except AuthenticationError as refusal:
                 from aioproducer.engine.network.login import has_changed
 
@@ -325,17 +370,17 @@ class Connection:
                     raise
                 await self._reopen(refusal)
         except (ProducerError, OSError, EOFError) as error:
-            if self._abort_reason is None and is_hang_up(error):
-                self.hung_up_at = self._asked
-            return self._abort_reason or self._explain(error)
+            if self.reason is None:
+                self.hung_up_at = self._asked if is_hang_up(error) else None
+                self.abort(self._explain(error))
+            assert self.reason is not None
+            return self.reason
         finally:
-            self.state = ConnectionState.CLOSED
+            self.abort(BrokerConnectionError(f"{self.node}: the connection's task has ended"))
             if self._reading is not None:
                 self._reading.cancel()
                 await asyncio.wait([self._reading])
-            if self.exchange is not None:
-                self.exchange.abort()
-                await self.exchange.closed.wait()
+            await self._close()
 
     async def _reopen(self, refusal: AuthenticationError) -> NoReturn:
         """Log in once more, at once and from the beginning: brokers end a refused connection.
@@ -343,21 +388,30 @@ class Connection:
         A connection that was in use ends instead, for its requests are lost; the next connection
         has the new credentials.
         """
-        if self.was_ready:
+        if self.phase.was_ready:
             raise BrokerConnectionError(f"{refusal} (the credentials have changed meanwhile)")
-        assert self.exchange is not None
-        self.exchange.abort()
+        await self._close()
+        self.exchange = None
         self._answers.clear()
         self.in_flight.clear()
         self.versions = BrokerVersions(())
-        await self._live(await self._open())
+        await self._live()
+
+    async def _close(self) -> None:
+        """Close the socket, if there is one."""
+        exchange = self.exchange
+        if exchange is not None and not exchange.ended.done():
+            exchange.abort()
+            await asyncio.wait([exchange.ended])
 
     def _explain(self, error: Exception) -> ProducerError:
         tls, mechanism = self._settings.socket.tls, self._settings.mechanism
-        known, ready = self.versions.known, self.was_ready
+        known, ready = self.versions.known, self.phase.was_ready
         return explain_end(error, self.node, tls, mechanism, greeted=known, ready=ready)
 
     async def _open(self) -> Exchange:
+        if self.reason is not None:
+            raise self.reason
         self._opening = opening = new_task(
             open_transport(self.node, self._settings.socket, self._setup_timeout, self._exchange)
         )
@@ -366,15 +420,15 @@ class Connection:
         except asyncio.CancelledError:
             if not opening.cancelled() and opening.exception() is None:
                 self.exchange = opening.result()[1]  # it was open already: run() ends it
-            if self._abort_reason is not None and opening.cancelled():
-                raise self._abort_reason from None
+            if self.reason is not None and opening.cancelled():
+                raise self.reason from None
             raise
         self.exchange = exchange
         connected = transport.get_extra_info("socket")
         self.round_trip = RoundTrip(connected)
         self._transfer = Transfer(connected, self._settings.request_timeout)
-        if self._abort_reason is not None:
-            raise self._abort_reason
+        if self.reason is not None:
+            raise self.reason
         return exchange
 
     def _exchange(self) -> Exchange:
@@ -389,26 +443,25 @@ class Connection:
             partial(self._events.written, self),
         )
 
-    async def _live(self, exchange: Exchange) -> NoReturn:
-        """Negotiate versions and log in, within a bound; then the stream does the work."""
+    async def _live(self) -> NoReturn:
+        """Open it, negotiate versions and log in, within bounds; then the stream does the work."""
+        exchange = await self._open()
         first, before_login = self._first_version, self._settings.mechanism is not None
         if self._identity is None or before_login:
             first = min(first, UNCHECKED)  # there is nothing to check, or the broker would not
         async with self._bounded("answer an ApiVersions request"):
             await self._negotiate_versions(first)
-        renewal = await self._log_in(exchange)
+        renewal = await self._log_in()
         self.versions[Api.METADATA]  # else there is nothing to ask of this broker
         if self._identity is not None and self._spoken < CHECKED:
             await self._check_identity(self._identity)
-        self.state = ConnectionState.READY
-        self.was_ready = exchange.is_ready = True
+        self._enter(Phase.READY)
         self._events.ready(self)
-        while renewal is not None:
+        while True:
             await asyncio.wait([exchange.ended], timeout=renewal)
-            if not exchange.is_open:
-                break
+            if exchange.ended.done():
+                exchange.ended.result()
             renewal = await self._renew(exchange)
-        await exchange.ended
 
     @asynccontextmanager
     async def _bounded(
@@ -461,9 +514,7 @@ class Connection:
             handshake.receive(request.form.version, body)
         self.versions = handshake.versions
 
-    async def _log_in(
-        self, exchange: Exchange, more: Callable[[], float] = lambda: 0.0
-    ) -> float | None:
+    async def _log_in(self, more: Callable[[], float] = lambda: 0.0) -> float | None:
         """Log in, where that is configured; the seconds until the next login, if there is one.
 
         ``more``: the seconds that the login gets after ``request_timeout_ms``.
@@ -476,12 +527,12 @@ class Connection:
         async with self._bounded(f"complete the {mechanism.name} login", more):
             session = await log_in(mechanism, self.node.host, self.versions, self._send_and_receive)
         renewal = inf if session is None else renewed_after(session, self._random)
-        exchange.login_due = self._clock() + self._clock.lost + renewal
+        self._login_due = self._clock() + self._clock.lost + renewal
         return None if session is None else renewal
 
     async def _renew(self, exchange: Exchange) -> float | None:
         """Log in again on the connection, after what is in flight (KIP-368)."""
-        exchange.is_ready = False
+        self._enter(Phase.RENEWING)
         began, used = self._clock(), exchange.last_used
 
         def more() -> float:
@@ -500,9 +551,9 @@ class Connection:
             look_again = self._transfer.look(began, now, receives=False)  # behind acks=0
             return 0.0 if look_again is None else look_again - now
 
-        renewal = await self._log_in(exchange, more)
+        renewal = await self._log_in(more)
         self.renewal_seconds = self._clock() - began
-        exchange.is_ready = True
+        self._enter(Phase.READY)
         self._events.renewed(self)
         return renewal
 
@@ -517,7 +568,7 @@ class Connection:
         either: list[asyncio.Future[Any]] = [answer, ended]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not answer.done():
-            await ended
+            ended.result()
         return answer.result()
 
     def _ask_versions(self, version: int) -> Answer:
@@ -572,7 +623,7 @@ class Connection:
             else:
                 result = await asyncio.get_running_loop().run_in_executor(_READS, read)
             usual = result, frames.throttle_seconds(response)
-            if not exchange.is_open:
+            if exchange.error is not None:
                 return  # the request has failed with the connection
             self.in_flight.remove(request)
             now, size = self._clock(), frames.LENGTH_BYTES + len(body)

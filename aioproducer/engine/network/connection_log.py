@@ -68,7 +68,7 @@ class ConnectionLog:
     def ended(self, connection: Connection, reason: ProducerError) -> None:
         """The connection was lost, or was never established."""
         node, lost = connection.node, len(connection.in_flight)
-        if is_final(reason) or not connection.was_ready:
+        if is_final(reason) or not connection.phase.was_ready:
             if isinstance(node, BootstrapServer):
                 self._failing_servers.add(node.id)
             logger.repeated(

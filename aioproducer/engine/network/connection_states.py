@@ -13,7 +13,7 @@ from math import inf
 from random import Random
 from typing import Final
 
-from aioproducer.engine.network.connection import Connection, ConnectionSettings, ConnectionState
+from aioproducer.engine.network.connection import Connection, ConnectionSettings, Phase
 from aioproducer.engine.network.connection_view import ConnectionView
 from aioproducer.engine.network.exchange import Exchange
 from aioproducer.engine.network.frames import InFlightRequest
@@ -95,9 +95,9 @@ class NodeConnectionState:
 
     @property
     def is_ready(self) -> bool:
-        """True if its connection takes requests."""
+        """True from the moment its connection takes requests until its end is handled."""
         connection = self.connection
-        return connection is not None and connection.state is ConnectionState.READY
+        return connection is not None and connection.phase.was_ready
 
     @property
     def in_flight(self) -> int:
@@ -122,7 +122,7 @@ class NodeConnectionState:
             node,
             self.peer,
             self.is_ready,
-            connection is not None and connection.state is ConnectionState.CONNECTING,
+            connection is not None and connection.phase is Phase.CONNECTING,
             self.since,
             self.failing_since,
             self.not_before,
@@ -170,7 +170,7 @@ class NodeConnectionState:
         backoff grows with refusals at any of them.
         """
         assert self.connection is not None
-        was_ready = self.connection.was_ready
+        was_ready = self.connection.phase.was_ready
         self.setup_failures += not was_ready
         self.connection = self.exchange = None
         if was_ready:
@@ -246,9 +246,9 @@ class ConnectionTimeouts:
 
     def _check(self, connection: Connection, now: float) -> float:
         """The next moment to look at ``connection``; ends it if it is overdue or idle."""
-        if connection.state is ConnectionState.CONNECTING:
+        if connection.phase is Phase.CONNECTING:
             return inf if self.is_slow(connection, now) else self._slow_at(connection)
-        if connection.state is not ConnectionState.READY:
+        if not connection.phase.is_connected:
             return inf
         overdue = connection.in_flight.overdue(now)
         if overdue is not None:
@@ -277,10 +277,10 @@ class ConnectionTimeouts:
 
     def unused_for(self, connection: Connection, now: float) -> float:
         """Seconds since the last use of a connection that has ended; 0 if it was in use."""
-        if not connection.is_needed:
+        if connection.phase is Phase.LEFT:
             return inf
         in_use = connection.in_flight and not self._is_lost(connection, now)
-        return 0.0 if in_use or not connection.was_ready else self.idle_for(connection, now)
+        return 0.0 if in_use or not connection.phase.was_ready else self.idle_for(connection, now)
 
     def is_slow(self, connection: Connection, now: float) -> bool:
         """True if the set-up of ``connection`` has taken long, so another broker may be faster."""
@@ -297,7 +297,7 @@ class ConnectionTimeouts:
         The broker may have closed it, or a firewall forgotten it, and nothing would say so.
         """
         return (
-            connection.state is ConnectionState.READY
+            connection.phase.was_ready
             and not connection.in_flight
             and self.idle_for(connection, now) >= self.max_idle
         )

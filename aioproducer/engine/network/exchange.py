@@ -64,20 +64,17 @@ class Exchange:
     ) -> None:
         self.in_flight = in_flight
         self.last_used = last_used
-        self.login_due: float = float("inf")
-        """The time at which the login ends, counted as ``last_used``."""
+        self.usable_until: float = float("-inf")
+        """Requests may be sent before this time, counted as ``last_used``: the end of the login,
+        if the connection is ready."""
         self.throttled_until = 0.0
         """The end of the broker's throttling."""
-        self.is_ready = False
-        """True once the connection is set up, except while it logs in again."""
-        self.is_open = True
-        """False once the stream has ended: nothing is read or written any more."""
+        self.error: Exception | None = None
+        """The error that has ended the stream: nothing is read or written any more."""
         self.ended: asyncio.Future[NoReturn] = asyncio.get_running_loop().create_future()
-        """Gets the error that ends the stream."""
+        """Gets that error when the transport has closed its socket."""
         self.is_reading = False
         """True while a large response is read in steps: nothing after it is taken meanwhile."""
-        self.closed = asyncio.Event()
-        """Set when the transport has closed its socket."""
         self.pieces = 0
         """The number of pieces that have come."""
         self.correlation_id = 0
@@ -94,10 +91,6 @@ class Exchange:
 
     # --- requests --------------------------------------------------------------------------
 
-    def is_usable(self) -> bool:
-        """True if requests may be sent: it is set up, open, and not logging in again."""
-        return self.is_ready and self.is_open and not self.transport.is_closing()
-
     def takes(self, now: float, most: int, max_idle: float) -> bool:
         """True if a request may be sent now.
 
@@ -109,8 +102,9 @@ class Exchange:
             self.throttled_until <= now
             and len(self.in_flight) < most
             and real - self.last_used < max_idle
-            and real < self.login_due
-            and self.is_usable()
+            and real < self.usable_until
+            and self.error is None
+            and not self.transport.is_closing()
         )
 
     def send(
@@ -185,12 +179,12 @@ class Exchange:
             self.resume_writing()
 
     def abort(self) -> None:
-        """End the connection at once, if it has not ended.
+        """Close the socket at once, if it is not closed.
 
         asyncio's transport can't be aborted any more if the broker ended the connection while bytes
         waited, and they were written at once: it raises AttributeError.
         """
-        if not self.closed.is_set():
+        if not self.ended.done():
             self.transport.abort()
 
     def pause_writing(self) -> None:
@@ -221,7 +215,7 @@ class Exchange:
     def buffer_updated(self, nbytes: int) -> None:
         """Called by the transport: it has put so many bytes there, usually one whole response."""
         self.pieces += 1
-        if not self.is_open:
+        if self.error is not None:
             return
         length: int
         responses: ResponseCutter
@@ -246,7 +240,7 @@ class Exchange:
             responses.feed(bytes(place[:nbytes]))
             self._take_responses()
         except Exception as error:
-            self._end(error)
+            self.fail(error)
 
     def _take_responses(self) -> None:
         """Take the responses that are whole, up to one that is read in steps."""
@@ -265,7 +259,7 @@ class Exchange:
         try:
             self._take_responses()
         except Exception as error:
-            self._end(error)
+            self.fail(error)
         if not self.is_reading and not self.transport.is_closing():
             self.transport.resume_reading()
 
@@ -295,19 +289,18 @@ class Exchange:
 
     def eof_received(self) -> None:
         """Called by the transport: nothing more will come."""
-        self._end(asyncio.IncompleteReadError(self._responses.partial, None))
+        self.fail(asyncio.IncompleteReadError(self._responses.partial, None))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the transport: its socket is closed."""
-        self._end(exc or asyncio.IncompleteReadError(self._responses.partial, None))
-        self.closed.set()
+        if self.error is None:
+            self.error = exc or asyncio.IncompleteReadError(self._responses.partial, None)
+        self.ended.set_exception(self.error)
+        self.ended.exception()
 
     def fail(self, error: Exception) -> None:
-        """End the stream after a response that can't be read."""
-        self._end(error)
-
-    def _end(self, error: Exception) -> None:
-        self.is_open = False
-        if not self.ended.done():
-            self.ended.set_exception(error)
-            self.ended.exception()
+        """End the stream, and close the socket. The first error counts."""
+        if self.error is None:
+            self.error = error
+            # The caller may be the transport, and that of TLS can't be aborted within its callback.
+            self.ended.get_loop().call_soon(self.abort)

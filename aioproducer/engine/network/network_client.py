@@ -15,7 +15,7 @@ from aioproducer.engine.metrics import ProducerMetrics
 from aioproducer.engine.network.connection import (
     Connection,
     ConnectionEvents,
-    ConnectionState,
+    Phase,
     Response,
 )
 from aioproducer.engine.network.connection_log import ConnectionLog
@@ -245,7 +245,7 @@ class NetworkClient:
             return None if state.not_before > now else rank
         if self.can_send(node, now):
             return doubtful if self._is_slow(node, now) else len(connection.in_flight)
-        if connection.state is ConnectionState.CONNECTING:
+        if connection.phase is Phase.CONNECTING:
             return doubtful if self._timeouts.is_slow(connection, now) else connecting
         return None
 
@@ -498,7 +498,7 @@ class NetworkClient:
         self._hang_ups.answered((connection.node.host, connection.node.port), newest)
         self.connections_opened += 1
         self.features = max(
-            (each.versions.features for each in self._connections() if each.was_ready),
+            (each.versions.features for each in self._connections() if each.phase.was_ready),
             key=lambda features: features.epoch,
         )
         self._first_version = max(newest, WITH_FEATURES)
@@ -579,11 +579,12 @@ class NetworkClient:
         """Complete each request in flight with an error; :mod:`aioproducer.engine.sender.completer`
         says what becomes of its batches."""
         now = self.clock()
-        node, was_ready, refused = connection.node, connection.was_ready, is_final(reason)
+        node, was_ready, refused = connection.node, connection.phase.was_ready, is_final(reason)
         self._refusals += refused
         unused = self._timeouts.unused_for(connection, now)
         before, hung_up_at = state.last_error, connection.hung_up_at
-        self._has_lost |= connection.is_needed and (was_ready or isinstance(node, Node))
+        is_left = connection.phase is Phase.LEFT
+        self._has_lost |= not is_left and (was_ready or isinstance(node, Node))
         state.ended(reason, self.settings, now, self.random, refusals=self._refusals, unused=unused)
         if hung_up_at is not None:
             if self._hang_ups.hung_up((node.host, node.port), hung_up_at, now):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from sys import maxsize
 from typing import Any
 
 from aioproducer.engine.cluster.metadata import Metadata
@@ -20,13 +21,11 @@ from tests.simulation.mutations.patch import Mutation, Patch
 def in_flight_not_limited(patch: Patch) -> None:
     """A broker gets more requests than max_in_flight_requests_per_connection."""
 
-    def mutant(can_send: Any) -> Any:
+    def mutant(_can_send: Any) -> Any:
         def may(self: NetworkClient, node: Any, now: float) -> bool:
             state = self._nodes.get(node)
             exchange = None if state is None else state.exchange
-            return bool(can_send(self, node, now)) or (
-                exchange is not None and exchange.is_usable() and exchange.throttled_until <= now
-            )
+            return exchange is not None and exchange.takes(now, maxsize, self._max_idle)
 
         return may
 

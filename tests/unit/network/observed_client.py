@@ -7,6 +7,7 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from typing import Any, cast
 
 from aioproducer.engine.metrics import ProducerMetrics
@@ -15,7 +16,7 @@ from aioproducer.engine.network.connection import (
     Connection,
     ConnectionEvents,
     ConnectionSettings,
-    ConnectionState,
+    Phase,
 )
 from aioproducer.engine.network.connection_states import ClientSettings
 from aioproducer.engine.network.exchange import Exchange
@@ -90,9 +91,7 @@ class FakeConnection:
         self.setup_timeout: float = given["setup_timeout"]
         self.clock: RunningClock = given["clock"]
         self.events: Any = events
-        self.state = ConnectionState.CONNECTING
-        self.was_ready = False
-        self.is_needed = True
+        self.phase = Phase.CONNECTING
         self.hung_up_at: int | None = None
         self.in_flight = InFlightRequests()
         self.versions = BrokerVersions([(api, 0, 9) for api in (0, 3, 22)])
@@ -133,20 +132,20 @@ class FakeConnection:
     def abort(self, reason: ProducerError) -> None:
         self.aborted.append(reason)
         self.transport.is_aborted = True
+        self._ends(reason)
+
+    def _ends(self, reason: ProducerError) -> None:
         if not self._end.done():
-            self._end.set_result(self.aborted[0])
+            self.phase = Phase.LOST if self.phase.is_connected else Phase.FAILED
+            self._end.set_result(reason)
 
     async def run(self) -> ProducerError:
-        try:
-            return await self._end
-        finally:
-            self.state = ConnectionState.CLOSED
+        return await self._end
 
     # what the test makes happen
 
     def becomes_ready(self) -> None:
-        self.state = ConnectionState.READY
-        self.was_ready = self.exchange.is_ready = True
+        self.phase, self.exchange.usable_until = Phase.READY, inf
         self.events.ready(self)
 
     def everything_left(self) -> None:
@@ -154,8 +153,7 @@ class FakeConnection:
             self.events.written(self, request)
 
     async def breaks(self, reason: ProducerError | None = None) -> None:
-        if not self._end.done():
-            self._end.set_result(reason or BrokerConnectionError("broken"))
+        self._ends(reason or BrokerConnectionError("broken"))
         await settle()
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from math import inf
 from random import Random
+from sys import maxsize
 from typing import Any, TypeAlias
 
 from aioproducer.engine.network.connection import (
@@ -174,7 +176,7 @@ class Owner:
     @property
     def is_usable(self) -> bool:
         exchange = self.connection.exchange
-        return exchange is not None and exchange.is_usable()
+        return exchange is not None and exchange.takes(self.now, maxsize, inf)
 
 
 @asynccontextmanager

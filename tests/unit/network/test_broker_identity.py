@@ -102,7 +102,7 @@ async def test_a_broker_hears_once_which_one_is_meant(
 ) -> None:
     script = Answering(highest)
     connection = await outcome(script, SEVEN, first)
-    assert connection.was_ready
+    assert connection.phase.was_ready
     assert connection.versions[Api.METADATA] == 9
     assert script.asked == asked
 
@@ -111,7 +111,7 @@ async def test_a_broker_hears_once_which_one_is_meant(
 async def test_nobody_is_meant_at_a_bootstrap_server(first: int) -> None:
     script = Answering(5, says=ErrorCode.REBOOTSTRAP_REQUIRED)
     connection = await outcome(script, None, first)
-    assert connection.was_ready
+    assert connection.phase.was_ready
     assert script.asked == [(4, None, -1)]
 
 
@@ -145,7 +145,7 @@ async def test_a_broker_that_does_not_check_is_asked_for_its_cluster_after_a_los
 ) -> None:
     script = Answering(highest, cluster=cluster)
     connection = await outcome(script, SEVEN, first, highest_version=most, is_doubtful=True)
-    assert connection.was_ready
+    assert connection.phase.was_ready
     assert script.asked == asked
 
 

@@ -37,12 +37,10 @@ from tests.unit.network.observed_client import (
 def test_what_is_played_is_what_there_is() -> None:
     for name in (
         "node",
-        "state",
+        "phase",
         "exchange",
         "in_flight",
         "versions",
-        "was_ready",
-        "is_needed",
         "renewal_seconds",
     ):
         assert name in Connection.__init__.__code__.co_names

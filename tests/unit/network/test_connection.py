@@ -18,7 +18,7 @@ from kio.schema.request_header.v2.header import RequestHeader
 from kio.serial import entity_reader
 from kio.static.primitive import i16
 
-from aioproducer.engine.network.connection import ConnectionState
+from aioproducer.engine.network.connection import Phase
 from aioproducer.engine.network.exchange import Exchange
 from aioproducer.engine.network.frames import (
     EncodedPayload,
@@ -64,7 +64,7 @@ async def test_the_handshake_says_who_we_are_and_then_requests_may_be_sent() -> 
         running = owner.run()
         await asyncio.wait_for(owner.ready.wait(), LONG)
         assert owner.is_usable
-        assert owner.connection.was_ready
+        assert owner.connection.phase.was_ready
         assert owner.connection.versions[Api.METADATA] == 9
         owner.connection.abort(BrokerConnectionError("enough"))
         assert str(await running) == "enough"
@@ -224,7 +224,7 @@ async def test_what_a_transport_gives_although_it_is_paused_waits(cut: int) -> N
         exchange.in_flight.clear()
         exchange.read_on()
     assert said == bodies
-    assert exchange.is_open
+    assert exchange.error is None
     assert paused == [True, True, True, False]
 
 
@@ -350,7 +350,7 @@ async def test_a_piece_is_a_response_only_where_one_begins(
     for piece in pieces:
         put(exchange, piece)
     assert [len(body) for body in bodies] == lengths
-    assert exchange.is_open
+    assert exchange.error is None
     assert exchange.pieces == len(pieces)
 
 
@@ -794,6 +794,16 @@ async def test_abort_while_connecting() -> None:
         assert not owner.ready.is_set()
 
 
+async def test_abort_before_it_connects() -> None:
+    async def resolve(host: str, port: int) -> list[tuple[str, int]]:
+        raise AssertionError
+
+    owner = Owner(Node(1, "kafka", 9092), socket=SocketSettings(-1, -1, resolve=resolve))
+    reason = BrokerConnectionError("moved")
+    owner.connection.abort(reason)
+    assert await asyncio.wait_for(owner.run(), LONG) is reason
+
+
 async def test_abort_while_an_address_is_silent() -> None:
     """The next connection to the broker need not wait until the set-up times out."""
     asked = asyncio.Event()
@@ -868,7 +878,7 @@ async def test_cancelling_closes_the_socket() -> None:
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-        assert owner.connection.state is ConnectionState.CLOSED
+        assert owner.connection.phase is Phase.LOST
         await asyncio.wait_for(gone.wait(), LONG)
 
 

@@ -11,7 +11,7 @@ import pytest
 from kio.static.primitive import i16
 
 from aioproducer.engine.network.connection import (
-    ConnectionState,
+    Phase,
 )
 from aioproducer.engine.protocol import Api
 from aioproducer.errors import BrokerConnectionError, NetworkError, ProtocolError
@@ -44,7 +44,7 @@ async def end_of(script: Script, **settings: Any) -> tuple[NetworkError, Owner]:
             owner.ask("first")
         ready.cancel()
         reason = await asyncio.wait_for(running, LONG)
-    assert owner.connection.state is ConnectionState.CLOSED
+    assert owner.connection.phase in (Phase.FAILED, Phase.LOST)
     assert not owner.is_usable
     assert isinstance(reason, NetworkError)
     return reason, owner
@@ -123,7 +123,7 @@ async def test_any_doubt_ends_the_connection_and_the_request_is_not_answered(
     assert "broker 7 (127.0.0.1:" in str(reason)
     assert waiting(owner) == ["first"]
     assert owner.answers.empty()
-    assert owner.connection.was_ready
+    assert owner.connection.phase.was_ready
 
 
 async def test_bytes_left_over_are_ignored_and_told() -> None:
@@ -246,7 +246,7 @@ async def test_versions_that_leave_nothing_to_ask_end_the_connection(
     reason, owner = await end_of(script)
     assert isinstance(reason, NetworkError)
     assert said in str(reason)
-    assert not owner.connection.was_ready
+    assert not owner.connection.phase.was_ready
 
 
 @pytest.mark.parametrize("end", ["garbage", "end"])
@@ -322,7 +322,7 @@ async def test_what_is_no_kafka_broker_is_told_so(
     reason, owner = await end_of(at_once(reply, close=close))
     assert type(reason) is kind
     assert said in str(reason)
-    assert not owner.connection.was_ready
+    assert not owner.connection.phase.was_ready
     assert not owner.ready.is_set()
 
 
@@ -333,7 +333,7 @@ async def test_silence_after_connecting_ends_after_the_request_timeout() -> None
     reason, owner = await end_of(script, request_timeout=SHORT)
     assert type(reason) is BrokerConnectionError
     assert "did not answer an ApiVersions request" in str(reason)
-    assert not owner.connection.was_ready
+    assert not owner.connection.phase.was_ready
 
 
 async def test_a_handshake_that_drips_ends_after_the_request_timeout_too() -> None:

@@ -13,7 +13,7 @@ from kio.static.primitive import i64Timedelta
 
 from aioproducer.auth.mechanism import Mechanism
 from aioproducer.config.secret import Secret
-from aioproducer.engine.network.connection import ConnectionState
+from aioproducer.engine.network.connection import Phase
 from aioproducer.engine.network.frames import EncodedPayload, decode_response
 from aioproducer.engine.network.login import (
     LONGEST_SESSION,
@@ -23,6 +23,7 @@ from aioproducer.engine.network.login import (
     log_in,
     renewed_after,
 )
+from aioproducer.engine.network.transport import SocketSettings
 from aioproducer.engine.network.versions import CHECKED, UNCHECKED, BrokerIdentity, BrokerVersions
 from aioproducer.engine.protocol import Api, response_schema
 from aioproducer.errors import (
@@ -37,6 +38,7 @@ from aioproducer.errors import (
     UnsupportedSaslMechanismError,
 )
 from aioproducer.errors.broker import ErrorCode
+from aioproducer.model import Node
 from tests.support.kio_messages import encode, ours, response_module, theirs
 from tests.unit.network.scripted_broker import (
     LONG,
@@ -376,7 +378,7 @@ async def test_nobody_may_send_before_the_login_is_over() -> None:
         while not owner.connection.versions.known:  # noqa: ASYNC110 -- no event tells of it
             await asyncio.sleep(0)
         assert not owner.is_usable
-        assert owner.connection.state is ConnectionState.CONNECTING
+        assert owner.connection.phase is Phase.CONNECTING
         go_on.set()
         await owner.ready.wait()
         owner.ask("first")
@@ -489,7 +491,7 @@ async def test_a_long_response_about_a_login_is_refused_by_its_length(
         assert str(error).startswith(f"{owner.connection.node}: ")
         assert f"a response of {most + 1} bytes to a request of {api}" in str(error)
         assert f"at most {most} bytes are read" in str(error)
-        assert owner.connection.was_ready is renewal
+        assert owner.connection.phase.was_ready is renewal
 
 
 async def test_the_longest_response_about_a_login_is_read() -> None:
@@ -515,7 +517,7 @@ async def test_a_refused_renewal_ends_the_connection() -> None:
         error = await running
         assert isinstance(error, SaslAuthenticationFailedError)
         assert str(error).startswith("broker 7 (127.0.0.1:")
-        assert owner.connection.was_ready
+        assert owner.connection.phase.was_ready
         assert not owner.renewed.is_set()
 
 
@@ -554,7 +556,69 @@ async def test_a_connection_that_ends_between_renewals_is_not_renewed() -> None:
 
     async with connected(script) as (owner, running):
         assert isinstance(await asyncio.wait_for(running, LONG), BrokerConnectionError)
-        assert owner.connection.was_ready
+        assert owner.connection.phase.was_ready
+
+
+class Rotated(OneMessage):
+    """New credentials for each login."""
+
+    async def current(self) -> Mechanism:
+        return OneMessage()
+
+
+async def test_abort_while_it_connects_again_with_new_credentials() -> None:
+    """The next connection need not wait until the set-up times out."""
+    again = asyncio.Event()
+
+    async def script(peer: LoginPeer) -> None:
+        await peer.versions()
+        await peer.begins()
+        await peer.ends(code=58)
+
+    async with connected(script) as (owner, first):
+        await first
+        port = owner.connection.node.port
+        lookups = 0
+
+        async def resolve(host: str, port: int) -> list[tuple[str, int]]:
+            nonlocal lookups
+            lookups += 1
+            if lookups == 2:
+                again.set()
+                await asyncio.get_running_loop().create_future()
+            return [("127.0.0.1", port)]
+
+        sockets = SocketSettings(-1, -1, resolve=resolve)
+        owner = Owner(Node(7, "kafka", port), mechanism=Rotated(), socket=sockets)
+        running = owner.run()
+        await again.wait()
+        reason = BrokerConnectionError("closed")
+        owner.connection.abort(reason)
+        await asyncio.wait([running], timeout=LONG / 4)
+        assert running.done()
+        assert running.result() is reason
+
+
+async def test_a_connection_that_ends_during_a_renewal_passes_its_barrier() -> None:
+    """The barrier is of the one who waits for it; the login still has to hear of the end."""
+
+    async def script(peer: LoginPeer) -> None:
+        await peer.logs_in(SHORTEST_MS)
+        await peer.expect(SASL_HANDSHAKE)
+        await asyncio.sleep(0.05)
+        peer.writer.close()
+
+    async with connected(script) as (owner, running):
+        await owner.ready.wait()
+        settings: Any = owner.connection._settings
+        settings.socket = settings.socket._replace(tls=object())
+        while owner.is_usable:  # noqa: ASYNC110 -- no event tells of it
+            await asyncio.sleep(0)
+        barrier = owner.connection.barrier()
+        assert barrier is not None
+        assert isinstance(await asyncio.wait_for(running, LONG), BrokerConnectionError)
+        await asyncio.wait([barrier], timeout=LONG)
+        assert barrier.done()
 
 
 @pytest.mark.parametrize("session", [1.0, 60.0, 3_600.0])

@@ -182,7 +182,7 @@ async def test_a_broker_that_ends_an_unused_connection_is_reconnected_at_once(
 async def test_no_request_goes_before_a_login_that_is_due(world: ObservedClient) -> None:
     """The broker ends a connection that goes on after its session."""
     connection = await world.connected(ONE)
-    connection.exchange.login_due = world.now + 100.0
+    connection.exchange.usable_until = world.now + 100.0
     assert world.client.can_send(1, world.clock())
     world.stop(100.0)
     assert not world.client.can_send(1, world.clock())
