@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias, TypeVar
 
 from aioproducer.admin.outcomes import Outcomes, RecentTopics
-from aioproducer.admin.requests import Answer
-from aioproducer.admin.requests.answer import UNKNOWN_TOPIC_OR_PARTITION
+from aioproducer.admin.requests import UNKNOWN_TOPIC_OR_PARTITION, Answer
 from aioproducer.engine.client.arguments import TimeLeft, countdown
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.requests import TopicDescription

@@ -9,6 +9,7 @@ from typing import Final
 from aioproducer.admin.calls import Answers, Calls, never
 from aioproducer.admin.outcomes import Outcomes
 from aioproducer.admin.requests import (
+    GROUP_ID_NOT_FOUND,
     AlterOffsetsRequest,
     Answer,
     CommittedOffsetsRequest,
@@ -18,7 +19,6 @@ from aioproducer.admin.requests import (
     DescribeGroupsRequest,
     ListGroupsRequest,
 )
-from aioproducer.admin.requests.groups import GROUP_ID_NOT_FOUND
 from aioproducer.admin.topics import RecordCalls
 from aioproducer.admin.values import GroupDescription, GroupListing, PartitionLag
 from aioproducer.engine.network.request import Request

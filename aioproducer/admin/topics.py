@@ -8,13 +8,13 @@ from typing import Any
 from aioproducer.admin.calls import LEADER_NOT_AVAILABLE, Answers, Calls, never
 from aioproducer.admin.outcomes import Outcomes
 from aioproducer.admin.requests import (
+    UNKNOWN_TOPIC_OR_PARTITION,
     Answer,
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteRecordsRequest,
     DeleteTopicsRequest,
 )
-from aioproducer.admin.requests.answer import UNKNOWN_TOPIC_OR_PARTITION
 from aioproducer.admin.values import CreatedTopic, NewTopic, TopicDescription
 from aioproducer.engine.client import requests as described
 from aioproducer.engine.client.offset_lookup import portions

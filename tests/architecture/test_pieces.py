@@ -20,7 +20,7 @@ SUFFIXES: Final = {".py", ".pyx", ".pxd"}
 LOADED_BY_IMPORT: Final = 49
 FILES: Final = {
     "": 5,
-    "admin": 14,
+    "admin": 10,
     "auth": 22,
     "cli": 24,
     "compat": 25,
