@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -30,10 +29,12 @@ from aioproducer.model import (
 )
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class _TopicUpdate:
-    failures: int = 0
-    not_before: float = 0.0
+    __slots__ = ("failures", "not_before")
+
+    def __init__(self, failures: int = 0, not_before: float = 0.0) -> None:
+        self.failures = failures
+        self.not_before = not_before
 
 
 class PartialUpdates:

@@ -166,7 +166,7 @@ _LONGEST: Final = 500
 """Characters of an error in a problem."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class HealthFacts:
     """The facts about a started producer. Times are clock seconds."""
 
@@ -203,7 +203,7 @@ class HealthFacts:
     """Seconds, with the linger."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Verdict:
     """A server for records: True if it takes them, False if it can't since a time, or unknown."""
 

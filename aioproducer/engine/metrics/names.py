@@ -61,7 +61,7 @@ MS_PER_SECOND: Final = 1e3
 _NS_PER_SECOND: Final = 1e9
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Gauge:
     """A metric whose value the producer passes to :meth:`ProducerMetrics.snapshot`."""
 
@@ -70,14 +70,14 @@ class Gauge:
     meaning: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Metric(Gauge, Generic[_S]):
     """A metric that is computed from counts."""
 
     measure: Callable[[Reading[_S]], float]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Whole:
     """The producer's numbers: its own, and the sums over its topics and nodes."""
 

@@ -96,7 +96,7 @@ def diagram() -> str:
     return "\n".join(lines)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Ending:
     """A requested commit or abort. It outlives the transaction, until its caller knows of it."""
 
@@ -120,7 +120,7 @@ class Ending:
             self.error = error
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class PendingOffsets:
     """Consumed offsets that are to be written."""
 
