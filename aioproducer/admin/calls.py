@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from aioproducer.admin.outcomes import Outcomes, RecentTopics
-from aioproducer.admin.requests import UNKNOWN_TOPIC_OR_PARTITION, Answer
+from aioproducer.admin.requests import Answer
 from aioproducer.engine.client.arguments import TimeLeft, countdown
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.requests import TopicDescription
@@ -16,6 +16,7 @@ from aioproducer.engine.network.frames import EncodedPayload
 from aioproducer.engine.network.request import Request
 from aioproducer.engine.transactions.requests import FindCoordinator, group_coordinator
 from aioproducer.errors import NotControllerError, ProducerError, Written
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.foundation.logs import counted
 from aioproducer.model import Node, TopicPartition
 
@@ -27,8 +28,6 @@ AskNode: TypeAlias = Callable[[tuple[_Key, ...], Node | None], Awaitable[Answers
 """Asks a broker, or any, about keys."""
 Place: TypeAlias = tuple[Node | None, Iterable[_Key]]
 """Keys, and the broker that knows about them; None: any."""
-
-LEADER_NOT_AVAILABLE: Final = 5
 
 
 def never(_: Any) -> bool:
@@ -156,8 +155,10 @@ class Calls:
         for where in partitions:
             topic = found.topics[where.topic]
             if self._is_news(where, topic):
-                refused[where] = Answer(LEADER_NOT_AVAILABLE, "the brokers do not know it yet")
-            elif topic.error_code not in (0, UNKNOWN_TOPIC_OR_PARTITION):
+                refused[where] = Answer(
+                    ErrorCode.LEADER_NOT_AVAILABLE, "the brokers do not know it yet"
+                )
+            elif topic.error_code not in (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
                 refused[where] = Answer(topic.error_code)
             elif where.partition >= len(topic.partitions):
                 refused[where] = missing or _no_partition(topic)
@@ -165,7 +166,7 @@ class Calls:
                 leader = topic.partitions[where.partition].leader
                 node = None if leader is None else found.brokers.get(leader)
                 if node is None:
-                    refused[where] = Answer(LEADER_NOT_AVAILABLE)
+                    refused[where] = Answer(ErrorCode.LEADER_NOT_AVAILABLE)
                 else:
                     led[node].append(where)
         outcomes.take(refused)
@@ -217,13 +218,13 @@ class Calls:
 def _no_partition(topic: TopicDescription) -> Answer:
     count = len(topic.partitions)
     there = f"the topic has {counted(count, 'partition')}, numbered from 0" if count else None
-    return Answer(UNKNOWN_TOPIC_OR_PARTITION, there)
+    return Answer(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, there)
 
 
 def _known(answer: Answer) -> Answer:
     """A leader's answer. The brokers' metadata has the partition, so it is not unknown for long."""
-    if answer.error_code == UNKNOWN_TOPIC_OR_PARTITION:
-        return Answer(LEADER_NOT_AVAILABLE, "the leader does not know the partition yet")
+    if answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return Answer(ErrorCode.LEADER_NOT_AVAILABLE, "the leader does not know the partition yet")
     return answer
 
 

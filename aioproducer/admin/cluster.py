@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from aioproducer.admin.calls import Answers, AskNode, Calls, Place, never
 from aioproducer.admin.outcomes import Outcomes
@@ -21,9 +20,8 @@ from aioproducer.admin.values import (
     ConfigResource,
 )
 from aioproducer.engine.client import requests as described
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import Node
-
-_BROKER_NOT_AVAILABLE: Final = 8
 
 
 class ConfigCalls:
@@ -97,7 +95,7 @@ class ConfigCalls:
             nodes = (await self._calls.client.describe(())).brokers
             places += [(nodes[each], (each,)) for each in brokers if each in nodes]
             there = f"the cluster has the brokers {sorted(nodes)} at present"
-            unknown = Answer(_BROKER_NOT_AVAILABLE, there)
+            unknown = Answer(ErrorCode.BROKER_NOT_AVAILABLE, there)
             outcomes.take({each: unknown for each in brokers if each not in nodes})
         return await self._calls.at_nodes(outcomes, places, ask)
 

@@ -9,7 +9,6 @@ from typing import Final
 from aioproducer.admin.calls import Answers, Calls, never
 from aioproducer.admin.outcomes import Outcomes
 from aioproducer.admin.requests import (
-    GROUP_ID_NOT_FOUND,
     AlterOffsetsRequest,
     Answer,
     CommittedOffsetsRequest,
@@ -23,11 +22,10 @@ from aioproducer.admin.topics import RecordCalls
 from aioproducer.admin.values import GroupDescription, GroupListing, PartitionLag
 from aioproducer.engine.network.request import Request
 from aioproducer.errors import UnsupportedVersionError
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import Node, OffsetAndMetadata, TopicPartition
 
 _PERMISSION: Final = "DESCRIBE for the group"
-_UNSUPPORTED_VERSION: Final = 35
-"""The coordinator knows the request of KIP-848, and does without its groups."""
 
 
 class GroupCalls:
@@ -78,15 +76,18 @@ class GroupCalls:
         client = self._calls.client
         answers: dict[str, Answer] = dict(await client.request(DescribeGroupsRequest(groups), node))
         others = tuple(
-            group for group, each in answers.items() if each.error_code == GROUP_ID_NOT_FOUND
+            group
+            for group, each in answers.items()
+            if each.error_code == ErrorCode.GROUP_ID_NOT_FOUND
         )
         if others:
             with suppress(UnsupportedVersionError):  # a broker before Kafka 3.7 has no such groups
                 found = await client.request(DescribeConsumerGroupsRequest(others), node)
+                # UNSUPPORTED_VERSION: it knows the request of KIP-848, and does without its groups
                 answers |= {
                     group: each
                     for group, each in found.items()
-                    if each.error_code != _UNSUPPORTED_VERSION
+                    if each.error_code != ErrorCode.UNSUPPORTED_VERSION
                 }
         return {
             group: each if each.error_code else Answer(value=each.value._replace(coordinator=node))

@@ -34,8 +34,6 @@ from aioproducer.model import OffsetAndMetadata, TopicPartition
 
 _Key = TypeVar("_Key")
 
-UNKNOWN_TOPIC_OR_PARTITION: Final = 3
-
 
 class Answer(NamedTuple):
     """The part of a response that is about one key."""
@@ -54,7 +52,7 @@ class Answer(NamedTuple):
         """
         code = said.error_code
         message = getattr(said, "error_message", None)
-        if not message or code == UNKNOWN_TOPIC_OR_PARTITION:
+        if not message or code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             message = None
         return cls(code, message, None if code else value)
 
@@ -358,9 +356,6 @@ class DeleteTopicsRequest(SchemaRequest):
         return in_order(self.topics, found)
 
 
-_OFFSET_OUT_OF_RANGE: Final = 1
-
-
 @dataclass(frozen=True, slots=True)
 class DeleteRecordsRequest(SchemaRequest):
     """Ask a leader to delete records. The answers are by partition, with its first offset then."""
@@ -396,8 +391,8 @@ class DeleteRecordsRequest(SchemaRequest):
 
 
 def _answer(said: Any) -> Answer:
-    if said.error_code == _OFFSET_OUT_OF_RANGE:
-        return Answer(_OFFSET_OUT_OF_RANGE, "the partition ends before the offset")
+    if said.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+        return Answer(ErrorCode.OFFSET_OUT_OF_RANGE, "the partition ends before the offset")
     return Answer.of(said, said.low_watermark)
 
 
@@ -437,7 +432,6 @@ _CONSUMER: Final = "consumer"
 _DEAD: Final = "Dead"
 """The state of a group that does not exist, in versions before 6 (KIP-1043)."""
 
-GROUP_ID_NOT_FOUND: Final = 69
 _ASSIGNMENT: Final = "consumer_protocol_assignment"
 
 
@@ -460,7 +454,7 @@ class DescribeGroupsRequest(SchemaRequest):
 
 def _group(said: Any) -> Answer:
     if not said.error_code and said.group_state == _DEAD:
-        return Answer(GROUP_ID_NOT_FOUND)
+        return Answer(ErrorCode.GROUP_ID_NOT_FOUND)
     of_consumers = said.protocol_type == _CONSUMER
     return Answer.of(
         said,
@@ -589,7 +583,7 @@ class CommittedOffsetsRequest(SchemaRequest):
 
 _OF_PARTITIONS: Final = (
     0,
-    UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.OFFSET_METADATA_TOO_LARGE,
     ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,

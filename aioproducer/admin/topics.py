@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from aioproducer.admin.calls import LEADER_NOT_AVAILABLE, Answers, Calls, never
+from aioproducer.admin.calls import Answers, Calls, never
 from aioproducer.admin.outcomes import Outcomes
 from aioproducer.admin.requests import (
-    UNKNOWN_TOPIC_OR_PARTITION,
     Answer,
     CreatePartitionsRequest,
     CreateTopicsRequest,
@@ -20,6 +19,7 @@ from aioproducer.engine.client import requests as described
 from aioproducer.engine.client.offset_lookup import portions
 from aioproducer.engine.client.requests import LATEST, FoundOffset, ListOffsetsRequest
 from aioproducer.engine.network.request import Request
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import Node, TopicPartition
 
 
@@ -218,7 +218,9 @@ class TopicCalls:
             return Answer(topic.error_code)
         now = self._calls.client.clock()
         if self._calls.recent.missing(topic.name, len(topic.partitions), now):
-            return Answer(UNKNOWN_TOPIC_OR_PARTITION, "the broker does not know all partitions yet")
+            return Answer(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the broker does not know all partitions yet"
+            )
         return Answer(value=_description(topic))
 
     async def wait_for_leaders(
@@ -240,7 +242,9 @@ def _with_leaders(answer: Answer) -> Answer:
         return answer
     without = [each.partition for each in answer.value.partitions if each.leader is None]
     if without:
-        return Answer(LEADER_NOT_AVAILABLE, f"the partitions {without[:20]} have no leader")
+        return Answer(
+            ErrorCode.LEADER_NOT_AVAILABLE, f"the partitions {without[:20]} have no leader"
+        )
     return answer
 
 

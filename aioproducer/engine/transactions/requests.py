@@ -43,6 +43,7 @@ from aioproducer.errors import (
     explain,
     kafka_error,
 )
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import (
     ConsumerGroupMetadata,
     Node,
@@ -109,7 +110,6 @@ COMMON_REACTIONS: Final[Reactions] = {
 """The reactions to errors of every request; a request's own table goes before."""
 
 
-_OPERATION_NOT_ATTEMPTED: Final = 55
 NO_PRODUCER_ID: Final = -1
 
 
@@ -143,9 +143,9 @@ def deciding_error(
             raise ProtocolError(f"the response does not mention {partition}")
     failed = {place: code for place, code in codes.items() if code and place in requested}
     for partition, code in failed.items():
-        if code != _OPERATION_NOT_ATTEMPTED:
+        if code != ErrorCode.OPERATION_NOT_ATTEMPTED:
             return Response(code, partition=partition)
-    return Response(_OPERATION_NOT_ATTEMPTED if failed else 0)
+    return Response(ErrorCode.OPERATION_NOT_ATTEMPTED if failed else 0)
 
 
 def assigned_producer_id(error_code: int, producer_id: int, epoch: int) -> Response:
@@ -153,9 +153,6 @@ def assigned_producer_id(error_code: int, producer_id: int, epoch: int) -> Respo
     if not error_code and min(producer_id, epoch) < 0:
         raise ProtocolError(f"producer id {producer_id}, epoch {epoch} can't be assigned")
     return Response(error_code, producer_id=producer_id, epoch=epoch)
-
-
-_TOPIC_AUTHORIZATION_FAILED: Final = 29
 
 
 class CoordinatorType(IntEnum):
@@ -217,7 +214,11 @@ class CoordinatorRequest(SchemaRequest):
         if not code:
             return None
         advice = response.message
-        if not advice and code == _TOPIC_AUTHORIZATION_FAILED and self.topic_operation is not None:
+        if (
+            not advice
+            and code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            and self.topic_operation is not None
+        ):
             advice = f"the principal needs the {self.topic_operation} permission for the topic"
         place = "" if response.partition is None else f" for {response.partition}"
         message = f"{subject}{self.describe()}{place} on {broker}: {explain(code, advice)}"

@@ -39,6 +39,7 @@ from aioproducer.engine.transactions.requests import (
     TxnOffsetCommit,
 )
 from aioproducer.errors import ConfigError, UnsupportedVersionError, error_about
+from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import (
     ConsumerRecord,
     Node,
@@ -185,7 +186,6 @@ class InMemoryCoordinator:
 
 
 CLUSTER_ID: Final = "in-memory"
-_UNKNOWN_TOPIC_OR_PARTITION: Final = 3
 _NO_TIMESTAMP: Final = -1
 _MOST_PARTITIONS: Final = 100_000
 
@@ -288,7 +288,7 @@ class InMemoryCluster:
                 for name, count in counts.items()
             },
             {
-                name: error_about(f"topic {name!r}", _UNKNOWN_TOPIC_OR_PARTITION)
+                name: error_about(f"topic {name!r}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 for name in names
                 if name not in counts
             },
@@ -306,7 +306,7 @@ class InMemoryCluster:
     def _describe(self, topic: str) -> TopicDescription:
         count = self._partitions(topic)
         if count is None:
-            return TopicDescription(topic, None, False, _UNKNOWN_TOPIC_OR_PARTITION, ())
+            return TopicDescription(topic, None, False, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ())
         here = (BROKER.id,)
         partitions = (
             PartitionDescription(each, BROKER.id, -1, here, here) for each in range(count)
