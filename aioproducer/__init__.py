@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     import aioproducer.engine.accumulator.producer_batch
     import aioproducer.engine.accumulator.results
     import aioproducer.engine.accumulator.topic
-    import aioproducer.engine.network.connection_log
     import aioproducer.engine.records.field_reader
     import aioproducer.engine.sender.outcomes  # noqa: F401
     from aioproducer.engine.bulk.send_report import OffsetRange, SendReport

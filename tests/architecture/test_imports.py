@@ -64,7 +64,6 @@ def test_every_module_of_a_pure_room_is_meant() -> None:
     impure = {
         "engine/network": {
             "connection",
-            "connection_log",
             "connection_states",
             "exchange",
             "login",

@@ -35,7 +35,7 @@ FILES: Final = {
     "engine/core": 15,
     "engine/groups": 9,
     "engine/metrics": 6,
-    "engine/network": 14,
+    "engine/network": 13,
     "engine/protocol": 6,
     "engine/records": 16,
     "engine/sender": 13,

@@ -46,7 +46,7 @@ class FakeNetwork:
         self.ended: list[tuple[NodeId, ProducerError]] = []
         """The connections that were ended, and why."""
 
-    def in_flight(self, node: NodeId) -> int:
+    def in_flight_count(self, node: NodeId) -> int:
         return len(self.waiting.get(node, ()))
 
     @property
@@ -71,7 +71,7 @@ class FakeNetwork:
         return [node.id for node in nodes if node.id not in self.unreachable]
 
     def can_send(self, node: NodeId, now: float) -> bool:
-        return node not in self.unreachable and self.in_flight(node) < self.limit
+        return node not in self.unreachable and self.in_flight_count(node) < self.limit
 
     def ready(self, node: Peer, now: float) -> bool:
         return self.can_send(node.id, now)

@@ -123,15 +123,11 @@ def _awaited(tls: TlsContexts | None, mechanism: Mechanism | None) -> str:
     )
 
 
-_LOOKS: Final = 8
-"""Looks at the requests before a renewal in the time of a request."""
 _READ_AT_ONCE: Final = 5_000
 """Elements of a large response that the event loop's thread reads, after they are decoded."""
 _READS: Final = ThreadForEach("aioproducer-response")
 _READ_BY_THE_ASKER: Final = (Api.METADATA, Api.FETCH)
 """The requests whose large responses are read by the part of the client that asks."""
-_AT_ONE_BROKER: Final = (Api.PRODUCE, Api.FETCH)
-"""The requests with records, which only the leader of their partitions takes."""
 
 Answer: TypeAlias = asyncio.Future[tuple[InFlightRequest, bytes]]
 Response: TypeAlias = Any
@@ -290,20 +286,6 @@ class Connection:
         """The end of the broker's throttling."""
         return 0.0 if self.exchange is None else self.exchange.throttled_until
 
-    def passes_until(self, late: InFlightRequest, now: float) -> float | None:
-        """When to look again at a late request, see :meth:`Transfer.look`; None: it ends.
-
-        Only a request that no other broker could answer gets more time, and only while somebody
-        waits for it. A broker that sends its metadata byte by byte must not hold up the others.
-        """
-        exchange = self.exchange
-        assert exchange is not None, "a request was sent"
-        if exchange.is_reading:  # the response has come
-            return now + self._settings.request_timeout / _LOOKS
-        if late.form.api not in _AT_ONE_BROKER or not late.request.is_awaited:
-            return self._transfer.look_behind(now)
-        return self._transfer.look(late.sent, now, receives=exchange.is_amid_response)
-
     # --- sending ---------------------------------------------------------------------------
 
     def barrier(self) -> asyncio.Future[Any] | None:
@@ -352,8 +334,7 @@ class Connection:
         """Go on to ``phase``. Raises the reason if the connection has ended meanwhile."""
         if self.reason is not None:
             raise self.reason
-        if phase not in _NEXT[self.phase]:
-            raise RuntimeError(f"a connection can't go from {self.phase} to {phase}")
+        assert phase in _NEXT[self.phase], f"from {self.phase} to {phase}"
         self.phase = phase
         if self.exchange is not None:
             self.exchange.usable_until = self._login_due if phase is Phase.READY else -inf
@@ -426,7 +407,7 @@ class Connection:
         self.exchange = exchange
         connected = transport.get_extra_info("socket")
         self.round_trip = RoundTrip(connected)
-        self._transfer = Transfer(connected, self._settings.request_timeout)
+        self.transfer = Transfer(connected, self._settings.request_timeout)
         if self.reason is not None:
             raise self.reason
         return exchange
@@ -533,25 +514,8 @@ class Connection:
     async def _renew(self, exchange: Exchange) -> float | None:
         """Log in again on the connection, after what is in flight (KIP-368)."""
         self._enter(Phase.RENEWING)
-        began, used = self._clock(), exchange.last_used
-
-        def more() -> float:
-            """The seconds that are added because of the requests before the login; 0: none.
-
-            Its time begins once they have passed. If they do not, :class:`ConnectionTimeouts` ends
-            the connection.
-            """
-            nonlocal used
-            now, timeout = self._clock(), self._settings.request_timeout
-            if self.in_flight and self.in_flight[0].request is not None:
-                return timeout / _LOOKS
-            if used != exchange.last_used:  # a response has come meanwhile
-                used = exchange.last_used
-                return timeout
-            look_again = self._transfer.look(began, now, receives=False)  # behind acks=0
-            return 0.0 if look_again is None else look_again - now
-
-        renewal = await self._log_in(more)
+        began = self._clock()
+        renewal = await self._log_in(self.transfer.time_after_requests(exchange, self._clock))
         self.renewal_seconds = self._clock() - began
         self._enter(Phase.READY)
         self._events.renewed(self)
@@ -622,13 +586,13 @@ class Connection:
                 result = read()
             else:
                 result = await asyncio.get_running_loop().run_in_executor(_READS, read)
-            usual = result, frames.throttle_seconds(response)
+            result_and_pause = result, frames.throttle_seconds(response)
             if exchange.error is not None:
                 return  # the request has failed with the connection
             self.in_flight.remove(request)
             now, size = self._clock(), frames.LENGTH_BYTES + len(body)
             try:
-                self._events.response(self, request, usual, size, now)
+                self._events.response(self, request, result_and_pause, size, now)
             except ProtocolError:
                 self.in_flight.appendleft(request)
                 raise

@@ -2,16 +2,18 @@
 
 Source: Kafka's ``ClusterConnectionStates``. :class:`NodeConnectionState` is one broker's, and
 :class:`ConnectionTimeouts` looks at all connections by the clock: a request is overdue, a
-connection is idle, or is slow to open.
+connection is idle, or is slow to open. :class:`ConnectionLog` writes the log lines about them: what
+repeats is counted by broker and reason.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from aioproducer.engine.network.connection import Connection, ConnectionSettings, Phase
 from aioproducer.engine.network.connection_view import ConnectionView
@@ -26,11 +28,13 @@ from aioproducer.errors import (
     UsageError,
     Written,
 )
-from aioproducer.foundation import tuning
+from aioproducer.foundation import logs, tuning
 from aioproducer.foundation.backoff import ExponentialBackoff
-from aioproducer.foundation.logs import duration
+from aioproducer.foundation.logs import counted, duration
 from aioproducer.foundation.runtime.running_clock import RunningClock
-from aioproducer.model import NodeId, Peer
+from aioproducer.model import BootstrapServer, NodeId, Peer
+
+logger = logs.RoomLogger("aioproducer.network.client")
 
 _FINAL: Final = (AuthenticationError, UsageError)
 """Errors that no retry can mend: a broker's refusal, an unreadable certificate's file, an extra
@@ -100,8 +104,8 @@ class NodeConnectionState:
         return connection is not None and connection.phase.was_ready
 
     @property
-    def in_flight(self) -> int:
-        """Requests without a response; any thread may ask."""
+    def in_flight_count(self) -> int:
+        """The number of requests without a response; any thread may ask."""
         connection = self.connection
         return 0 if connection is None else len(connection.in_flight)
 
@@ -129,7 +133,7 @@ class NodeConnectionState:
             self.refused,
             self.last_error,
             0.0 if connection is None else connection.throttled_until,
-            self.in_flight,
+            self.in_flight_count,
             self.reachable_since,
         )
 
@@ -252,7 +256,8 @@ class ConnectionTimeouts:
             return inf
         overdue = connection.in_flight.overdue(now)
         if overdue is not None:
-            look_again = connection.passes_until(overdue, now)
+            assert connection.exchange is not None, "it has sent a request"
+            look_again = connection.transfer.passes_until(overdue, connection.exchange, now)
             if look_again is not None:
                 return look_again
             connection.abort(_timed_out(connection, overdue, now))
@@ -322,3 +327,124 @@ def _timed_out(connection: Connection, request: InFlightRequest, now: float) -> 
         f"{connection.node} did not {failed_to} a {request.form.label} request within "
         f"{duration(took)} (request_timeout_ms{passed}), so its connection was closed"
     )
+
+
+_LOOK_EVERY: Final = 0.5
+"""Seconds. To ask the logger for each request would take longer than to count it."""
+
+
+class ConnectionLog:
+    """Writes the lines of one client."""
+
+    def __init__(self, settings: ConnectionSettings) -> None:
+        self._settings = settings
+        self._logged_in = False
+        self._failing_servers: set[NodeId] = set()
+        """The bootstrap servers that have failed since a connection was opened."""
+        self.debugs = False
+        """True if lines at DEBUG are written, as of the last :meth:`look`."""
+        self.look_at = 0.0
+        """The clock's time at which :meth:`look` is due: an application may change the level."""
+
+    def look(self, now: float) -> None:
+        """See whether the application wants lines at DEBUG."""
+        self.debugs, self.look_at = logger.debugs, now + _LOOK_EVERY
+
+    def opened(self, connection: Connection, state: NodeConnectionState, now: float) -> None:
+        """``connection`` takes requests; ``state`` is the broker's before that."""
+        node = connection.node
+        for each in (node.id, *self._failing_servers):  # no other server is tried after one
+            self.forgotten(each)
+        self._failing_servers.clear()
+        if state.setup_error is not None and state.failing_since is not None:
+            logger.repeated(
+                logging.INFO,
+                ("again", node.id),
+                "Connected to %s again, after %s in %s",
+                node,
+                counted(state.failures, "failed attempt"),
+                duration(now - state.failing_since),
+                **_place(node),
+            )
+        else:
+            logger.debug("Connected to %s", node, **_place(node))
+        if self._settings.authenticates and not self._logged_in:
+            self._logged_in = True
+            mechanism = self._settings.mechanism
+            how = [] if self._settings.socket.tls is None else ["TLS"]
+            how += [] if mechanism is None else [mechanism.name]
+            logger.info("Logged in to %s with %s", node, " and ".join(how), **_place(node))
+
+    def renewed(self, connection: Connection) -> None:
+        """The connection has logged in once more."""
+        logger.debug("Logged in to %s again", connection.node, **_place(connection.node))
+
+    def ended(self, connection: Connection, reason: ProducerError) -> None:
+        """The connection was lost, or was never established."""
+        node, lost = connection.node, len(connection.in_flight)
+        if is_final(reason) or not connection.phase.was_ready:
+            if isinstance(node, BootstrapServer):
+                self._failing_servers.add(node.id)
+            logger.repeated(
+                logging.WARNING,
+                ("failed", node.id),
+                "Connection to %s failed: %s",
+                node,
+                _without_name(reason, node),
+                error=reason,
+                **_place(node),
+            )
+            return
+        logger.repeated(
+            logging.INFO if lost else logging.DEBUG,
+            ("ended", node.id),
+            "Connection to %s ended with %s in flight: %s",
+            node,
+            counted(lost, "request"),
+            _without_name(reason, node),
+            error=reason,
+            **_place(node),
+        )
+
+    def forgotten(self, node: NodeId) -> None:
+        """Failures of ``node`` are over: it is connected, or is not tried any more."""
+        logger.over(logging.WARNING, ("failed", node))
+
+    def throttled(self, connection: Connection, pause: float) -> None:
+        """The broker asks for a pause of so many seconds."""
+        logger.repeated(
+            logging.WARNING,
+            ("throttled", connection.node.id),
+            "%s throttles this client for %s, because of a quota",
+            connection.node,
+            duration(pause),
+            throttle_ms=round(pause * 1000),
+            **_place(connection.node),
+        )
+
+    def anomaly(self, connection: Connection, what: str) -> None:
+        """A response has a harmless anomaly, for the first time."""
+        logger.debug("%s: %s; they are ignored", connection.node, what, **_place(connection.node))
+
+    def sent(self, connection: Connection, request: object, size: int) -> None:
+        """A request of ``size`` bytes was written."""
+        kind = type(request).__name__
+        logger.debug("%s to %s: %d bytes", kind, connection.node, size, **_place(connection.node))
+
+    def answered(self, connection: Connection, request: InFlightRequest) -> None:
+        """A response has come."""
+        logger.debug(
+            "%s answered by %s after %.1f ms",
+            request.form.label,
+            connection.node,
+            request.latency * 1000,
+            **_place(connection.node),
+        )
+
+
+def _without_name(reason: ProducerError, node: Peer) -> str:
+    return str(reason).removeprefix(f"{node}: ").removeprefix(f"{node} ")
+
+
+def _place(node: Peer) -> dict[str, Any]:
+    return {"node": node.id, "address": node.address}

@@ -18,9 +18,9 @@ from aioproducer.engine.network.connection import (
     Phase,
     Response,
 )
-from aioproducer.engine.network.connection_log import ConnectionLog
 from aioproducer.engine.network.connection_states import (
     ClientSettings,
+    ConnectionLog,
     ConnectionTimeouts,
     NodeConnectionState,
     NotSentError,
@@ -159,7 +159,7 @@ class NetworkClient:
 
     # --- state -----------------------------------------------------------------------------
 
-    def in_flight(self, node: NodeId) -> int:
+    def in_flight_count(self, node: NodeId) -> int:
         """The number of requests that wait for a response of ``node``."""
         state: NodeConnectionState | None = self._nodes.get(node)
         exchange: Exchange | None = None if state is None else state.exchange

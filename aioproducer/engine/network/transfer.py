@@ -1,8 +1,8 @@
 """The bytes of a connection on their way: round trips, large requests and responses that are late.
 
 The system's TCP knows what has passed; only Linux says it (``struct tcp_info``).
-:class:`RoundTrip` asks for the round-trip time, and :class:`Transfer` gives more time to a request
-that takes longer than ``request_timeout_ms``, while its bytes still pass.
+:class:`RoundTrip` asks for the round-trip time. :class:`Transfer` decides which requests may take
+longer than ``request_timeout_ms``, and gives them time while their bytes still pass.
 """
 
 from __future__ import annotations
@@ -10,9 +10,14 @@ from __future__ import annotations
 import math
 import socket
 import sys
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from aioproducer.engine.network.exchange import Exchange
+from aioproducer.engine.network.frames import InFlightRequest
+from aioproducer.engine.protocol import Api
 from aioproducer.foundation import tuning
+from aioproducer.foundation.runtime.running_clock import RunningClock
 
 __all__ = [
     "RoundTrip",
@@ -109,6 +114,11 @@ def _number(info: bytes, place: int, size: int = 4) -> int:
 
 MOST_TIMEOUTS: Final = 4
 """A request ends after so many times ``request_timeout_ms``, whatever passes."""
+_LOOKS: Final = 8
+"""Looks, in the time of a request, at one whose response is read in steps, and at requests before a
+login."""
+_AT_ONE_BROKER: Final = (Api.PRODUCE, Api.FETCH)
+"""The requests with records, which only the leader of their partitions takes."""
 
 
 class Transfer:
@@ -134,6 +144,40 @@ class Transfer:
         """The time at which bytes were seen to pass; None: it was not looked at before."""
         self._seen_at = -math.inf
         """The time of the last look that gave a request more time."""
+
+    def passes_until(self, late: InFlightRequest, exchange: Exchange, now: float) -> float | None:
+        """When to look again at a late request of ``exchange``; None: it ends.
+
+        Only a request that no other broker could answer gets more time, and only while somebody
+        waits for it. A broker that sends its metadata byte by byte must not hold up the others.
+        """
+        if exchange.is_reading:  # the response has come
+            return now + self._timeout / _LOOKS
+        if late.form.api not in _AT_ONE_BROKER or not late.request.is_awaited:
+            return self.look_behind(now)
+        return self.look(late.sent, now, receives=exchange.is_amid_response)
+
+    def time_after_requests(self, exchange: Exchange, clock: RunningClock) -> Callable[[], float]:
+        """Returns a function for a login that begins now, after the requests of ``exchange``.
+
+        It is called when the time of the login is over, and returns the seconds to add; 0: none.
+        That time begins once the requests have passed. If they do not, :class:`ConnectionTimeouts`
+        ends the connection.
+        """
+        began, used = clock(), exchange.last_used
+
+        def more() -> float:
+            nonlocal used
+            now, in_flight = clock(), exchange.in_flight
+            if in_flight and in_flight[0].request is not None:
+                return self._timeout / _LOOKS
+            if used != exchange.last_used:  # a response has come meanwhile
+                used = exchange.last_used
+                return self._timeout
+            look_again = self.look(began, now, receives=False)  # after requests with acks=0
+            return 0.0 if look_again is None else look_again - now
+
+        return more
 
     def look(self, sent: float, now: float, *, receives: bool) -> float | None:
         """When to look again at a late request that was ``sent``; None: it ends.

@@ -133,7 +133,7 @@ class TelemetryRequester(Requester):
         """Send the request that is due, if possible. Returns the time of the next attempt."""
         nodes = self._supporting()
         if self._node not in nodes:
-            self._node = min(nodes, key=self._client.in_flight, default=None)
+            self._node = min(nodes, key=self._client.in_flight_count, default=None)
         node = self._node
         if node is None:
             return self._without_connection(now)

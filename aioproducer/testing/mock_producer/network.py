@@ -175,7 +175,7 @@ class InMemoryNetwork(NetworkClient):
 
     # --- state -----------------------------------------------------------------------------
 
-    def in_flight(self, node: NodeId) -> int:
+    def in_flight_count(self, node: NodeId) -> int:
         """The number of requests that wait for a response of ``node``."""
         return self._unanswered[node]
 

@@ -13,6 +13,7 @@ from aioproducer.engine.network.connection import Connection
 from aioproducer.engine.network.connection_states import ConnectionTimeouts
 from aioproducer.engine.network.exchange import Exchange
 from aioproducer.engine.network.network_client import NetworkClient
+from aioproducer.engine.network.transfer import Transfer
 from aioproducer.engine.sender.produce import ProduceSettings
 from aioproducer.foundation.runtime import tasks
 from tests.simulation.mutations.patch import Mutation, Patch
@@ -107,13 +108,12 @@ def drip_extends_every_api(patch: Patch) -> None:
     """Each late request whose bytes pass gets more time, also if another broker could answer it."""
 
     def mutant(_passes: Any) -> Any:
-        def passes(self: Connection, late: Any, now: float) -> Any:
-            assert self.exchange is not None
-            return self._transfer.look(late.sent, now, receives=self.exchange.is_amid_response)
+        def passes(self: Transfer, late: Any, exchange: Exchange, now: float) -> Any:
+            return self.look(late.sent, now, receives=exchange.is_amid_response)
 
         return passes
 
-    patch(Connection, "passes_until", mutant)
+    patch(Transfer, "passes_until", mutant)
 
 
 def replaced_cluster_refused(patch: Patch) -> None:

@@ -98,6 +98,7 @@ class FakeConnection:
         self.received = 0
         self.renewal_seconds = 0.25
         self.aborted: list[ProducerError] = []
+        self.transfer = self
         self.look_again: float | None = None
         """For :meth:`passes_until`."""
         self.transport = FakeTransport()
@@ -126,7 +127,7 @@ class FakeConnection:
     def throttled_until(self) -> float:
         return self.exchange.throttled_until
 
-    def passes_until(self, late: InFlightRequest, now: float) -> float | None:
+    def passes_until(self, late: InFlightRequest, exchange: Exchange, now: float) -> float | None:
         return self.look_again
 
     def abort(self, reason: ProducerError) -> None:

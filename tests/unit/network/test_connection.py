@@ -259,7 +259,8 @@ async def test_a_connection_that_ends_amid_the_steps_of_a_response_answers_nothi
         exchange.send(EncodedPayload(Api.LIST_GROUPS, 5, (b"\x01\x01\0",)), Reading(), 0.0, 30.0)
         while not exchange.is_reading:  # noqa: ASYNC110 -- no event tells of it
             await asyncio.sleep(0)
-        assert owner.connection.passes_until(owner.connection.in_flight[0], 100.0) == 100.625
+        late = owner.connection.in_flight[0]
+        assert owner.connection.transfer.passes_until(late, exchange, 100.0) == 100.625
         owner.connection.abort(BrokerConnectionError("enough"))
         assert str(await asyncio.wait_for(running, LONG)) == "enough"
     assert owner.answers.empty()

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from aioproducer.engine.network.connection import Connection
 from aioproducer.engine.network.transfer import Transfer
 from aioproducer.engine.protocol import Api
 
@@ -142,15 +141,13 @@ def test_only_records_that_somebody_waits_for_get_more_time(
 ) -> None:
     """Another broker can answer the other requests, or their caller asks again."""
     path.not_sent = 1
-    connection: Any = SimpleNamespace(
-        exchange=SimpleNamespace(is_amid_response=False, is_reading=False), _transfer=path.transfer
-    )
+    exchange: Any = SimpleNamespace(is_amid_response=False, is_reading=False)
     late: Any = SimpleNamespace(
         form=SimpleNamespace(api=api), request=SimpleNamespace(is_awaited=is_awaited), sent=SENT
     )
     with_records = is_awaited and api in (Api.PRODUCE, Api.FETCH)
     expected = LATE + 1 if with_records else GIVEN_UP
-    assert Connection.passes_until(connection, late, LATE) == expected
+    assert path.transfer.passes_until(late, exchange, LATE) == expected
 
 
 def test_nobody_knows_what_passes_without_such_a_socket() -> None:

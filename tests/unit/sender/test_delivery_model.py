@@ -166,7 +166,7 @@ class ConnectedBrokers(FakeNetwork):
         self.limit = IN_FLIGHT
         self.streams: dict[int, deque[InFlight]] = {node: deque() for node in NODES}
 
-    def in_flight(self, node: NodeId) -> int:
+    def in_flight_count(self, node: NodeId) -> int:
         return len(self.streams[int(node)])
 
     def is_producing(self, node: NodeId) -> bool:
