@@ -28,7 +28,7 @@ def plain_bytes(data: Any, topic: str, field: str) -> bytes | None:
     if data is None or type(data) is bytes:
         return data
     if isinstance(data, str):
-        return utf8(data, f"a {field}", topic)
+        return text_bytes(data, f"a {field}", topic)
     pair = _PAIR if isinstance(data, tuple) else ""
     return bytes_of(
         data,
@@ -49,7 +49,7 @@ def bytes_of(data: Any, otherwise: str) -> bytes:
         raise SerializationError(f"{otherwise} ({error})") from error
 
 
-def utf8(text: str, what: str, topic: str) -> bytes:
+def text_bytes(text: str, what: str, topic: str) -> bytes:
     """``text`` as UTF-8; a lone surrogate raises SerializationError, which names ``what``."""
     try:
         return text.encode()
@@ -96,11 +96,11 @@ def _checked_header(name: Any, value: Any, topic: str) -> Header:
             f"a header key for topic {topic!r} is of type {type(name).__name__}, not str"
         )
     if not name.isascii():
-        utf8(name, "a header key", topic)
+        text_bytes(name, "a header key", topic)
     if value is None or type(value) is bytes:
         return name, value
     if isinstance(value, str):
-        return name, utf8(value, f"the value of header {name!r}", topic)
+        return name, text_bytes(value, f"the value of header {name!r}", topic)
     return name, bytes_of(
         value,
         f"the value of header {name!r} for topic {topic!r} is of type {type(value).__name__}; "

@@ -101,8 +101,8 @@ def send_values(
         await thread.catch_up()
         await result.end(0)
 
-    def take_back() -> None:
-        core.take_back_cancelled()
+    def withdraw() -> None:
+        core.withdraw_cancelled()
         result.listen()
 
     values = one_by_one(values, "an iterable")
@@ -126,7 +126,7 @@ def send_values(
         error = interrupt
         carry(error, result)
         result.cancel()
-        thread.call_soon(take_back)
+        thread.call_soon(withdraw)
         raise
     except Exception as raised:  # the producer's end, or the error of the iterable
         error = raised

@@ -48,7 +48,8 @@ class BatchQueue:
         """The batches that may leave, by broker."""
         self.delivery_timeout: float = settings.delivery_timeout
         self.max_request_size: int = settings.max_request_size
-        self._settings = settings
+        self._most_doublings: int = settings.most_doublings
+        self._availability_timeout = settings.availability_timeout
         self._topics = topics
         self._memory_quota = memory_quota
         self._flushes = flushes
@@ -142,12 +143,13 @@ class BatchQueue:
 
     def filled(self, batch: ProducerBatch) -> None:
         """``batch`` is full, and has not left: the next one may be larger."""
+        growth: BatchGrowth | None = batch.growth
         backlog: Backlog
         capacity: int
-        if batch.growth is not None:
+        if growth is not None:
             backlog, capacity = batch.partition.backlog, len(batch.builder.buffer)
             short: bool = backlog.is_short(capacity, self.max_request_size, self.backlogs.held)
-            self._sizes.filled(batch.growth, batch.count, short)
+            growth.filled(batch.builder.count, self._most_doublings, short)
 
     def _count_futures(self, batch: ProducerBatch) -> None:
         tokens = batch.builder.tokens
@@ -165,7 +167,7 @@ class BatchQueue:
 
     def is_unavailable(self, node: int, now: float) -> bool:
         """True if ``node`` has taken no batch for the availability timeout."""
-        since, timeout = self.backlogs.of(node).not_ready_since, self._settings.availability_timeout
+        since, timeout = self.backlogs.of(node).not_ready_since, self._availability_timeout
         return timeout is not None and since is not None and now - since > timeout
 
     def line_up(self, topic_partitions: Iterable[TopicPartition], now: float) -> None:

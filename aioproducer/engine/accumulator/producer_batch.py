@@ -28,7 +28,7 @@ from aioproducer.engine.records.builder import (
     next_sequence,
     sent_times,
 )
-from aioproducer.engine.records.bulk_tokens import one_by_one
+from aioproducer.engine.records.bulk_tokens import tokens_by_record
 from aioproducer.engine.records.compression import Compression
 from aioproducer.engine.records.field_reader import read_records
 from aioproducer.errors import ProducerError, RecordTooLargeError
@@ -126,13 +126,6 @@ class BatchSizes:
     def share(self, growth: BatchGrowth) -> int:
         """Bytes of keyless records that a partition gets before the next one is chosen."""
         return self._settings.batch_size << growth.doublings
-
-    def filled(self, growth: BatchGrowth, records: int, short: bool) -> None:
-        """A batch was full of ``records`` before it left: the next one may be larger.
-
-        ``short``: as in :meth:`BatchGrowth.filled`.
-        """
-        growth.filled(records, self._settings.most_doublings, short)
 
     def after_refusal(self, topic: str, size: int) -> int:
         """Bytes of the parts of a batch of ``size`` bytes that its broker refused as too large.
@@ -331,7 +324,7 @@ class ProducerBatch:
         """Fail each record with its own error, by its index, or with ``otherwise``."""
         self.done = True
         show(self.builder.tokens)  # the errors lead back to it
-        for index, token in enumerate(one_by_one(self.builder.tokens)):
+        for index, token in enumerate(tokens_by_record(self.builder.tokens)):
             tell_partition(token, self.topic_partition.partition)
             fail_record(token, errors.get(index, otherwise))
 
@@ -356,7 +349,7 @@ def split_batch(batch: ProducerBatch, size: int) -> list[ProducerBatch]:
     other parts have memory outside of the pool. Source: Kafka's ``ProducerBatch.split``.
     """
     parts: list[ProducerBatch] = []
-    tokens = one_by_one(batch.builder.tokens)
+    tokens = tokens_by_record(batch.builder.tokens)
     sent_ns = sent_times(batch.builder.marks, batch.count)
     for token, sent, record in zip(tokens, sent_ns, read_records(batch.builder), strict=True):
         if parts:

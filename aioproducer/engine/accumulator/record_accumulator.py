@@ -15,7 +15,6 @@ from typing import Any
 from aioproducer.engine.accumulator.batch_queue import BatchQueue
 from aioproducer.engine.accumulator.memory_quota import (
     BufferPool,
-    LeaderView,
     MemoryQuota,
     PendingMemory,
 )
@@ -404,11 +403,6 @@ class RecordAccumulator:
         """Unused bytes."""
         return self._pool.available + self._pending_memory.free
 
-    @property
-    def leaders(self) -> list[LeaderView]:
-        """The brokers that lead partitions of known topics; any thread may ask."""
-        return self.memory_quota.leaders()
-
     def next_deadline(self) -> float | None:
         """The next time when a batch or a pending record expires; None: there are no records."""
         deadline: float = self.batches.next_expiry
@@ -429,20 +423,8 @@ class RecordAccumulator:
         if self.flushes:
             self._wake()
 
-    def give_up_flush(self, future: FlushFuture) -> None:
-        """Forget ``future``, which has no more waiters; a second or late call does nothing."""
-        self.flushes.give_up(future)
-
-    def fail_flushes(self, error: BaseException) -> None:
-        """End all flushes with ``error``."""
-        self.flushes.fail(error)
-
     def close(self) -> None:
         """No more records will come: no batch lingers, and there is no room."""
         self.closing = True
         self.waiters.stop()
         self._wake()
-
-    def close_memory(self) -> None:
-        """Hand out no more memory."""
-        self._pool.close()

@@ -485,6 +485,7 @@ class MemoryWaiters:
     def close(self, error: ProducerError) -> None:
         """Fail all waiting callers with ``error``: no memory is given out any more."""
         self._closed = error
+        self._pool.close()
         for line in list(self.lines.values()):
             for room in list(line.waiting):
                 if not room.done():

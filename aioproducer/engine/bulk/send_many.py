@@ -74,7 +74,7 @@ class ValueSender(ColumnWriter):
             carry(error, result)
             result.drop(result.count - self._given)
             result.cancel()
-            self._core.take_back_cancelled()
+            self._core.withdraw_cancelled()
             result.listen()
             raise
 

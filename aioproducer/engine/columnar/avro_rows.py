@@ -12,7 +12,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from aioproducer.engine.columnar.avro_schema import sized
-from aioproducer.engine.columnar.layout import Column, Layout, encoded_rows, scaled, utf8
+from aioproducer.engine.columnar.layout import Column, Layout, checked_utf8, encoded_rows, scaled
 from aioproducer.engine.columnar.plan import Node, Problem, ValueProblemError, Write
 from aioproducer.foundation.varint import encode_varint
 
@@ -66,7 +66,7 @@ def _binary(node: Node, value: bytes) -> bytes:
 
 
 def _text(node: Node, value: bytes) -> bytes:
-    return sized(utf8(node, value))
+    return sized(checked_utf8(node, value))
 
 
 def _fixed(node: Node, value: bytes) -> bytes:

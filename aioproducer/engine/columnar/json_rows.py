@@ -15,7 +15,7 @@ from datetime import date
 from typing import Any, Final
 from uuid import UUID
 
-from aioproducer.engine.columnar.layout import Column, Layout, encoded_rows, scaled, utf8
+from aioproducer.engine.columnar.layout import Column, Layout, checked_utf8, encoded_rows, scaled
 from aioproducer.engine.columnar.plan import Node, Problem, ValueProblemError, Write
 
 _SECONDS_OF_A_DAY: Final = 86_400
@@ -91,7 +91,7 @@ def _check_finite(node: Node, value: float) -> None:
 
 
 def _text(node: Node, value: bytes) -> bytes:
-    return json.dumps(utf8(node, value).decode(), ensure_ascii=False).encode()
+    return json.dumps(checked_utf8(node, value).decode(), ensure_ascii=False).encode()
 
 
 def _binary(node: Node, value: bytes) -> bytes:

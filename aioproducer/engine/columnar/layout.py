@@ -257,7 +257,7 @@ def scaled(node: Node, number: int) -> int:
     return number
 
 
-def utf8(node: Node, text: bytes) -> bytes:
+def checked_utf8(node: Node, text: bytes) -> bytes:
     """``text`` if it is UTF-8, else ValueProblemError."""
     try:
         text.decode()

@@ -11,7 +11,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from aioproducer.engine.columnar.json_rows import decimal_text
-from aioproducer.engine.columnar.layout import Column, Layout, encoded_rows, scaled, utf8
+from aioproducer.engine.columnar.layout import Column, Layout, checked_utf8, encoded_rows, scaled
 from aioproducer.engine.columnar.plan import Node, Problem, ValueProblemError, Write
 from aioproducer.engine.columnar.protobuf_plan import WireType, sized, tag, varint
 
@@ -90,7 +90,7 @@ def _binary(node: Node, value: bytes) -> bytes:
 
 
 def _text(node: Node, value: bytes) -> bytes:
-    return sized(utf8(node, value))
+    return sized(checked_utf8(node, value))
 
 
 def _uuid(node: Node, value: bytes) -> bytes:

@@ -200,10 +200,11 @@ class Engine:
         self._client = parts.client
         self._metadata = parts.metadata
         self._metrics = parts.metrics
-        self._sender = parts.sender
+        self._sender, self._completer = parts.sender, parts.completer
         self._wakeup = parts.wakeup
         self._waiters = parts.accumulator.waiters
         self._pending = parts.accumulator.pending
+        self._flushes = parts.accumulator.flushes
         self._routes = parts.accumulator.routes
         self._failure_worker = parts.failure_worker
         self._sender_task: asyncio.Task[None] | None = None
@@ -325,7 +326,7 @@ class Engine:
                 f"{self._failed_records_left()}"
             ) from None
         finally:
-            accumulator.give_up_flush(future)
+            self._flushes.give_up(future)
             self._metrics.flushed(loop.time() - began, self.clock())
 
     async def _failed_records_handled(self) -> None:
@@ -343,7 +344,7 @@ class Engine:
         self._pending.withdraw(record)
         self._wakeup.wake()
 
-    def take_back_cancelled(self) -> None:
+    def withdraw_cancelled(self) -> None:
         """Take out all pending records that were cancelled."""
         self._pending.withdraw_cancelled()
         self._wakeup.wake()
@@ -351,7 +352,9 @@ class Engine:
     def purge(self, queued: ProducerError | None, in_flight: ProducerError | None) -> int:
         """Fail the records that wait with ``queued``, those in flight with ``in_flight``; None:
         they stay. Returns their number."""
-        return self._sender.purge(queued, in_flight)
+        failed = self._completer.purge(queued, in_flight, self.clock())
+        self._wakeup.wake()
+        return failed
 
     async def close(self, timeout: float, error: ProducerError) -> int:
         """Deliver for ``timeout`` seconds, fail the rest with ``error``; returns their number.
@@ -384,7 +387,6 @@ class Engine:
                 if self.parts.telemetry is not None:
                     self.parts.telemetry.close(closed)
                 self._client.close()
-                self.accumulator.close_memory()
                 if self._failure_worker is not None:
                     await self._failure_worker.finish(end - self.clock(), self._closing_now)
                 # A user's prepare() may ignore its cancellation.
@@ -460,7 +462,7 @@ class Engine:
                 steps.callback(self.parts.telemetry.close, error)
             if self.transactions is not None:
                 steps.callback(self.transactions.close, error)
-            steps.callback(self.accumulator.fail_flushes, error)
+            steps.callback(self._flushes.fail, error)
             steps.callback(self._fail_all_soon, error)
             steps.callback(self.accumulator.close)
 
@@ -469,7 +471,7 @@ class Engine:
         if self._sender_task is not None:
             self._owner.cancel(self._sender_task)
         loop_ends = isinstance(error.__cause__, asyncio.CancelledError)
-        for _ in self._sender.giving_up(error):
+        for _ in self._completer.abort_in_slices(error, self.clock()):
             if not loop_ends:
                 break
         if not self.accumulator.is_empty:
@@ -482,11 +484,11 @@ class Engine:
         """Fail every record in slices, or at once if cancelled; returns their number."""
         failed = 0
         try:
-            for count in self._sender.giving_up(error):
+            for count in self._completer.abort_in_slices(error, self.clock()):
                 failed += count
                 await asyncio.sleep(0)
         finally:
-            failed += self._sender.give_up(error)
+            failed += self._completer.abort(error, self.clock())
         return failed
 
     def latencies(self) -> Latencies:

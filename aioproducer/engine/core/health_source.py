@@ -37,6 +37,7 @@ class HealthSource:
         self._accumulator = accumulator = parts.accumulator
         self._batches = accumulator.batches
         self._pending = accumulator.pending
+        self._memory_quota = accumulator.memory_quota
         self._topic_outcomes = accumulator.topic_outcomes
         self._manager = None if parts.transactions is None else parts.transactions.manager
 
@@ -66,7 +67,7 @@ class HealthSource:
             state=state,
             unusable=problem or ((_UNUSABLE[state],) if state in _UNUSABLE else ()),
             connections=self._client.connections(),
-            leaders=self._accumulator.leaders,
+            leaders=self._memory_quota.leaders(),
             brokers=metadata.snapshot.brokers,
             peers=tuple(metadata.peers),
             topics=metadata.topic_count,

@@ -214,7 +214,7 @@ class Parts:
         return FailureWorker(handler, config.buffer_memory, concerns, self._owner)
 
     def _make_sender(self, config: ProducerConfig) -> Sender:
-        completer = BatchCompleter(
+        completer = self.completer = BatchCompleter(
             self.accumulator,
             self.metadata,
             Gaps(self.accumulator.batches, self._sequence_numbers, self._manager),

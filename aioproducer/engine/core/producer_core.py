@@ -408,10 +408,10 @@ class ProducerCore:
             raise
         return future
 
-    def take_back_cancelled(self) -> None:
+    def withdraw_cancelled(self) -> None:
         """Take all cancelled records out of the pending ones."""
         if self._engine is not None:
-            self._engine.take_back_cancelled()
+            self._engine.withdraw_cancelled()
 
     async def drain(self) -> None:
         """Return at once while there is room for more records, else wait for it."""

@@ -56,7 +56,7 @@ class BulkToken:
         return self.outcomes.one(place if self.rows is None else self.rows[place])
 
 
-def one_by_one(tokens: Iterable[Any]) -> Iterator[Any]:
+def tokens_by_record(tokens: Iterable[Any]) -> Iterator[Any]:
     """A token for each single record, for a batch that is split."""
     last = None
     position = 0

@@ -90,9 +90,10 @@ class Standing(NamedTuple):
 
 
 def decide(result: PartitionResult, where: str, standing: Standing) -> Outcome:
-    """The outcome of a batch by its response. ``where``: partition and broker, for messages."""
-    if not result.error_code:
-        return Deliver(result.base_offset, result.log_append_time_ms, result.log_start_offset)
+    """The outcome of a batch by the error code in its response.
+
+    ``where``: partition and broker, for messages.
+    """
     said = explain(result.error_code, result.message)
     error = kafka_error(result.error_code, f"{where}: {said}")
     if error.disposition is Disposition.DELIVERED:

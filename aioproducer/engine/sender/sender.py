@@ -5,7 +5,7 @@ Source: Kafka's ``Sender``. Its thread is a task here; its poll is a sleep until
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from aioproducer.engine.accumulator import (
@@ -23,7 +23,6 @@ from aioproducer.engine.sender.completer import BatchCompleter
 from aioproducer.engine.sender.delivery_reports import PendingFailures
 from aioproducer.engine.sender.expiry import Expiry
 from aioproducer.engine.sender.produce import ProduceRequest
-from aioproducer.errors import ProducerError
 from aioproducer.foundation import logs
 from aioproducer.foundation.runtime.patience import sockets_read
 
@@ -204,20 +203,3 @@ class Sender:
         if not self._accumulator.is_empty:
             return False
         return all(each.idle for each in self._parts)
-
-    def give_up(self, error: ProducerError) -> int:
-        """Fail every record that has no outcome. Returns their number. The memory is not reused."""
-        return sum(self.giving_up(error))
-
-    def purge(self, queued: ProducerError | None, in_flight: ProducerError | None) -> int:
-        """Fail the records that wait, or those in flight: see :meth:`BatchCompleter.purge`."""
-        failed = self._completer.purge(queued, in_flight, self._wakeup.clock())
-        self._wakeup.wake()
-        return failed
-
-    def giving_up(self, error: ProducerError) -> Iterator[int]:
-        """Fail every record that has no outcome, when :meth:`run` has ended, in steps.
-
-        Each step yields the number of records that failed in it.
-        """
-        return self._completer.abort_in_slices(error, self._wakeup.clock())

@@ -53,7 +53,7 @@ def test_flushes_can_be_ended_with_an_error(world: AccumulatorWorld) -> None:
         world.accumulator.flush(flushed)
     given_up.given_up = True
     error = ProducerError("broken")
-    world.accumulator.fail_flushes(error)
+    world.accumulator.flushes.fail(error)
     assert (going_on.error, given_up.error) == (error, None)
     assert world.ready() == LINGER
     world.deliver(world.drain_one())

@@ -39,7 +39,7 @@ class Core:
     async def drain(self) -> None:
         raise AssertionError
 
-    def take_back_cancelled(self) -> None:
+    def withdraw_cancelled(self) -> None:
         raise AssertionError
 
 

@@ -14,7 +14,7 @@ from aioproducer.engine.partitioning import STICKY, UNKNOWN, murmur2_partition
 from aioproducer.engine.records import builder as reference
 from aioproducer.engine.records import bulk_tokens, delivery
 from aioproducer.engine.records import columns as reference_columns
-from aioproducer.engine.records.bulk_tokens import BulkToken, one_by_one
+from aioproducer.engine.records.bulk_tokens import BulkToken, tokens_by_record
 from aioproducer.engine.records.columns import Columns
 from aioproducer.errors import SerializationError
 
@@ -420,7 +420,7 @@ def test_records_of_spans_one_by_one() -> None:
     fates = BulkOutcomes()
     plain, turned = BulkToken(fates, 7, count=3), BulkToken(fates, 1, array("q", [40, 41, 42]), 2)
     tokens = ["a", plain, plain, plain, turned, turned, "b"]
-    assert list(one_by_one(tokens)) == ["a", 7, 8, 9, 41, 42, "b"]
+    assert list(tokens_by_record(tokens)) == ["a", 7, 8, 9, 41, 42, "b"]
 
 
 def test_a_column_that_was_not_made_has_no_rows() -> None:

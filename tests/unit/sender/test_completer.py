@@ -105,6 +105,16 @@ async def test_a_log_append_time_that_no_clock_shows_is_none(
         assert future.result().timestamp_ms == timestamp_ms
 
 
+async def test_a_response_without_an_error_delivers_a_batch_that_may_not_be_retried() -> None:
+    written = EPOCH + timedelta(milliseconds=1_700_000_000_000)
+    async with running(retries=0) as world:
+        future = world.send()
+        await world.turn()
+        await world.answer(world.one(ProduceRequest), log_append_time=written)
+        found = future.result()
+        assert (found.offset, found.timestamp_ms) == (42, 1_700_000_000_000)
+
+
 async def test_records_that_the_broker_refused_get_their_own_errors() -> None:
     async with running() as world:
         futures = [world.send(value) for value in (b"a", b"b", b"c")]
@@ -200,7 +210,7 @@ async def test_giving_up_says_so_too() -> None:
         await world.turn()
         world.one(ProduceRequest)
         queued, waiting = world.send(), world.send(topic="unknown")
-        world.sender.give_up(ProducerClosedError("closed"))
+        world.completer.abort(ProducerClosedError("closed"), world.now)
         errors = [future.exception() for future in (in_flight, queued, waiting)]
         assert [getattr(error, "may_have_been_written", None) for error in errors] == [
             True,
@@ -223,12 +233,12 @@ async def test_giving_up_fails_batches_and_waiting_records() -> None:
     async with running() as world:
         future, other = world.send(), world.send(topic="unknown")
         error = ProducerClosedError("closed")
-        assert world.sender.give_up(error) == 2
+        assert world.completer.abort(error, world.now) == 2
         assert [str(each.exception()) for each in (future, other)] == [
             "orders-0: closed",
             "unknown-0: closed",
         ]
-        assert world.sender.give_up(error) == 0
+        assert world.completer.abort(error, world.now) == 0
 
 
 async def test_a_cancelled_future_does_not_disturb_its_batch() -> None:

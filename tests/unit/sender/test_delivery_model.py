@@ -262,7 +262,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         self.accumulator = world.accumulator
         self.batches, self.pending = world.batches, world.pending
         self.pool, self.pending_memory = world.pool, world.pending_memory
-        self.sender = world.sender
+        self.sender, self.completer = world.sender, world.completer
         self.wake = world.wakeup.wake
         self.clock = world.wakeup.clock
         """The producer's clock: a round that comes late stops it, as a stopped process does."""
@@ -674,7 +674,7 @@ class ClosedMachine(FailureMachine):
     """The producer is closed before everything has its fate."""
 
     def teardown(self) -> None:
-        self.sender.give_up(ProducerClosedError("closed"))
+        self.completer.abort(ProducerClosedError("closed"), self.now)
         for node in NODES:
             while self.on_connection(node, taken=False):
                 self.take(node, 0)

@@ -217,7 +217,7 @@ async def test_a_producer_that_gives_up_has_delivered_what_is_in_the_log() -> No
         request = await leave(world)
         lost = world.send()
         take(world, request)
-        assert world.sender.give_up(ProducerClosedError("closed")) == 1
+        assert world.completer.abort(ProducerClosedError("closed"), world.now) == 1
         assert [future.result().offset for future in futures] == [*range(100, 100 + MANY)]
         assert isinstance(lost.exception(), ProducerClosedError)
 

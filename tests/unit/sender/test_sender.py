@@ -240,7 +240,7 @@ async def test_a_batch_that_is_being_compressed_was_not_written(
         await world.turn()
         assert not world.batch_sender.quiet
         if given_up:
-            world.sender.give_up(ProducerClosedError("closed"))
+            world.completer.abort(ProducerClosedError("closed"), world.now)
         else:
             await world.turn(DELIVERY + 1)
             assert "it was not written" in str(future.exception())
@@ -268,7 +268,7 @@ async def test_no_batch_gets_the_memory_that_is_still_being_compressed() -> None
         (batch,) = world.batches
         compressed_from = batch.builder.records
         before = bytes(compressed_from)
-        world.sender.give_up(ProducerClosedError("closed"))
+        world.completer.abort(ProducerClosedError("closed"), world.now)
         world.send(b"y" * size)
         assert bytes(compressed_from) == before
         thread.free.set()
