@@ -7,7 +7,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	&& echo $$python && break; done)
 
 # The modules that are compiled from their Python source, as aioproducer/foundation/compiled.py lists them.
-MODULES := $(shell grep -o '"aioproducer[.a-z_]*"' aioproducer/foundation/compiled.py | tr -d '"')
+MODULES := $(shell grep -o '^    "aioproducer[.a-z_]*"' aioproducer/foundation/compiled.py | tr -d ' "')
 BIN := $(VENV)/bin
 # Tests that share no broker run side by side. They wait for a third of their time, so four processes
 # keep two cores busy. Each begins with neighbouring files, which share imports and fixtures.

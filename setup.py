@@ -2,9 +2,12 @@
 
 import ast
 import json
+import os
 import re
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
+from setuptools.modified import newer
 
 ROOT = Path(__file__).parent
 sys.path.insert(0, str(ROOT))  # a build has no path to what stands beside setup.py
@@ -20,30 +24,32 @@ sys.path.insert(0, str(ROOT))  # a build has no path to what stands beside setup
 from compiled_types import Types  # noqa: E402
 
 
-def compiled_from_source() -> tuple[str, ...]:
-    """The modules that ``aioproducer/foundation/compiled.py`` lists, read without an import."""
+def compiled_from_source(name: str) -> Any:
+    """A constant of ``aioproducer/foundation/compiled.py``, read without an import."""
     text = (ROOT / "aioproducer" / "foundation" / "compiled.py").read_text("utf-8")
     for each in ast.parse(text).body:
-        if isinstance(each, ast.AnnAssign) and ast.unparse(each.target) == "MODULES":
-            return tuple(ast.literal_eval(each.value))
-    raise LookupError("compiled.py lists no MODULES")
+        if isinstance(each, ast.AnnAssign) and ast.unparse(each.target) == name:
+            return ast.literal_eval(each.value)
+    raise LookupError(f"compiled.py has no {name}")
 
 
-MODULES = compiled_from_source()
+LIBRARY = compiled_from_source("LIBRARY")
+MODULES = compiled_from_source("MODULES")
 
 
 def extensions() -> list[Extension]:
-    """The innermost loops (``.pyx``), and the modules that are compiled from their source.
+    """The innermost loops (``.pyx``), and one library of the modules in ``MODULES``.
 
     Those call Python more than they compute: -O1 makes them as fast as -O2, in two thirds of the
     time. -Og makes them slower by a fifth. Without a compiler the Python source does the work.
     """
     loops = sorted(path.relative_to(ROOT) for path in ROOT.glob("aioproducer/**/*.pyx"))
+    modules = [name.replace(".", "/") + ".py" for name in MODULES]
     return [
-        Extension(name, [source], extra_compile_args=[level, "-g0"], optional=True)
-        for name, source, level in [
-            *((".".join(path.with_suffix("").parts), str(path), "-O2") for path in loops),
-            *((name, name.replace(".", "/") + ".py", "-O1") for name in MODULES),
+        Extension(name, sources, extra_compile_args=[level, "-g0"], optional=True)
+        for name, sources, level in [
+            *((".".join(path.with_suffix("").parts), [str(path)], "-O2") for path in loops),
+            (LIBRARY, modules, "-O1"),
         ]
     ]
 
@@ -51,7 +57,7 @@ def extensions() -> list[Extension]:
 class SideBySide(build_ext):
     """Cython translates all modules, and then the C compiler runs once on each processor.
 
-    Cython itself must not run in several threads. A failure of the C compiler leaves a module out,
+    Cython itself must not run in several threads. A failure of the C compiler leaves a library out,
     and a failure of Cython ends the build: it is our mistake.
     """
 
@@ -63,20 +69,52 @@ class SideBySide(build_ext):
         types = Path(self.build_temp, "types")
         has_changed = Types(ROOT, MODULES).write(types)
         self.force = self.force or has_changed  # Cython looks for types beside the sources only
-        loops = [each for each in self.extensions if each.name not in MODULES]
-        modules = [each for each in self.extensions if each.name in MODULES]
+        *loops, library = self.extensions
+        modules = [
+            Extension(name, [source])
+            for name, source in zip(
+                [*MODULES, LIBRARY], [*library.sources, self._library_itself()], strict=True
+            )
+        ]
         try:
-            translated = [
-                *self._translated(loops, types, {}),
-                *self._translated(modules, types, {"annotation_typing": False, "nonecheck": True}),
-            ]
+            loops_in_c = self._translated(loops, types, {})
+            directives = {"annotation_typing": False, "nonecheck": True}
+            modules_in_c = self._translated(modules, types, directives)
         except BaseException:
             if has_changed:  # the next build translates all modules by the new types
                 shutil.rmtree(types)
             raise
-        for extension, in_c in zip([*loops, *modules], translated, strict=True):
+        for extension, in_c in zip(loops, loops_in_c, strict=True):
             extension.sources = in_c.sources
-        super().build_extensions()
+        library.sources = [source for each in modules_in_c for source in each.sources]
+        with ThreadPoolExecutor(os.cpu_count()) as self._processors:
+            super().build_extensions()
+
+    def build_extension(self, extension: Extension) -> None:
+        """Compile what has changed, and link. After a failure there is no older library either."""
+        library = Path(self.get_ext_fullpath(extension.name))
+        compiled = partial(self._compiled, library, extension.extra_compile_args)
+        try:
+            objects = [*self._processors.map(compiled, extension.sources)]
+            extension.sources, extension.depends, extension.extra_objects = [], objects, objects
+            super().build_extension(extension)
+        except BaseException:
+            library.unlink(missing_ok=True)
+            raise
+
+    def _compiled(self, library: Path, options: list[str], source: str) -> str:
+        """The object of a source in C. One that is older than the library is part of it."""
+        [made] = self.compiler.object_filenames([source], output_dir=self.build_temp)
+        if self.force or newer(source, library):
+            self.compiler.compile([source], output_dir=self.build_temp, extra_postargs=options)
+        return made
+
+    def _library_itself(self) -> str:
+        """The source of the module whose name the library has, which contains nothing."""
+        source = Path(self.build_temp, LIBRARY.rpartition(".")[2] + ".py")
+        if not source.exists():
+            source.write_text('"""The library of compiled modules."""\n', "utf-8")
+        return str(source)
 
     def _translated(
         self, extensions: list[Extension], types: Path, directives: dict[str, bool]

@@ -6,12 +6,12 @@ GIL.
 
 The choice between compiled modules and source is made once. Each of :data:`MODULES` is compiled
 from its own source, and the build reads their types from their annotations (``compiled_types.py``,
-at the top of the repository). The modules know each other's classes, so all of them are compiled,
-or none is.
+at the top of the repository). The modules know each other's classes, so one library contains all
+of them, and Python's import finds each of them there.
 
 The source runs instead if ``AIOPRODUCER_PURE_PYTHON=1`` is in the environment, if the installation
-had no compiler, if a compiled module can't be loaded, or if a checkout has a source that is newer
-than what was compiled from it.
+had no compiler, if the library can't be loaded, or if a checkout has a source that is newer than
+the library.
 
 The innermost loops have a second form in ``_speedups.pyx`` files instead, which
 ``records/acceleration.py`` and ``columnar/encoder.py`` choose.
@@ -22,7 +22,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.util import spec_from_file_location
 from os import path
 from typing import Final
 
@@ -42,6 +42,9 @@ if _is_gil_enabled is not None and not _is_gil_enabled():
         "environment, or use a build of Python that is not free-threaded"
     )
 
+
+LIBRARY: Final = "aioproducer.foundation._compiled"
+"""The library that contains the compiled modules. As a module it is empty."""
 
 MODULES: Final = (
     "aioproducer.compat.confluent.records",
@@ -80,65 +83,76 @@ def is_source_wanted() -> bool:
     return bool(os.environ.get("AIOPRODUCER_PURE_PYTHON"))
 
 
-def _source(module: str) -> str:
-    return path.join(path.dirname(path.dirname(__file__)), *module.split(".")[1:]) + ".py"
-
-
-def _binary(module: str) -> str | None:
-    """The compiled module; None: there is none."""
-    base = _source(module).removesuffix(".py")
-    return next((base + each for each in EXTENSION_SUFFIXES if path.exists(base + each)), None)
-
-
 def is_checkout() -> bool:
     """True in a folder of the source, where what builds the package stands beside it."""
-    root = path.dirname(path.dirname(path.dirname(__file__)))
-    return path.exists(path.join(root, "compiled_types.py"))
+    return path.exists(_TYPES)
 
 
-def _is_stale(module: str, binary: str) -> bool:
-    """True if ``binary`` is older than its source, in a checkout."""
-    return is_checkout() and path.getmtime(_source(module)) > path.getmtime(binary)
+_PACKAGE: Final = path.dirname(path.dirname(__file__))
+_TYPES: Final = path.join(path.dirname(_PACKAGE), "compiled_types.py")
 
 
-def _loads(module: str, binary: str) -> bool:
-    """True if ``binary`` can be loaded, and belongs to this import of the package.
+def _source(module: str) -> str:
+    return path.join(_PACKAGE, *module.split(".")[1:]) + ".py"
+
+
+def _library() -> str | None:
+    """The library, if it can be used."""
+    base = _source(LIBRARY).removesuffix(".py")
+    found = next((base + each for each in EXTENSION_SUFFIXES if path.exists(base + each)), None)
+    if found is None or (is_source_wanted() and _has_sources()):
+        return None
+    return found if not _is_stale(found) and _is_ours() else None
+
+
+def _has_sources() -> bool:
+    """False in a frozen application."""
+    return path.exists(_source(MODULES[0]))
+
+
+def _is_stale(library: str) -> bool:
+    """True if ``library`` is older than a source, their list or their types, in a checkout."""
+    sources = (__file__, _TYPES, *map(_source, MODULES))
+    return is_checkout() and max(map(path.getmtime, sources)) > path.getmtime(library)
+
+
+def _is_ours() -> bool:
+    """True if the library can be loaded, and belongs to this import of the package.
 
     A compiled module exists once in a process: a second interpreter can't have it, and a second
     import gets the first one's module.
     """
-    spec = spec_from_file_location(module, binary)
-    assert spec is not None
     try:
-        made = module_from_spec(spec)
+        # Packing tools find the library by this statement.
+        from aioproducer.foundation import _compiled as library  # type: ignore[attr-defined]
     except ImportError:
         return False
-    return not hasattr(made, "__test__")  # every executed module of Cython has this name
+    is_ours = not hasattr(library, "is_taken")
+    library.is_taken = True
+    return is_ours
 
 
-class _SourceFinder:
-    """Finds the source of the compiled modules, before Python finds what was compiled from it."""
+class _Finder:
+    """Finds the compiled modules in the library. Without it, finds their source.
 
-    @staticmethod
-    def find_spec(fullname: str, _: object = None, target: object = None) -> ModuleSpec | None:
+    What stands beside a source may have been compiled from it by an older release.
+    """
+
+    _library = _library()
+
+    @classmethod
+    def find_spec(cls, fullname: str, _: object = None, target: object = None) -> ModuleSpec | None:
         """Called by Python's import."""
-        if fullname not in MODULES or not path.exists(_source(fullname)):
+        if fullname not in MODULES:
             return None
-        return spec_from_file_location(fullname, _source(fullname))
+        if cls._library is not None:
+            loader = ExtensionFileLoader(fullname, cls._library)
+            return spec_from_file_location(fullname, cls._library, loader=loader)
+        source = _source(fullname)
+        return spec_from_file_location(fullname, source) if path.exists(source) else None
 
 
-def _choose() -> None:
-    binaries = {module: _binary(module) for module in MODULES}
-    if not any(binaries.values()):
-        return
-    if is_source_wanted() or any(
-        binary is None or _is_stale(module, binary) or not _loads(module, binary)
-        for module, binary in binaries.items()
-    ):
-        sys.meta_path.insert(0, _SourceFinder)
-
-
-_choose()
+sys.meta_path.insert(0, _Finder)
 
 
 def in_use() -> bool:

@@ -140,7 +140,7 @@ def test_the_map_has_the_rooms_of_the_import_contract_in_their_order(folder: str
 @pytest.mark.parametrize("folder", ["", "engine", "foundation"])
 def test_every_room_on_the_map_is_there(folder: str) -> None:
     there = {path.name.partition(".")[0] for path in (PACKAGE / folder).iterdir()}
-    assert set(_map_of_rooms(folder)) == there - {"__init__", "__pycache__", "py"}
+    assert set(_map_of_rooms(folder)) == there - {"__init__", "__pycache__", "py", "_compiled"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

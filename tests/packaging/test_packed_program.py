@@ -15,7 +15,7 @@ from tests.support.served_kafka import ServedKafka, serve
 pytestmark = pytest.mark.soak
 
 PYINSTALLER = ["pyinstaller==5.13.2", "pyinstaller==6.22.3"]
-"""The first one sees no import statement of a compiled module, the second one reads its source."""
+"""The first one sees no import statement of a compiled loop, the second one reads its source."""
 
 
 @pytest.mark.timeout(1200)

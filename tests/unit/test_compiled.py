@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 import aioproducer
-from aioproducer.foundation.compiled import MODULES
+from aioproducer.foundation.compiled import LIBRARY, MODULES
 from compiled_types import Types
 
 ROOT = Path(aioproducer.__file__).parent.parent
@@ -45,13 +45,21 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def files(folder: Path, module: str) -> tuple[Path, Path]:
-    """The source and the compiled module."""
-    source = folder.joinpath(*module.split(".")).with_suffix(".py")
-    [binary] = (
-        path for s in EXTENSION_SUFFIXES if (path := source.with_name(source.stem + s)).exists()
-    )
-    return source, binary
+def source(folder: Path, module: str) -> Path:
+    return folder.joinpath(*module.split(".")).with_suffix(".py")
+
+
+def library(folder: Path) -> Path:
+    """The library of compiled modules."""
+    base = folder.joinpath(*LIBRARY.split("."))
+    [found] = (path for s in EXTENSION_SUFFIXES if (path := Path(f"{base}{s}")).exists())
+    return found
+
+
+def touch(path: Path, folder: Path) -> None:
+    """Make ``path`` newer than the library."""
+    later = library(folder).stat().st_mtime + 1
+    os.utime(path, (later, later))
 
 
 @needs_compiled
@@ -63,38 +71,46 @@ def test_compiled_modules_are_used_unless_the_environment_says_otherwise() -> No
 @needs_compiled
 def test_a_checkout_with_a_newer_source_runs_the_source(checkout: Path) -> None:
     assert said(checkout) == COMPILED
-    source, binary = files(checkout, MODULES[5])
-    later = binary.stat().st_mtime + 1
-    os.utime(source, (later, later))
+    touch(source(checkout, MODULES[5]), checkout)
     assert said(checkout) == SOURCE
+
+
+@needs_compiled
+@pytest.mark.parametrize("name", ["aioproducer/foundation/compiled.py", "compiled_types.py"])
+def test_a_checkout_with_a_newer_list_or_newer_types_runs_the_source(
+    name: str, checkout: Path
+) -> None:
+    touch(checkout / name, checkout)
+    assert said(checkout) == SOURCE
+
+
+@needs_compiled
+@pytest.mark.parametrize("pure", ["", "1"])
+def test_a_module_that_an_older_release_compiled_is_not_used(checkout: Path, pure: str) -> None:
+    of_old = source(checkout, MODULES[5]).with_suffix(EXTENSION_SUFFIXES[0])
+    of_old.write_bytes(b"of an older release")
+    assert said(checkout, pure) == (SOURCE if pure else COMPILED)
+    library(checkout).unlink()
+    assert said(checkout, pure) == SOURCE
 
 
 @needs_compiled
 def test_the_times_of_an_installation_mean_nothing(checkout: Path) -> None:
     (checkout / "compiled_types.py").unlink()
     for module in MODULES:
-        source, binary = files(checkout, module)
-        later = binary.stat().st_mtime + 1
-        os.utime(source, (later, later))
+        touch(source(checkout, module), checkout)
     assert said(checkout) == COMPILED
 
 
 @needs_compiled
-def test_all_modules_are_compiled_or_none(checkout: Path) -> None:
-    files(checkout, MODULES[-1])[1].unlink()
-    assert said(checkout) == SOURCE
-
-
-@needs_compiled
 def test_without_a_compiler_the_source_runs(checkout: Path) -> None:
-    for module in MODULES:
-        files(checkout, module)[1].unlink()
+    library(checkout).unlink()
     assert said(checkout) == SOURCE
 
 
 @needs_compiled
-def test_a_compiled_module_that_can_not_be_loaded_is_not_used(checkout: Path) -> None:
-    binary = files(checkout, MODULES[5])[1]
+def test_a_library_that_can_not_be_loaded_is_not_used(checkout: Path) -> None:
+    binary = library(checkout)
     binary.unlink()
     binary.write_bytes(b"of another machine")
     assert said(checkout) == SOURCE
@@ -104,7 +120,7 @@ def test_a_compiled_module_that_can_not_be_loaded_is_not_used(checkout: Path) ->
 def test_sources_that_are_not_there_are_not_looked_for(checkout: Path) -> None:
     """A frozen application has only the compiled modules."""
     for module in MODULES:
-        files(checkout, module)[0].unlink()
+        source(checkout, module).unlink()
     (checkout / "compiled_types.py").unlink()
     assert said(checkout, pure="1") == COMPILED
 
