@@ -1,8 +1,7 @@
 """The life of one connection to one broker: connect, log in, log in again, end.
 
 :class:`Exchange` writes its requests and reads the responses. A response that can't be read ends
-the connection, and every request on it fails with the reason, which :func:`explain_end` puts into
-words: what the error means, and at which step it came.
+the connection, and every request on it fails with the reason.
 """
 
 from __future__ import annotations
@@ -75,40 +74,6 @@ def is_hang_up(error: Exception) -> bool:
     if isinstance(error, IncompleteReadError):
         return not error.partial
     return isinstance(error, ConnectionError) and not isinstance(error, ProducerError)
-
-
-def explain_end(
-    error: Exception,
-    node: Peer,
-    tls: TlsContexts | None,
-    mechanism: Mechanism | None,
-    *,
-    greeted: bool,
-    ready: bool,
-) -> ProducerError:
-    """The error for ``error``, which has ended a connection to ``node``.
-
-    ``greeted``: the broker has sent its API versions. ``ready``: the connection was set up.
-    """
-    if isinstance(error, ssl.SSLError) and tls is not None:
-        from aioproducer.auth.tls_errors import explain_tls
-
-        return explain_tls(error, node, host=node.host, options=tls.options, secured=not greeted)
-    if isinstance(error, AuthenticationError | UsageError | RebootstrapRequiredError):
-        explained = anew(error)
-        explained.args = (f"{node}: {error}",)
-        return explained
-    if isinstance(error, ProtocolError):
-        return ProtocolError(f"{node}: {error}")
-    if is_hang_up(error) and not ready:
-        when = f" before it {_awaited(tls, mechanism if greeted else None)}"
-        return BrokerConnectionError(f"{node} closed the connection{when}")
-    if isinstance(error, IncompleteReadError):
-        when = ""
-        if error.partial:
-            when = f" inside a response ({len(error.partial)} bytes of it had come)"
-        return BrokerConnectionError(f"{node} closed the connection{when}")
-    return BrokerConnectionError(f"{node}: {error}")
 
 
 def _awaited(tls: TlsContexts | None, mechanism: Mechanism | None) -> str:
@@ -386,9 +351,27 @@ class Connection:
             await asyncio.wait([exchange.ended])
 
     def _explain(self, error: Exception) -> ProducerError:
-        tls, mechanism = self._settings.socket.tls, self._settings.mechanism
-        known, ready = self.versions.known, self.phase.was_ready
-        return explain_end(error, self.node, tls, mechanism, greeted=known, ready=ready)
+        """The reason of an end by ``error``: what it means, and the step at which it came."""
+        node, tls, is_greeted = self.node, self._settings.socket.tls, self.versions.known
+        if isinstance(error, ssl.SSLError) and tls is not None:
+            from aioproducer.auth.tls_errors import explain_tls
+
+            options, secured = tls.options, not is_greeted
+            return explain_tls(error, node, host=node.host, options=options, secured=secured)
+        if isinstance(error, AuthenticationError | UsageError | RebootstrapRequiredError):
+            explained = anew(error)
+            explained.args = (f"{node}: {error}",)
+            return explained
+        if isinstance(error, ProtocolError):
+            return ProtocolError(f"{node}: {error}")
+        when = ""
+        if is_hang_up(error) and not self.phase.was_ready:
+            when = f" before it {_awaited(tls, self._settings.mechanism if is_greeted else None)}"
+        elif not isinstance(error, IncompleteReadError):
+            return BrokerConnectionError(f"{node}: {error}")
+        elif error.partial:
+            when = f" inside a response ({len(error.partial)} bytes of it had come)"
+        return BrokerConnectionError(f"{node} closed the connection{when}")
 
     async def _open(self) -> Exchange:
         if self.reason is not None:

@@ -229,10 +229,6 @@ class ConnectionTimeouts:
         """Look at the connections at ``moment`` at the latest."""
         self.look_at = min(self.look_at, moment)
 
-    def request_sent(self, now: float) -> None:
-        """A request was sent at ``now``, and :attr:`look_at` is too late for it."""
-        self.look_at = now + self.shortest
-
     def next(self) -> float | None:
         """The moment to look at the connections; None: there are none."""
         if self.look_at == inf:

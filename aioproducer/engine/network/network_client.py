@@ -161,9 +161,8 @@ class NetworkClient:
 
     def in_flight_count(self, node: NodeId) -> int:
         """The number of requests that wait for a response of ``node``."""
-        state: NodeConnectionState | None = self._nodes.get(node)
-        exchange: Exchange | None = None if state is None else state.exchange
-        return 0 if exchange is None else len(exchange.in_flight)
+        state = self._nodes.get(node)
+        return 0 if state is None else state.in_flight_count
 
     def is_producing(self, node: NodeId) -> bool:
         """True if a produce request waits for a response of ``node``."""
@@ -354,7 +353,7 @@ class NetworkClient:
         self.total_in_flight += 1
         size: int = exchange.send(payload, request, now, self._request_timeout, request.answered)
         if now + self._timeouts.shortest < self._timeouts.look_at:
-            self._timeouts.request_sent(now)
+            self._timeouts.look_again(now + self._timeouts.shortest)
         self.metrics.request_sent(node, size, now)
         if now >= self._log.look_at:
             self._log.look(now)

@@ -19,16 +19,6 @@ from aioproducer.engine.protocol import Api
 from aioproducer.foundation import tuning
 from aioproducer.foundation.runtime.running_clock import RunningClock
 
-__all__ = [
-    "RoundTrip",
-    "Traffic",
-    "round_trip",
-    "traffic",
-    "MOST_TIMEOUTS",
-    "Transfer",
-]
-
-
 _SIZE: Final = 148
 _UNACKED_AT: Final = 24
 """Segments that were sent and not acknowledged."""
