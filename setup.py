@@ -87,6 +87,9 @@ class SideBySide(build_ext):
         for extension, in_c in zip(loops, loops_in_c, strict=True):
             extension.sources = in_c.sources
         library.sources = [source for each in modules_in_c for source in each.sources]
+        for source in library.sources:
+            if "__Pyx_CFunc_" in Path(source).read_text("utf-8"):
+                raise ValueError(f"{source}: a method of C is a value, and lacks its object")
         with ThreadPoolExecutor(os.cpu_count()) as self._processors:
             super().build_extensions()
 

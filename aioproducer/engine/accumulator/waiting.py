@@ -381,8 +381,8 @@ class MemoryWaiters:
     def update(self) -> None:
         """Find out which nodes have memory again; to be called when memory has come back."""
         if self._full_nodes:
-            pressure = self._memory_quota.pressure
-            self._full_nodes = {node for node in self._full_nodes if pressure(node)}
+            quota = self._memory_quota
+            self._full_nodes = {node for node in self._full_nodes if quota.pressure(node)}
             self.is_full = self._stopped or bool(self._full_nodes)
 
     def stop(self) -> None:
