@@ -8,7 +8,6 @@ from sys import _getframe
 from typing import TYPE_CHECKING, Any
 
 import aioproducer.foundation.compiled as _compiled  # noqa: F401  # refuses one without the GIL
-import aioproducer.foundation.runtime.running_clock as _clock  # noqa: F401  # one of the compiled
 from aioproducer import errors
 from aioproducer.config import ProducerConfig
 from aioproducer.engine.records import acceleration  # before what is compiled: it chooses

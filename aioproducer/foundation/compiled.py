@@ -138,16 +138,16 @@ class _Finder:
     What stands beside a source may have been compiled from it by an older release.
     """
 
-    _library = _library()
+    library = _library()
 
     @classmethod
     def find_spec(cls, fullname: str, _: object = None, target: object = None) -> ModuleSpec | None:
         """Called by Python's import."""
         if fullname not in MODULES:
             return None
-        if cls._library is not None:
-            loader = ExtensionFileLoader(fullname, cls._library)
-            return spec_from_file_location(fullname, cls._library, loader=loader)
+        if cls.library is not None:
+            loader = ExtensionFileLoader(fullname, cls.library)
+            return spec_from_file_location(fullname, cls.library, loader=loader)
         source = _source(fullname)
         return spec_from_file_location(fullname, source) if path.exists(source) else None
 
@@ -156,6 +156,5 @@ sys.meta_path.insert(0, _Finder)
 
 
 def in_use() -> bool:
-    """True if the modules that the package has imported are the compiled ones."""
-    found = (sys.modules[each] for each in MODULES if each in sys.modules)
-    return all(isinstance(module.__loader__, ExtensionFileLoader) for module in found)
+    """True if the package imports the compiled modules, and not their source."""
+    return _Finder.library is not None

@@ -17,7 +17,7 @@ import aioproducer
 
 PACKAGE: Final = Path(aioproducer.__file__).parent
 SUFFIXES: Final = {".py", ".pyx", ".pxd"}
-LOADED_BY_IMPORT: Final = 49
+LOADED_BY_IMPORT: Final = 48
 FILES: Final = {
     "": 5,
     "admin": 10,
