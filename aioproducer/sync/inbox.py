@@ -27,7 +27,7 @@ from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.engine.core.sending import TakenRecord, utf8
 from aioproducer.engine.records import acceleration
 from aioproducer.engine.records.acceleration import hide
-from aioproducer.engine.records.route_cache import ENTRY
+from aioproducer.engine.records.routes import ENTRY
 from aioproducer.serialization import SharedHeaders, shared_headers
 from aioproducer.sync.record_future import RecordFuture
 from aioproducer.sync.record_outcome import Outcomes

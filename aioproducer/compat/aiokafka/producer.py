@@ -251,7 +251,6 @@ class AIOKafkaProducer:
         hide(future)
         if not core.fast_path.append(future, topic, value, key, partition):
             return None
-        core.routes.came += 1
         return future
 
     async def _send(

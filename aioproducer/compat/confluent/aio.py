@@ -241,7 +241,6 @@ class AIOProducer:
             and not self._pump.awaits(topic)
             and core.fast_path.append(future, topic, value, key, chosen)
         ):
-            core.routes.came += 1
             return future
         stamp = timestamp_ms(timestamp)
         self._pump.put((future, topic, value, key, chosen, pairs, stamp, sent_ns))

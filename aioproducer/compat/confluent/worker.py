@@ -22,6 +22,7 @@ from aioproducer.compat.confluent.options import Settings
 from aioproducer.compat.confluent.partitions import LATER
 from aioproducer.compat.confluent.records import EVERY_THREAD, Message, Outbox
 from aioproducer.compat.confluent.watch import LogLines, start
+from aioproducer.engine.accumulator import SerializedRecord
 from aioproducer.engine.client.requests import ClusterDescription
 from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.errors import (
@@ -197,8 +198,10 @@ class RecordPump(Pump):
             if self._begins and headers is None:
                 now_ms = sent_ns // 1_000_000 if timestamp is None else timestamp
                 now = self._core.engine.clock()
-                fields = topic, partition, now_ms, key, value, (), record, sent_ns, now
-                if accumulator.put(*fields):
+                serialized = SerializedRecord(
+                    topic, partition, now_ms, key, value, (), record, sent_ns=sent_ns
+                )
+                if accumulator.append(serialized, now) is not None:
                     return
             self._core.pipeline.put(
                 (topic, value, key, partition, headers, timestamp),

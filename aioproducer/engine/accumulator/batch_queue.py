@@ -136,10 +136,12 @@ class BatchQueue:
         fair: int = self._memory_quota.fair_size(full, partition.leader, grown=growth.doublings > 0)
         return fair if fair > least else least
 
-    def overflowed(self, batch: ProducerBatch) -> None:
-        """A record did not fit into ``batch``; smaller ones still may. Count its futures again."""
-        self.filled(batch)
-        self._count_futures(batch)
+    def overflowed(self, partition: Partition) -> None:
+        """A record did not fit into the open batch; smaller ones still may. Count its futures."""
+        batch: ProducerBatch | None = partition.open_batch
+        if batch is not None:
+            self.filled(batch)
+            self._count_futures(batch)
 
     def filled(self, batch: ProducerBatch) -> None:
         """``batch`` is full, and has not left: the next one may be larger."""
@@ -224,7 +226,6 @@ class BatchQueue:
         del self._batches[batch]
         if not self._batches:
             self.next_expiry = inf
-        self._topics[batch.topic_partition.topic].forget(batch)
         self._flushes.done(batch)
         buffer: bytearray | None = batch.release()
         if batch.delivered:

@@ -19,6 +19,8 @@ from math import inf
 
 from aioproducer.engine.accumulator.pending_records import PendingRecord
 from aioproducer.engine.accumulator.producer_batch import BatchGrowth, ProducerBatch
+from aioproducer.engine.records.acceleration import OpenBuilders
+from aioproducer.engine.records.batch_header import BATCH_OVERHEAD
 from aioproducer.engine.records.builder import NO_PRODUCER_STATE
 from aioproducer.foundation import tuning
 from aioproducer.model import BatchOrder, BigInt, TopicPartition
@@ -36,6 +38,7 @@ class Partition:
         "_acknowledged",
         "_backlogs",
         "_barrier",
+        "_closed_bytes",
         "_forgotten",
         "_next_place",
         "_unplaced",
@@ -49,16 +52,22 @@ class Partition:
         "is_listed",
         "leader",
         "log_end",
+        "number",
         "open_batch",
+        "open_builders",
         "pending",
         "queue",
         "topic_partition",
     )
 
     def __init__(
-        self, topic_partition: TopicPartition, backlogs: Backlogs, leader: int | None = None
+        self,
+        topic_partition: TopicPartition,
+        backlogs: Backlogs,
+        leader: int | None = None,
     ) -> None:
         self.topic_partition = topic_partition
+        self.number: int = topic_partition.partition
         self.leader = leader
         """The node that leads the partition; None: no node does."""
         self._backlogs = backlogs
@@ -70,6 +79,10 @@ class Partition:
         """The batches that wait to leave, in their order."""
         self.open_batch: ProducerBatch | None = None
         """The last queued batch while records may still join it; None while records wait."""
+        self.open_builders: OpenBuilders
+        """Those of its topic, with the builder of :attr:`open_batch`; set once it is there."""
+        self._closed_bytes: BigInt = 0
+        """Bytes of the records in the batches before :attr:`open_batch`."""
         self.in_flight: list[ProducerBatch] = []
         """The batches that were taken, and were not queued again, set aside or settled. Some
         may still be compressed, before they are sent."""
@@ -105,6 +118,12 @@ class Partition:
         return bool(self.queue or self.in_flight or self.aside) or any(
             not record.settled for record in self.pending or ()
         )
+
+    @property
+    def produced(self) -> int:
+        """Bytes of the records in all batches so far."""
+        batch = self.open_batch
+        return self._closed_bytes + (0 if batch is None else batch.size - BATCH_OVERHEAD)
 
     @property
     def load(self) -> int:
@@ -209,20 +228,28 @@ class Partition:
 
     # --- batches ---------------------------------------------------------------------------
 
+    def join(self, open_builders: OpenBuilders) -> None:
+        """The partition is in its topic now: its open builder stands in ``open_builders``."""
+        self.open_builders = open_builders
+
     def open(self, batch: ProducerBatch, now: float) -> None:
         """Queue a new batch, which records may join."""
         if self.open_batch is not None:
             self.close_batch()
         batch.partition = batch.builder.owner = self
         self.open_batch = batch
+        self.open_builders.partitions[self.number] = batch.builder
         self.queue.append(batch)
         self.line_up(now)
 
     def close_batch(self) -> None:
         """Close the open batch: no more records may join it, and it need not linger for them."""
-        if self.open_batch is not None:
-            self.open_batch.builder.close()
+        batch: ProducerBatch | None = self.open_batch
+        if batch is not None:
             self.open_batch = None
+            self.open_builders.partitions[self.number] = None
+            self._closed_bytes += batch.builder.position - BATCH_OVERHEAD
+            batch.builder.close()
             if self.is_listed:
                 self.backlog.is_due = True
 

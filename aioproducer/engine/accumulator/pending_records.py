@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import NamedTuple, Protocol
 
 from aioproducer.engine.observer import ObservedFuture, tell_partition
+from aioproducer.engine.records.acceleration import fail_record
 from aioproducer.errors import RecordCancelledError
 from aioproducer.model import BigInt, Header, RecordMetadata
 
@@ -154,8 +155,7 @@ class PendingRecord:
         token = self.record.token
         if not token.done():
             tell_partition(token, self.record.partition)
-            token.set_exception(error)
-            token.exception()
+            fail_record(token, error)
 
 
 def cancelled_by_caller(topic: str) -> RecordCancelledError:

@@ -151,16 +151,16 @@ class BatchSizes:
         """
         needed = batch_size_bound(record.key, record.value, record.headers)
         if needed > self.most:
-            self.refuse(record, needed)
+            self.refuse(record.topic, needed)
         return needed
 
-    def refuse(self, record: SerializedRecord, needed: int) -> NoReturn:
-        """Raise the error of ``record``, for which no batch is large enough."""
+    def refuse(self, topic: str, needed: int) -> NoReturn:
+        """Raise the error of a record that no batch is large enough for."""
         limit, option = self._settings.max_request_size, "max_request_size"
         if needed <= limit:
             limit, option = self._settings.memory, "the share of buffer_memory that batches may use"
         raise RecordTooLargeError(
-            f"a record of {needed} bytes for topic {record.topic!r} is larger than the "
+            f"a record of {needed} bytes for topic {topic!r} is larger than the "
             f"{limit} bytes of {option}: raise {option} (and the topic's "
             "max.message.bytes), or send smaller records"
         )

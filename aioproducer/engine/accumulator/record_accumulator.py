@@ -26,7 +26,6 @@ from aioproducer.engine.accumulator.pending_records import (
 )
 from aioproducer.engine.accumulator.producer_batch import (
     AccumulatorSettings,
-    BatchGrowth,
     BatchSizes,
     ProducerBatch,
 )
@@ -35,7 +34,7 @@ from aioproducer.engine.accumulator.topic import StickyChoice, Topic
 from aioproducer.engine.accumulator.waiting import MemoryWaiters, PendingFailed, PendingQueue
 from aioproducer.engine.cluster.snapshot import TopicInfo
 from aioproducer.engine.partitioning import STICKY, UNKNOWN, PartitionFunction
-from aioproducer.engine.records.acceleration import RouteCache, batch_size_bound, route
+from aioproducer.engine.records.acceleration import RecordsBuilder, Routes, batch_size_bound
 from aioproducer.errors import InvalidPartitionError
 from aioproducer.model import BigInt, Header, TopicPartition
 
@@ -66,9 +65,8 @@ class RecordAccumulator:
         """See :meth:`close`."""
         self.topic_outcomes = TopicOutcomes()
         """Delivered and failed records; the sender notes them."""
-        self.routes = RouteCache(ignore_keys=settings.ignore_keys)
+        self.routes = Routes(ignore_keys=settings.ignore_keys)
         """The fast path into open batches that records have joined by :meth:`append`."""
-        self._ignore_keys: bool = settings.ignore_keys
         self._one_record_each: bool = settings.batch_size <= 1
         self._wake = wake
         self._partitioner = partitioner
@@ -117,33 +115,30 @@ class RecordAccumulator:
 
     # --- records come in -------------------------------------------------------------------
 
-    def append(self, record: SerializedRecord, now: float) -> bool:
-        """Put ``record`` into a batch; False: it must be enqueued.
+    def append(self, record: SerializedRecord, now: float) -> RecordsBuilder | None:
+        """Put ``record`` into a batch; None: it must be enqueued.
 
         ``now`` is the clock's time of the ``send()``. Raises :class:`RecordTooLargeError`.
         """
-        topic: Topic | None = self._topics.get(record.topic)
-        if topic is None:
-            return False
-        builders = topic.open_builders
-        key, partition = record.key, record.partition
-        number = route(key, partition, len(builders.partitions), ignore_keys=self._ignore_keys)
-        if number == UNKNOWN:
-            return False
-        builder = builders.sticky if number == STICKY else builders.partitions[number]
-        if builder is not None:
-            builder.mark(record.sent_ns)
-            if builder.append(record.token, record.timestamp_ms, key, record.value, record.headers):
-                self.routes.last = builder
-                self.routes.came += 1
-                return True
         self.routes.came += 1
-        return self._find_batch(topic, number, record, now) is not None
+        topic: Topic | None = self._topics.get(record.topic)
+        return None if topic is None else self._put(topic, record, now)
 
-    def put(
+    def _put(self, topic: Topic, record: SerializedRecord, now: float) -> RecordsBuilder | None:
+        """Put ``record`` into the open batch of its partition, or into a new one."""
+        number = self._route(topic, record)
+        if number == UNKNOWN:
+            return None
+        fields = record.timestamp_ms, record.key, record.value, record.headers, record.token
+        builder = self.routes.open_in(topic.open_builders, number)
+        if builder is not None and _take(builder, *fields, record.sent_ns):
+            return builder
+        return self.begin(number, record.topic, *fields, record.sent_ns, now)
+
+    def begin(
         self,
+        number: int,
         topic: str,
-        partition: int | None,
         timestamp_ms: BigInt,
         key: bytes | None,
         value: bytes | None,
@@ -151,51 +146,50 @@ class RecordAccumulator:
         token: Any,
         sent_ns: int,
         now: float,
-    ) -> bool:
-        """Do :meth:`append` with a record of these fields, for the fast path."""
-        record = SerializedRecord(
-            topic, partition, timestamp_ms, key, value, headers, token, sent_ns=sent_ns
-        )
-        return self.append(record, now)
+    ) -> RecordsBuilder | None:
+        """Begin a batch with a record that the open batch of its route ``number`` has not taken.
 
-    def _find_batch(
-        self, topic: Topic, number: int, record: SerializedRecord, now: float
-    ) -> ProducerBatch | None:
-        """The batch of partition ``number`` that has taken ``record``; None: no batch can."""
+        A keyless record may join the open batch of the next sticky partition instead. None: the
+        record must be enqueued. Raises :class:`RecordTooLargeError`.
+        """
+        known: Topic = self._topics[topic]
+        needed: int = batch_size_bound(key, value, headers)
+        if needed > self._sizes.most:
+            self._sizes.refuse(topic, needed)
+        partition: Partition
         if number == STICKY:
-            return self._append_sticky(topic, record, now)
-        partition: Partition = topic.partitions[number]
-        batch: ProducerBatch | None = partition.open_batch
-        if batch is None or not batch.append(record):
-            if batch is not None:
-                self.batches.overflowed(batch)
-            batch = self._open_batch(partition, partition.growth, record, now)
-        if batch is not None:
-            topic.open_builders.partitions[number] = batch.builder
-            self.routes.last = batch.builder
-        return batch
-
-    def _append_sticky(
-        self, topic: Topic, record: SerializedRecord, now: float
-    ) -> ProducerBatch | None:
-        partition: Partition = topic.sticky or self._sticky.choose(topic, now)
-        batch: ProducerBatch | None = partition.open_batch
-        if batch is None or not batch.append(record):
-            if batch is not None:
-                self.batches.overflowed(batch)
-            size = batch_size_bound(record.key, record.value, record.headers)
-            partition = self._sticky.for_batch(topic, size, now)
-            batch = partition.open_batch
-            if batch is None or not batch.append(record):
-                batch = self._open_batch(partition, topic.growth, record, now)
-            topic.sticky_batch = batch
-        elif batch is not topic.sticky_batch:  # it was begun for pending records
-            topic.count_sticky_batch()
-            topic.sticky_batch = batch
-        if batch is not None:
-            topic.open_builders.sticky = batch.builder
-            self.routes.last = batch.builder
-        return batch
+            tried = known.sticky
+            if tried is not None:
+                self.batches.overflowed(tried)
+            partition, growth = self._sticky.for_batch(known, needed, now), known.growth
+            if partition is not tried:  # its open batch has not been asked
+                builder = self.routes.open_in(known.open_builders, number)
+                if builder is not None and _take(
+                    builder, timestamp_ms, key, value, headers, token, sent_ns
+                ):
+                    return builder
+                if tried is None:
+                    self.batches.overflowed(partition)
+        else:
+            partition = known.partitions[number]
+            growth = partition.growth
+            self.batches.overflowed(partition)
+        if partition.pending:
+            return None
+        size: int = self.batches.next_size(partition, topic, growth, needed)
+        quota: MemoryQuota = self.memory_quota
+        buffer = quota.allocate(partition, size, now)
+        if not quota.is_low:
+            self.waiters.look_at(partition.leader)
+        if buffer is None:
+            return None
+        batch: ProducerBatch = self.batches.open(partition, buffer, growth, now, now)
+        self._wake(now)
+        opened = self.routes.last = batch.builder
+        _take(opened, timestamp_ms, key, value, headers, token, sent_ns)
+        if self._one_record_each:
+            partition.close_batch()
+        return opened
 
     def knows(self, topic: str) -> bool:
         """True if the partitions of ``topic`` are known."""
@@ -214,30 +208,6 @@ class RecordAccumulator:
         if self._partitioner is None or known is None:
             return None
         return known.ask(self._partitioner, key, value)
-
-    def _open_batch(
-        self, partition: Partition, growth: BatchGrowth, record: SerializedRecord, now: float
-    ) -> ProducerBatch | None:
-        needed: int = batch_size_bound(record.key, record.value, record.headers)
-        if needed > self._sizes.most:
-            self._sizes.refuse(record, needed)
-        if partition.pending:
-            return None
-        size: int = self.batches.next_size(partition, record.topic, growth, needed)
-        quota: MemoryQuota = self.memory_quota
-        buffer = quota.allocate(partition, size, now)
-        if not quota.is_low:
-            self.waiters.look_at(partition.leader)
-        if buffer is None:
-            return None
-        batch: ProducerBatch = self.batches.open(partition, buffer, growth, now, now)
-        self._wake(now)
-        builder = batch.builder
-        builder.mark(record.sent_ns)
-        builder.append(record.token, record.timestamp_ms, record.key, record.value, record.headers)
-        if self._one_record_each:
-            partition.close_batch()
-        return batch
 
     # --- pending records -------------------------------------------------------------------
 
@@ -291,9 +261,12 @@ class RecordAccumulator:
                 self._place(known, record, now)
         self._wake()  # the bytes are fewer than the estimate, so callers may have room
 
+    def _route(self, topic: Topic, record: SerializedRecord) -> int:
+        """The number of the record's partition, ``STICKY`` or ``UNKNOWN``."""
+        return self.routes.route(topic.open_builders, record.key, record.partition)
+
     def _partition_for(self, topic: Topic, record: PendingRecord, now: float) -> Partition | None:
-        key, partition = record.record.key, record.record.partition
-        number = route(key, partition, len(topic.partitions), ignore_keys=self._ignore_keys)
+        number = self._route(topic, record.record)
         if number == STICKY:
             return self._sticky.for_pending(topic, record.size, now)
         return None if number == UNKNOWN else topic.partitions[number]
@@ -344,7 +317,6 @@ class RecordAccumulator:
         """No records join the retired partitions: returns their pending ones."""
         homeless: list[PendingRecord] = []
         for partition in topic.retired.values():
-            partition.close_batch()
             self._move(partition, None, now)
             homeless += partition.take_pending()
         topic.drop_idle()
@@ -363,17 +335,14 @@ class RecordAccumulator:
         try:
             if value.partition is None and self._partitioner is not None:
                 value.partition = self.choose_partition(value.topic, value.key, value.value)
-            count = len(topic.partitions)
-            number = route(value.key, value.partition, count, ignore_keys=self._ignore_keys)
-            batch: ProducerBatch | None = (
-                None if number == UNKNOWN else self._find_batch(topic, number, value, now)
-            )
-            if batch is None:
+            builder = self._put(topic, value, now)
+            if builder is None:
                 self.pending.let_wait(record, self._partition_for(topic, record, now), now)
                 return
         except InvalidPartitionError as error:
             self.pending.refuse(record, error)
             return
+        batch: ProducerBatch = builder.owner.queue[-1]
         self.batches.date_back(batch, record.sent)
         self.pending.joined(record, batch, now)
 
@@ -428,3 +397,17 @@ class RecordAccumulator:
         self.closing = True
         self.waiters.stop()
         self._wake()
+
+
+def _take(
+    builder: RecordsBuilder,
+    timestamp_ms: BigInt,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Sequence[Header],
+    token: Any,
+    sent_ns: int,
+) -> int:
+    """Write a record into ``builder``; 0: it does not fit."""
+    builder.mark(sent_ns)
+    return builder.append(token, timestamp_ms, key, value, headers)

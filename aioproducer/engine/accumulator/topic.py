@@ -11,12 +11,10 @@ from aioproducer.engine.accumulator.producer_batch import (
     AccumulatorSettings,
     BatchGrowth,
     BatchSizes,
-    ProducerBatch,
 )
 from aioproducer.engine.cluster.snapshot import PartitionLeader
 from aioproducer.engine.partitioning import PartitionFunction, Partitions, next_sticky_partition
 from aioproducer.engine.records.acceleration import OpenBuilders
-from aioproducer.engine.records.batch_header import BATCH_OVERHEAD
 from aioproducer.errors import InvalidPartitionError
 from aioproducer.foundation import tuning
 from aioproducer.model import TopicPartition
@@ -27,16 +25,15 @@ class Topic:
 
     __slots__ = (
         "_backlogs",
+        "_pending",
+        "_produced_before",
         "growth",
         "name",
         "open_builders",
         "partitions",
-        "produced",
         "retired",
         "seen_by_partitioner",
         "share",
-        "sticky",
-        "sticky_batch",
     )
 
     def __init__(self, name: str, backlogs: Backlogs) -> None:
@@ -47,19 +44,23 @@ class Topic:
         """Partitions that a recreated topic lacks, while they have batches left."""
         self.seen_by_partitioner: Partitions | None = None
         """The view of a user's partitioner; None: to be made for its next record."""
-        self.sticky: Partition | None = None
-        """The partition of keyless records at present; None: to be chosen."""
-        self.sticky_batch: ProducerBatch | None = None
-        """The last batch that was begun for a keyless record."""
-        self.produced = 0
-        """Bytes of the earlier such batches since ``sticky`` was chosen."""
         self.share = 0
-        """Bytes that ``sticky`` gets before the next choice. The choice fixes it: if it grew with
-        the batches, slow brokers would get more records than others."""
+        """Bytes that :attr:`sticky` gets before the next choice. The choice fixes it: if it grew
+        with the batches, slow brokers would get more records than others."""
+        self._produced_before = 0
+        """:attr:`Partition.produced` of :attr:`sticky` when it was chosen."""
+        self._pending = 0
+        """Bytes of the pending records that :attr:`sticky` got."""
         self.growth = BatchGrowth()
         """The size of the next batch that a keyless record begins."""
         self.open_builders = OpenBuilders()
-        """The builders of the open batches that records can join at once."""
+        """The builders that records may join, and the number of the sticky partition."""
+
+    @property
+    def sticky(self) -> Partition | None:
+        """The partition of keyless records at present; None: to be chosen."""
+        number: int = self.open_builders.sticky
+        return self.partitions[number] if number >= 0 else None
 
     @property
     def is_busy(self) -> bool:
@@ -88,21 +89,22 @@ class Topic:
         asks for its partition.
         """
         self.seen_by_partitioner = None
-        count, new = len(leaders), []
+        builders, count, new = self.open_builders, len(leaders), []
         for number in range(len(self.partitions), count):
             partition = self.retired.pop(number, None)
             if partition is None:
                 partition = fresh.get(number) or self.make(leaders[number])
                 new.append(partition)
+            partition.join(builders)
             self.partitions.append(partition)
         for partition in self.partitions[count:]:
-            self.retired[partition.topic_partition.partition] = partition
-            if partition is self.sticky:
-                self.sticky = None
+            self.retired[partition.number] = partition
+            partition.close_batch()
+        if builders.sticky >= count:
+            builders.sticky = -1
         del self.partitions[count:]
-        self.open_builders.partitions = [
-            None if each.open_batch is None else each.open_batch.builder for each in self.partitions
-        ]
+        kept = builders.partitions[:count]
+        builders.partitions = kept + [None] * (count - len(kept))  # at once: other threads read it
         return new
 
     def drop_idle(self) -> None:
@@ -114,38 +116,26 @@ class Topic:
         name = TopicPartition(self.name, known.partition)
         return Partition(name, self._backlogs, known.leader)
 
-    def forget(self, batch: ProducerBatch) -> None:
-        """Keep nothing of ``batch``, which has its outcome: there may be thousands of topics."""
-        if self.sticky_batch is batch:
-            self.count_sticky_batch()
-        builders, number = self.open_builders, batch.topic_partition.partition
-        if builders.sticky is batch.builder:
-            builders.sticky = None
-        if number < len(builders.partitions) and builders.partitions[number] is batch.builder:
-            builders.partitions[number] = None
-
     # --- the sticky partition ----------------------------------------------------------------
 
     def stick_to(self, partition: Partition, share: int) -> None:
         """Send the next ``share`` bytes of keyless records to ``partition``."""
-        self.sticky = partition
+        self.open_builders.sticky = partition.number
         self.share = share
-        self.sticky_batch = partition.open_batch
-        self.produced = 0
+        self._produced_before = partition.produced
+        self._pending = 0
 
-    def count_sticky_batch(self) -> None:
-        """Count the bytes of :attr:`sticky_batch`: no more keyless records go into it."""
-        if self.sticky_batch is not None:
-            self.produced += self.sticky_batch.size - BATCH_OVERHEAD
-            self.sticky_batch = None
+    def unstick_before(self, size: int) -> None:
+        """Choose anew if the batches of the choice and ``size`` bytes are more than the share."""
+        sticky = self.sticky
+        if sticky is not None and sticky.produced - self._produced_before + size > self.share:
+            self.open_builders.sticky = -1
 
-    def count_pending(self, size: int) -> None:
-        """A keyless record of ``size`` bytes waits for :attr:`sticky`."""
-        self.produced += size
-
-    def unstick(self) -> None:
-        """Choose a new sticky partition for the next keyless record."""
-        self.sticky = None
+    def unstick_after_pending(self, size: int) -> None:
+        """Choose anew for the next record if ``size`` more pending bytes exceed the share."""
+        self._pending += size
+        if self._pending > self.share:
+            self.open_builders.sticky = -1
 
     # --- the user's partitioner --------------------------------------------------------------
 
@@ -257,17 +247,13 @@ class StickyChoice:
 
         The sticky partition changes only when a batch begins, so no batch leaves half full for it.
         """
-        topic.count_sticky_batch()
-        if topic.produced + size > topic.share:
-            topic.unstick()
+        topic.unstick_before(size)
         return topic.sticky or self.choose(topic, now)
 
     def for_pending(self, topic: Topic, size: int, now: float) -> Partition:
         """The partition for a pending record of ``size`` bytes, which keeps it."""
         partition = topic.sticky or self.choose(topic, now)
-        topic.count_pending(size)
-        if topic.produced > topic.share:
-            topic.unstick()
+        topic.unstick_after_pending(size)
         return partition
 
 

@@ -35,7 +35,7 @@ from aioproducer.engine.accumulator.producer_batch import (
     ProducerBatch,
 )
 from aioproducer.engine.accumulator.results import Flushes
-from aioproducer.engine.records.acceleration import RouteCache
+from aioproducer.engine.records.acceleration import RecordsBuilder, Routes
 from aioproducer.errors import BufferExhaustedError, NotPreparedError, ProducerError, anew
 from aioproducer.foundation import tuning
 from aioproducer.foundation.logs import counted
@@ -338,7 +338,7 @@ class MemoryWaiters:
         self,
         memory_quota: MemoryQuota,
         pool: BufferPool,
-        routes: RouteCache,
+        routes: Routes,
         make_future: Callable[[], Any],
         wake: Callable[[], None],
     ) -> None:
@@ -390,6 +390,11 @@ class MemoryWaiters:
         self._stopped = self.is_full = True
 
     # --- records and callers that wait -------------------------------------------------------
+
+    def record_joined(self, builder: RecordsBuilder) -> None:
+        """The record sent last is in a new batch with ``builder``."""
+        self._routes.last = builder
+        self.look_at(builder.owner.leader)
 
     def record_waits(self, partition: Partition | None) -> None:
         """The record sent last waits for memory of ``partition`` (None: for metadata)."""

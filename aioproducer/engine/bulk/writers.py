@@ -127,7 +127,6 @@ class ValueWriter:
         if builder is None:
             return 0
         token = BulkToken(self._outcomes, index)
-        self._routes.last = builder
         now_ns = self._core.wall_clock_ns()
         builder.mark(now_ns)
         before = builder.count
@@ -246,7 +245,6 @@ class ColumnWriter(ValueWriter):
         if builder is None:
             return 0
         token = BulkToken(self._outcomes, place, order)
-        self._routes.last = builder
         now_ns = self._core.wall_clock_ns()
         builder.mark(now_ns)
         before = builder.count

@@ -205,7 +205,6 @@ class Engine:
         self._waiters = parts.accumulator.waiters
         self._pending = parts.accumulator.pending
         self._flushes = parts.accumulator.flushes
-        self._routes = parts.accumulator.routes
         self._failure_worker = parts.failure_worker
         self._sender_task: asyncio.Task[None] | None = None
         self._closing_now: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -277,8 +276,7 @@ class Engine:
         batch = batches.add_encoded(topic, partition, encoded, tokens, sent_ns, self.clock())
         if batch is None:
             return False
-        self._routes.last = batch.builder
-        self._waiters.look_at(batch.partition.leader)
+        self._waiters.record_joined(batch.builder)
         self._wakeup.wake()
         return True
 

@@ -23,7 +23,7 @@ from aioproducer.engine.core.tracing import end as end_trace
 from aioproducer.engine.interceptors import close_hooks
 from aioproducer.engine.observer import ObservedFuture, Observer, ObserverSlot
 from aioproducer.engine.observer import default as default_observer
-from aioproducer.engine.records.acceleration import RouteCache
+from aioproducer.engine.records.acceleration import Routes
 from aioproducer.errors import (
     IllegalStateError,
     ProducerBrokenError,
@@ -160,7 +160,7 @@ class ProducerCore:
         """The place of the observer; :meth:`observe` sets it."""
         self.tracing: Tracing | None = None
         """The traces of records and calls; None: there is no observer."""
-        self.routes = RouteCache()
+        self.routes = Routes()
         """The routes of the fast path; empty if hooks rule it out."""
         self.routes_of_bytes = self.routes
         """The routes of records whose serializers were called."""
@@ -254,8 +254,9 @@ class ProducerCore:
             self.routes = engine.accumulator.routes
         forks.owned(self)
         # In a transaction the long way checks for each batch that no record has failed.
-        begin = engine.accumulator.put if engine.transactions is None else _begins_none
-        self.fast_path.open(life.loop, self.routes, begin, engine.clock, self.wall_clock_ns)
+        begin = engine.accumulator.begin if engine.transactions is None else None
+        wait, clock = self.pipeline.wait, engine.clock
+        self.fast_path.open(life.loop, self.routes, begin, wait, clock, self.wall_clock_ns)
         self._life_log.started(self.config)
         if engine.transactions is not None and initialize:
             try:
@@ -505,7 +506,3 @@ class ProducerCore:
         self.back_pressure = Unavailable()
         if self._engine is not None:
             self._engine.disown(self.other_process(), runs_on=here)
-
-
-def _begins_none(*_: object) -> bool:
-    return False

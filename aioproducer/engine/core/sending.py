@@ -1,8 +1,8 @@
 """The ways of a record from ``send()`` into a batch: the fast path, and the pipeline.
 
 One call of the fast path checks the caller, makes the future and appends the record; a record that
-finds no open batch begins one. Every record without headers and timestamp of its own asks there
-first, so ``records/_speedups.pyx`` has the compiled form of :class:`PythonFastPath`.
+no open batch takes begins one, or waits. Every record without headers and timestamp of its own asks
+there first, so ``records/_speedups.pyx`` has the compiled form of :class:`PythonFastPath`.
 
 The pipeline serves all other records: interceptors, serializers, partitioner, then a batch or a
 wait. Source: ``doSend`` of Kafka's ``KafkaProducer``.
@@ -28,8 +28,9 @@ from aioproducer.engine.observer import (
     tell_partition,
     undelivered,
 )
+from aioproducer.engine.partitioning import UNKNOWN
 from aioproducer.engine.records import acceleration
-from aioproducer.engine.records.acceleration import ACCELERATED, RouteCache
+from aioproducer.engine.records.acceleration import ACCELERATED, Routes
 from aioproducer.errors import NotPreparedError, ProducerError
 from aioproducer.model import Header, Headers, ProducerRecord
 from aioproducer.serialization import SharedHeaders, checked_headers
@@ -64,6 +65,7 @@ class PythonFastPath:
         "_skipped_in",
         "_thread",
         "_to_skip",
+        "_wait",
         "_wall_clock_ns",
     )
 
@@ -74,21 +76,24 @@ class PythonFastPath:
     def open(
         self,
         loop: AbstractEventLoop,
-        routes: RouteCache,
-        begin: Callable[..., bool],
+        routes: Routes,
+        begin: Callable[..., object] | None,
+        wait: Callable[..., None],
         clock: Callable[[], float],
         wall_clock_ns: Callable[[], int] = time_ns,
     ) -> None:
         """Serve the calling thread, while ``loop`` runs there.
 
-        ``begin`` takes the fields of a record that no open batch takes, and the time of ``clock``,
-        as :meth:`RecordAccumulator.put`. False: the record takes the long way.
+        ``begin`` takes the route and the fields of a record that no open batch takes, and the time
+        of ``clock``, as :meth:`RecordAccumulator.begin`. If it returns None, ``wait`` gets them, as
+        :meth:`SendPipeline.wait`. Without ``begin``, such a record takes the long way.
         ``wall_clock_ns``: nanoseconds since the epoch, for the timestamps of records.
         """
         self._thread = get_ident()
         self._loop = loop
         self._routes = routes
         self._begin = begin
+        self._wait = wait
         self._clock = clock
         self._wall_clock_ns = wall_clock_ns
 
@@ -123,7 +128,10 @@ class PythonFastPath:
         return self._headers
 
     def send(self, topic: Any, value: Any, key: Any, partition: Any) -> Any:
-        """The future of a record that took the fast path, with the present time; None: it can't."""
+        """The future of a record that took the fast path, with the present time; None: it can't.
+
+        The record has one route, and is tried once in the open batch.
+        """
         if self.serves():
             headers: tuple[Header, ...] = ()
             if self._context_of is not None:
@@ -135,31 +143,41 @@ class PythonFastPath:
                 headers = self._headers
             routes, value, key = self._routes, utf8(value), utf8(key)
             if routes.takes(topic, value, key, partition):
-                builder = routes.find(topic, value, key, partition)
+                builders = routes.topics[topic]
+                number = routes.route(builders, key, partition)
+                builder = routes.open_in(builders, number)
                 future = self._loop.create_future()
                 now_ns = self._wall_clock_ns()
                 if builder is not None:
-                    routes.last = builder
                     builder.mark(now_ns)
-                    if builder.append(future, now_ns // 1_000_000, key, value, headers):
-                        routes.came += 1
-                        self._to_skip -= 1
-                        return future
-                now_ms, now = now_ns // 1_000_000, self._clock()
-                with suppress(ProducerError):  # the long way raises it again
-                    if self._begin(
-                        topic, partition, now_ms, key, value, headers, future, now_ns, now
-                    ):
-                        self._to_skip -= 1
-                        return future
+                if (
+                    builder is not None
+                    and builder.append(future, now_ns // 1_000_000, key, value, headers)
+                ) or self._begins(number, topic, partition, key, value, headers, future, now_ns):
+                    routes.came += 1
+                    self._to_skip -= 1
+                    return future
         return None
+
+    def _begins(self, number: int, topic: str, partition: int | None, *record: Any) -> bool:
+        """True if a record has begun a batch, or waits; False: it takes the long way."""
+        if self._begin is None or number == UNKNOWN:
+            return False
+        timestamp_ms, now = record[-1] // 1_000_000, self._clock()
+        with suppress(ProducerError):  # the long way raises it again
+            if self._begin(number, topic, timestamp_ms, *record, now) is None:
+                self._wait(topic, partition, timestamp_ms, *record, now)
+            return True
+        return False
 
     def append(self, token: Any, topic: Any, value: Any, key: Any, partition: Any) -> int:
         """Do :meth:`send` with the caller's ``token``; returns the record's size in bytes, or 0."""
         if self.serves():
-            return self._routes.append(
+            size = self._routes.append(
                 token, self._wall_clock_ns(), None, topic, utf8(value), utf8(key), partition
             )
+            self._routes.came += bool(size)
+            return size
         return 0
 
 
@@ -390,7 +408,7 @@ class SendPipeline:
         if preparation is None or (not taken.waits and taken.fields[0] in preparation.ready):
             record = self._serialized(taken, token, sent_ns)
             now = self._clock()
-            if not self._append(record, now):
+            if self._append(record, now) is None:
                 self._enqueue(record, now, caller, None, over_capacity=over_capacity)
             return
         topic, _, _, partition, *_ = taken.fields
@@ -415,6 +433,25 @@ class SendPipeline:
         return SerializedRecord(
             topic, partition, timestamp_ms, key, value, pairs, token, sent_ns=sent_ns
         )
+
+    def wait(
+        self,
+        topic: str,
+        partition: int | None,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header],
+        token: RecordFuture,
+        sent_ns: int,
+        now: float,
+    ) -> None:
+        """Let a record of the fast path wait, for which :meth:`RecordAccumulator.begin` has no
+        memory."""
+        record = SerializedRecord(
+            topic, partition, timestamp_ms, key, value, headers, token, sent_ns=sent_ns
+        )
+        self._enqueue(record, now, None, None, over_capacity=False)
 
     def _enqueue(
         self,

@@ -20,8 +20,8 @@ from aioproducer.engine.records.delivery import hide as hide
 from aioproducer.engine.records.delivery import show as show
 from aioproducer.engine.records.parsed_records import ParsedRecords as ParsedRecords
 from aioproducer.engine.records.parsed_records import arrow_buffers as arrow_buffers
-from aioproducer.engine.records.route_cache import OpenBuilders as OpenBuilders
-from aioproducer.engine.records.route_cache import RouteCache as RouteCache
+from aioproducer.engine.records.routes import OpenBuilders as OpenBuilders
+from aioproducer.engine.records.routes import Routes as Routes
 
 FastPath = PythonFastPath
 this_thread = current_thread

@@ -25,6 +25,7 @@ from libc.string cimport memcpy, memset
 from libc.time cimport time_t
 
 import os
+from aioproducer.engine.partitioning import STICKY, UNKNOWN
 from aioproducer.engine.records.batch_header import (
     BATCH_OVERHEAD,
     BEFORE_CHECKSUM,
@@ -48,7 +49,7 @@ from aioproducer.engine.records.parsed_records import (
     COLUMN_TOO_LARGE,
     NO_TIMESTAMP,
 )
-from aioproducer.engine.records.route_cache import ENTRY
+from aioproducer.engine.records.routes import ENTRY
 from aioproducer.errors import ProducerError, SerializationError
 from aioproducer.model import ConsumerRecord, RecordMetadata
 from asyncio import Future
@@ -1131,7 +1132,7 @@ def deliver_records(
 
 
 # --- fast_path -----------------------------------------------------------------------------------
-# The compiled form of ``route_cache`` and ``sending.PythonFastPath``. Both are in one module,
+# The compiled form of ``routes`` and ``sending.PythonFastPath``. Both are in one module,
 # because every record would pay for the costlier call between modules.
 
 cdef extern from "Python.h":
@@ -1148,22 +1149,25 @@ cdef extern from "time.h":
 
 cdef Py_ssize_t FIELDS = ENTRY
 cdef bytes NO_HEADERS = b"\0"
+cdef Py_ssize_t STICKY_PARTITION = STICKY
+cdef Py_ssize_t NO_PARTITION = UNKNOWN
 
 
 @cython.final
 cdef class OpenBuilders:
-    """See ``route_cache.OpenBuilders``."""
+    """See ``routes.OpenBuilders``."""
 
-    cdef public RecordsBuilder sticky
+    cdef public Py_ssize_t sticky
     cdef public list partitions
 
     def __init__(self):
+        self.sticky = -1
         self.partitions = []
 
 
 @cython.final
-cdef class RouteCache:
-    """See ``route_cache.RouteCache``."""
+cdef class Routes:
+    """See ``routes.Routes``."""
 
     cdef public bint ignore_keys
     cdef public bint is_open
@@ -1180,7 +1184,6 @@ cdef class RouteCache:
         cdef RecordsBuilder builder = self.find(topic, value, key, partition)
         if builder is None:
             return 0
-        self.last = builder
         if timestamp_ms is None:
             timestamp_ms = sent_ns // 1_000_000
         builder.mark(sent_ns)
@@ -1216,7 +1219,6 @@ cdef class RouteCache:
         builder = self.find(entries[at + 1], value, key, entries[at + 4])
         if builder is None:
             return 0
-        self.last = builder
         token._state = "RUNNING"
         builder.mark(sent)
         size = builder.write(token, timestamp, key, value, NO_HEADERS)
@@ -1235,14 +1237,13 @@ cdef class RouteCache:
         )
 
     cpdef RecordsBuilder find(self, topic, value, key, partition):
+        cdef OpenBuilders builders
         if not self.takes(topic, value, key, partition):
             return None
-        return self.found(topic, key, partition)
+        builders = self.topics[topic]
+        return self.open_in(builders, self.route(builders, key, partition))
 
-    cdef RecordsBuilder found(self, topic, key, partition):
-        """The open builder for a record that :meth:`takes` takes; None: there is none."""
-        cdef OpenBuilders batches = self.topics[topic]
-        cdef Py_ssize_t number
+    cpdef Py_ssize_t route(self, OpenBuilders builders, bytes key, partition) except -3:
         cdef int64_t named = 0
         cdef int overflow = 0
         cdef const char* data = NULL
@@ -1250,13 +1251,18 @@ cdef class RouteCache:
         if partition is not None:
             named = PyLong_AsLongLongAndOverflow(partition, &overflow)
             if overflow:
-                return None
+                return NO_PARTITION
         elif key is not None and not self.ignore_keys:
             data, size = PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key)
-        number = c_route(data, size, partition is not None, named, len(batches.partitions))
-        if number >= 0:
-            return batches.partitions[number]
-        return batches.sticky if number == -1 else None
+        return c_route(data, size, partition is not None, named, len(builders.partitions))
+
+    cpdef RecordsBuilder open_in(self, OpenBuilders builders, Py_ssize_t number):
+        if number == STICKY_PARTITION:
+            number = builders.sticky
+        if number < 0 or builders.partitions[number] is None:
+            return None
+        self.last = builders.partitions[number]
+        return self.last
 
 
 cdef inline object utf8(field):
@@ -1292,10 +1298,11 @@ cdef class FastPath:
     cdef object is_running
     cdef object create_future
     cdef object begin
+    cdef object wait
     cdef object clock
     cdef object wall_clock_ns
     cdef dict plain_future
-    cdef RouteCache routes
+    cdef Routes routes
     cdef object context_of
     cdef object skipped_in
     cdef Py_ssize_t to_skip
@@ -1334,13 +1341,14 @@ cdef class FastPath:
         except Exception:
             return True
 
-    def open(self, loop, RouteCache routes not None, begin, clock, wall_clock_ns=time_ns):
+    def open(self, loop, Routes routes not None, begin, wait, clock, wall_clock_ns=time_ns):
         self.thread = PyThread_get_thread_ident()
         self.is_running = loop.is_running
         self.create_future = loop.create_future
         self.plain_future = {"loop": loop} if type(loop.create_future()) is FUTURE else None
         self.routes = routes
         self.begin = begin
+        self.wait = wait
         self.clock = clock
         # A call of the system's clock by Python would cost more than all of it.
         self.wall_clock_ns = None if wall_clock_ns is time_ns else wall_clock_ns
@@ -1352,42 +1360,42 @@ cdef class FastPath:
         return self.thread == PyThread_get_thread_ident() and self.is_running()
 
     def send(self, topic, value, key, partition):
+        cdef OpenBuilders builders
         cdef RecordsBuilder builder
+        cdef Py_ssize_t number
         cdef int64_t now
         if self.serves():
             if self.context_of is not None and self.must_ask():
                 return None
             value, key = utf8(value), utf8(key)
             if self.routes.takes(topic, value, key, partition):
-                builder = self.routes.found(topic, key, partition)
+                builders = self.routes.topics[topic]
+                number = self.routes.route(builders, key, partition)
+                builder = self.routes.open_in(builders, number)
                 future = self.new_future()
                 now = self.now_ns()
                 if builder is not None:
-                    self.routes.last = builder
                     builder.mark(now)
-                    if builder.write(future, now // 1_000_000, key, value, self.tail):
-                        self.routes.came += 1
-                        self.to_skip -= 1
-                        return future
-                if self.begins(topic, partition, key, value, future, now):
+                if (
+                    builder is not None
+                    and builder.write(future, now // 1_000_000, key, value, self.tail)
+                ) or self.begins(number, topic, partition, key, value, future, now):
+                    self.routes.came += 1
                     self.to_skip -= 1
                     return future
         return None
 
-    cdef bint begins(self, topic, partition, key, value, future, int64_t now) except -1:
-        """True if a batch was begun for the record; False: it takes the long way."""
+    cdef bint begins(
+        self, Py_ssize_t number, topic, partition, key, value, future, int64_t sent_ns
+    ) except -1:
+        """True if the record has begun a batch, or waits; False: it takes the long way."""
+        if self.begin is None or number == NO_PARTITION:
+            return False
+        time, now, tail = sent_ns // 1_000_000, self.clock(), self.headers
         try:
-            return self.begin(
-                topic,
-                partition,
-                now // 1_000_000,
-                key,
-                value,
-                self.headers,
-                future,
-                now,
-                self.clock(),
-            )
+            if self.begin(number, topic, time, key, value, tail, future, sent_ns, now) is None:
+                self.wait(topic, partition, time, key, value, tail, future, sent_ns, now)
+            return True
         except ProducerError:
             return False
 
@@ -1408,14 +1416,16 @@ cdef class FastPath:
     def append(self, token, topic, value, key, partition):
         cdef RecordsBuilder builder
         cdef int64_t now
+        cdef Py_ssize_t size
         if self.serves():
             value, key = utf8(value), utf8(key)
             builder = self.routes.find(topic, value, key, partition)
             if builder is not None:
-                self.routes.last = builder
                 now = self.now_ns()
                 builder.mark(now)
-                return builder.write(token, now // 1_000_000, key, value, NO_HEADERS)
+                size = builder.write(token, now // 1_000_000, key, value, NO_HEADERS)
+                self.routes.came += size > 0
+                return size
         return 0
 
 

@@ -28,7 +28,7 @@ if not compiled.is_source_wanted():
                 ParsedRecords,
                 RecordResults,
                 RecordsBuilder,
-                RouteCache,
+                Routes,
                 arrow_buffers,
                 batch_size_bound,
                 deliver_records,
@@ -65,7 +65,7 @@ if not ACCELERATED:
         show,
     )
     from aioproducer.engine.records.parsed_records import ParsedRecords, arrow_buffers
-    from aioproducer.engine.records.route_cache import OpenBuilders, RouteCache
+    from aioproducer.engine.records.routes import OpenBuilders, Routes
 
 
 @cache
@@ -83,7 +83,7 @@ __all__ = [
     "ParsedRecords",
     "RecordResults",
     "RecordsBuilder",
-    "RouteCache",
+    "Routes",
     "speedups",
     "arrow_buffers",
     "batch_size_bound",

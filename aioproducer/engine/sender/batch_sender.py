@@ -77,7 +77,7 @@ class BatchSender:
         """The seconds that batches linger; if it is adaptive, those for a busy broker."""
         self._routes = accumulator.routes
         self._came = 0
-        """The number of records that had come by this round, see :attr:`RouteCache.came`."""
+        """The number of records that had come by this round, see :attr:`Routes.came`."""
         self._new = 0
         """The number of records that came since the round before."""
         self._gathering: set[int] = set()

@@ -6,6 +6,7 @@ import pytest
 
 from aioproducer.engine.accumulator import PendingRecord, ProducerBatch, SerializedRecord
 from aioproducer.engine.accumulator.partition import Backlogs, Partition
+from aioproducer.engine.records.acceleration import OpenBuilders
 from aioproducer.engine.records.builder import NO_PRODUCER_STATE, ProducerState
 from aioproducer.model import TopicPartition
 from tests.support.tokens import Token
@@ -18,7 +19,11 @@ NOW = 10.0
 
 
 def a_partition() -> Partition:
-    return Partition(NAME, Backlogs(one_at_a_time=False, in_order=False), 1)
+    partition = Partition(NAME, Backlogs(one_at_a_time=False, in_order=False), 1)
+    builders = OpenBuilders()
+    builders.partitions = [None]
+    partition.join(builders)
+    return partition
 
 
 def with_batches(count: int) -> tuple[Partition, list[ProducerBatch]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 from collections.abc import Callable
 from concurrent.futures import Future
 from time import process_time
@@ -12,6 +14,7 @@ from aioproducer.engine.accumulator import PendingRecord, SerializedRecord, Unse
 from aioproducer.engine.accumulator.pending_records import TopicQueues
 from aioproducer.engine.interceptors import Interceptors
 from aioproducer.engine.partitioning import murmur2_partition
+from aioproducer.engine.records.acceleration import hide
 from aioproducer.errors import (
     BufferExhaustedError,
     NotPreparedError,
@@ -382,3 +385,13 @@ def test_the_first_of_many_records_is_found_at_once() -> None:
         queues.remove(each)
     assert process_time() - began < 2, "in a plain dict it takes ten seconds"
     assert not queues.topics
+
+
+async def test_the_collector_sees_the_future_of_a_record_that_fails() -> None:
+    """Its error leads back to it, through the frames of those who await it."""
+    future = asyncio.get_running_loop().create_future()
+    hide(future)
+    record = SerializedRecord("t", None, 1, None, b"v", (), future)
+    PendingRecord(record, 100, 10.0, 70.0).fail(BufferExhaustedError("no memory"))
+    assert gc.is_tracked(future)
+    assert isinstance(future.exception(), BufferExhaustedError)

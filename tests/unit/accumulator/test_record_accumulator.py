@@ -255,10 +255,8 @@ def test_a_delivered_batch_leaves_no_object_at_its_topic() -> None:
     for partition in (None, 0, 1):
         world.send(partition)
     topic = world.accumulator._topics["t"]
-    assert isinstance(topic.open_builders.sticky, RecordsBuilder)
+    assert isinstance(topic.open_builders.partitions[0], RecordsBuilder)
     world.deliver_all()
-    assert topic.sticky_batch is None
-    assert topic.open_builders.sticky is None
     assert topic.open_builders.partitions == [None, None]
 
 
@@ -271,8 +269,8 @@ def test_a_batch_that_is_done_leaves_a_newer_one_alone() -> None:
     world.deliver(first)
     (open_batch,) = world.batches
     topic = world.accumulator._topics["t"]
-    assert topic.sticky_batch is open_batch
-    assert topic.open_builders.sticky is open_batch.builder
+    assert topic.open_builders.sticky == 0
+    assert topic.open_builders.partitions == [open_batch.builder]
     world.send(None)
     assert open_batch.count == 2
     world.deliver_all()

@@ -353,3 +353,15 @@ def test_partitions_of_a_leader_that_takes_no_batch_are_chosen_less_often() -> N
     assert [each.load for each in partitions] == [1, 1, 1, 1, 0]
     world.backlogs.of(1).not_ready_since = world.now
     assert [each.load for each in partitions] == [5, 5, 5, 5, 0]
+
+
+def test_other_threads_see_the_old_number_of_partitions_or_the_new_one() -> None:
+    world = AccumulatorWorld()
+    world.learn(1, 1, 1)
+    builders = world.accumulator.routes.topics["t"]
+    before = builders.partitions
+    world.learn(*[1] * 9)
+    assert (len(before), len(builders.partitions)) == (3, 9)
+    before = builders.partitions
+    world.learn(1, 1)
+    assert (len(before), len(builders.partitions)) == (9, 2)

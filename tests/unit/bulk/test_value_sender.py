@@ -8,7 +8,7 @@ import pytest
 
 from aioproducer.engine.bulk.send_many import ValueSender
 from aioproducer.engine.core.sending import PythonFastPath, RecordFields
-from aioproducer.engine.records.acceleration import RouteCache
+from aioproducer.engine.records.acceleration import Routes
 from aioproducer.model import RecordMetadata
 
 
@@ -23,7 +23,7 @@ class Core:
 
     def __init__(self) -> None:
         self.fast_path = PythonFastPath()
-        self.routes = RouteCache()
+        self.routes = Routes()
         self.back_pressure = self
         self.pipeline = self
 

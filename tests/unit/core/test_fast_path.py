@@ -11,8 +11,9 @@ from typing import Any, Final
 import pytest
 
 from aioproducer.engine.core.sending import PythonFastPath
+from aioproducer.engine.partitioning import STICKY
 from aioproducer.engine.records import builder as reference
-from aioproducer.engine.records import route_cache
+from aioproducer.engine.records import routes
 from aioproducer.engine.records.builder import RecordsBuilder
 from aioproducer.engine.records.field_reader import read_records
 from aioproducer.errors import RecordTooLargeError
@@ -24,14 +25,9 @@ speedups = pytest.importorskip(
 )
 
 FAST_PATHS: Final = [
-    (PythonFastPath, route_cache.RouteCache, route_cache.OpenBuilders, reference.RecordsBuilder),
-    (speedups.FastPath, speedups.RouteCache, speedups.OpenBuilders, speedups.RecordsBuilder),
+    (PythonFastPath, routes.Routes, routes.OpenBuilders, reference.RecordsBuilder),
+    (speedups.FastPath, speedups.Routes, speedups.OpenBuilders, speedups.RecordsBuilder),
 ]
-
-
-def begins_none(*_: Any) -> bool:
-    """No batch can begin."""
-    return False
 
 
 def opened(
@@ -39,15 +35,17 @@ def opened(
     loop: asyncio.AbstractEventLoop,
     size: int = 300,
     *wall_clock_ns: Any,
-    begin: Any = begins_none,
+    begin: Any = None,
+    wait: Any = None,
 ) -> tuple[PythonFastPath, RecordsBuilder]:
     """With a batch for keyless records of the topic "t"."""
     make_fast_path, make_routes, make_batches, make_builder = make
     fast_path, routes, batches = make_fast_path(), make_routes(), make_batches()
-    batches.sticky = make_builder(bytearray(size), size)
+    builder = make_builder(bytearray(size), size)
+    batches.partitions, batches.sticky = [builder], 0
     routes.topics["t"] = batches
-    fast_path.open(loop, routes, begin, lambda: 12.5, *wall_clock_ns)
-    return fast_path, batches.sticky
+    fast_path.open(loop, routes, begin, wait, lambda: 12.5, *wall_clock_ns)
+    return fast_path, builder
 
 
 @pytest.mark.parametrize("make", FAST_PATHS)
@@ -78,8 +76,10 @@ async def test_records_get_the_time_of_another_clock(make: Any) -> None:
 
 
 @pytest.mark.parametrize("make", FAST_PATHS)
-@pytest.mark.parametrize("key", [None, b"key"])
-async def test_a_record_without_an_open_batch_begins_one(make: Any, key: bytes | None) -> None:
+@pytest.mark.parametrize(("key", "number"), [(None, STICKY), (b"key", 0)])
+async def test_a_record_without_an_open_batch_begins_one(
+    make: Any, key: bytes | None, number: int
+) -> None:
     begun: list[Any] = []
 
     def begin(*fields: Any) -> bool:
@@ -91,7 +91,25 @@ async def test_a_record_without_an_open_batch_begins_one(make: Any, key: bytes |
     value = "a value that is longer than the open batch"
     future = fast_path.send("t", value, key, None)
     assert type(future) is asyncio.Future
-    assert begun == [("t", None, 7, key, value.encode(), (), future, 7_000_001, 12.5)]
+    assert begun == [(number, "t", 7, key, value.encode(), (), future, 7_000_001, 12.5)]
+    assert builder.count == 0
+
+
+@pytest.mark.parametrize("make", FAST_PATHS)
+async def test_a_record_that_can_begin_no_batch_now_waits(make: Any) -> None:
+    waiting: list[Any] = []
+    loop = asyncio.get_running_loop()
+    fast_path, builder = opened(
+        make,
+        loop,
+        70,
+        lambda: 7_000_001,
+        begin=lambda *_: None,
+        wait=lambda *fields: waiting.append(fields),
+    )
+    future = fast_path.send("t", bytes(300), b"key", 0)
+    assert type(future) is asyncio.Future
+    assert waiting == [("t", 0, 7, b"key", bytes(300), (), future, 7_000_001, 12.5)]
     assert builder.count == 0
 
 
@@ -104,7 +122,7 @@ async def test_a_record_that_can_begin_no_batch_takes_the_long_way(make: Any) ->
         raise KeyError("ours")
 
     loop = asyncio.get_running_loop()
-    for begin in (begins_none, refuse):
+    for begin in (None, refuse):
         fast_path, _ = opened(make, loop, begin=begin)
         assert fast_path.send("t", bytes(300), None, None) is None
     fast_path, _ = opened(make, loop, begin=fail)

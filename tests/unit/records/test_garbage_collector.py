@@ -17,16 +17,16 @@ _SEND = """
 import asyncio, gc
 from aioproducer.engine.core.sending import FastPath
 from aioproducer.engine.records.acceleration import (
-    OpenBuilders, RecordsBuilder, RouteCache, deliver_records, fail_record
+    OpenBuilders, RecordsBuilder, Routes, deliver_records, fail_record
 )
 
 async def main():
-    routes, open_builders = RouteCache(), OpenBuilders()
+    routes, open_builders = Routes(), OpenBuilders()
     builder = RecordsBuilder(bytearray(999), 999)
-    open_builders.sticky = builder
+    open_builders.partitions, open_builders.sticky = [builder], 0
     routes.topics["t"] = open_builders
     fast_path = FastPath()
-    fast_path.open(asyncio.get_running_loop(), routes, lambda *_: False, float)
+    fast_path.open(asyncio.get_running_loop(), routes, None, print, float)
     delivered, failed = [fast_path.send("t", b"v", None, None) for _ in range(2)]
     tracked = [gc.is_tracked(delivered), gc.is_tracked(builder.tokens)]
     deliver_records(builder.tokens[:1], builder.runs, "t", 0, 0, -1)

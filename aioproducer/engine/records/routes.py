@@ -1,8 +1,6 @@
-"""The routes of the fast path: the open batch that a record may join at once.
+"""The routes of records: from topic, key and partition to the open batch that a record may join.
 
-A record that joins an open batch takes a route. For any other record the cache does nothing. The
-fast path may begin a batch for it (:meth:`RecordAccumulator.put`); else the record goes the long
-way.
+A record that no open batch takes begins one (:meth:`RecordAccumulator.begin`), or waits.
 
 This module is the reference; ``_speedups.pyx`` is its compiled form.
 """
@@ -30,22 +28,19 @@ _TIMESTAMPS_END: Final = 2**63
 
 
 class OpenBuilders:
-    """The builders that records of one topic may join.
-
-    A closed builder takes no records, so it may stay here.
-    """
+    """The builders that records of one topic may join."""
 
     __slots__ = ("partitions", "sticky")
 
     def __init__(self) -> None:
-        self.sticky: RecordsBuilder | None = None
-        """The builder for records whose partition is chosen neither by name nor by key."""
+        self.sticky = -1
+        """The partition of records that is chosen neither by name nor by key; -1: not chosen."""
         self.partitions: list[RecordsBuilder | None] = []
-        """The builders for other records, one for each partition of the topic."""
+        """The builder of the open batch of each partition; :class:`Partition` sets it."""
 
 
-class RouteCache:
-    """Finds the builder for a record, if the record may take the fast path."""
+class Routes:
+    """Finds the open builder for a record."""
 
     __slots__ = ("came", "ignore_keys", "is_open", "last", "topics")
 
@@ -58,7 +53,7 @@ class RouteCache:
         self.last: RecordsBuilder | None = None
         """The builder of the record that was sent last; None: it is in no batch yet."""
         self.came = 0
-        """The number of records with a future of their own that came to join a batch."""
+        """The number of records that came one by one, in the thread of the event loop."""
 
     def append(
         self,
@@ -77,7 +72,6 @@ class RouteCache:
         builder = self.find(topic, value, key, partition)
         if builder is None:
             return 0
-        self.last = builder
         if timestamp_ms is None:
             timestamp_ms = sent_ns // 1_000_000
         builder.mark(sent_ns)
@@ -122,10 +116,20 @@ class RouteCache:
         if not self.takes(topic, value, key, partition):
             return None
         builders = self.topics[topic]
-        number = route(key, partition, len(builders.partitions), ignore_keys=self.ignore_keys)
-        if number >= 0:
-            return builders.partitions[number]
-        return builders.sticky if number == STICKY else None
+        return self.open_in(builders, self.route(builders, key, partition))
+
+    def route(self, builders: OpenBuilders, key: bytes | None, partition: int | None) -> int:
+        """The number of a record's partition, ``STICKY`` or ``UNKNOWN``."""
+        return route(key, partition, len(builders.partitions), ignore_keys=self.ignore_keys)
+
+    def open_in(self, builders: OpenBuilders, number: int) -> RecordsBuilder | None:
+        """The open builder for a record that is sent now, by its :meth:`route`; None: none."""
+        if number == STICKY:
+            number = builders.sticky
+        builder = builders.partitions[number] if number >= 0 else None
+        if builder is not None:
+            self.last = builder
+        return builder
 
 
 def _is_time(number: object) -> bool:
