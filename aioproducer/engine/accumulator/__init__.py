@@ -16,7 +16,7 @@ only if the producer ends (:meth:`MemoryWaiters.close`).
 
 from aioproducer.engine.accumulator.batch_queue import BatchQueue
 from aioproducer.engine.accumulator.memory_quota import LeaderView, MemoryQuota
-from aioproducer.engine.accumulator.partition import Backlog, Backlogs
+from aioproducer.engine.accumulator.partition import Backlog, Backlogs, Partition
 from aioproducer.engine.accumulator.pending_records import (
     PendingRecord,
     RecordFuture,
@@ -40,6 +40,7 @@ __all__ = [
     "LeaderView",
     "MemoryQuota",
     "MemoryWaiters",
+    "Partition",
     "PendingQueue",
     "PendingRecord",
     "ProducerBatch",

@@ -7,7 +7,7 @@ Source: Kafka's ``IncompleteBatches``, and the calls of its ``Sender`` to the ``
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from math import inf
 from typing import Any
 
@@ -24,7 +24,7 @@ from aioproducer.engine.accumulator.results import Flushes
 from aioproducer.engine.accumulator.topic import Topic
 from aioproducer.engine.records.acceleration import RecordsBuilder
 from aioproducer.engine.records.bulk_tokens import BulkToken
-from aioproducer.model import BatchOrder, TopicPartition
+from aioproducer.model import TopicPartition
 
 
 class BatchQueue:
@@ -175,14 +175,10 @@ class BatchQueue:
     def line_up(self, topic_partitions: Iterable[TopicPartition], now: float) -> None:
         """Line up the partitions that the transaction has let in: their batches may leave now."""
         for topic_partition in topic_partitions:
-            partition = self._find(topic_partition)
+            topic = self._topics.get(topic_partition.topic)
+            partition = None if topic is None else topic.find(topic_partition.partition)
             if partition is not None:
                 partition.line_up(now)
-
-    def aside(self, topic_partition: TopicPartition) -> Sequence[ProducerBatch]:
-        """The batches of a partition that were set aside, in their order."""
-        partition = self._find(topic_partition)
-        return () if partition is None else [*partition.aside]
 
     # --- batches come back -------------------------------------------------------------------
 
@@ -195,10 +191,6 @@ class BatchQueue:
         """Put a batch that was taken back in its place."""
         batch.partition.delay(not_before, now)
         batch.partition.requeue(batch, [batch], now)
-
-    def set_aside(self, batch: ProducerBatch, now: float) -> None:
-        """Let later batches leave before a batch that was taken has its outcome."""
-        batch.partition.set_aside(batch, now)
 
     def split(self, batch: ProducerBatch, now: float) -> int:
         """Queue a batch that was taken as smaller ones; returns their number.
@@ -237,30 +229,6 @@ class BatchQueue:
 
     # --- sequence numbers --------------------------------------------------------------------
 
-    def block(
-        self, topic_partition: TopicPartition, barrier: BatchOrder | None, now: float
-    ) -> bool:
-        """Do :meth:`Partition.block`; True if no batch is left that the barrier lets pass."""
-        partition = self._find(topic_partition)
-        if partition is None:
-            return barrier is not None
-        return partition.block(barrier, now)
-
-    def renumber(self, topic_partition: TopicPartition, now: float) -> None:
-        """Let the queued batches get numbers of a new epoch."""
-        partition = self._find(topic_partition)
-        if partition is not None:
-            partition.renumber(now)
-
-    def leave_cluster(self, topic_partition: TopicPartition, now: float) -> bool:
-        """Do :meth:`Partition.leave_cluster`, and let no batch leave before those in flight are
-        back; True if they are."""
-        partition = self._find(topic_partition)
-        if partition is None:
-            return True
-        partition.leave_cluster()
-        return partition.block(0, now)
-
     def forget_acknowledged(self) -> None:
         """Note that the producer has a new id, which no broker knows."""
         for topic in self._topics.values():
@@ -287,10 +255,3 @@ class BatchQueue:
         rest = (batch.deadline for batch in self._batches if batch.deadline > now)
         self.next_expiry = min(rest, default=inf)
         return late
-
-    # --- partitions --------------------------------------------------------------------------
-
-    def _find(self, topic_partition: TopicPartition) -> Partition | None:
-        """The state of a partition; None: the topic lacks it, or is unknown."""
-        topic = self._topics.get(topic_partition.topic)
-        return None if topic is None else topic.find(topic_partition.partition)

@@ -16,6 +16,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from math import inf
+from typing import Final
 
 from aioproducer.engine.accumulator.pending_records import PendingRecord
 from aioproducer.engine.accumulator.producer_batch import BatchGrowth, ProducerBatch
@@ -24,6 +25,9 @@ from aioproducer.engine.records.batch_header import BATCH_OVERHEAD
 from aioproducer.engine.records.builder import NO_PRODUCER_STATE
 from aioproducer.foundation import tuning
 from aioproducer.model import BatchOrder, BigInt, TopicPartition
+
+EVERYTHING_WITH_A_NUMBER: Final = 2**62
+"""A place after those of all batches."""
 
 
 class Partition:
@@ -45,6 +49,7 @@ class Partition:
         "aside",
         "backlog",
         "delayed_until",
+        "doubtful",
         "futures",
         "growth",
         "held",
@@ -52,6 +57,8 @@ class Partition:
         "is_listed",
         "leader",
         "log_end",
+        "missing",
+        "moves",
         "number",
         "open_batch",
         "open_builders",
@@ -109,6 +116,13 @@ class Partition:
         """The number of records in settled batches that have no known place, after the one that
         ends at :attr:`log_end`."""
         self._barrier: BatchOrder | None = None
+        """See :meth:`block`."""
+        self.missing: BatchOrder | None = None
+        """The first place with a number that is known to be missing in the log; None: no gap."""
+        self.doubtful: BatchOrder | None = None
+        """The last place of a failed batch that may be in the log or not; None: no doubt."""
+        self.moves = False
+        """True while its batches have numbers of a former cluster."""
 
     # --- views -----------------------------------------------------------------------------
 
@@ -160,6 +174,19 @@ class Partition:
             other.order > batch.order and (other.uncertain or other.in_request)
             for other in (*self.in_flight, *self.queue)
         )
+
+    @property
+    def barrier_of_gap(self) -> BatchOrder | None:
+        """The barrier for :meth:`block` that its gap asks for; None: it has no gap."""
+        if self.moves:
+            return 0
+        if self.missing is None and self.doubtful is not None:
+            return EVERYTHING_WITH_A_NUMBER
+        return self.missing
+
+    def has_gap_before(self, batch: ProducerBatch) -> bool:
+        """True if the number of an earlier batch will never be in the log."""
+        return self.missing is not None and bool(self.missing < batch.order)
 
     def is_first_in_line(self, batch: ProducerBatch) -> bool:
         """True if no earlier batch lacks an outcome."""
@@ -298,6 +325,13 @@ class Partition:
         self.aside.append(taken)
         self.line_up(now)
 
+    def take_aside(self) -> Sequence[ProducerBatch]:
+        """Remove and return the batches that were set aside, in order: the caller settles them."""
+        if not self.aside:
+            return ()
+        taken, self.aside = self.aside, []
+        return taken
+
     def settle(self, batch: ProducerBatch, now: float) -> None:
         """``batch`` has its outcome."""
         in_flight, queue = self.in_flight, self.queue
@@ -320,7 +354,7 @@ class Partition:
             in_flight.remove(batch)
         elif batch in self.aside:
             self.aside.remove(batch)
-        else:
+        elif batch in queue:
             queue.remove(batch)
             if self.open_batch is batch:
                 self.close_batch()
@@ -387,12 +421,17 @@ class Partition:
         ]
 
     def renumber(self, now: float) -> None:
-        """Let the queued batches get numbers of a new epoch, after :meth:`block` returned True."""
+        """Let the queued batches get numbers of a new epoch, after :meth:`block` returned True.
+
+        The gap is closed.
+        """
         for batch in self.queue:
             if batch.order < 0:
                 break
             batch.state = NO_PRODUCER_STATE
         self.forget_acknowledged()
+        self.forget_gap()
+        self.moves = False
         self._barrier = None
         self._line_up_anew(now)
 
@@ -404,6 +443,29 @@ class Partition:
             batch.state = NO_PRODUCER_STATE
         self.log_end = self._unplaced = 0
         self.forget_acknowledged()
+
+    def note_missing(self, batch: ProducerBatch) -> None:
+        """``batch`` is not in the log, and its number will not be either."""
+        known = self.missing
+        self.missing = batch.order if known is None else min(known, batch.order)
+
+    def note_doubtful(self, batch: ProducerBatch) -> None:
+        """``batch`` has failed or was set aside, and may be in the log."""
+        known = self.doubtful
+        self.doubtful = batch.order if known is None else max(known, batch.order)
+
+    def dispel_doubt(self, delivered: ProducerBatch) -> None:
+        """``delivered`` is in the log: there is no gap before it."""
+        if self.doubtful is not None and self.doubtful <= delivered.order:
+            self.doubtful = None
+
+    def begin_move(self) -> None:
+        """Another cluster gets the batches that have numbers, see :meth:`leave_cluster`."""
+        self.moves = True
+
+    def forget_gap(self) -> None:
+        """Numbers begin anew, and the missing ones with them."""
+        self.missing = self.doubtful = None
 
     def forget_acknowledged(self) -> None:
         """Note that the producer has a new id or epoch, which no broker knows."""

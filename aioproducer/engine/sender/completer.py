@@ -122,7 +122,7 @@ class BatchCompleter:
     ) -> None:
         """Settle a batch that is in the log; see :class:`Deliver`."""
         gaps = self._gaps
-        if gaps.aside:
+        if batch.partition.aside:
             self._settle_aside(batch, base_offset, now)
         self._reports.delivered(batch, now)
         if log_append_time_ms < _FIRST_APPEND_TIME_MS:
@@ -140,7 +140,7 @@ class BatchCompleter:
         if outcomes.failing:
             outcomes.forget(batch.topic_partition.topic)
         self._batches.complete(batch, now)
-        if gaps.breaks:
+        if gaps.partitions:
             for lost in gaps.delivered(batch):
                 self._fail_doubtful(lost, now)
 
@@ -190,7 +190,7 @@ class BatchCompleter:
         return Standing(
             may_retry=batch.attempts < self._retries and now < batch.deadline,
             first_in_line=not dropped_soon and batch.partition.is_first_in_line(batch),
-            behind_a_gap=self._gaps.precede(batch),
+            behind_a_gap=batch.partition.has_gap_before(batch),
             broker_may_not_know=batch.split_in_doubt or batch.partition.later_is_in_log(batch),
             uncertain=batch.uncertain,
             later_was_delivered=batch.partition.later_was_delivered(batch),
@@ -240,17 +240,11 @@ class BatchCompleter:
     @property
     def has_gaps(self) -> bool:
         """True if :meth:`close_gaps` has something to do."""
-        gaps = self._gaps
-        return bool(gaps.breaks or gaps.blocked)
+        return bool(self._gaps.partitions)
 
     def close_gaps(self, now: float) -> None:
         """Do :meth:`Gaps.close`: after outcomes, before batches leave."""
         for batch in self._gaps.close(now):
-            self._fail_doubtful(batch, now)
-
-    def _fail_aside(self, topic_partition: TopicPartition, now: float) -> None:
-        """Fail the batches that were set aside, as no later one has told about them."""
-        for batch in self._gaps.take_aside(topic_partition):
             self._fail_doubtful(batch, now)
 
     def _fail_doubtful(self, batch: ProducerBatch, now: float) -> None:
@@ -428,7 +422,8 @@ class BatchCompleter:
         if self._transactions is not None:
             self._transactions.delivery_failed(error)
             if not alone:
-                self._fail_aside(batch.topic_partition, now)
+                for each in batch.partition.take_aside():
+                    self._fail_doubtful(each, now)
 
     def _end_failed(
         self,

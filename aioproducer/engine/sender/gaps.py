@@ -33,40 +33,21 @@ to a batch that may have been written, here it keeps its number until a broker's
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from aioproducer.engine.accumulator import BatchQueue, ProducerBatch
+from aioproducer.engine.accumulator import BatchQueue, Partition, ProducerBatch
 from aioproducer.engine.records.builder import NO_PRODUCER_STATE
 from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
-from aioproducer.model import BatchOrder, TopicPartition
 
 if TYPE_CHECKING:
     from aioproducer.engine.transactions.manager import TransactionManager
-
-EVERYTHING_WITH_A_NUMBER: Final = 2**62
-"""A place after those of all batches."""
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class _Break:
-    """The reason why a partition can't continue with its numbers."""
-
-    missing: BatchOrder | None = None
-    """The first place that is known to be missing in the log."""
-    doubtful: BatchOrder | None = None
-    """The last place of a batch that may be in the log or not."""
-
-    @property
-    def barrier(self) -> BatchOrder:
-        """The barrier for :meth:`Partition.block`."""
-        return EVERYTHING_WITH_A_NUMBER if self.missing is None else self.missing
 
 
 class Gaps:
     """The partitions whose sequence numbers have a gap, or may have one.
 
-    ``transactions``: None without a ``transactional_id``.
+    What is known of the gap stands in the :class:`Partition`. ``transactions``: None without a
+    ``transactional_id``.
     """
 
     def __init__(
@@ -78,14 +59,8 @@ class Gaps:
         self._batches = batches
         self._sequence_numbers = sequence_numbers
         self._transactions = transactions
-        self.breaks: dict[TopicPartition, _Break] = {}
-        """The partitions with a break."""
-        self.aside: set[TopicPartition] = set()
-        """The partitions with a batch that was set aside."""
-        self.blocked: set[TopicPartition] = set()
-        """The partitions that have a barrier."""
-        self._moving: set[TopicPartition] = set()
-        """The partitions with batches that were sent to a former cluster."""
+        self.partitions: dict[Partition, None] = {}
+        """The partitions with a gap or a barrier, or that move to another cluster."""
 
     # --- batches that have numbers -------------------------------------------------------------
 
@@ -102,30 +77,21 @@ class Gaps:
 
     def missing(self, batch: ProducerBatch) -> None:
         """``batch`` is not in the log, and its number will not be either."""
-        found, place = self._break_of(batch), batch.order
-        found.missing = place if found.missing is None else min(found.missing, place)
+        batch.partition.note_missing(batch)
+        self.partitions[batch.partition] = None
 
     def lose_number(self, batch: ProducerBatch) -> None:
         """A broker misses an earlier number, so ``batch`` will get a new one."""
         self.missing(batch)
         batch.state = NO_PRODUCER_STATE
 
-    def precede(self, batch: ProducerBatch) -> bool:
-        """True if the number of an earlier batch will never be in the log."""
-        found = self.breaks.get(batch.topic_partition)
-        return found is not None and found.missing is not None and found.missing < batch.order
-
     def _doubt(self, batch: ProducerBatch) -> None:
-        found, place = self._break_of(batch), batch.order
-        found.doubtful = place if found.doubtful is None else max(found.doubtful, place)
-
-    def _break_of(self, batch: ProducerBatch) -> _Break:
-        return self.breaks.setdefault(batch.topic_partition, _Break())
+        batch.partition.note_doubtful(batch)
+        self.partitions[batch.partition] = None
 
     def set_aside(self, batch: ProducerBatch, now: float) -> None:
         """Let the outcome of a later batch tell whether ``batch`` is in the log."""
-        self._batches.set_aside(batch, now)
-        self.aside.add(batch.topic_partition)
+        batch.partition.set_aside(batch, now)
         if self._transactions is None:
             self._doubt(batch)
 
@@ -136,16 +102,10 @@ class Gaps:
         remembers the last batch. So the batches before that one which may be in the log, and were
         to get new numbers, could be written twice. They are returned: the caller fails them.
         """
-        topic_partition = batch.topic_partition
-        found = self.breaks.get(topic_partition)
-        if found is None:
-            return ()
-        if found.doubtful is not None and found.doubtful <= batch.order:
-            found.doubtful = None
-            if found.missing is None:
-                del self.breaks[topic_partition]
-        if self.precede(batch):
-            lost: Sequence[ProducerBatch] = batch.partition.written_behind_a_gap(batch)
+        partition: Partition = batch.partition
+        partition.dispel_doubt(batch)
+        if partition.has_gap_before(batch):
+            lost: Sequence[ProducerBatch] = partition.written_behind_a_gap(batch)
             return lost
         return ()
 
@@ -159,11 +119,12 @@ class Gaps:
         """
         self._sequence_numbers.leave_cluster()
         self._batches.forget_acknowledged()
-        self.breaks.clear()
+        for partition in self.partitions:
+            partition.forget_gap()
         for batch in self._batches:
             if batch.state is not NO_PRODUCER_STATE:
-                self._moving.add(batch.topic_partition)
-        self.blocked |= self._moving
+                batch.partition.begin_move()
+                self.partitions[batch.partition] = None
 
     # --- batches that were set aside -----------------------------------------------------------
 
@@ -176,21 +137,15 @@ class Gaps:
         They are, at unknown offsets, for no broker writes a number after a gap. But one that forgot
         the producer does. It leaves no room for them. Behind a known gap, it shows nothing.
         """
+        partition: Partition = delivered.partition
         told: list[tuple[ProducerBatch, bool]] = []
-        forgotten = self.precede(delivered)
-        room = delivered.partition.room_before(base_offset)
-        for batch in self.take_aside(delivered.topic_partition):
+        forgotten = partition.has_gap_before(delivered)
+        room = partition.room_before(base_offset)
+        for batch in partition.take_aside():
             room -= batch.count
             # Without an offset it is a duplicate: its broker forgot nothing.
             told.append((batch, not forgotten and (room >= 0 or base_offset < 0)))
         return told
-
-    def take_aside(self, topic_partition: TopicPartition) -> Sequence[ProducerBatch]:
-        """The batches of a partition that were set aside, in order: the caller settles them."""
-        if topic_partition not in self.aside:
-            return ()
-        self.aside.discard(topic_partition)
-        return self._batches.aside(topic_partition)
 
     # --- partitions ----------------------------------------------------------------------------
 
@@ -198,29 +153,17 @@ class Gaps:
         """Block the partitions with a gap until they can continue, with numbers of a new epoch.
 
         Call this after outcomes, before batches leave. The batches that were set aside, and whose
-        outcome no later one has shown, are yielded: the caller fails them.
+        outcome no later one has shown, are yielded: the caller fails them. A partition that moves
+        to another cluster is blocked until no batch is in flight to the former one.
         """
-        concerned, self.blocked = self.blocked.union(self.breaks), set()
-        for topic_partition in sorted(concerned):
-            if topic_partition in self._moving:
-                yield from self._move(topic_partition, now)
-                continue
-            found = self.breaks.get(topic_partition)
-            barrier = None if found is None else found.barrier
-            if self._batches.block(topic_partition, barrier, now):
-                yield from self.take_aside(topic_partition)
-                self.breaks.pop(topic_partition, None)
-                self._sequence_numbers.renew(topic_partition)
-                self._batches.renumber(topic_partition, now)
-            elif barrier is not None:
-                self.blocked.add(topic_partition)
-
-    def _move(self, topic_partition: TopicPartition, now: float) -> Iterator[ProducerBatch]:
-        """Block a partition until no batch is in flight to the former cluster."""
-        if not self._batches.leave_cluster(topic_partition, now):
-            self.blocked.add(topic_partition)
-            return
-        yield from self.take_aside(topic_partition)
-        self._moving.discard(topic_partition)
-        self.breaks.pop(topic_partition, None)
-        self._batches.renumber(topic_partition, now)
+        for partition in sorted(self.partitions, key=lambda each: each.topic_partition):
+            if partition.moves:
+                partition.leave_cluster()
+            if partition.block(partition.barrier_of_gap, now):
+                yield from partition.take_aside()
+                if not partition.moves:
+                    self._sequence_numbers.renew(partition.topic_partition)
+                partition.renumber(now)
+                del self.partitions[partition]
+            elif partition.barrier_of_gap is None:
+                del self.partitions[partition]

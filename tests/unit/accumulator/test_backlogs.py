@@ -497,7 +497,7 @@ def test_nothing_follows_the_first_batch_before_it_is_acknowledged() -> None:
     (third,) = world.drain()
     assert list(map(place_of, (first, second, third))) == [0, 1, 2]
     world.deliver(second, third)
-    world.batches.renumber(third.topic_partition, world.now)
+    third.partition.renumber(world.now)
     for _ in range(2):
         world.send(0, FULL)
     assert len(world.drain()) == 1
@@ -521,22 +521,22 @@ def test_behind_a_barrier_only_what_is_numbered_before_it_leaves(world: Accumula
     first, second, third = three_on_the_wire(world)
     for number, batch in enumerate((first, second, third)):
         batch.state = ProducerState(7, 0, number)
-    place, block = first.topic_partition, world.batches.block
-    assert not block(place, second.order, world.now), "all three are on the wire"
+    partition = first.partition
+    assert not partition.block(second.order, world.now), "all three are on the wire"
     world.retry(first)
     world.retry(second)
-    assert not block(place, second.order, world.now), (
+    assert not partition.block(second.order, world.now), (
         "the third is on the wire, the first is before"
     )
     assert world.drain() == [first]
     assert world.drain_if_any(1) == []
     world.retry(third)
-    assert not block(place, second.order, world.now)
+    assert not partition.block(second.order, world.now)
     world.deliver(first)
     assert world.drain_if_any(1) == []
-    assert block(place, second.order, world.now)
-    assert not block(place, third.order, world.now), "the second is before that"
-    world.batches.renumber(place, world.now)
+    assert partition.block(second.order, world.now)
+    assert not partition.block(third.order, world.now), "the second is before that"
+    partition.renumber(world.now)
     assert {second.state, third.state} == {NO_PRODUCER_STATE}
     assert world.drain() == [second]
     assert world.drain_if_any(1) == [], "the first of its epoch is on its way"
@@ -551,18 +551,18 @@ def test_behind_a_barrier_brokers_are_asked_for_what_may_be_in_the_log(
     for number, batch in enumerate((first, second, third)):
         batch.state = ProducerState(7, 0, number)
         world.retry(batch)
-    place, block = first.topic_partition, world.batches.block
+    partition = first.partition
     second.uncertain = True
-    assert not block(place, 0, world.now)
+    assert not partition.block(0, world.now)
     assert world.drain() == [first], "a broker that takes the second one takes the first one, too"
     first.state = NO_PRODUCER_STATE  # a broker misses an earlier number
     world.retry(first)
-    assert not block(place, 0, world.now)
+    assert not partition.block(0, world.now)
     assert world.drain() == [second]
     assert world.drain_if_any(1) == [], "the third is certainly not there"
     world.deliver(second)
-    assert block(place, 0, world.now), "nothing is left to ask for"
-    world.batches.renumber(place, world.now)
+    assert partition.block(0, world.now), "nothing is left to ask for"
+    partition.renumber(world.now)
     assert world.drain() == [first], "their order is the old one"
     world.deliver(first)
     assert world.drain() == [third]
@@ -570,22 +570,20 @@ def test_behind_a_barrier_brokers_are_asked_for_what_may_be_in_the_log(
 
 def test_a_barrier_that_is_lifted_lets_everything_go_on(world: AccumulatorWorld) -> None:
     first, second, third = three_on_the_wire(world)
-    place = first.topic_partition
+    partition = first.partition
     world.send(0, FULL)
-    assert not world.batches.block(place, 0, world.now)
+    assert not partition.block(0, world.now)
     world.deliver(first, second, third)
     assert world.drain_if_any(1) == []
-    assert not world.batches.block(place, None, world.now)
+    assert not partition.block(None, world.now)
     assert place_of(world.drain_one()) == 3
 
 
-def test_a_partition_that_is_gone_needs_no_barrier(world: AccumulatorWorld) -> None:
-    gone = (TopicPartition("other", 0), TopicPartition("orders", 99))
-    world.send()
-    for place in gone:
-        assert world.batches.block(place, 3, world.now)
-        assert not world.batches.block(place, None, world.now)
-        world.batches.renumber(place, world.now)
+def test_a_partition_without_batches_needs_no_barrier(world: AccumulatorWorld) -> None:
+    partition = world.accumulator._topics["t"].partitions[0]
+    assert partition.block(3, world.now)
+    assert not partition.block(None, world.now)
+    partition.renumber(world.now)
 
 
 def test_nothing_goes_to_a_new_leader_while_an_earlier_batch_is_at_the_old_one() -> None:

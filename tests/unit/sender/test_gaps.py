@@ -6,9 +6,10 @@ from typing import Final, TypeAlias
 
 import pytest
 
-from aioproducer.engine.accumulator import ProducerBatch
+from aioproducer.engine.accumulator import Backlogs, Partition, ProducerBatch
+from aioproducer.engine.accumulator.partition import EVERYTHING_WITH_A_NUMBER
 from aioproducer.engine.records.builder import NO_PRODUCER_STATE, ProducerState
-from aioproducer.engine.sender.gaps import EVERYTHING_WITH_A_NUMBER, Gaps
+from aioproducer.engine.sender.gaps import Gaps
 from aioproducer.engine.transactions.manager import TransactionManager
 from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
 from aioproducer.model import BatchOrder, TopicPartition
@@ -16,6 +17,7 @@ from tests.unit.accumulator.world import AccumulatorWorld
 
 ONE: Final = TopicPartition("t", 0)
 TWO: Final = TopicPartition("t", 1)
+BACKLOGS: Final = Backlogs(one_at_a_time=False, in_order=True)
 Happens: TypeAlias = tuple[str, BatchOrder]
 
 
@@ -30,8 +32,13 @@ def gaps_of(identity: SequenceNumbers, transactions: TransactionManager | None =
     return Gaps(AccumulatorWorld().batches, identity, transactions)
 
 
-def numbered(place: BatchOrder, partition: TopicPartition = ONE) -> ProducerBatch:
-    batch = ProducerBatch(partition, bytearray(100), 100, 10.0, 130.0)
+def partition(name: TopicPartition = ONE) -> Partition:
+    return Partition(name, BACKLOGS)
+
+
+def numbered(place: BatchOrder, owner: Partition) -> ProducerBatch:
+    batch = ProducerBatch(owner.topic_partition, bytearray(100), 100, 10.0, 130.0)
+    batch.partition = owner
     batch.order = place
     batch.state = ProducerState(7, 0, int(place))
     return batch
@@ -56,33 +63,34 @@ def numbered(place: BatchOrder, partition: TopicPartition = ONE) -> ProducerBatc
     ],
 )
 def test_what_may_still_leave(happens: list[Happens], barrier: BatchOrder | None) -> None:
-    gaps = gaps_of(ready())
+    gaps, one, two = gaps_of(ready()), partition(), partition(TWO)
     for what, place in happens:
         if what == "delivered":
-            gaps.delivered(numbered(place))
+            gaps.delivered(numbered(place, one))
         else:
-            gaps.left_by(numbered(place), uncertain=what == "doubtful")
-    found = gaps.breaks.get(ONE)
-    assert (None if found is None else found.barrier) == barrier
-    assert TWO not in gaps.breaks, "it is the business of one partition"
+            gaps.left_by(numbered(place, one), uncertain=what == "doubtful")
+    assert one.barrier_of_gap == barrier
+    assert barrier is None or one in gaps.partitions
+    assert two not in gaps.partitions, "it is the business of one partition"
 
 
 def test_a_batch_without_numbers_leaves_no_gap() -> None:
     gaps = gaps_of(ready())
-    batch = numbered(0)
+    batch = numbered(0, partition())
     batch.state = NO_PRODUCER_STATE
     gaps.left_by(batch, uncertain=True)
     gaps.left_by(batch, uncertain=False)
-    assert not gaps.breaks
+    assert not gaps.partitions
 
 
 def test_a_lost_number_makes_a_gap_before_what_follows() -> None:
-    gaps, lost = gaps_of(ready()), numbered(3)
-    assert not gaps.precede(numbered(4))
+    gaps, one = gaps_of(ready()), partition()
+    lost = numbered(3, one)
+    assert not one.has_gap_before(numbered(4, one))
     gaps.lose_number(lost)
     assert lost.state is NO_PRODUCER_STATE
-    assert [gaps.precede(numbered(place)) for place in (2, 3, 4)] == [False, False, True]
-    assert not gaps.precede(numbered(4, TWO))
+    assert [one.has_gap_before(numbered(place, one)) for place in (2, 3, 4)] == [False, False, True]
+    assert not partition(TWO).has_gap_before(numbered(4, one))
 
 
 def test_a_partition_that_has_nothing_left_goes_on_at_0_in_the_next_epoch() -> None:
@@ -90,10 +98,9 @@ def test_a_partition_that_has_nothing_left_goes_on_at_0_in_the_next_epoch() -> N
     for place in (ONE, TWO):
         identity.stamp(place, 10)
     gaps = gaps_of(identity)
-    gaps.missing(numbered(0))
+    gaps.missing(numbered(0, partition()))
     assert list(gaps.close(10.0)) == []
-    assert not gaps.breaks
-    assert not gaps.blocked
+    assert not gaps.partitions
     assert identity.stamp(ONE, 5) == ProducerState(7, 4, 0)
     assert identity.stamp(TWO, 5) == ProducerState(7, 3, 10)
 
@@ -102,8 +109,9 @@ def test_a_doubt_that_is_dispelled_costs_no_epoch() -> None:
     identity = ready()
     identity.stamp(ONE, 10)
     gaps = gaps_of(identity)
-    gaps.left_by(numbered(0), uncertain=True)
-    gaps.delivered(numbered(1))
+    one = partition()
+    gaps.left_by(numbered(0, one), uncertain=True)
+    gaps.delivered(numbered(1, one))
     assert list(gaps.close(10.0)) == []
     assert identity.stamp(ONE, 5) == ProducerState(7, 0, 10)
 
@@ -117,6 +125,6 @@ def test_in_a_transaction_nothing_breaks_and_its_numbers_are_lost(
     lost: list[None] = []
     monkeypatch.setattr(manager, "numbers_lost", lambda: lost.append(None))
     gaps = gaps_of(identity, manager)
-    gaps.left_by(numbered(0), uncertain=uncertain)
-    assert not gaps.breaks
+    gaps.left_by(numbered(0, partition()), uncertain=uncertain)
+    assert not gaps.partitions
     assert lost == [None]
