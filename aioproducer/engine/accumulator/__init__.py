@@ -24,7 +24,11 @@ from aioproducer.engine.accumulator.pending_records import (
     Unserialized,
     cancelled_by_caller,
 )
-from aioproducer.engine.accumulator.producer_batch import AccumulatorSettings, ProducerBatch
+from aioproducer.engine.accumulator.producer_batch import (
+    AccumulatorSettings,
+    BatchPhase,
+    ProducerBatch,
+)
 from aioproducer.engine.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.engine.accumulator.results import FailingTopic, Flushes, LateResults, TopicOutcomes
 from aioproducer.engine.accumulator.waiting import MemoryWaiters, PendingQueue
@@ -33,6 +37,7 @@ __all__ = [
     "AccumulatorSettings",
     "Backlog",
     "Backlogs",
+    "BatchPhase",
     "BatchQueue",
     "FailingTopic",
     "Flushes",

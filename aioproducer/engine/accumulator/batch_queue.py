@@ -14,6 +14,7 @@ from typing import Any
 from aioproducer.engine.accumulator.memory_quota import MemoryQuota
 from aioproducer.engine.accumulator.partition import Backlog, Backlogs, Partition
 from aioproducer.engine.accumulator.producer_batch import (
+    DELIVERED,
     AccumulatorSettings,
     BatchGrowth,
     BatchSizes,
@@ -220,7 +221,7 @@ class BatchQueue:
             self.next_expiry = inf
         self._flushes.done(batch)
         buffer: bytearray | None = batch.release()
-        if batch.delivered:
+        if batch.phase is DELIVERED:
             self._memory_quota.delivered(partition, now)
         if buffer is not None:
             if batch.futures:

@@ -19,7 +19,15 @@ from math import inf
 from typing import Final
 
 from aioproducer.engine.accumulator.pending_records import PendingRecord
-from aioproducer.engine.accumulator.producer_batch import BatchGrowth, ProducerBatch
+from aioproducer.engine.accumulator.producer_batch import (
+    ASIDE,
+    DELIVERED,
+    QUEUED,
+    SENT,
+    TAKEN,
+    BatchGrowth,
+    ProducerBatch,
+)
 from aioproducer.engine.records.acceleration import OpenBuilders
 from aioproducer.engine.records.batch_header import BATCH_OVERHEAD
 from aioproducer.engine.records.builder import NO_PRODUCER_STATE
@@ -171,7 +179,7 @@ class Partition:
     def later_may_tell(self, batch: ProducerBatch) -> bool:
         """True if a later batch may be in the log, and then ``batch`` is there, too."""
         return any(
-            other.order > batch.order and (other.uncertain or other.in_request)
+            other.order > batch.order and (other.uncertain or other.phase is SENT)
             for other in (*self.in_flight, *self.queue)
         )
 
@@ -294,6 +302,7 @@ class Partition:
             if growth is not None and growth.doublings:
                 growth.left(batch.size, len(batch.builder.buffer))
         self.in_flight.append(batch)
+        batch.phase = TAKEN
         batch.node = -1 if self.leader is None else self.leader
         if self.queue:
             self.line_up(now)
@@ -308,8 +317,8 @@ class Partition:
     def requeue(self, taken: ProducerBatch, batches: Iterable[ProducerBatch], now: float) -> None:
         """Queue ``batches`` in the place of a taken one, in the order of first sends."""
         self.in_flight.remove(taken)
-        taken.in_request = False
         for batch in batches:
+            batch.phase = QUEUED
             later = 0
             for queued in self.queue:
                 if queued.order < 0 or queued.order > batch.order:
@@ -321,7 +330,7 @@ class Partition:
     def set_aside(self, taken: ProducerBatch, now: float) -> None:
         """Let later batches leave before ``taken`` has its outcome."""
         self.in_flight.remove(taken)
-        taken.in_request = False
+        taken.phase = ASIDE
         self.aside.append(taken)
         self.line_up(now)
 
@@ -337,7 +346,7 @@ class Partition:
         in_flight, queue = self.in_flight, self.queue
         first = bool(in_flight) and in_flight[0] is batch
         if batch.order > self._acknowledged:
-            if batch.delivered:
+            if batch.phase is DELIVERED:
                 self._acknowledged = batch.order
             if batch.base_offset >= 0:
                 if not first or (queue and 0 <= queue[0].order < batch.order):

@@ -7,6 +7,7 @@ resolves the records' futures by :mod:`aioproducer.engine.records.delivery`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from enum import Enum
 from typing import Any, Final, NamedTuple, NoReturn
 
 from aioproducer.engine.accumulator.pending_records import SerializedRecord
@@ -170,6 +171,24 @@ _WHOLE_SHARE: Final = 2**40
 """More than a batch has records, so that every part of its parts gets a place of its own."""
 
 
+class BatchPhase(Enum):
+    """The phases of a batch."""
+
+    QUEUED = "queued"
+    """It waits to leave, for the first time or again."""
+    TAKEN = "taken"
+    """It leaves; it may still be compressed."""
+    SENT = "sent"
+    """A request with it has no outcome: the batch may be in the log."""
+    ASIDE = "aside"
+    """No broker remembers it; the outcome of a later batch decides."""
+    DELIVERED = "delivered"
+    FAILED = "failed"
+
+
+QUEUED, TAKEN, SENT, ASIDE, DELIVERED, FAILED = BatchPhase
+
+
 class ProducerBatch:
     """The records of one batch, their futures, and the progress of the batch.
 
@@ -184,12 +203,9 @@ class ProducerBatch:
         "compressed",
         "created",
         "deadline",
-        "delivered",
-        "done",
         "futures",
         "generation",
         "growth",
-        "in_request",
         "is_part",
         "last_error",
         "lent",
@@ -197,6 +213,7 @@ class ProducerBatch:
         "order",
         "order_share",
         "partition",
+        "phase",
         "split_in_doubt",
         "state",
         "topic_partition",
@@ -236,8 +253,8 @@ class ProducerBatch:
         self.compressed: bytes | None = None
         self.futures = 0
         """The number of counted records with a future of their own."""
-        self.done = False
-        self.delivered = False
+        self.phase = QUEUED
+        """Where it is on its way; :class:`Partition` has it in the list of its phase."""
         self.base_offset: BigInt = -1
         """The offset of its first record, once it is delivered; -1: unknown."""
         self.generation = 0
@@ -248,8 +265,6 @@ class ProducerBatch:
         """The size of the batches after it; None: no records joined it, or it is a part."""
         self.node = -1
         """The node of the last attempt."""
-        self.in_request = False
-        """True while a request with the batch has no outcome: the batch may be in the log."""
         self.lent = False
         """True while a request or a thread reads the buffer, so no other batch may get it."""
 
@@ -264,6 +279,16 @@ class ProducerBatch:
                 record.token, record.timestamp_ms, record.key, record.value, record.headers
             )
         )
+
+    @property
+    def done(self) -> bool:
+        """True if the batch has its outcome."""
+        return self.phase is DELIVERED or self.phase is FAILED
+
+    @property
+    def in_flight(self) -> bool:
+        """True if the batch has left its queue, and has no outcome."""
+        return self.phase is TAKEN or self.phase is SENT
 
     @property
     def count(self) -> int:
@@ -285,7 +310,7 @@ class ProducerBatch:
     @property
     def may_have_been_written(self) -> bool:
         """True if the batch may be in the log, if it fails now."""
-        return self.uncertain or self.in_request
+        return self.uncertain or self.phase is SENT
 
     def compress(self, compression: Compression | None) -> None:
         """Compress the records, once. It may run in another thread, which then owns the records."""
@@ -300,8 +325,7 @@ class ProducerBatch:
         self, base_offset: BigInt, log_append_time_ms: BigInt, log_start_offset: BigInt = -1
     ) -> None:
         """Resolve the futures; -1 as in ``records.delivery.deliver_records``."""
-        self.done = self.delivered = True
-        self.base_offset = base_offset
+        self.is_delivered(base_offset)
         deliver_records(
             self.builder.tokens,
             self.builder.runs,
@@ -313,7 +337,7 @@ class ProducerBatch:
 
     def is_delivered(self, base_offset: BigInt) -> None:
         """The batch is in the log. Its futures get their results from others."""
-        self.done = self.delivered = True
+        self.phase = DELIVERED
         self.base_offset = base_offset
 
     def fail(self, error: BaseException) -> None:
@@ -322,7 +346,7 @@ class ProducerBatch:
 
     def fail_records(self, errors: Mapping[int, BaseException], otherwise: BaseException) -> None:
         """Fail each record with its own error, by its index, or with ``otherwise``."""
-        self.done = True
+        self.phase = FAILED
         show(self.builder.tokens)  # the errors lead back to it
         for index, token in enumerate(tokens_by_record(self.builder.tokens)):
             tell_partition(token, self.topic_partition.partition)

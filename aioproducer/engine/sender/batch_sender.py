@@ -7,12 +7,13 @@ its partition is the rule of :meth:`Partition.line_up`; the others are here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from aioproducer.engine.accumulator import (
     Backlog,
     Backlogs,
+    BatchPhase,
     BatchQueue,
     Flushes,
     MemoryQuota,
@@ -33,6 +34,8 @@ from aioproducer.model import Node
 if TYPE_CHECKING:
     from aioproducer.engine.network.network_client import NetworkClient
     from aioproducer.engine.transactions.manager import TransactionManager
+
+_SENT: Final = BatchPhase.SENT
 
 
 class BatchSender:
@@ -266,7 +269,7 @@ class BatchSender:
                 continue
             builder, topic = batch.builder, batch.topic_partition.topic
             data = compressor.encode(batch) if compressor.compresses else batch.encode(None)
-            batch.in_request = True
+            batch.phase = _SENT
             batch.lent = type(data) is memoryview  # else it is a copy
             encoded += ((batch, data),)
             count, largest, queued = builder.count, builder.max_record_size, now - batch.created

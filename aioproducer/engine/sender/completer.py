@@ -355,7 +355,7 @@ class BatchCompleter:
         """
         failed = 0
         for batch in [*self._batches]:
-            error = in_flight if batch in batch.partition.in_flight else queued
+            error = in_flight if batch.in_flight else queued
             if error is not None and not batch.done:
                 failed += self._give_up(batch, error, now)
         if queued is not None:
@@ -390,7 +390,7 @@ class BatchCompleter:
         """True if a transaction may not end before ``batch`` has its outcome."""
         fenced_by_the_end = self._transactions is not None and self._transactions.ends_the_epoch
         doubtful = batch.uncertain and not fenced_by_the_end
-        return doubtful or batch in batch.partition.in_flight
+        return doubtful or batch.in_flight
 
     def _fail(
         self,

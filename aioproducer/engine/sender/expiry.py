@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from aioproducer.engine.accumulator import (
+    BatchPhase,
     PendingRecord,
     ProducerBatch,
     RecordAccumulator,
@@ -98,7 +99,7 @@ class Expiry:
 
     def _why_not_sent(self, batch: ProducerBatch) -> str:
         """The reason that a batch was not sent, if no attempt has failed."""
-        if batch in batch.partition.in_flight and not batch.in_request:
+        if batch.phase is BatchPhase.TAKEN:
             return "the batch was not compressed yet"
         leader = batch.partition.leader
         if leader is None:
