@@ -274,11 +274,13 @@ OF_QUEUE = """\
 cimport cython
 cdef class Item
 cdef class Queue
+@cython.final
 cdef class Item():
     pass
     cdef public object name
     cdef public object offset
     cdef public long long size
+@cython.final
 cdef class Queue():
     pass
     cdef object __weakref__
@@ -303,6 +305,7 @@ cdef class Reader():
     pass
     cdef object __weakref__
     cdef public CQueue queue
+@cython.final
 cdef class Quick(Reader):
     pass
 """
@@ -320,6 +323,13 @@ def types(tmp_path: Path) -> Types:
 def test_types_follow_from_annotations(types: Types) -> None:
     assert types.pxd("package.queue") == OF_QUEUE
     assert types.pxd("package.reader") == OF_READER
+
+
+def test_a_class_that_a_test_derives_from_is_not_final(types: Types, tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_queue.py").write_text("class Watched(Queue):\n    pass\n", "utf-8")
+    declared = Types(tmp_path, types.modules).pxd("package.queue")
+    assert declared == OF_QUEUE.replace("@cython.final\ncdef class Queue", "cdef class Queue")
 
 
 def test_types_are_written_once(types: Types, tmp_path: Path) -> None:

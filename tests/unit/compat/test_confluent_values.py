@@ -139,3 +139,10 @@ def test_a_groups_member_is_read_from_the_originals_bytes() -> None:
     with pytest.raises(ours.KafkaException) as raised:
         group_of(b"billing")
     assert raised.value.args[0].name() == "_BAD_MSG"
+
+
+def test_programs_may_derive_from_a_message() -> None:
+    class Order(ours.Message):
+        """A message with a name of its own."""
+
+    assert Order("orders", 0, 5, b"k", b"v").topic() == "orders"
