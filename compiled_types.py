@@ -71,7 +71,7 @@ class Types:
             for bases in BASES.findall(path.read_text("utf-8"))
             for name in re.findall(r"\w+", bases)
         }
-        """The last names of all bases of classes."""
+        """The unqualified names of all base classes."""
         self._called = {each for module in self.modules.values() for each in self._calls(module)}
 
     def write(self, folder: Path) -> bool:

@@ -89,7 +89,7 @@ class SideBySide(build_ext):
         library.sources = [source for each in modules_in_c for source in each.sources]
         for source in library.sources:
             if "__Pyx_CFunc_" in Path(source).read_text("utf-8"):
-                raise ValueError(f"{source}: a method of C is a value, and lacks its object")
+                raise ValueError(f"{source}: a method of C is a value, and would lose its object")
         with ThreadPoolExecutor(os.cpu_count()) as self._processors:
             super().build_extensions()
 

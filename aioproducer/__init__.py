@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     from aioproducer.serialization import Serializer
 
 __accelerated__ = acceleration.is_compiled()
-"""True if the compiled modules are in use: the innermost loops, and the accumulator."""
+"""True if the compiled modules are in use: the innermost loops, and all that a batch passes."""
 
 _MODULES = {
     "BrokerHealth": "aioproducer.engine.core.health",

@@ -83,7 +83,7 @@ class GroupCalls:
         if others:
             with suppress(UnsupportedVersionError):  # a broker before Kafka 3.7 has no such groups
                 found = await client.request(DescribeConsumerGroupsRequest(others), node)
-                # UNSUPPORTED_VERSION: it knows the request of KIP-848, and does without its groups
+                # UNSUPPORTED_VERSION: it knows the request, but its KIP-848 groups are disabled
                 answers |= {
                     group: each
                     for group, each in found.items()

@@ -271,9 +271,9 @@ class OptionTable:
         Nullable(Milliseconds(0, LONG_MAX)), None, Group.BATCHING, MEDIUM, kafka_default="5"
     )
     """How long a batch that is not full waits for more records. None adapts: almost no wait while
-    nothing is in flight to the broker (up to 1 ms while every iteration of a busy event loop brings
-    records), otherwise up to 5 ms. A number means exactly what it means in Kafka. Kafka always
-    waits 5 ms, which would delay every send of an application that awaits each one."""
+    no records are in flight to the broker (up to 1 ms while every iteration of a busy event loop
+    brings records), otherwise up to 5 ms. A number means exactly what it means in Kafka. Kafka
+    always waits 5 ms, which would delay every send of an application that awaits each one."""
 
     batch_size: int | None = option(
         Nullable(Bytes(0, INT_MAX)), None, Group.BATCHING, MEDIUM, kafka_default="16384"

@@ -7,7 +7,8 @@ GIL.
 The choice between compiled modules and source is made once. Each of :data:`MODULES` is compiled
 from its own source, and the build reads their types from their annotations (``compiled_types.py``,
 at the top of the repository). The modules know each other's classes, so one library contains all
-of them, and Python's import finds each of them there.
+of them, and a finder on ``sys.meta_path`` loads each of them from there. It has one function
+``PyInit_<name>`` for each, so the last parts of their names differ.
 
 The source runs instead if ``AIOPRODUCER_PURE_PYTHON=1`` is in the environment, if the installation
 had no compiler, if the library can't be loaded, or if a checkout has a source that is newer than
@@ -84,7 +85,7 @@ def is_source_wanted() -> bool:
 
 
 def is_checkout() -> bool:
-    """True in a folder of the source, where what builds the package stands beside it."""
+    """True in a checkout, where ``compiled_types.py`` lies beside the package."""
     return path.exists(_TYPES)
 
 
@@ -135,7 +136,7 @@ def _is_ours() -> bool:
 class _Finder:
     """Finds the compiled modules in the library. Without it, finds their source.
 
-    What stands beside a source may have been compiled from it by an older release.
+    An extension module beside a source may be left over from an older release: it is ignored.
     """
 
     library = _library()

@@ -68,7 +68,7 @@ class EpochEndRequest:
         return encoded(Api.OFFSET_FOR_LEADER_EPOCH, version, request)
 
     def read(self, response: Any) -> Mapping[TopicPartition, EpochEnd]:
-        """The content of the response. Raises :class:`ProtocolError` if a partition lacks."""
+        """The content of the response. Raises :class:`ProtocolError` if a partition is missing."""
         found = {
             TopicPartition(topic.topic, each.partition): EpochEnd(
                 each.error_code, each.leader_epoch, each.end_offset

@@ -264,7 +264,7 @@ class Partition:
     # --- batches ---------------------------------------------------------------------------
 
     def join(self, open_builders: OpenBuilders) -> None:
-        """The partition is in its topic now: its open builder stands in ``open_builders``."""
+        """Note the topic's ``open_builders``, which list this partition's open builder."""
         self.open_builders = open_builders
 
     def open(self, batch: ProducerBatch, now: float) -> None:
@@ -473,7 +473,7 @@ class Partition:
         self.moves = True
 
     def forget_gap(self) -> None:
-        """Numbers begin anew, and the missing ones with them."""
+        """Numbering restarts, so no number is missing any more."""
         self.missing = self.doubtful = None
 
     def forget_acknowledged(self) -> None:

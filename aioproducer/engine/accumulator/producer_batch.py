@@ -177,7 +177,7 @@ class BatchPhase(Enum):
     QUEUED = "queued"
     """It waits to leave, for the first time or again."""
     TAKEN = "taken"
-    """It leaves; it may still be compressed."""
+    """It is taken for a request that is not sent yet; it may be compressed first."""
     SENT = "sent"
     """A request with it has no outcome: the batch may be in the log."""
     ASIDE = "aside"
@@ -254,7 +254,7 @@ class ProducerBatch:
         self.futures = 0
         """The number of counted records with a future of their own."""
         self.phase = QUEUED
-        """Where it is on its way; :class:`Partition` has it in the list of its phase."""
+        """Its phase; :class:`Partition` has it in the list of that phase."""
         self.base_offset: BigInt = -1
         """The offset of its first record, once it is delivered; -1: unknown."""
         self.generation = 0
@@ -325,7 +325,7 @@ class ProducerBatch:
         self, base_offset: BigInt, log_append_time_ms: BigInt, log_start_offset: BigInt = -1
     ) -> None:
         """Resolve the futures; -1 as in ``records.delivery.deliver_records``."""
-        self.is_delivered(base_offset)
+        self.note_delivered(base_offset)
         deliver_records(
             self.builder.tokens,
             self.builder.runs,
@@ -335,7 +335,7 @@ class ProducerBatch:
             log_start_offset,
         )
 
-    def is_delivered(self, base_offset: BigInt) -> None:
+    def note_delivered(self, base_offset: BigInt) -> None:
         """The batch is in the log. Its futures get their results from others."""
         self.phase = DELIVERED
         self.base_offset = base_offset

@@ -147,7 +147,7 @@ class RecordAccumulator:
         sent_ns: int,
         now: float,
     ) -> RecordsBuilder | None:
-        """Begin a batch with a record that the open batch of its route ``number`` has not taken.
+        """Begin a batch with a record that did not fit into the open one of its route ``number``.
 
         A keyless record may join the open batch of the next sticky partition instead. None: the
         record must be enqueued. Raises :class:`RecordTooLargeError`.

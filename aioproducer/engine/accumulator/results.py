@@ -160,7 +160,7 @@ class LateResults:
             self.set_in_turn += batch.builder.count
             batch.deliver(base_offset, log_append_time_ms, log_start_offset)
             return
-        batch.is_delivered(base_offset)
+        batch.note_delivered(base_offset)
         rest = _Rest(batch, log_append_time_ms, log_start_offset)
         self._flushes.began(rest)
         self._flushes.moved(batch, rest)

@@ -1,4 +1,4 @@
-"""Those who wait: records until they are in a batch, and callers of ``drain()``.
+"""The queues of pending records and of callers of ``drain()``.
 
 ``send()`` does not wait: a record without memory becomes a pending record, and the sender's rounds
 serve pending records first (:meth:`PendingQueue.admit`). A caller of ``drain()`` waits for the node

@@ -50,7 +50,7 @@ class Environment(NamedTuple):
     """Seconds as the brokers count them: it goes on while the machine is suspended."""
     wall_clock_ns: Callable[[], int] = time_ns
     """Nanoseconds since the epoch, for timestamps of records and the expiry of tokens. The
-    compiled fast path reads the system's clock without calling this one."""
+    compiled fast path reads the system's clock itself if this is ``time_ns``."""
     random: Callable[[], Random] = Random
     """Makes the generator for backoffs and the choice of partitions."""
     network: Callable[..., NetworkClient] = _network_client

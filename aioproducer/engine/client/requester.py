@@ -136,70 +136,70 @@ class AdHocRequests(Requester):
         """Send the requests that can be sent."""
         self.due = NEVER
         self._read_on()
-        for inquiry in list(self._waiting):
-            later = None if inquiry.future.done() else self._try(inquiry, now)
+        for request in list(self._waiting):
+            later = None if request.future.done() else self._try(request, now)
             if later is None:
-                self._waiting.remove(inquiry)
+                self._waiting.remove(request)
             else:
                 self.due = min(self.due, later)
         self.waits = bool(self._waiting)
 
-    def _try(self, inquiry: AdHocRequest, now: float) -> float | None:
+    def _try(self, request: AdHocRequest, now: float) -> float | None:
         """Send the request if possible. Returns the time of the next attempt.
 
         None: it was sent, or has a result. Infinite: try again when woken.
         """
-        peers = self._cluster.peers if inquiry.node is None else [inquiry.node]
-        node = inquiry.node or self._client.least_loaded(peers, now)
+        peers = self._cluster.peers if request.node is None else [request.node]
+        node = request.node or self._client.least_loaded(peers, now)
         if node is not None and self._client.ready(node, now):
-            if inquiry.node is None:
-                self._client.send_to_any(node.id, inquiry, peers, now)
+            if request.node is None:
+                self._client.send_to_any(node.id, request, peers, now)
             else:
-                self._client.send(node.id, inquiry, now)
+                self._client.send(node.id, request, now)
             return None
         error: ProducerError | None = self._client.refusal(peers)
-        if inquiry.node is not None:
-            error = self._client.failures().get(inquiry.node.id)
-        if error is not None and error is not inquiry.failure:
-            inquiry.resolve(error)
+        if request.node is not None:
+            error = self._client.failures().get(request.node.id)
+        if error is not None and error is not request.failure:
+            request.resolve(error)
             return None
         return self._client.next_chance(peers, now) or NEVER
 
     def completed(self, completion: Completion, now: float) -> None:
         """Take the response to a request, or the error instead."""
-        inquiry: AdHocRequest = completion.request
-        if isinstance(completion.error, NetworkError) and inquiry.node is None:
-            self._waiting.append(inquiry)  # another broker may respond
+        request: AdHocRequest = completion.request
+        if isinstance(completion.error, NetworkError) and request.node is None:
+            self._waiting.append(request)  # another broker may respond
         elif isinstance(completion.result, Generator):
-            self._reading[inquiry] = completion.result
+            self._reading[request] = completion.result
             self._read_on()
         else:
-            inquiry.resolve(completion.result if completion.error is None else completion.error)
+            request.resolve(completion.result if completion.error is None else completion.error)
 
     def _read_on(self) -> None:
         """Read some more of the first response that is read in steps."""
         if not self._reading:
             return
-        inquiry, steps = next(iter(self._reading.items()))
+        request, steps = next(iter(self._reading.items()))
         self.due = 0.0
         try:
-            for _ in range(0 if inquiry.future.done() else _STEPS_AT_ONCE):
+            for _ in range(0 if request.future.done() else _STEPS_AT_ONCE):
                 next(steps)
         except StopIteration as end:
-            inquiry.resolve(end.value)
+            request.resolve(end.value)
         except ProtocolError as error:
-            if inquiry.node is None:
-                self._waiting.append(inquiry)  # another broker may respond
+            if request.node is None:
+                self._waiting.append(request)  # another broker may respond
             else:
-                inquiry.resolve(error)
+                request.resolve(error)
         else:
-            if not inquiry.future.done():
+            if not request.future.done():
                 return
-        del self._reading[inquiry]
+        del self._reading[request]
 
     def close(self, error: ProducerError) -> None:
         """Fail all waiting callers with ``error``; no more requests are sent."""
-        for inquiry in (*self._waiting, *self._reading):
-            inquiry.resolve(error)
+        for request in (*self._waiting, *self._reading):
+            request.resolve(error)
         self._waiting.clear()
         self._reading.clear()

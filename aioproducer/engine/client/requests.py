@@ -242,7 +242,7 @@ class ListOffsetsRequest(SchemaRequest):
         )
 
     def read(self, response: Any) -> Mapping[TopicPartition, FoundOffset]:
-        """The content of the response. Raises :class:`ProtocolError` if a partition lacks."""
+        """The content of the response. Raises :class:`ProtocolError` if a partition is missing."""
         found = {
             TopicPartition(topic.name, each.partition_index): FoundOffset(
                 each.error_code,

@@ -6,7 +6,6 @@ The choice between the compiled encoders of rows and their references in Python 
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,11 +15,12 @@ from aioproducer.engine.columnar.layout import Layout, laid_out
 from aioproducer.engine.columnar.plan import Node
 from aioproducer.engine.records.arrow import imported_pyarrow
 from aioproducer.errors import SerializationError
+from aioproducer.foundation.compiled import is_source_wanted
 
 ACCELERATED = False
 """True if the compiled encoders are in use."""
 
-if not os.environ.get("AIOPRODUCER_PURE_PYTHON"):
+if not is_source_wanted():
     # As in records/acceleration.py: no compiler, or compiled modules of other sources.
     try:
         with warnings.catch_warnings():

@@ -60,7 +60,7 @@ class Hooks:
 
     @property
     def only_serialize(self) -> bool:
-        """True if a record that has its bytes meets no hook any more, and waits for none."""
+        """True if no hook runs after the serializers, and no serializer needs preparation."""
         waits = self.serializers.need_preparation
         return not (bool(self.interceptors) or self.partitioning or waits)
 

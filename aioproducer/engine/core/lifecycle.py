@@ -145,7 +145,7 @@ class Lifecycle:
         )
 
 
-_given = False
+_warned = False
 """True once the process has warned that it runs without the compiled modules."""
 
 
@@ -154,10 +154,10 @@ def uncompiled_warning() -> str | None:
 
     None: this process has logged it, or the environment chooses the source.
     """
-    global _given
-    if _given or compiled.is_source_wanted():
+    global _warned
+    if _warned or compiled.is_source_wanted():
         return None
-    _given = True
+    _warned = True
     return (
         "aioproducer runs without its compiled modules, so a record costs up to seven times as "
         f"much CPU. It was imported from {_package()}; {_advice()}. AIOPRODUCER_PURE_PYTHON=1 in "
@@ -168,7 +168,10 @@ def uncompiled_warning() -> str | None:
 def _advice() -> str:
     other = _other_copy()
     if other is not None:
-        return f"another copy is installed in {other}, which programs outside of this folder import"
+        return (
+            f"another copy is installed in {other}: "
+            "programs started outside of this folder import it"
+        )
     if compiled.is_checkout():
         return "it is a source folder, which pip install -e compiles if there is a C compiler"
     return "install a wheel, or have a C compiler when you install it"

@@ -128,9 +128,9 @@ class PythonFastPath:
         return self._headers
 
     def send(self, topic: Any, value: Any, key: Any, partition: Any) -> Any:
-        """The future of a record that took the fast path, with the present time; None: it can't.
+        """Send a record by the fast path, timestamped now.
 
-        The record has one route, and is tried once in the open batch.
+        Returns its future; None: the pipeline has to send it.
         """
         if self.serves():
             headers: tuple[Header, ...] = ()
@@ -446,8 +446,7 @@ class SendPipeline:
         sent_ns: int,
         now: float,
     ) -> None:
-        """Let a record of the fast path wait, for which :meth:`RecordAccumulator.begin` has no
-        memory."""
+        """Let a record wait for which :meth:`RecordAccumulator.begin` had no memory."""
         record = SerializedRecord(
             topic, partition, timestamp_ms, key, value, headers, token, sent_ns=sent_ns
         )

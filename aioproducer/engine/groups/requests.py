@@ -61,7 +61,7 @@ class Reaction(Enum):
     REBALANCE = auto()
     """Take part in the rebalance that is under way."""
     JOIN_AGAIN = auto()
-    """The group continues without the member: join it again, by the same id."""
+    """The group continues without the member: rejoin with the same id."""
     JOIN_AS_NEW = auto()
     """The group does not know the member's id: join it as another one."""
     FAIL = auto()
@@ -97,7 +97,7 @@ def reaction_to(code: int) -> Reaction:
 
 def partitions_may_have_moved(code: int) -> bool:
     """True if a group that refuses offsets with ``code`` may have given the partitions away."""
-    # a commit of one's own is repeated with the new epoch, and a transaction's is not
+    # a member repeats its own commit with the new epoch; a transaction does not
     stale = code == ErrorCode.STALE_MEMBER_EPOCH
     return stale or reaction_to(code) in (Reaction.REBALANCE, *LOST)
 

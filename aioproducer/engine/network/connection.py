@@ -146,7 +146,7 @@ class Phase(Enum):
     LOST = "lost"
     """It was ready, and ended."""
     LEFT = "left"
-    """It was ready, and ended because other connections serve instead: no failure."""
+    """It was closed because it is not needed any more. That is no failure."""
 
     @property
     def is_connected(self) -> bool:
@@ -229,7 +229,7 @@ class Connection:
         self._answers: deque[Answer] = deque()
         """The responses to the connection's own requests (versions, login, barrier)."""
         self._login_due = inf
-        """The time at which the login ends, counted as :attr:`last_used`."""
+        """The time at which the login ends, on the clock of :attr:`last_used`."""
         self._opening: asyncio.Task[Any] | None = None
         self._reading: asyncio.Task[None] | None = None
         """Reads a large response."""
@@ -275,7 +275,7 @@ class Connection:
     def abort(self, reason: ProducerError, *, is_needed: bool = True) -> None:
         """End the connection at once; its requests fail with the first reason.
 
-        ``is_needed``: False if other connections serve instead.
+        ``is_needed``: False if the connection is closed because nothing needs it.
         """
         if self.reason is not None:
             return
@@ -288,7 +288,7 @@ class Connection:
             self._opening.cancel()  # an address that is silent would hold up the next connection
 
     def leave(self) -> bool:
-        """End the connection, for others serve instead; False: a request is in flight."""
+        """End a connection that is not needed any more; False: a request is in flight."""
         if not self.phase.is_connected or self.in_flight:
             return False
         known = BrokerConnectionError(f"{self.node}: the cluster is known now")

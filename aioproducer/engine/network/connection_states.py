@@ -347,9 +347,9 @@ class ConnectionLog:
         self.debugs, self.look_at = logger.debugs, now + _LOOK_EVERY
 
     def opened(self, connection: Connection, state: NodeConnectionState, now: float) -> None:
-        """``connection`` takes requests; ``state`` is the broker's before that."""
+        """``connection`` takes requests; ``state``: that of the broker before it opened."""
         node = connection.node
-        for each in (node.id, *self._failing_servers):  # no other server is tried after one
+        for each in (node.id, *self._failing_servers):  # once one responds, no other is tried
             self.forgotten(each)
         self._failing_servers.clear()
         if state.setup_error is not None and state.failing_since is not None:

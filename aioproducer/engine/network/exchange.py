@@ -65,8 +65,8 @@ class Exchange:
         self.in_flight = in_flight
         self.last_used = last_used
         self.usable_until: float = float("-inf")
-        """Requests may be sent before this time, counted as ``last_used``: the end of the login,
-        if the connection is ready."""
+        """Requests may be sent before this time, on the clock of ``last_used``: the end of the
+        login, if the connection is ready."""
         self.throttled_until = 0.0
         """The end of the broker's throttling."""
         self.error: Exception | None = None

@@ -523,7 +523,7 @@ class NetworkClient:
         now: float,
     ) -> None:
         pause: float | None
-        if type(response) is tuple:  # a usual one; a message has a class of its own
+        if type(response) is tuple:  # it is read already; a message has a class of its own
             request.result, pause = response
         else:
             request.result, pause = _read(request.request, response)

@@ -50,7 +50,9 @@ class Request(Protocol):
 
 
 class SchemaRequest(ABC):
-    """A :class:`Request` that is one message of its schema, as all but Produce are."""
+    """A :class:`Request` that is one message of its schema.
+
+    Produce, Fetch and OffsetForLeaderEpoch build their bytes themselves."""
 
     __slots__ = ()
 

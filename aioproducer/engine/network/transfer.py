@@ -105,8 +105,7 @@ def _number(info: bytes, place: int, size: int = 4) -> int:
 MOST_TIMEOUTS: Final = 4
 """A request ends after so many times ``request_timeout_ms``, whatever passes."""
 _LOOKS: Final = 8
-"""Looks, in the time of a request, at one whose response is read in steps, and at requests before a
-login."""
+"""Looks per ``request_timeout_ms`` at a response read in steps, or at requests before a login."""
 _AT_ONE_BROKER: Final = (Api.PRODUCE, Api.FETCH)
 """The requests with records, which only the leader of their partitions takes."""
 

@@ -70,7 +70,7 @@ if not ACCELERATED:
 
 @cache
 def is_compiled() -> bool:
-    """True if all compiled modules are in use: the loops, and ``compiled.MODULES``."""
+    """True if the compiled modules are in use: the loops of records, and ``compiled.MODULES``."""
     return ACCELERATED and compiled.in_use()
 
 

@@ -34,7 +34,7 @@ class OpenBuilders:
 
     def __init__(self) -> None:
         self.sticky = -1
-        """The partition of records that is chosen neither by name nor by key; -1: not chosen."""
+        """The number of the sticky partition; -1: it is not chosen."""
         self.partitions: list[RecordsBuilder | None] = []
         """The builder of the open batch of each partition; :class:`Partition` sets it."""
 
@@ -53,7 +53,7 @@ class Routes:
         self.last: RecordsBuilder | None = None
         """The builder of the record that was sent last; None: it is in no batch yet."""
         self.came = 0
-        """The number of records that came one by one, in the thread of the event loop."""
+        """The records that came one by one on the event loop, not in slices or from threads."""
 
     def append(
         self,
@@ -123,7 +123,10 @@ class Routes:
         return route(key, partition, len(builders.partitions), ignore_keys=self.ignore_keys)
 
     def open_in(self, builders: OpenBuilders, number: int) -> RecordsBuilder | None:
-        """The open builder for a record that is sent now, by its :meth:`route`; None: none."""
+        """The open builder for a record that is sent now, by its :meth:`route`; None: none.
+
+        It becomes :attr:`last`.
+        """
         if number == STICKY:
             number = builders.sticky
         builder = builders.partitions[number] if number >= 0 else None

@@ -178,7 +178,7 @@ class BatchSender:
         if self._is_adaptive:
             may_leave = not is_busy or self._is_urgent(backlog)
         else:
-            may_leave = not self._linger or self._may_not_linger(backlog, now)
+            may_leave = not self._linger or self._is_free_to_leave(backlog, now)
         return now if may_leave else max(now, backlog.oldest + self._linger)
 
     def _gathers(self, node: int, backlog: Backlog, now: float) -> bool:
@@ -196,12 +196,12 @@ class BatchSender:
             and not (client.total_in_flight and client.is_producing_anywhere())
         ):
             return False
-        if now - backlog.oldest >= tuning.LONGEST_GATHERING or self._may_not_linger(backlog, now):
+        if now - backlog.oldest >= tuning.LONGEST_GATHERING or self._is_free_to_leave(backlog, now):
             return False
         self._gathering.add(node)
         return True
 
-    def _may_not_linger(self, backlog: Backlog, now: float) -> bool:
+    def _is_free_to_leave(self, backlog: Backlog, now: float) -> bool:
         """True if the batches of ``backlog`` are urgent, or callers wait for memory."""
         return self._is_urgent(backlog) or self._memory_quota.skips_linger(backlog.node, now)
 

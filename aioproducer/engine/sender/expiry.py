@@ -45,11 +45,11 @@ class Expiry:
     """Fails batches after ``delivery_timeout_ms``, and pending records after ``max_block_ms``.
 
     A batch has the deadline of its oldest record (:meth:`BatchQueue.open`, ``date_back``); that of
-    a pending record is never later (:meth:`SendPipeline._enqueue`). The sender knows the first of
-    all (:meth:`RecordAccumulator.next_deadline`). Once it has passed, :meth:`Sender.run` reads the
-    sockets, and only then calls :meth:`expire`. A batch whose response then reports an error fails
-    with this error (:meth:`BatchCompleter._standing`). Time in which the process did not run counts
-    for nobody (:class:`RunningClock`).
+    a pending record is never later (``max_block`` of :class:`SendPipeline`). The sender knows the
+    first of all (:meth:`RecordAccumulator.next_deadline`). Once it has passed, :meth:`Sender.run`
+    reads the sockets, and only then calls :meth:`expire`. A batch whose response then reports an
+    error fails with this error (:meth:`BatchCompleter._standing`). Time in which the process did
+    not run counts for nobody (:class:`RunningClock`).
     """
 
     def __init__(

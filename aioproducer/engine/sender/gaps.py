@@ -1,7 +1,7 @@
 """Gaps in the sequence numbers of partitions, and how their batches get over them. No I/O.
 
 A batch that fails for good leaves a gap: brokers take no later number of its partition. Only that
-partition is held back, by its *break*:
+partition is held back:
 
 - The batch is surely not in the log, for a broker refused it or it never left: it is **missing**.
   Batches with earlier numbers are settled first. Later ones that may be in the log, for a broker
@@ -73,16 +73,16 @@ class Gaps:
         elif uncertain:
             self._doubt(batch)
         else:
-            self.missing(batch)
+            self.note_missing(batch)
 
-    def missing(self, batch: ProducerBatch) -> None:
+    def note_missing(self, batch: ProducerBatch) -> None:
         """``batch`` is not in the log, and its number will not be either."""
         batch.partition.note_missing(batch)
         self.partitions[batch.partition] = None
 
     def lose_number(self, batch: ProducerBatch) -> None:
         """A broker misses an earlier number, so ``batch`` will get a new one."""
-        self.missing(batch)
+        self.note_missing(batch)
         batch.state = NO_PRODUCER_STATE
 
     def _doubt(self, batch: ProducerBatch) -> None:

@@ -82,11 +82,6 @@ class ProducerIdRequester(Requester):
         self._not_before = 0.0
         self._failures_seen: list[ProducerError] = []
 
-    @property
-    def idle(self) -> bool:
-        """True if there is no request to send: a producer that ends needs no id."""
-        return True
-
     def step(self, now: float) -> None:
         """Send a request if one is needed: the next batch needs it, at the latest."""
         numbers = self._sequence_numbers

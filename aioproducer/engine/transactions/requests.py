@@ -233,7 +233,7 @@ class TransactionRequest(CoordinatorRequest):
     """The identity of the producer, with the version of the transaction protocol."""
 
     highest_version_in_protocol_1: ClassVar[int | None] = None
-    """Later versions mean version 2 of the transaction protocol (KIP-890); None: no one does."""
+    """Later versions mean transaction protocol 2 (KIP-890); None: no version does."""
 
     @property
     def recipient(self) -> Coordinator:
@@ -679,7 +679,7 @@ class RequestSource(ABC):
         """``request`` is on its way."""
 
     def unreachable(self, request: CoordinatorRequest, error: ProducerError) -> None:
-        """The coordinator can't be reached because of ``error``: maybe there is another one."""
+        """The coordinator can't be reached because of ``error``: another broker may be it now."""
         self.last_error = error
         self._forget_coordinator(request)
 

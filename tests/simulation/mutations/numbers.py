@@ -101,7 +101,7 @@ def doubt_taken_for_a_gap(patch: Patch) -> None:
 
         return renumbered
 
-    patch(Gaps, "_doubt", lambda _: Gaps.missing)
+    patch(Gaps, "_doubt", lambda _: Gaps.note_missing)
     patch(Partition, "_after_doubts", lambda _: lambda _, barrier: barrier)
     patch(Partition, "renumber", certain)
 

@@ -95,7 +95,7 @@ def test_a_later_batch_proves_an_earlier_one_if_it_leaves_room_for_it(
     partition.take(NOW)
     if queued:
         partition.requeue(first, [first], NOW)
-    second.is_delivered(offset)
+    second.note_delivered(offset)
     partition.settle(second, NOW)
     assert partition.later_was_delivered(first) is proves
 

@@ -98,7 +98,7 @@ def test_a_partition_that_has_nothing_left_goes_on_at_0_in_the_next_epoch() -> N
     for place in (ONE, TWO):
         identity.stamp(place, 10)
     gaps = gaps_of(identity)
-    gaps.missing(numbered(0, partition()))
+    gaps.note_missing(numbered(0, partition()))
     assert list(gaps.close(10.0)) == []
     assert not gaps.partitions
     assert identity.stamp(ONE, 5) == ProducerState(7, 4, 0)
