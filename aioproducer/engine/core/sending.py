@@ -130,7 +130,8 @@ class PythonFastPath:
     def send(self, topic: Any, value: Any, key: Any, partition: Any) -> Any:
         """Send a record by the fast path, timestamped now.
 
-        Returns its future; None: the pipeline has to send it.
+        Returns its future; None: the pipeline has to send it. Raises the errors of ``begin`` and
+        ``wait``: :class:`RecordTooLargeError`, :class:`BufferExhaustedError`.
         """
         if self.serves():
             headers: tuple[Header, ...] = ()
@@ -164,11 +165,9 @@ class PythonFastPath:
         if self._begin is None or number == UNKNOWN:
             return False
         timestamp_ms, now = record[-1] // 1_000_000, self._clock()
-        with suppress(ProducerError):  # the long way raises it again
-            if self._begin(number, topic, timestamp_ms, *record, now) is None:
-                self._wait(topic, partition, timestamp_ms, *record, now)
-            return True
-        return False
+        if self._begin(number, topic, timestamp_ms, *record, now) is None:
+            self._wait(topic, partition, timestamp_ms, *record, now)
+        return True
 
     def append(self, token: Any, topic: Any, value: Any, key: Any, partition: Any) -> int:
         """Do :meth:`send` with the caller's ``token``; returns the record's size in bytes, or 0."""

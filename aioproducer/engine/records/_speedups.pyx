@@ -50,7 +50,7 @@ from aioproducer.engine.records.parsed_records import (
     NO_TIMESTAMP,
 )
 from aioproducer.engine.records.routes import ENTRY
-from aioproducer.errors import ProducerError, SerializationError
+from aioproducer.errors import SerializationError
 from aioproducer.model import ConsumerRecord, RecordMetadata
 from asyncio import Future
 from itertools import islice
@@ -1392,12 +1392,9 @@ cdef class FastPath:
         if self.begin is None or number == NO_PARTITION:
             return False
         time, now, tail = sent_ns // 1_000_000, self.clock(), self.headers
-        try:
-            if self.begin(number, topic, time, key, value, tail, future, sent_ns, now) is None:
-                self.wait(topic, partition, time, key, value, tail, future, sent_ns, now)
-            return True
-        except ProducerError:
-            return False
+        if self.begin(number, topic, time, key, value, tail, future, sent_ns, now) is None:
+            self.wait(topic, partition, time, key, value, tail, future, sent_ns, now)
+        return True
 
     cdef int64_t now_ns(self) except -1:
         return now_ns() if self.wall_clock_ns is None else self.wall_clock_ns()

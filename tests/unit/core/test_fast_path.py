@@ -114,20 +114,26 @@ async def test_a_record_that_can_begin_no_batch_now_waits(make: Any) -> None:
 
 
 @pytest.mark.parametrize("make", FAST_PATHS)
-async def test_a_record_that_can_begin_no_batch_takes_the_long_way(make: Any) -> None:
-    def refuse(*_: Any) -> bool:
-        raise RecordTooLargeError("the long way says so")
+async def test_a_record_that_may_begin_no_batch_takes_the_long_way(make: Any) -> None:
+    fast_path, _ = opened(make, asyncio.get_running_loop())
+    assert fast_path.send("t", bytes(300), None, None) is None
 
-    def fail(*_: Any) -> bool:
-        raise KeyError("ours")
+
+@pytest.mark.parametrize("make", FAST_PATHS)
+@pytest.mark.parametrize("error", [RecordTooLargeError("too large"), KeyError("ours")])
+async def test_a_record_that_is_refused_is_tried_once(make: Any, error: Exception) -> None:
+    tried: list[Any] = []
+
+    def refuse(*fields: Any) -> None:
+        tried.append(fields)
+        raise error
 
     loop = asyncio.get_running_loop()
-    for begin in (None, refuse):
-        fast_path, _ = opened(make, loop, begin=begin)
-        assert fast_path.send("t", bytes(300), None, None) is None
-    fast_path, _ = opened(make, loop, begin=fail)
-    with pytest.raises(KeyError):
-        fast_path.send("t", bytes(300), None, None)
+    for begin, wait in ((refuse, None), (lambda *_: None, refuse)):
+        fast_path, _ = opened(make, loop, begin=begin, wait=wait)
+        with pytest.raises(type(error), match=str(error.args[0])):
+            fast_path.send("t", bytes(300), None, None)
+    assert len(tried) == 2
 
 
 @pytest.mark.parametrize("make", FAST_PATHS)
