@@ -52,7 +52,8 @@ class Request(Protocol):
 class SchemaRequest(ABC):
     """A :class:`Request` that is one message of its schema.
 
-    Produce, Fetch and OffsetForLeaderEpoch build their bytes themselves."""
+    Produce, Fetch and OffsetForLeaderEpoch build their bytes themselves.
+    """
 
     __slots__ = ()
 
