@@ -7,19 +7,22 @@ Source: ``aws_iam`` of librdkafka and confluent-kafka. Amazon MSK takes other to
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from aioproducer.auth.aws_credentials import THREAD_NAME, failure_of, new_session
+from aioproducer.auth.aws_msk_iam import THREAD_NAME, failure_of, new_session
+from aioproducer.auth.jaas import LoginSources
 from aioproducer.auth.oauthbearer import Token, token_from
-from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError, MissingExtraError, ProducerError, TokenError
 from aioproducer.foundation.runtime.threads import ThreadForEach, free_lock
+from aioproducer.foundation.secret import Secret
 
 __all__ = ["aws_web_identity_token_provider"]
 
+_PARAMETERS: Final = "sasl_oauthbearer_config"
 _ALGORITHMS: Final = ("ES384", "RS256")
 _SECONDS: Final = range(60, 3601)
 _MOST_TAGS: Final = 50
@@ -111,6 +114,35 @@ class AwsWebIdentity:
         if not isinstance(value, str):
             return TokenError("AWS STS answered without a WebIdentityToken")
         return Secret(value), answer.get("Expiration")
+
+
+def web_identity_of(sources: LoginSources, parameters: Mapping[str, str]) -> AwsWebIdentity:
+    """The identity by the options. Raises ConfigError if a parameter is missing or wrong."""
+    region = parameters.get("region") or sources.config.sasl_aws_region
+    audience = parameters.get("audience")
+    if region is None or audience is None:
+        raise ConfigError(
+            f"sasl_oauthbearer_metadata_authentication_type='aws_iam' needs {_PARAMETERS}="
+            "'region=…,audience=…'; for Amazon MSK set sasl_mechanism='AWS_MSK_IAM' instead"
+        )
+    if parameters.get("aws_debug", "none").lower() != "none":
+        raise ConfigError(f"{_PARAMETERS}: aws_debug would print credentials: remove it")
+    seconds = parameters.get("duration_seconds", "300")
+    if not re.fullmatch("[0-9]{1,9}", seconds):
+        raise ConfigError(f"{_PARAMETERS}: duration_seconds={seconds!r} must be a number")
+    tags = {
+        name.removeprefix("tag_"): value
+        for name, value in parameters.items()
+        if name.startswith("tag_")
+    }
+    return AwsWebIdentity(
+        region,
+        audience,
+        int(seconds),
+        parameters.get("signing_algorithm", "ES384"),
+        tuple(sorted(tags.items())),
+        parameters.get("sts_endpoint"),
+    )
 
 
 class _Sts:

@@ -23,14 +23,20 @@ from aioproducer.auth.http_exchange import (
     own_clock,
     split_url,
 )
+from aioproducer.auth.jaas import LoginSources
 from aioproducer.auth.oauthbearer import Token
 from aioproducer.auth.token_endpoint import AssertionFile, ClientCredentials, TokenEndpoint
-from aioproducer.config.secret import Secret
-from aioproducer.errors import TokenError
+from aioproducer.errors import ConfigError, TokenError
+from aioproducer.foundation.secret import Secret
+from aioproducer.model import is_event_hubs
 
 __all__ = ["azure_token_provider"]
 
+_TYPE: Final = "sasl_oauthbearer_metadata_authentication_type"
+_PARAMETERS: Final = "sasl_oauthbearer_config"
+
 _IMDS_HOST: Final = "http://169.254.169.254"
+_IMDS_PATH: Final = "metadata/identity/oauth2/token"
 _IMDS_VERSION: Final = "2018-02-01"
 _APP_SERVICE_VERSION: Final = "2019-08-01"
 _AUTHORITY: Final = "https://login.microsoftonline.com"
@@ -93,7 +99,7 @@ class AzureIdentity:
             return self._of_app_service(query)
         _refuse(_OTHERS_WITHOUT)
         host = os.environ.get("AZURE_POD_IDENTITY_AUTHORITY_HOST") or _IMDS_HOST
-        url = f"{host.rstrip('/')}/metadata/identity/oauth2/token"
+        url = f"{host.rstrip('/')}/{_IMDS_PATH}"
         query = {"api-version": _IMDS_VERSION, **query}
         return AzureImds(_with_query(url, query), self.clock, self.limits)()
 
@@ -142,7 +148,8 @@ class AzureImds:
     """Azure's instance metadata service, with the query that librdkafka takes, too."""
 
     url: str = field(repr=False)
-    clock: Callable[[], float]
+    """Not shown: its query may hold a key."""
+    clock: Callable[[], float] = own_clock
     limits: Limits = DEFAULT_LIMITS
 
     def __call__(self) -> Token:
@@ -157,6 +164,34 @@ class AzureImds:
             self.limits,
             _UPDATING,
         ).token()
+
+
+def azure_identity_of(sources: LoginSources, parameters: Mapping[str, str]) -> AzureIdentity:
+    """The identity by the options. Raises ConfigError if nothing says what the token is for."""
+    named = (host.lower().rstrip(".") for host, _ in sources.config.bootstrap_servers)
+    resource = parameters.get("resource") or next(
+        (f"https://{host}" for host in named if is_event_hubs(host)), None
+    )  # as in Microsoft's samples for Java
+    if resource is None:
+        raise ConfigError(
+            f"{_TYPE}='azure' needs {_PARAMETERS}='resource=…', the application ID URI of the"
+            " cluster: no name in bootstrap_servers is one of Azure Event Hubs"
+        )
+    return AzureIdentity(resource, parameters.get("client_id"))
+
+
+def azure_imds_of(sources: LoginSources, parameters: Mapping[str, str]) -> AzureImds:
+    """The server by the options. Raises ConfigError if nothing says what the token is for."""
+    url = sources.config.sasl_oauthbearer_token_endpoint_url
+    query = parameters.get("query")
+    if url is None and query is None:
+        raise ConfigError(
+            f"{_TYPE}='azure_imds' needs {_PARAMETERS}='query=api-version=2018-02-01&resource=…'"
+            " (librdkafka's form), or the whole address as sasl_oauthbearer_token_endpoint_url;"
+            f" {_TYPE}='azure' needs neither for Event Hubs"
+        )
+    url = url or f"{_IMDS_HOST}/{_IMDS_PATH}"
+    return AzureImds(url if query is None else f"{url}{'&' if '?' in url else '?'}{query}")
 
 
 def _is_set(*names: str) -> bool:

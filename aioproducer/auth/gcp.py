@@ -17,8 +17,8 @@ from urllib.parse import urlencode
 
 from aioproducer.auth.http_exchange import DEFAULT_LIMITS, Answer, Limits, MetadataServer, own_clock
 from aioproducer.auth.oauthbearer import Token
-from aioproducer.config.secret import Secret
 from aioproducer.errors import TokenError
+from aioproducer.foundation.secret import Secret
 
 __all__ = ["gcp_token_provider"]
 

@@ -1,18 +1,20 @@
 """GSSAPI: Kerberos tickets, from a keytab or from a ticket cache.
 
-Source: RFC 4752; Kafka's ``SaslClientAuthenticator`` and Java's ``GssKrb5Client``. The package
-``gssapi`` (extra ``gssapi``) talks to MIT Kerberos, which reads ``krb5.conf`` and asks the KDC.
+:func:`kerberos_login` reads the options. The package ``gssapi`` (extra ``gssapi``) talks to MIT
+Kerberos, which reads ``krb5.conf`` and asks the KDC. Source: RFC 4752; Kafka's
+``SaslClientAuthenticator`` and Java's ``GssKrb5Client``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum, auto
 from hashlib import sha256
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from aioproducer.auth.mechanism import Mechanism
-from aioproducer.config.login import KerberosLogin
-from aioproducer.config.secret import Secret
+from aioproducer.auth.jaas import LoginSources
+from aioproducer.auth.mechanism import Login, Mechanism, Options
 from aioproducer.errors import (
     ConfigError,
     IllegalSaslStateError,
@@ -22,12 +24,13 @@ from aioproducer.errors import (
     TokenEndpointError,
 )
 from aioproducer.foundation.runtime.threads import free_lock
+from aioproducer.foundation.secret import Secret
 
 if TYPE_CHECKING:
     import gssapi
     from gssapi.raw.misc import GSSError
 
-__all__ = ["Gssapi", "GssapiExchange"]
+__all__ = ["Gssapi", "GssapiExchange", "KerberosLogin", "kerberos_login"]
 
 _NO_LAYER: Final = 0x01
 """The bit that says that messages after the login are neither signed nor encrypted by GSSAPI, the
@@ -54,6 +57,57 @@ _ADVICE: Final = {
     _KRB5 + 37: "The clocks of this machine and the KDC or the broker differ too much",
     _KRB5 + 154: "neither krb5.conf nor DNS names a KDC for the realm",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class KerberosLogin(Login):
+    """``GSSAPI``: by a keytab, else by the ticket cache."""
+
+    service_name: str
+    principal: str | None = None
+    """The client's own principal; None: that of the cache or the keytab."""
+    keytab: str | None = None
+    ticket_cache: str | None = None
+    """The ticket cache; None: that of this process's environment."""
+
+    def make(self, options: Options, clock: Callable[[], float]) -> Gssapi:
+        """See :meth:`aioproducer.auth.mechanism.Login.make`."""
+        return Gssapi(
+            self.service_name,
+            principal=self.principal,
+            keytab=self.keytab,
+            ticket_cache=self.ticket_cache,
+        )
+
+
+def kerberos_login(sources: LoginSources) -> KerberosLogin:
+    """The login by the options.
+
+    Raises:
+        ConfigError: the service's name is missing, or the JAAS line asks for a password.
+    """
+    service_name = sources.text("sasl_kerberos_service_name", "serviceName")
+    if service_name is None:
+        raise ConfigError(
+            "sasl_mechanism='GSSAPI' needs sasl_kerberos_service_name (or serviceName in"
+            " sasl_jaas_config), the first part of the brokers' principals: 'kafka' for most"
+            " clusters"
+        )
+    principal = sources.text("sasl_kerberos_principal", "principal")
+    keytab = sources.text("sasl_kerberos_keytab", "keyTab" if sources.flag("useKeyTab") else None)
+    ticket_cache = None
+    if sources.jaas is not None and keytab is None:
+        if sources.flag("useKeyTab"):
+            raise ConfigError(
+                "sasl_jaas_config: useKeyTab=true needs keyTab, the path of the keytab file"
+            )
+        if not sources.flag("useTicketCache"):
+            raise ConfigError(
+                "sasl_jaas_config: Krb5LoginModule would ask for a password; set "
+                "useKeyTab=true with keyTab, or useTicketCache=true"
+            )
+        ticket_cache = sources.text(None, "ticketCache")
+    return KerberosLogin(service_name, principal, keytab, ticket_cache)
 
 
 class Gssapi(Mechanism):

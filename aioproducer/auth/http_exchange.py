@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from urllib.parse import SplitResult, urlsplit
 
 from aioproducer.auth.oauthbearer import Token, reason_in, token_in
-from aioproducer.config.secret import Secret
 from aioproducer.errors import MissingExtraError, TokenEndpointError, TokenError
 from aioproducer.foundation.logs import duration
+from aioproducer.foundation.secret import Secret
 
 if TYPE_CHECKING:
     import httpx2
@@ -38,6 +38,7 @@ __all__ = [
     "HttpRequest",
     "Limits",
     "Trouble",
+    "load_http",
     "split_url",
     "without_query",
     "MetadataServer",
@@ -219,6 +220,12 @@ def _unlogged() -> Iterator[None]:
         yield
     finally:
         _NOT_OF_OURS.mine.asks = False
+
+
+def load_http() -> None:
+    """Import the library of requests."""
+    with suppress(ImportError):  # a request says what is missing
+        import httpx2  # noqa: F401
 
 
 def _httpx2() -> Any:

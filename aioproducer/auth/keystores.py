@@ -16,8 +16,8 @@ from enum import Enum
 from pathlib import PurePath
 from typing import Any, Final
 
-from aioproducer.config.secret import Secret
 from aioproducer.errors import MissingExtraError
+from aioproducer.foundation.secret import Secret
 
 __all__ = [
     "PemBlocks",

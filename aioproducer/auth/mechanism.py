@@ -1,15 +1,46 @@
-"""The protocols of a login: a mechanism with its credentials, and one exchange with one broker.
+"""The protocols of a login: its options as read, its mechanism, and one exchange with one broker.
 
 Source: RFC 4422, and ``SaslClientAuthenticator`` of Kafka.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol, TypeAlias
 
-from aioproducer.config.secret import Secret
+from aioproducer.foundation.secret import Secret
 
-__all__ = ["Exchange", "Mechanism"]
+__all__ = ["Exchange", "Login", "Mechanism", "Options"]
+
+Options: TypeAlias = Any
+"""A configuration, with each option as an attribute: it belongs to ``config/``, above this room."""
+
+
+class Login(Protocol):
+    """The login that a configuration asks for, read and checked as far as no file, network or
+    library is needed. It can be compared and pickled, and shows no secret."""
+
+    __slots__ = ()
+
+    @property
+    def loads(self) -> tuple[Callable[[], None], ...]:
+        """The imports of libraries that it may call."""
+        return ()
+
+    @property
+    def asks_over_https(self) -> bool:
+        """A token's source is asked over HTTPS with the authorities of ``ssl_truststore_…``."""
+        return False
+
+    def make(self, options: Options, clock: Callable[[], float]) -> Mechanism:
+        """The mechanism with its credentials, for the ``options`` that this login was read from.
+
+        ``clock`` gives seconds since the epoch (``time.time``).
+
+        Raises:
+            ConfigError: credentials can't be used.
+            MissingExtraError: the mechanism needs an extra that is not installed.
+        """
 
 
 class Exchange(Protocol):

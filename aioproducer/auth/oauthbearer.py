@@ -2,7 +2,7 @@
 
 In their order: the token and the forms in which providers give one; the time of its refresh; the
 token in a server's answer, or the reason for giving none; the mechanism, with SASL extensions
-(KIP-342). ``tokens.py`` fetches and keeps tokens.
+(KIP-342). ``tokens.py`` fetches and keeps tokens; ``oauth_login.py`` reads the options.
 
 Nothing here verifies a token: brokers do. The claims are read for the time at which it expires.
 """
@@ -10,6 +10,7 @@ Nothing here verifies a token: brokers do. The claims are read for the time at w
 from __future__ import annotations
 
 import base64
+import json
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -20,15 +21,16 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final, Protocol, final
 
 from aioproducer.auth.mechanism import Mechanism
-from aioproducer.auth.peer_text import json_object, printable
-from aioproducer.config.secret import Secret
 from aioproducer.errors import AuthenticationError, ConfigError, TokenError
+from aioproducer.foundation.secret import Secret, printable
 
 __all__ = [
     "MOST_CHARACTERS",
     "RefreshRules",
     "Token",
     "claims_of",
+    "extension_fault",
+    "json_object",
     "token_from",
     "reason_in",
     "token_in",
@@ -109,6 +111,15 @@ def claims_of(token: Secret) -> Mapping[str, Any]:
         return _NO_CLAIMS
     claims = json_object(payload)
     return _NO_CLAIMS if claims is None else claims
+
+
+def json_object(text: str | bytes) -> dict[str, Any] | None:
+    """The JSON object in ``text``; None for any other text."""
+    try:
+        parsed = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return parsed if isinstance(parsed, dict) else None
 
 
 def _parts(answer: object) -> tuple[Secret, object, str | None, Mapping[str, str]]:
@@ -313,7 +324,7 @@ class OAuthBearer(Mechanism):
         """Raises ConfigError for extensions that brokers refuse."""
         self._tokens = tokens
         self._extensions = dict(extensions or {})
-        if problem := _extension_fault(self._extensions):
+        if problem := extension_fault(self._extensions):
             raise ConfigError(f"SASL extensions of OAUTHBEARER: {problem}")
 
     async def begin(self, host: str) -> OAuthBearerExchange:
@@ -324,7 +335,7 @@ class OAuthBearer(Mechanism):
             TokenEndpointError: none can be had at present.
         """
         token = await self._tokens.token()
-        if problem := _extension_fault(token.extensions):
+        if problem := extension_fault(token.extensions):
             raise TokenError(f"SASL extensions of the token provider: {problem}")
         extensions = {**self._extensions, **token.extensions}
         return OAuthBearerExchange(token, extensions, self._tokens.discard)
@@ -403,7 +414,7 @@ class OAuthBearerExchange:
         return ", ".join(told) or "the broker gave no reason"
 
 
-def _extension_fault(extensions: Mapping[str, str]) -> str | None:
+def extension_fault(extensions: Mapping[str, str]) -> str | None:
     """The first fault of names and values, as brokers check them; values are not shown."""
     for name, value in extensions.items():
         if not isinstance(name, str) or not _EXTENSION_NAME.fullmatch(name):

@@ -1,7 +1,8 @@
 """Credentials that can change: the application's own providers, and placeholders.
 
 :func:`ask` calls a provider of tokens or credentials, and :func:`is_final` judges its errors.
-:class:`ProvidedCredentials` asks a provider for user name and password at each login.
+:class:`ProvidedCredentials` asks a provider for user name and password at each login, which
+:func:`provided_login` reads from ``sasl_credentials_provider``.
 :class:`RereadMechanism` reads the placeholders of the configuration again for each login.
 """
 
@@ -10,24 +11,31 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Final, TypeAlias, final
 
-from aioproducer.auth.mechanism import Exchange, Mechanism
-from aioproducer.config import ProducerConfig
-from aioproducer.config.secret import Secret
+from aioproducer.auth.jaas import LoginSources
+from aioproducer.auth.mechanism import Exchange, Login, Mechanism, Options
+from aioproducer.auth.passwords import password_login_with
 from aioproducer.errors import AuthenticationError, ConfigError, NetworkError, ProducerError, anew
 from aioproducer.foundation.logs import duration, plain_logger
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.threads import MOST_HANGING, ThreadForEach
+from aioproducer.foundation.secret import Secret
 
 __all__ = [
     "Provider",
     "Raised",
     "ask",
+    "imported",
     "is_final",
+    "limit",
     "told",
     "ProvidedCredentials",
+    "ProvidedLogin",
     "RereadMechanism",
+    "provided_login",
 ]
 
 
@@ -89,6 +97,68 @@ def _is_async(provider: Provider) -> bool:
 
 
 logger = plain_logger(__name__)
+
+_LIMIT: Final = 10.0
+"""Seconds, as in Kafka, whose defaults of ``sasl.login.*.timeout.ms`` are null."""
+
+
+def limit(milliseconds: int | None) -> float:
+    """Seconds of ``sasl.login.*.timeout.ms``."""
+    return _LIMIT if milliseconds is None else milliseconds / 1000
+
+
+def imported(option: str, provider: Provider | str) -> Provider:
+    """The provider, which may be the import path ``package.module:function`` of one.
+
+    Raises:
+        ConfigError: it can't be imported, or is not callable.
+    """
+    if not isinstance(provider, str):
+        return provider
+    module, _, name = provider.partition(":")
+    try:
+        found = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"{option}={provider!r} can't be imported: {error}") from error
+    if not callable(found):
+        raise ConfigError(f"{option}={provider!r} is not callable")
+    return found  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class ProvidedLogin(Login):
+    """``PLAIN`` or ``SCRAM-…`` with the credentials that the user's own code provides."""
+
+    mechanism: str
+    provider: Provider | str
+    token_auth: bool = False
+
+    def make(self, options: Options, clock: Callable[[], float]) -> ProvidedCredentials:
+        """See :meth:`aioproducer.auth.mechanism.Login.make`."""
+
+        def made(username: str, password: Secret) -> Mechanism:
+            login = password_login_with(self.mechanism, username, password, self.token_auth)
+            return login.make(options, clock)
+
+        return ProvidedCredentials(
+            self.mechanism,
+            imported("sasl_credentials_provider", self.provider),
+            made,
+            timeout=limit(options.sasl_login_read_timeout_ms),
+        )
+
+
+def provided_login(mechanism: str, sources: LoginSources) -> ProvidedLogin:
+    """The login by ``sasl_credentials_provider``. Raises ConfigError beside other credentials."""
+    for keyword, jaas_name in (("sasl_username", "username"), ("sasl_password", "password")):
+        if sources.secret(keyword, jaas_name) is not None:
+            raise ConfigError(
+                f"sasl_credentials_provider and {keyword} (or {jaas_name} in sasl_jaas_config) "
+                "are two sources of credentials: set only one"
+            )
+    provider = sources.config.sasl_credentials_provider
+    return ProvidedLogin(mechanism, provider, sources.flag("tokenauth"))
+
 
 _FORM: Final = "it must return a pair of str, (user name, password)"
 
@@ -208,7 +278,6 @@ def _credentials(answer: object) -> tuple[str, Secret]:
 
 _THREADS: Final = ThreadForEach("aioproducer-placeholders")
 """Not the event loop: a file may be on a network drive that hangs."""
-_TIMEOUT: Final = 10.0
 
 
 @final
@@ -222,9 +291,9 @@ class RereadMechanism(Mechanism):
 
     def __init__(
         self,
-        config: ProducerConfig,
+        config: Options,
         mechanism: Mechanism,
-        make: Callable[[ProducerConfig], Mechanism | None],
+        make: Callable[[Options], Mechanism | None],
     ) -> None:
         """``mechanism``: the one of ``config``."""
         self._config = config
@@ -237,16 +306,16 @@ class RereadMechanism(Mechanism):
         """See :meth:`aioproducer.auth.mechanism.Mechanism.current`; a file that hangs is none."""
         loop, known = asyncio.get_running_loop(), self._config
         try:
-            async with PatientTimeout(_TIMEOUT):
+            async with PatientTimeout(_LIMIT):
                 config = await loop.run_in_executor(_THREADS, known.reread)
             if config is not known and config != self._config:  # another login may have taken it
                 self._take(config)
             self._complaint = ""
         except (ConfigError, TimeoutError) as error:
-            self._complain(str(error) or f"they were not read within {duration(_TIMEOUT)}")
+            self._complain(str(error) or f"they were not read within {duration(_LIMIT)}")
         return await self._mechanism.current()
 
-    def _take(self, config: ProducerConfig) -> None:
+    def _take(self, config: Options) -> None:
         made = self._make(config) or self._mechanism
         self._previous, self._mechanism = self._mechanism, made
         self._config, self.name = config, made.name

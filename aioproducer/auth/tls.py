@@ -1,8 +1,8 @@
 """The options of TLS, and the context of connections that is made from them.
 
-The options are checked as far as no file is needed (Kafka's ``SslConfigs``, KIP-651). Contexts are
-made anew when their files change. Python's ssl takes private keys only from files:
-:func:`private_file` is a temporary one.
+:class:`TlsOptions` are checked as far as no file is needed (Kafka's ``SslConfigs``, KIP-651).
+Cipher suites have names of Java, IANA and OpenSSL. Contexts are made anew when their files change.
+Python's ssl takes private keys only from files: :func:`private_file` is a temporary one.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import os
 import ssl
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
 from ipaddress import ip_address
 from typing import Any, Final, TypeAlias
 
-from aioproducer.auth.cipher_suites import CipherSuites, choose_suites
 from aioproducer.auth.keystores import (
     Complaint,
     Identity,
@@ -28,10 +28,11 @@ from aioproducer.auth.keystores import (
     read_trusted,
     trusted_of_pem,
 )
-from aioproducer.config.secret import Secret
+from aioproducer.auth.mechanism import Options
 from aioproducer.errors import ConfigError, SslAuthenticationError
 from aioproducer.foundation.logs import plain_logger
 from aioproducer.foundation.runtime.threads import free_lock
+from aioproducer.foundation.secret import Secret
 from aioproducer.model import has_name
 
 __all__ = [
@@ -52,6 +53,88 @@ _VERSIONS: Final = {
 }
 _OLD_VERSIONS: Final = frozenset({"SSL", "SSLv2", "SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1"})
 _STORE_TYPES: Final = ("JKS", "PKCS12", "PEM")
+_SECRETS: Final = ("keystore_key", "keystore_password", "key_password", "truststore_password")
+_LISTS: Final = ("enabled_protocols", "cipher_suites")
+_CERTIFICATES: Final = ("keystore_certificate_chain", "truststore_certificates")
+"""They are no secret; Kafka's options have the type of one."""
+
+
+_TLS13: Final = frozenset(
+    {"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"}
+)
+_NO_SUITES: Final = frozenset({"TLS_EMPTY_RENEGOTIATION_INFO_SCSV"})
+"""Signals in the form of a cipher suite; OpenSSL sends them by itself."""
+
+_KEY_EXCHANGES: Final = {
+    "ECDHE_ECDSA": "ECDHE-ECDSA-",
+    "ECDHE_RSA": "ECDHE-RSA-",
+    "DHE_RSA": "DHE-RSA-",
+    "RSA": "",
+}
+_CIPHERS: Final = {
+    "AES_128_CBC_SHA": "AES128-SHA",
+    "AES_256_CBC_SHA": "AES256-SHA",
+    "AES_128_CBC_SHA256": "AES128-SHA256",
+    "AES_128_GCM_SHA256": "AES128-GCM-SHA256",
+    "AES_256_GCM_SHA384": "AES256-GCM-SHA384",
+    "AES_128_CCM": "AES128-CCM",
+    "AES_256_CCM": "AES256-CCM",
+}
+_TLS12: Final = {
+    f"TLS_{exchange}_WITH_{cipher}": f"{begin}{end}"
+    for exchange, begin in _KEY_EXCHANGES.items()
+    for cipher, end in _CIPHERS.items()
+} | {
+    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA384": "ECDHE-ECDSA-AES256-SHA384",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA384": "ECDHE-RSA-AES256-SHA384",
+    "TLS_DHE_RSA_WITH_AES_256_CBC_SHA256": "DHE-RSA-AES256-SHA256",
+    "TLS_RSA_WITH_AES_256_CBC_SHA256": "AES256-SHA256",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
+    "TLS_DHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "DHE-RSA-CHACHA20-POLY1305",
+}
+# RFC 5289 and 6655 define no suites with elliptic curves and RSA in CCM.
+for _missing in ("TLS_ECDHE_RSA_WITH_AES_128_CCM", "TLS_ECDHE_RSA_WITH_AES_256_CCM"):
+    del _TLS12[_missing]
+_OF_OPENSSL: Final = frozenset(_TLS12.values())
+
+
+@dataclass(frozen=True, slots=True)
+class CipherSuites:
+    """Chosen suites, by OpenSSL's names: those up to TLS 1.2, and those of TLS 1.3."""
+
+    tls12: tuple[str, ...]
+    tls13: frozenset[str]
+
+    @property
+    def restricts_tls13(self) -> bool:
+        """Some suites of TLS 1.3 are left out; Python's ssl always offers all of them."""
+        return bool(self.tls13) and self.tls13 != _TLS13
+
+
+def choose_suites(names: Iterable[str]) -> CipherSuites:
+    """The suites of ``ssl_cipher_suites``, by Java's or OpenSSL's names.
+
+    Raises :class:`ConfigError` for a name that is unknown, or that of a suite that is broken.
+    """
+    tls12: list[str] = []
+    tls13: set[str] = set()
+    for name in names:
+        if name in _TLS13:
+            tls13.add(name)
+        elif name in _OF_OPENSSL:
+            tls12.append(name)
+        elif name in _TLS12:
+            tls12.append(_TLS12[name])
+        elif name not in _NO_SUITES:
+            near = get_close_matches(name, [*_TLS13, *_TLS12], n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise ConfigError(
+                f"ssl_cipher_suites names {name!r}, which is unknown here, or too weak{hint}"
+            )
+    if not tls12 and not tls13:
+        raise ConfigError("ssl_cipher_suites names no cipher suite")
+    return CipherSuites(tuple(dict.fromkeys(tls12)), frozenset(tls13))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +172,37 @@ class TlsOptions:
     """Java's or IANA's names, or OpenSSL's. Empty: the good ones."""
     crl_location: str | None = None
     """A file with revocation lists (PEM). Without it nothing is looked up."""
+
+    @classmethod
+    def of(cls, options: Options) -> TlsOptions:
+        """Those of a configuration. Raises ConfigError if they contradict each other."""
+        given = {each.name: getattr(options, f"ssl_{each.name}") for each in fields(cls)}
+        for name in _CERTIFICATES:
+            if given[name] is not None:
+                given[name] = given[name].reveal()
+        return cls(**given)
+
+    @classmethod
+    def of_properties(cls, given: Iterable[tuple[str, Secret]], where: str) -> TlsOptions:
+        """Those with Java's names, ``ssl.keystore.location``; ``where`` they stand is for errors.
+
+        Raises:
+            ConfigError: an option is unknown, or can't be used.
+        """
+        known = {each.name for each in fields(cls)} - {"context"}
+        arguments: dict[str, Any] = {}
+        for name, value in given:
+            keyword = name.removeprefix("ssl.").replace(".", "_")
+            if keyword not in known:
+                raise ConfigError(f"{where}: the option {name} is not supported: remove it")
+            arguments[keyword] = value if keyword in _SECRETS else value.reveal()
+            if keyword in _LISTS:
+                names = map(str.strip, value.reveal().split(","))
+                arguments[keyword] = tuple(dict.fromkeys(filter(None, names)))
+        try:
+            return cls(**arguments)
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {error}") from None
 
     def __post_init__(self) -> None:
         if self.context is not None:

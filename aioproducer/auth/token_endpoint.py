@@ -1,4 +1,4 @@
-"""A token endpoint (RFC 6749): its TLS, the POST, and the grants by which it gives a token.
+"""A token endpoint (RFC 6749): the POST, and the grants by which it gives a token.
 
 The grants are token providers: client credentials, with a secret or an assertion, and jwt-bearer
 (RFC 7523, KIP-1139). An assertion is a JWT that the client signs with its own key or reads from a
@@ -7,9 +7,7 @@ leaves a function as an exception's local: whatever holds one returns a value, a
 raises.
 
 Source: Kafka's ``ClientCredentialsJwtRetriever``, ``JwtBearerJwtRetriever``, ``FileJwtRetriever``,
-``AssertionSupplierFactory`` and ``DefaultAssertionCreator`` with its templates; and
-``JaasOptionsUtils``, which takes the options ``ssl.…`` of the JAAS line for the endpoint, and those
-of the producer only for brokers.
+``AssertionSupplierFactory`` and ``DefaultAssertionCreator`` with its templates.
 """
 
 from __future__ import annotations
@@ -17,8 +15,9 @@ from __future__ import annotations
 import base64
 import json
 import ssl
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 from urllib.parse import SplitResult, quote_plus, urlencode
@@ -32,96 +31,32 @@ from aioproducer.auth.http_exchange import (
     HttpRequest,
     Limits,
     Trouble,
+    own_clock,
     split_url,
     without_query,
 )
-from aioproducer.auth.oauthbearer import Token, claims_of, reason_in, token_from, token_in
-from aioproducer.auth.peer_text import json_object, printable
-from aioproducer.auth.tls import TlsOptions
-from aioproducer.config import ProducerConfig, Secret
-from aioproducer.config.addresses import is_loopback
-from aioproducer.config.jaas import JaasEntry, parse_jaas
-from aioproducer.config.kinds import Names
+from aioproducer.auth.oauthbearer import (
+    Token,
+    claims_of,
+    json_object,
+    reason_in,
+    token_from,
+    token_in,
+)
 from aioproducer.errors import ConfigError, MissingExtraError, TokenEndpointError, TokenError
+from aioproducer.foundation.secret import Secret, printable
+from aioproducer.model import is_loopback
 
 __all__ = [
-    "endpoint_tls",
-    "tls_options",
     "TokenEndpoint",
     "AssertionFile",
     "SignedAssertion",
+    "load_cryptography",
     "read_secret_file",
     "ClientCredentials",
     "JwtBearer",
     "TokenFile",
 ]
-
-
-_PREFIX: Final = "ssl."
-_NAMES: Final = frozenset(each.name for each in fields(TlsOptions)) - {"context"}
-_SECRETS: Final = frozenset({"keystore_key", "keystore_password", "key_password"}) | {
-    "truststore_password"
-}
-_LISTS: Final = frozenset({"enabled_protocols", "cipher_suites"})
-
-
-def endpoint_tls(config: ProducerConfig, brokers: TlsOptions | None) -> tuple[TlsOptions, bool]:
-    """The options for the endpoint, and whether the system's authorities are trusted beside them.
-
-    Only options ``ssl.…`` of the JAAS line apply. Without any, the truststore of ``brokers`` is
-    trusted, and so are the system's authorities: an identity provider often is a public one.
-
-    Raises:
-        ConfigError: the JAAS line has an option of TLS that is unknown, or that can't be used.
-    """
-    line = config.sasl_jaas_config
-    given = () if line is None else _given(parse_jaas(line))
-    if given:
-        return tls_options(given, "the options ssl.… in sasl_jaas_config"), False
-    if brokers is None or (brokers.truststore_location, brokers.truststore_certificates) == (
-        None,
-        None,
-    ):
-        return TlsOptions(), False
-    return (
-        TlsOptions(
-            truststore_type=brokers.truststore_type,
-            truststore_location=brokers.truststore_location,
-            truststore_password=brokers.truststore_password,
-            truststore_certificates=brokers.truststore_certificates,
-        ),
-        True,
-    )
-
-
-def tls_options(given: Iterable[tuple[str, Secret]], where: str) -> TlsOptions:
-    """The options with Java's names, ``ssl.keystore.location``; ``where`` they stand is for errors.
-
-    Raises:
-        ConfigError: an option is unknown, or can't be used.
-    """
-    arguments = {}
-    for name, value in given:
-        keyword = name.removeprefix(_PREFIX).replace(".", "_")
-        if keyword not in _NAMES:
-            raise ConfigError(f"{where}: the option {name} is not supported: remove it")
-        arguments[keyword] = _converted(keyword, value)
-    try:
-        return TlsOptions(**arguments)
-    except ConfigError as error:
-        raise ConfigError(f"{where}: {error}") from None
-
-
-def _given(entry: JaasEntry) -> list[tuple[str, Secret]]:
-    return [(name, value) for name, value in entry.options if name.startswith(_PREFIX)]
-
-
-def _converted(keyword: str, value: Secret) -> Any:
-    if keyword in _SECRETS:
-        return value
-    if keyword in _LISTS:
-        return Names().accept(value.reveal())
-    return value.reveal()
 
 
 _FORM: Final = Secret("application/x-www-form-urlencoded")
@@ -295,8 +230,8 @@ class SignedAssertion:
     """
 
     private_key_file: Path
-    clock: Callable[[], float]
-    """Seconds since the epoch."""
+    clock: Callable[[], float] = own_clock
+    """Seconds since the epoch. A client sets this one to its own."""
     algorithm: str = "RS256"
     passphrase: Secret | None = None
     claims: tuple[tuple[str, str], ...] = ()
@@ -351,6 +286,18 @@ def _encoded(claims: Mapping[str, Any]) -> str:
 
 def _base64(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def load_cryptography() -> None:
+    """Import the modules that sign assertions."""
+    with suppress(ImportError):  # an assertion says what is missing
+        import cryptography.exceptions
+        import cryptography.hazmat.primitives.asymmetric.ec
+        import cryptography.hazmat.primitives.asymmetric.padding
+        import cryptography.hazmat.primitives.asymmetric.rsa
+        import cryptography.hazmat.primitives.asymmetric.utils
+        import cryptography.hazmat.primitives.hashes
+        import cryptography.hazmat.primitives.serialization  # noqa: F401
 
 
 def _sign(content: bytes, pem: Secret, passphrase: Secret | None, algorithm: str) -> bytes | str:

@@ -309,7 +309,7 @@ def shared_source(settings: Hashable, make: Callable[[], TokenSource]) -> TokenS
 
     ``settings``: everything that decides which token comes, the provider among it (by its
     :func:`identity_of`). It is kept, so secrets belong in it as
-    :class:`~aioproducer.config.secret.Secret`. A forked process starts without any source.
+    :class:`~aioproducer.foundation.secret.Secret`. A forked process starts without any source.
     """
     source = _sources.get(settings) or _sources.setdefault(settings, make())
     for oldest in list(_sources)[:-_MOST]:

@@ -6,9 +6,8 @@
     reader_options.py   those of a reader         kinds.py              their values
     names.py            keywords, Java names      addresses.py          'host:port' lists
     cross_checks.py     rules between options     proxy_url.py          the URL of a proxy
+    login.py            the configured login      plain_secrets.py      options that hold one
     properties.py       Java's .properties files, placeholders: ${env:…}, ${file:…}
-    login.py            the configured login      jaas.py               keyword or JAAS line
-    secret.py           a text never shown        plain_secrets.py      options that hold one
     librdkafka.py       librdkafka's options      librdkafka_options.py their rows
     document.py         the tables of the docs
 """
@@ -25,7 +24,7 @@ from aioproducer.config.options import (
 )
 from aioproducer.config.plain_secrets import hidden_mapping, hide_secrets
 from aioproducer.config.producer_config import ProducerConfig
-from aioproducer.config.secret import Secret
+from aioproducer.foundation.secret import Secret
 
 __all__ = [
     "ProducerConfig",

@@ -9,17 +9,10 @@ from typing import Final, TypeAlias
 
 from aioproducer.model import address_of
 
-__all__ = ["EVENT_HUBS", "NO_CREDENTIALS", "Address", "is_loopback", "parse_addresses"]
+__all__ = ["NO_CREDENTIALS", "Address", "parse_addresses"]
 
 Address: TypeAlias = tuple[str, int]
 """Host (a name, an IPv4 address, or an IPv6 address without brackets) and port."""
-
-EVENT_HUBS: Final = (
-    ".servicebus.windows.net",
-    ".servicebus.chinacloudapi.cn",
-    ".servicebus.usgovcloudapi.net",
-)
-"""The ends of the names of Azure Event Hubs."""
 
 NO_CREDENTIALS: Final = "an address can't contain credentials ('@'); write 'host:port'"
 _SCHEME: Final = r"(?s)(?P<scheme>[A-Za-z][\w.+-]*)://(?P<rest>.*)"
@@ -43,17 +36,6 @@ def parse_addresses(value: str | Iterable[object]) -> tuple[Address, ...]:
     if not addresses:
         raise ValueError("the list is empty; give at least one 'host:port'")
     return tuple(addresses.values())
-
-
-def is_loopback(host: str) -> bool:
-    """True if ``host`` is this machine: an address of its loopback, or ``localhost`` (RFC 6761)."""
-    from ipaddress import ip_address
-
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        name = host.lower().rstrip(".")
-        return name == "localhost" or name.endswith(".localhost")
 
 
 def _parse_item(item: object) -> tuple[Address, ...]:

@@ -11,16 +11,16 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from aioproducer.config.addresses import EVENT_HUBS, is_loopback
-from aioproducer.config.jaas import LoginSources
 from aioproducer.config.kinds import INT_MAX
 from aioproducer.config.options import ADAPTIVE_LINGER_MS, OPTIONS, Group, OptionTable
-from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError
 from aioproducer.foundation.codecs import codec_library
 from aioproducer.foundation.logs import plain_logger
+from aioproducer.foundation.secret import Secret
+from aioproducer.model import is_event_hubs, is_loopback
 
-if TYPE_CHECKING:  # a client without a proxy does not import it
+if TYPE_CHECKING:  # a client without a login or a proxy imports neither
+    from aioproducer.auth.jaas import JaasEntry
     from aioproducer.config.proxy_url import Proxy
 
 __all__ = [
@@ -221,9 +221,15 @@ def _settle_security(config: OptionTable) -> Iterator[tuple[str, object]]:
     """
     _check_tls(config)
     _warn_for_event_hubs(config)
-    sources = LoginSources(config)
-    _warn_of_odd_secrets(sources)
-    if not config.security_protocol.startswith("SASL_"):
+    with_login = config.security_protocol.startswith("SASL_")
+    jaas = None
+    if with_login or config.sasl_jaas_config is not None:
+        from aioproducer.auth.jaas import LoginSources
+
+        sources = LoginSources(config)
+        jaas = sources.jaas
+    _warn_of_odd_secrets(config, jaas)
+    if not with_login:
         _check_unencrypted(config, ())
         for name in _set_of(config, _SASL):
             raise ConfigError(
@@ -231,11 +237,11 @@ def _settle_security(config: OptionTable) -> Iterator[tuple[str, object]]:
                 f" inside a trusted network), not {config.security_protocol!r}"
             )
         return
-    from aioproducer.config.login import asks_over_https, mechanism_name_of, read_login
+    from aioproducer.config.login import mechanism_name_of, read_login
 
     mechanism = mechanism_name_of(sources)
     login = read_login(mechanism, sources)
-    _check_unencrypted(config, _TRUSTSTORE if asks_over_https(login) else ())
+    _check_unencrypted(config, _TRUSTSTORE if login.asks_over_https else ())
     _warn_of_readable_login(config, mechanism)
     if config.sasl_mechanism is None:
         yield "sasl_mechanism", mechanism
@@ -335,8 +341,7 @@ def _warn_for_event_hubs(config: OptionTable) -> None:
 
     Source: Microsoft's "Recommended configurations for Apache Kafka clients".
     """
-    hosts = (host.lower().rstrip(".") for host, _ in config.bootstrap_servers)
-    if not any(host.endswith(EVENT_HUBS) for host in hosts):
+    if not any(is_event_hubs(host) for host, _ in config.bootstrap_servers):
         return
     idle = config.connections_max_idle_ms
     wrong: list[str] = []
@@ -354,9 +359,9 @@ def _warn_for_event_hubs(config: OptionTable) -> None:
         )
 
 
-def _warn_of_odd_secrets(sources: LoginSources) -> None:
+def _warn_of_odd_secrets(config: OptionTable, jaas: JaasEntry | None) -> None:
     """Warn of a secret that looks like a placeholder, or has white space around it."""
-    for name, secret in _secrets(sources):
+    for name, secret in _secrets(config, jaas):
         text = secret.reveal()
         if re.fullmatch(_PLACEHOLDER, text.strip()):
             _logger.warning(
@@ -369,14 +374,14 @@ def _warn_of_odd_secrets(sources: LoginSources) -> None:
             _logger.warning("%s begins or ends with white space, which is part of the secret", name)
 
 
-def _secrets(sources: LoginSources) -> Iterator[tuple[str, Secret]]:
+def _secrets(config: OptionTable, jaas: JaasEntry | None) -> Iterator[tuple[str, Secret]]:
     for name in CHECKED_SECRETS:
-        given = getattr(sources.config, name)
+        given = getattr(config, name)
         if given is not None:
             yield name, given
-    if sources.jaas is None:
+    if jaas is None:
         return
     for name in _OF_JAAS:
-        given = sources.jaas.get(name)
+        given = jaas.get(name)
         if given is not None:
             yield f"{name} of sasl_jaas_config", given

@@ -27,7 +27,7 @@ from typing import (
 )
 
 from aioproducer.config.addresses import NO_CREDENTIALS, Address, parse_addresses
-from aioproducer.config.secret import MASK, Hidden, Secret
+from aioproducer.foundation.secret import MASK, Hidden, Secret
 from aioproducer.model import FailedRecord
 
 if TYPE_CHECKING:

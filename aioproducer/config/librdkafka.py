@@ -21,8 +21,8 @@ from aioproducer.config.librdkafka_options import (
 )
 from aioproducer.config.options import ADAPTIVE_LINGER_MS, OPTIONS
 from aioproducer.config.properties import Reference
-from aioproducer.config.secret import Hidden, Secret, hidden
 from aioproducer.errors import ConfigError
+from aioproducer.foundation.secret import Hidden, Secret, hidden
 
 __all__ = [
     "OauthCallback",

@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from aioproducer.config.kinds import INT_MAX, LONG_MAX
 from aioproducer.config.properties import Provider, Providers, Reference
-from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError
+from aioproducer.foundation.secret import Secret
 
 __all__ = [
     "COMPRESSION_LEVEL",

@@ -32,8 +32,8 @@ from aioproducer.config.options import (
     SecurityProtocol,
     StoreType,
 )
-from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError
+from aioproducer.foundation.secret import Secret
 
 __all__ = [
     "BY_JAVA_NAME",

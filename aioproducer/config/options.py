@@ -51,8 +51,8 @@ from aioproducer.config.kinds import (
     Text,
     UnacceptableError,
 )
-from aioproducer.config.secret import Secret, type_name_of
 from aioproducer.errors import ConfigError
+from aioproducer.foundation.secret import Secret, type_name_of
 
 if TYPE_CHECKING:
     from aioproducer.config.properties import Reference

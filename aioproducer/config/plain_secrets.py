@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from aioproducer.config.jaas import parse_jaas
 from aioproducer.config.names import BY_JAVA_NAME, CHECKED_WITHOUT_EFFECT
 from aioproducer.config.options import OPTIONS
 from aioproducer.config.properties import CONFIG_PROVIDERS, Providers, Reference
-from aioproducer.config.secret import Hidden, Secret, hidden, type_name_of
 from aioproducer.errors import ConfigError
+from aioproducer.foundation.secret import Hidden, Secret, hidden, type_name_of
 
 __all__ = [
     "hidden_mapping",
@@ -120,6 +119,8 @@ def plain_secrets_of(properties: Mapping[str, str], providers: Providers) -> tup
 
 
 def _jaas_holds_secret(line: Secret, reference: Reference | None) -> bool:
+    from aioproducer.auth.jaas import parse_jaas
+
     if reference is not None:
         line = reference.with_placeholders_as(_MARK)
         if line.reveal().strip() == _MARK:

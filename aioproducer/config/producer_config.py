@@ -36,9 +36,9 @@ from aioproducer.config.properties import (
     parse_properties,
     settled,
 )
-from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError
 from aioproducer.foundation.logs import plain_logger
+from aioproducer.foundation.secret import Secret
 
 __all__ = [
     "ProducerConfig",

@@ -18,8 +18,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
-from aioproducer.config.secret import MASK, Secret, without_frames
 from aioproducer.errors import ConfigError
+from aioproducer.foundation.secret import MASK, Secret, without_frames
 
 __all__ = [
     "decode_properties",

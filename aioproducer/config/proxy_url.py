@@ -6,7 +6,7 @@ import re
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
-from aioproducer.config.secret import Secret, without_frames
+from aioproducer.foundation.secret import Secret, without_frames
 from aioproducer.model import address_of
 
 __all__ = ["HTTP", "Proxy", "ProxyLogin", "parse_proxy_url"]

@@ -10,4 +10,5 @@
     logs         log lines with a client's id and fields; durations and counts in texts
     tuning       the numbers that only tune, which simulated lives draw anew
     varint       variable-length integers
+    secret       texts that are never shown, and texts of peers
 """

@@ -104,6 +104,29 @@ def has_name(host: str) -> bool:
     return host.isprintable() and any(map(str.isalnum, host.partition("%")[0]))
 
 
+def is_loopback(host: str) -> bool:
+    """True if ``host`` is this machine: an address of its loopback, or ``localhost`` (RFC 6761)."""
+    from ipaddress import ip_address
+
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        name = host.lower().rstrip(".")
+        return name == "localhost" or name.endswith(".localhost")
+
+
+_EVENT_HUBS = (
+    ".servicebus.windows.net",
+    ".servicebus.chinacloudapi.cn",
+    ".servicebus.usgovcloudapi.net",
+)
+
+
+def is_event_hubs(host: str) -> bool:
+    """True for a name of Azure Event Hubs."""
+    return host.lower().rstrip(".").endswith(_EVENT_HUBS)
+
+
 _NULL: Any = None
 """Kafka's null, which a record of every type may have."""
 

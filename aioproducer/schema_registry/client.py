@@ -12,8 +12,8 @@ from typing import Any, Literal, Self, TypeVar
 from uuid import UUID
 
 from aioproducer.config.producer_config import PropertiesSource
-from aioproducer.config.secret import hidden
 from aioproducer.errors import SchemaRegistryError
+from aioproducer.foundation.secret import hidden
 from aioproducer.schema_registry.model import (
     CompatibilityCheck,
     CompatibilityLevel,

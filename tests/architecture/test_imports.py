@@ -239,7 +239,7 @@ def test_imports_of_compiled_modules_are_seen_elsewhere(module: str) -> None:
 
 NAMED_BY_TEXT = {
     "__init__.py": "the table of names, which stands under TYPE_CHECKING as well",
-    "auth/configured.py": "import paths in options, which users write",
+    "auth/providers.py": "import paths in options, which users write",
     "cli/app.py": "the commands",
     "engine/columnar/protobuf_plan.py": "Spark",
     "schema_registry/protobuf_schema.py": "generated modules, which users write",
@@ -270,7 +270,7 @@ ALLOWED = {
     ("__init__.py", "import_module"): "the package's own public names",
     ("testing/__init__.py", "import_module"): "the package's own public names",
     ("cli/app.py", "import_module"): "the package's own commands",
-    ("auth/configured.py", "import_module"): "a provider that an option names: 'package.module:f'",
+    ("auth/providers.py", "import_module"): "a provider that an option names: 'package.module:f'",
     ("engine/columnar/protobuf_plan.py", "import_module"): "modules of protobuf, by our names",
     ("engine/protocol/codec.py", "compile"): "decoders, from the tables of the package",
     ("engine/protocol/codec.py", "exec"): "decoders, from the tables of the package",

@@ -16,7 +16,7 @@ LOCKS = {"Barrier", "BoundedSemaphore", "Condition", "Event", "Lock", "RLock", "
 QUEUES = {"LifoQueue", "PriorityQueue", "Queue"}
 
 USERS = {
-    "auth/aws_credentials.py": "threads that sign for logins",
+    "auth/aws_msk_iam.py": "threads that sign for logins",
     "auth/aws_web_identity.py": "threads that ask AWS STS",
     "auth/gssapi.py": "threads that ask the KDC",
     "auth/tls.py": "threads that read certificates",

@@ -17,14 +17,14 @@ import aioproducer
 
 PACKAGE: Final = Path(aioproducer.__file__).parent
 SUFFIXES: Final = {".py", ".pyx", ".pxd"}
-LOADED_BY_IMPORT: Final = 48
+LOADED_BY_IMPORT: Final = 47
 FILES: Final = {
     "": 5,
     "admin": 10,
-    "auth": 22,
+    "auth": 18,
     "cli": 24,
     "compat": 25,
-    "config": 18,
+    "config": 16,
     "consumer": 25,
     "engine": 4,
     "engine/accumulator": 10,
@@ -42,7 +42,7 @@ FILES: Final = {
     "engine/telemetry": 5,
     "engine/transactions": 7,
     "errors": 4,
-    "foundation": 14,
+    "foundation": 15,
     "model": 2,
     "observability": 17,
     "reader": 19,

@@ -17,8 +17,14 @@ import pytest
 
 import aioproducer
 from aioproducer import ProducerConfig, errors
+from aioproducer.auth.aws_msk_iam import AwsLogin
+from aioproducer.auth.azure import AzureIdentity
+from aioproducer.auth.gcp import GcpIdentity
+from aioproducer.auth.mechanism import Login
+from aioproducer.auth.oauth_login import ClientCredentialsSettings, OAuthLogin
 from aioproducer.auth.oauthbearer import Token, token_from
-from aioproducer.config import Secret, login
+from aioproducer.auth.passwords import PlainLogin, ScramLogin
+from aioproducer.config import Secret
 from aioproducer.config.login import login_of
 from aioproducer.engine.core.check import ClusterCheck, TopicCheck
 from aioproducer.errors import BootstrapError
@@ -157,20 +163,20 @@ def test_the_options_for_spark_are_taken() -> None:
     plan = plan_write(names["options"], {"value": "string"})
     refuse_shown_secrets(plan)
     assert plan.plain_secrets() == ()
-    assert login_of(plan.config()) == login.ScramLogin(
+    assert login_of(plan.config()) == ScramLogin(
         "SCRAM-SHA-512", "orders-app", Secret(VARIABLES["KAFKA_PASSWORD"])
     )
 
 
-def scram(mechanism: str, user: str, password: str) -> login.ScramLogin:
-    return login.ScramLogin(mechanism, user, Secret(password))
+def scram(mechanism: str, user: str, password: str) -> ScramLogin:
+    return ScramLogin(mechanism, user, Secret(password))
 
 
-LOGINS: dict[str, login.Login | None] = {
+LOGINS: dict[str, Login | None] = {
     "Java's properties files 1": scram("SCRAM-SHA-512", "orders-app", VARIABLES["KAFKA_PASSWORD"]),
-    "Confluent Cloud 1": login.PlainLogin("API_KEY", Secret("API_SECRET")),
-    "Confluent Cloud 2": login.OAuthLogin(
-        login.ClientCredentialsSettings(
+    "Confluent Cloud 1": PlainLogin("API_KEY", Secret("API_SECRET")),
+    "Confluent Cloud 2": OAuthLogin(
+        ClientCredentialsSettings(
             "https://LOGIN/oauth2/token",
             "CLIENT",
             Secret("SECRET"),
@@ -179,20 +185,20 @@ LOGINS: dict[str, login.Login | None] = {
         ),
         (("logicalCluster", "lkc-ID"), ("identityPoolId", "pool-ID")),
     ),
-    "Amazon MSK 1": login.AwsLogin(),
+    "Amazon MSK 1": AwsLogin(),
     "Amazon MSK 2": scram("SCRAM-SHA-512", "USER", "PASSWORD"),
-    "Azure Event Hubs 1": login.PlainLogin(
+    "Azure Event Hubs 1": PlainLogin(
         "$ConnectionString",
         Secret(
             "Endpoint=sb://NAMESPACE.servicebus.windows.net/;"
             "SharedAccessKeyName=NAME;SharedAccessKey=KEY"
         ),
     ),
-    "Azure Event Hubs 2": login.OAuthLogin(
-        login.AzureToken("https://NAMESPACE.servicebus.windows.net".lower())
+    "Azure Event Hubs 2": OAuthLogin(
+        AzureIdentity("https://NAMESPACE.servicebus.windows.net".lower())
     ),
-    "Google's Managed Service for Apache Kafka 1": login.OAuthLogin(login.GcpToken()),
-    "Google's Managed Service for Apache Kafka 2": login.PlainLogin(
+    "Google's Managed Service for Apache Kafka 1": OAuthLogin(GcpIdentity()),
+    "Google's Managed Service for Apache Kafka 2": PlainLogin(
         "NAME@PROJECT.iam.gserviceaccount.com", Secret("BASE64_OF_THE_KEY_FILE")
     ),
     "Redpanda 1": scram("SCRAM-SHA-256", "USER", "PASSWORD"),

@@ -13,8 +13,8 @@ from typing import Any, Final, Literal, TypedDict
 from aioproducer.config import ProducerConfig
 from aioproducer.config.options import ADAPTIVE_LINGER_MS, RecoveryStrategy
 from aioproducer.config.producer_config import literal_configuration
-from aioproducer.config.secret import Secret, hidden
 from aioproducer.errors import ConfigError
+from aioproducer.foundation.secret import Secret, hidden
 
 MISSING: Final = object()
 _NUMBERS: Final = count(1)

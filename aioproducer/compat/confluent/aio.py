@@ -37,7 +37,6 @@ from aioproducer.compat.confluent.records import (
 from aioproducer.compat.confluent.transactions import group_of, not_configured, offsets_of
 from aioproducer.compat.confluent.watch import Call, LogLines, start
 from aioproducer.compat.confluent.worker import Intake, RecordPump
-from aioproducer.config.secret import Secret, hidden
 from aioproducer.engine.core.arguments import checked_group, checked_offsets
 from aioproducer.engine.core.producer_core import ProducerCore
 from aioproducer.engine.core.transaction_api import TransactionApi
@@ -45,6 +44,7 @@ from aioproducer.engine.records.acceleration import hide, show
 from aioproducer.errors import ProducerError
 from aioproducer.foundation.logs import plain_logger
 from aioproducer.foundation.runtime.tasks import new_visible_task
+from aioproducer.foundation.secret import Secret, hidden
 
 __all__ = ["AIOProducer"]
 

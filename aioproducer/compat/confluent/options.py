@@ -16,9 +16,9 @@ from aioproducer.compat.confluent.partitions import CHOICES, Choice
 from aioproducer.config import ProducerConfig, ProducerOptions
 from aioproducer.config.librdkafka import OF_CONSUMERS, known_to_librdkafka, may_be_secret
 from aioproducer.config.librdkafka_options import text_of
-from aioproducer.config.secret import Hidden, Secret, hidden
 from aioproducer.errors import ConfigError
 from aioproducer.foundation.logs import plain_logger
+from aioproducer.foundation.secret import Hidden, Secret, hidden
 
 __all__ = [
     "invalid_argument",

@@ -23,8 +23,8 @@ from aioproducer.compat.confluent.records import DeliveryCallback, Outbox, Recor
 from aioproducer.compat.confluent.transactions import Transactions, group_of, not_configured
 from aioproducer.compat.confluent.waiting import event_came
 from aioproducer.compat.confluent.worker import Worker
-from aioproducer.config.secret import Secret, hidden, type_name_of
 from aioproducer.errors import ProducerClosedError, ProducerError
+from aioproducer.foundation.secret import Secret, hidden, type_name_of
 
 __all__ = [
     "Producer",

@@ -173,7 +173,7 @@ def loads_of_logins(config: ProducerConfig) -> Sequence[Load]:
     """The imports of libraries for logins, after :func:`loads_of_connections` have run."""
     if not config.security_protocol.startswith("SASL_"):
         return ()
-    from aioproducer.auth.configured import loads_of
+    from aioproducer.config.login import loads_of
 
     return loads_of(config)
 
@@ -192,8 +192,8 @@ def _load_idna() -> None:
 
 
 def _load_security() -> None:
-    import aioproducer.auth.configured
     import aioproducer.auth.tls_errors
+    import aioproducer.config.login
     import aioproducer.engine.network.login  # noqa: F401
 
 
@@ -201,7 +201,7 @@ def security(config: ProducerConfig, environment: Environment) -> Security:
     """TLS and the login. Without either, nothing that they need is imported."""
     if config.security_protocol == "PLAINTEXT":
         return Security(None, None)
-    from aioproducer.auth.configured import mechanism_of, tls_of
+    from aioproducer.config.login import mechanism_of, tls_of
 
     mechanism = mechanism_of(config, lambda: environment.wall_clock_ns() / 1e9)
     return Security(tls_of(config), mechanism)

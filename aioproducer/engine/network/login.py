@@ -11,8 +11,6 @@ from random import Random
 from typing import Any, Final, TypeAlias
 
 from aioproducer.auth.mechanism import Exchange, Mechanism
-from aioproducer.auth.peer_text import masked
-from aioproducer.config.secret import Secret
 from aioproducer.engine.network.frames import EncodedPayload, encoded, read_response
 from aioproducer.engine.network.versions import BrokerVersions
 from aioproducer.engine.protocol import Api, request_schema
@@ -25,6 +23,7 @@ from aioproducer.errors import (
     kafka_error,
 )
 from aioproducer.foundation.runtime.threads import ThreadForEach
+from aioproducer.foundation.secret import Secret, masked
 
 SendAndReceive: TypeAlias = Callable[[EncodedPayload], Awaitable[Any]]
 """Sends a request on the connection, and returns the response."""

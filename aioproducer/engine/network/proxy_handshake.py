@@ -14,9 +14,9 @@ from collections.abc import Generator
 from ipaddress import ip_address
 from typing import Final, NamedTuple, NoReturn, TypeAlias
 
-from aioproducer.auth.peer_text import printable
 from aioproducer.config.proxy_url import HTTP, Proxy, ProxyLogin
 from aioproducer.errors import AuthenticationError, BrokerConnectionError
+from aioproducer.foundation.secret import printable
 from aioproducer.model import address_of, has_name
 
 __all__ = ["Handshake", "Step", "handshake"]

@@ -8,10 +8,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from aioproducer.config.addresses import is_loopback
-from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError
 from aioproducer.foundation.logs import plain_logger
+from aioproducer.foundation.secret import Secret
+from aioproducer.model import is_loopback
 
 __all__ = ["RegistryAddress", "basic_authorization", "registry_addresses", "secrets_in"]
 

@@ -7,7 +7,6 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias
 
-from aioproducer.config.secret import Secret
 from aioproducer.errors import (
     ConfigError,
     ProducerError,
@@ -16,6 +15,7 @@ from aioproducer.errors import (
 )
 from aioproducer.foundation.logs import duration
 from aioproducer.foundation.runtime.threads import MOST_HANGING, ThreadForEach
+from aioproducer.foundation.secret import Secret
 from aioproducer.schema_registry.rest.addresses import basic_authorization
 from aioproducer.schema_registry.rest.answers import Flights
 

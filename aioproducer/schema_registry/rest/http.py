@@ -21,8 +21,6 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from aioproducer.auth.peer_text import printable
-from aioproducer.config.secret import Secret
 from aioproducer.errors import (
     ConfigError,
     MissingExtraError,
@@ -33,6 +31,7 @@ from aioproducer.errors import (
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.logs import duration
 from aioproducer.foundation.runtime.threads import ThreadForEach
+from aioproducer.foundation.secret import Secret, printable
 from aioproducer.foundation.version import __version__
 from aioproducer.schema_registry.rest.addresses import (
     RegistryAddress,

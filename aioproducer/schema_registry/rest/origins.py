@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple, Protocol
 
+from aioproducer.auth.jaas import parse_jaas
 from aioproducer.auth.tls import TlsContexts, TlsOptions
-from aioproducer.auth.token_endpoint import ClientCredentials, TokenEndpoint, tls_options
-from aioproducer.config.jaas import parse_jaas
+from aioproducer.auth.token_endpoint import ClientCredentials, TokenEndpoint
 from aioproducer.config.producer_config import PropertiesSource, read_properties
 from aioproducer.config.properties import BUILT_IN, THIS_PROCESS, Providers, Reference
-from aioproducer.config.secret import Hidden, Secret
 from aioproducer.engine.client.environment import SYSTEM
 from aioproducer.errors import ConfigError
+from aioproducer.foundation.secret import Hidden, Secret
 from aioproducer.schema_registry.rest.authentication import BearerToken, Credentials
 from aioproducer.schema_registry.rest.http import (
     HttpSettings,
@@ -113,7 +113,7 @@ def registry_properties(given: Mapping[str, Secret]) -> RegistryProperties:
     options = TlsOptions()
     tls = [(name, each) for name, each in values.items() if name.startswith(_TLS)]
     if tls:
-        options = tls_options(tls, f"{_PREFIX}ssl.…")
+        options = TlsOptions.of_properties(tls, f"{_PREFIX}ssl.…")
     contexts = TlsContexts(options)
     headers = {
         name.removeprefix(_HEADER): each

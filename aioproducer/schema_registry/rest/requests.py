@@ -15,8 +15,6 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 from urllib.parse import quote, unquote, urlencode, urlsplit, urlunsplit
 from uuid import UUID
 
-from aioproducer.auth.peer_text import masked, printable
-from aioproducer.config.secret import Secret
 from aioproducer.errors import (
     IncompatibleSchemaError,
     InvalidSchemaError,
@@ -25,6 +23,7 @@ from aioproducer.errors import (
     SchemaRegistryError,
     SchemaRegistryUnavailableError,
 )
+from aioproducer.foundation.secret import Secret, masked, printable
 from aioproducer.schema_registry.model import (
     LEVELS,
     CompatibilityCheck,

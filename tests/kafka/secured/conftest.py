@@ -8,8 +8,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from aioproducer.auth.scram import Scram
-from aioproducer.config.secret import Secret
+from aioproducer.auth.passwords import Scram
+from aioproducer.foundation.secret import Secret
 from aioproducer.testing.certificates import Authority
 from aioproducer.testing.kafka_cluster import DEFAULT_JVM_OPTIONS, KafkaCluster
 from aioproducer.testing.kafka_distribution import KafkaDistribution, KafkaUnavailableError

@@ -14,7 +14,7 @@ import pytest
 
 from aioproducer import Producer, RecordMetadata
 from aioproducer.admin import Admin
-from aioproducer.auth.scram import Scram
+from aioproducer.auth.passwords import Scram
 from aioproducer.config import ProducerConfig, Secret
 from aioproducer.engine.network import login
 from aioproducer.errors import DeliveryTimeoutError, SaslAuthenticationFailedError

@@ -17,13 +17,13 @@ from aioproducer import Producer
 from aioproducer.admin import Admin
 from aioproducer.auth.tls import TlsContexts, TlsOptions
 from aioproducer.auth.tls_errors import explain_tls
-from aioproducer.config.secret import Secret
 from aioproducer.errors import (
     BootstrapError,
     BrokerConnectionError,
     ConfigError,
     SslAuthenticationError,
 )
+from aioproducer.foundation.secret import Secret
 from aioproducer.testing.certificates import Authority, Certificate
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from tests.kafka.secured.secured_kafka import SecuredKafka, Stopwatch, failures_of

@@ -30,8 +30,8 @@ from aioproducer.auth.azure import azure_token_provider
 from aioproducer.auth.oauthbearer import claims_of
 from aioproducer.auth.token_endpoint import ClientCredentials, SignedAssertion, TokenEndpoint
 from aioproducer.auth.tokens import TokenSource
-from aioproducer.config.secret import Secret
 from aioproducer.errors import TokenError
+from aioproducer.foundation.secret import Secret
 from aioproducer.testing.oauth2_server import OAuth2Server
 from tests.kafka.secured.secured_kafka import ISSUER, SHORT_ISSUER, TOKEN_SECONDS, SecuredKafka
 from tests.support.waiting import until

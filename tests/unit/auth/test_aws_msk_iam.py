@@ -24,23 +24,27 @@ from botocore.credentials import ReadOnlyCredentials
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aioproducer.auth.aws_credentials import AwsOptions, AwsSigner, parameters_of, region_of, sign
 from aioproducer.auth.aws_msk_iam import (
     USER_AGENT,
     AwsMskIam,
     AwsMskIamExchange,
+    AwsOptions,
+    AwsSigner,
     msk_token_provider,
+    parameters_of,
+    region_of,
+    sign,
 )
 from aioproducer.auth.mechanism import Exchange, Mechanism
 from aioproducer.auth.oauthbearer import token_from
 from aioproducer.auth.tokens import TokenSource
-from aioproducer.config.secret import Secret
 from aioproducer.errors import (
     AuthenticationError,
     MissingExtraError,
     ProducerError,
     TokenEndpointError,
 )
+from aioproducer.foundation.secret import Secret
 from tests.support.clock import Clock
 from tests.unit.auth.http_server import Server, answer, serving
 from tests.unit.auth.tokens_for_tests import everything_in

@@ -1,4 +1,4 @@
-"""aioproducer.auth.configured: the mechanism of a configuration, and the tokens behind it."""
+"""aioproducer.config.login: the mechanism of a configuration, and the tokens behind it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from aioproducer.auth.azure import azure_token_provider
-from aioproducer.auth.configured import mechanism_of
 from aioproducer.auth.mechanism import Mechanism
 from aioproducer.config import ProducerConfig
+from aioproducer.config.login import mechanism_of
 from aioproducer.errors import ConfigError, TokenEndpointError, TokenError
 from aioproducer.testing.certificates import Authority
 from tests.support.clock import Clock

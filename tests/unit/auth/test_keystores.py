@@ -20,8 +20,8 @@ import pytest
 from aioproducer.auth import tls
 from aioproducer.auth.keystores import pem_blocks
 from aioproducer.auth.tls import TlsOptions, make_context
-from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError, MissingExtraError
+from aioproducer.foundation.secret import Secret
 from aioproducer.testing.certificates import Authority, Certificate
 from tests.unit.auth.tls_servers import TlsServer, talk
 

@@ -12,15 +12,14 @@ import pytest
 
 from aioproducer.auth.gssapi import Gssapi
 from aioproducer.auth.mechanism import Exchange, Mechanism
-from aioproducer.auth.plain import Plain
-from aioproducer.auth.scram import Scram
-from aioproducer.config.secret import Secret
+from aioproducer.auth.passwords import Plain, Scram
 from aioproducer.errors import (
     AuthenticationError,
     ConfigError,
     IllegalSaslStateError,
     MissingExtraError,
 )
+from aioproducer.foundation.secret import Secret
 from tests.unit.auth.scram_server import ScramServer
 from tests.unit.auth.showing import shown, shown_of_error
 
@@ -151,13 +150,12 @@ def test_a_failed_scram_login_shows_nothing(last: bytes) -> None:
     assert_harmless(shown_of_error(caught.value) + shown(exchange))
 
 
-@pytest.mark.parametrize("spoilt", ["\0", "\ud800", "\u0007"])
+@pytest.mark.parametrize("spoilt", ["\0", "\ud800"])
 def test_a_refused_password_is_not_in_the_error(spoilt: str) -> None:
     password = Secret(PASSWORD.reveal() + spoilt)
     with pytest.raises(ConfigError) as caught:
         Scram("SCRAM-SHA-256", "user", password)
     assert_harmless(shown_of_error(caught.value))
-    if spoilt != "\u0007":
-        with pytest.raises(ConfigError) as caught:
-            Plain("user", password)
-        assert_harmless(shown_of_error(caught.value))
+    with pytest.raises(ConfigError) as caught:
+        Plain("user", password)
+    assert_harmless(shown_of_error(caught.value))

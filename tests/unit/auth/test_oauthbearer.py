@@ -20,8 +20,8 @@ from aioproducer.auth.oauthbearer import (
     claims_of,
     token_from,
 )
-from aioproducer.config.secret import Secret
 from aioproducer.errors import AuthenticationError, ConfigError, TokenError
+from aioproducer.foundation.secret import Secret
 from tests.unit.auth.tokens_for_tests import NOW, everything_in, jwt
 
 

@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from aioproducer.auth.configured import mechanism_of
 from aioproducer.auth.mechanism import Mechanism
 from aioproducer.auth.oauthbearer import claims_of
-from aioproducer.auth.plain import Plain
+from aioproducer.auth.passwords import Plain
 from aioproducer.auth.providers import ProvidedCredentials
 from aioproducer.auth.tokens import TokenSource
 from aioproducer.config import ProducerConfig
-from aioproducer.config.secret import Secret
+from aioproducer.config.login import mechanism_of
 from aioproducer.errors import AuthenticationError, ConfigError, NetworkError, ProducerError
+from aioproducer.foundation.secret import Secret
 from tests.support.clock import Clock
 from tests.unit.auth.showing import shown, shown_of_error
 from tests.unit.auth.tokens_for_tests import NOW

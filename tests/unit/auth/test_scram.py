@@ -1,4 +1,4 @@
-"""SCRAM: the vectors, SASLprep, a server of our own, and servers that lie."""
+"""SCRAM: the vectors, a server of our own, and servers that lie."""
 
 from __future__ import annotations
 
@@ -13,77 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioproducer.auth.credentials import prohibition, saslprep
 from aioproducer.auth.mechanism import Exchange, Mechanism
-from aioproducer.auth.scram import MAX_ITERATIONS, Scram, ScramExchange
-from aioproducer.config.secret import Secret
+from aioproducer.auth.passwords import MAX_ITERATIONS, Scram, ScramExchange
 from aioproducer.errors import (
     AuthenticationError,
     ConfigError,
     IllegalSaslStateError,
     SaslAuthenticationFailedError,
 )
+from aioproducer.foundation.secret import Secret
 from tests.unit.auth.scram_server import ScramServer
-
-
-@pytest.mark.parametrize(
-    ("text", "prepared"),
-    [
-        ("I\u00adX", "IX"),
-        ("user", "user"),
-        ("USER", "USER"),
-        ("\u00aa", "a"),
-        ("\u2168", "IX"),
-        ("a\u00a0b", "a b"),
-        ("a\u200bb", "ab"),  # mapped to nothing, though a space, too
-        ("u\u0308", "ü"),
-        ("\ufb01sh", "fish"),
-        ("\U0001f600", "\U0001f600"),  # unassigned in Unicode 3.2
-    ],
-)
-def test_what_is_mapped_and_normalized(text: str, prepared: str) -> None:
-    assert saslprep(text) == prepared
-    assert prohibition(prepared) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("\u0007", "character 1 is a control character"),
-        ("ab\u0085", "character 3 is a control character"),
-        ("\ue000", "private use"),
-        ("\ufffe", "without a character"),
-        ("\ud800", "a surrogate"),
-        ("\ufffd", "plain text"),
-        ("\u2ff0", "canonical representation"),
-        ("\u202e", "how others are displayed"),
-        ("\U000e0041", "a tagging character"),
-        ("\u0627\u0031", "begin and end"),
-        ("a\u0627", "right-to-left"),
-    ],
-)
-def test_what_is_prohibited(text: str, reason: str) -> None:
-    said = prohibition(saslprep(text))
-    assert said is not None
-    assert reason in said
-
-
-def test_right_to_left_alone_is_allowed() -> None:
-    assert prohibition("\u0627\u0031\u0628") is None
-
-
-@given(st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E)))
-def test_printable_ascii_stays_as_it_is(text: str) -> None:
-    assert saslprep(text) == text
-    assert prohibition(text) is None
-
-
-@given(st.text(st.characters()))
-def test_a_prepared_string_stays_as_it_is(text: str) -> None:
-    prepared = saslprep(text)
-    if prohibition(prepared) is None:
-        assert saslprep(saslprep(prepared)) == saslprep(prepared)
-
 
 SHA_256, SHA_512 = "SCRAM-SHA-256", "SCRAM-SHA-512"
 DIGESTS: Final = {SHA_256: "sha256", SHA_512: "sha512"}
@@ -156,12 +95,7 @@ def test_every_user_logs_in(name: str, username: str, password: str, salt: bytes
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1))
 def test_without_saslprep_every_string_is_taken_as_kafka_takes_it(text: str) -> None:
     server = ScramServer("sha256", text, text.encode())
-    assert log_in(Scram(SHA_256, text, Secret(text), saslprep=False), server).complete
-
-
-def test_with_saslprep_the_server_knows_the_prepared_strings() -> None:
-    server = ScramServer("sha256", "IX", b"fish")
-    assert log_in(Scram(SHA_256, "I\u00adX", Secret("\ufb01sh")), server).complete
+    assert log_in(Scram(SHA_256, text, Secret(text)), server).complete
 
 
 def test_a_delegation_token_says_that_it_is_one() -> None:
@@ -185,8 +119,6 @@ def test_nonces_are_never_the_same() -> None:
         (SHA_256, "user", "", "the password is empty"),
         (SHA_256, "us\0er", "x", "the user name contains a NUL"),
         (SHA_256, "user", "hunter\ud8002", "the password contains a surrogate"),
-        (SHA_256, "user", "hunter2\u0007", "the password can't be used.*character 8 is a control"),
-        (SHA_256, "user", "\u00ad", "after SASLprep .*, .*the password is empty"),
     ],
 )
 def test_what_can_not_be_used_is_refused_at_once(
@@ -321,7 +253,7 @@ def derivations(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bytes, int]]:
         counted.append((salt, iterations))
         return derive(name, password, salt, iterations)
 
-    monkeypatch.setattr("aioproducer.auth.scram.hashlib.pbkdf2_hmac", count)
+    monkeypatch.setattr("aioproducer.auth.passwords.hashlib.pbkdf2_hmac", count)
     return counted
 
 

@@ -14,10 +14,16 @@ from typing import Any
 
 import pytest
 
-from aioproducer.auth.cipher_suites import _TLS12, choose_suites
-from aioproducer.auth.tls import TlsContexts, TlsOptions, make_context, server_name
-from aioproducer.config.secret import Secret
+from aioproducer.auth.tls import (
+    _TLS12,
+    TlsContexts,
+    TlsOptions,
+    choose_suites,
+    make_context,
+    server_name,
+)
 from aioproducer.errors import ConfigError
+from aioproducer.foundation.secret import Secret
 from aioproducer.testing.certificates import Authority
 
 SECRET = Secret("geheim-1")

@@ -18,9 +18,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from aioproducer.auth.tls import TlsContexts, TlsOptions
 from aioproducer.auth.tls_errors import explain_tls
-from aioproducer.config.secret import Secret
 from aioproducer.engine.network.transport import SocketSettings, open_transport
 from aioproducer.errors import BrokerConnectionError, SslAuthenticationError
+from aioproducer.foundation.secret import Secret
 from aioproducer.model import Node
 from aioproducer.testing.certificates import Authority, Certificate
 from tests.unit.auth.tls_servers import PATIENT, PEER, ServerThread, TlsServer, talk

@@ -34,7 +34,6 @@ from aioproducer.auth.token_endpoint import (
     TokenFile,
 )
 from aioproducer.auth.tokens import TokenSource
-from aioproducer.config.secret import Secret
 from aioproducer.errors import (
     ConfigError,
     MissingExtraError,
@@ -42,6 +41,7 @@ from aioproducer.errors import (
     TokenEndpointError,
     TokenError,
 )
+from aioproducer.foundation.secret import Secret
 from tests.support.clock import Clock
 from tests.unit.auth.http_server import Script, Server, answer, raw, serving
 from tests.unit.auth.tokens_for_tests import NOW, everything_in, jwt

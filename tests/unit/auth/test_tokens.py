@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from aioproducer.auth.oauthbearer import RefreshRules, Token
 from aioproducer.auth.tokens import TokenSource, shared_source
-from aioproducer.config.secret import Secret
 from aioproducer.errors import MissingExtraError, TokenEndpointError, TokenError
+from aioproducer.foundation.secret import Secret
 from tests.support.clock import Clock, NoJitter
 from tests.support.waiting import settle
 from tests.unit.auth.tokens_for_tests import NOW, everything_in, jwt

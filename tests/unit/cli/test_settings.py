@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from aioproducer.auth.passwords import PlainLogin
 from aioproducer.cli.lines import RecordFormat
 from aioproducer.cli.settings import (
     one_topic,
@@ -16,7 +17,7 @@ from aioproducer.cli.settings import (
     split_properties,
 )
 from aioproducer.config import Secret
-from aioproducer.config.login import PlainLogin, login_of
+from aioproducer.config.login import login_of
 from aioproducer.errors import ConfigError
 
 SERVERS = {"bootstrap_servers": "localhost:9092"}

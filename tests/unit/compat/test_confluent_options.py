@@ -11,7 +11,7 @@ import pytest
 from aioproducer.compat.confluent import KafkaError, KafkaException, Producer
 from aioproducer.compat.confluent.options import settings_of
 from aioproducer.compat.confluent.partitions import consistent_random
-from aioproducer.config.secret import Secret
+from aioproducer.foundation.secret import Secret
 
 
 def test_defaults_are_librdkafkas_where_a_program_would_notice() -> None:

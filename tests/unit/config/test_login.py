@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from aioproducer.auth.aws_msk_iam import AwsLogin, AwsOptions
+from aioproducer.auth.aws_web_identity import AwsWebIdentity
+from aioproducer.auth.azure import AzureIdentity, AzureImds
+from aioproducer.auth.gcp import GcpIdentity
+from aioproducer.auth.gssapi import KerberosLogin
+from aioproducer.auth.oauth_login import ClientCredentialsSettings, JwtBearerSettings, OAuthLogin
+from aioproducer.auth.passwords import PlainLogin, ScramLogin
+from aioproducer.auth.providers import ProvidedLogin
+from aioproducer.auth.token_endpoint import AssertionFile, SignedAssertion, TokenFile
 from aioproducer.config import ProducerConfig, Secret
 from aioproducer.config.librdkafka import OauthCallback
-from aioproducer.config.login import (
-    AssertionFileSettings,
-    AwsLogin,
-    AwsWebIdentityToken,
-    AzureImdsToken,
-    AzureToken,
-    ClientCredentialsSettings,
-    GcpToken,
-    JwtBearerSettings,
-    KerberosLogin,
-    OAuthLogin,
-    PlainLogin,
-    ProvidedLogin,
-    ProvidedToken,
-    ScramLogin,
-    SignedAssertionSettings,
-    TokenFileSettings,
-    TokenSettings,
-    login_of,
-)
+from aioproducer.config.login import login_of
 from aioproducer.errors import ConfigError
 
 KAFKA = "org.apache.kafka.common.security"
@@ -133,7 +124,7 @@ FROM_URL = ClientCredentialsSettings(URL, "shop", PASSWORD, None, False)
         (
             "AWS_MSK_IAM",
             {"sasl_aws_profile_name": "shop", "sasl_aws_region": "eu-north-1"},
-            AwsLogin(region="eu-north-1", profile_name="shop"),
+            AwsLogin("eu-north-1", AwsOptions("shop")),
         ),
         (
             "AWS_MSK_IAM",
@@ -142,10 +133,15 @@ FROM_URL = ClientCredentialsSettings(URL, "shop", PASSWORD, None, False)
                 ' awsRoleExternalId="e" awsStsRegion="eu-west-1" awsRoleAccessKeyId="k"'
                 ' awsRoleSecretAccessKey="hunter2" awsRoleSessionToken="t";'
             },
-            AwsLogin(None, None, "arn:r", "s", "e", "k", PASSWORD, Secret("t"), "eu-west-1"),
+            AwsLogin(
+                None,
+                AwsOptions(
+                    None, "arn:r", "s", "e", "eu-west-1", Secret("k"), PASSWORD, Secret("t")
+                ),
+            ),
         ),
-        ("OAUTHBEARER", {oauth("token_provider"): "a.b:c"}, OAuthLogin(ProvidedToken("a.b:c"))),
-        ("OAUTHBEARER", {oauth("token_provider"): print}, OAuthLogin(ProvidedToken(print))),
+        ("OAUTHBEARER", {oauth("token_provider"): "a.b:c"}, OAuthLogin("a.b:c")),
+        ("OAUTHBEARER", {oauth("token_provider"): print}, OAuthLogin(print)),
         (
             "OAUTHBEARER",
             {
@@ -153,7 +149,7 @@ FROM_URL = ClientCredentialsSettings(URL, "shop", PASSWORD, None, False)
                 "sasl_jaas_config": f"{OAUTH};",
                 "sasl_login_callback_handler_class": "com.example.Tokens",
             },
-            OAuthLogin(ProvidedToken("a:b")),
+            OAuthLogin("a:b"),
         ),
         ("OAUTHBEARER", CREDENTIALS, OAuthLogin(FROM_URL)),
         (
@@ -175,7 +171,7 @@ FROM_URL = ClientCredentialsSettings(URL, "shop", PASSWORD, None, False)
         (
             "OAUTHBEARER",
             {oauth("token_endpoint_url"): "file:///var/run/my%20token"},
-            OAuthLogin(TokenFileSettings("/var/run/my token")),
+            OAuthLogin(TokenFile(Path("/var/run/my token"))),
         ),
         (
             "OAUTHBEARER",
@@ -185,7 +181,7 @@ FROM_URL = ClientCredentialsSettings(URL, "shop", PASSWORD, None, False)
                 oauth("assertion_file"): "/a.jwt",
                 oauth("jwt_retriever_class"): f"{KAFKA}.oauthbearer.JwtBearerJwtRetriever",
             },
-            OAuthLogin(JwtBearerSettings(URL, "kafka", AssertionFileSettings("/a.jwt"))),
+            OAuthLogin(JwtBearerSettings(URL, "kafka", AssertionFile(Path("/a.jwt")))),
         ),
         (
             "OAUTHBEARER",
@@ -204,17 +200,14 @@ FROM_URL = ClientCredentialsSettings(URL, "shop", PASSWORD, None, False)
                     None,
                     None,
                     False,
-                    SignedAssertionSettings(
-                        private_key_file="/key.pem",
-                        private_key_passphrase=PASSWORD,
+                    SignedAssertion(
+                        Path("/key.pem"),
                         algorithm="ES256",
+                        passphrase=PASSWORD,
                         template_file=None,
-                        audience=None,
-                        issuer="shop",
-                        subject=None,
-                        expires_seconds=300,
-                        not_before_seconds=60,
-                        with_id=False,
+                        claims=(("iss", "shop"),),
+                        seconds=(300, 60),
+                        include_jti=False,
                     ),
                 )
             ),
@@ -476,14 +469,14 @@ def configured(kind: str, parameters: str | None = None, **options: Any) -> Prod
     return ProducerConfig(**{**secured, **options})
 
 
-def source_of(config: ProducerConfig) -> TokenSettings:
+def source_of(config: ProducerConfig) -> object:
     found = login_of(config)
     assert isinstance(found, OAuthLogin)
     return found.source
 
 
-def imds(url: str, query: str) -> AzureImdsToken:
-    return AzureImdsToken(f"{url}?{query}")
+def imds(url: str, query: str) -> AzureImds:
+    return AzureImds(f"{url}?{query}")
 
 
 @pytest.mark.parametrize(
@@ -491,17 +484,17 @@ def imds(url: str, query: str) -> AzureImdsToken:
     [
         (
             configured("azure", bootstrap_servers=f"{HUB.upper()}:9093"),
-            AzureToken(f"https://{HUB}"),
+            AzureIdentity(f"https://{HUB}"),
         ),
         (
             configured("azure", "client_id=client-1", bootstrap_servers=["a:1", f"{HUB}:9093"]),
-            AzureToken(f"https://{HUB}", "client-1"),
+            AzureIdentity(f"https://{HUB}", "client-1"),
         ),
         (
             configured(
                 "Azure", " resource = api://x , client_id = c ", bootstrap_servers=f"{HUB}:9093"
             ),
-            AzureToken("api://x", "c"),
+            AzureIdentity("api://x", "c"),
         ),
         (configured("azure_imds", f"query={QUERY}"), imds(IMDS, QUERY)),
         (
@@ -510,11 +503,11 @@ def imds(url: str, query: str) -> AzureImdsToken:
                 "query=b=2",
                 sasl_oauthbearer_token_endpoint_url="http://127.0.0.1:1/token?a=1",
             ),
-            AzureImdsToken("http://127.0.0.1:1/token?a=1&b=2"),
+            AzureImds("http://127.0.0.1:1/token?a=1&b=2"),
         ),
         (
             configured("aws_iam", "region=eu-west-1,audience=https://confluent.cloud/oidc"),
-            AwsWebIdentityToken("eu-west-1", "https://confluent.cloud/oidc", 300, "ES384"),
+            AwsWebIdentity("eu-west-1", "https://confluent.cloud/oidc", 300, "ES384"),
         ),
         (
             configured(
@@ -523,7 +516,7 @@ def imds(url: str, query: str) -> AzureImdsToken:
                 "sts_endpoint=https://sts.example,tag_app=orders,aws_debug=none",
                 sasl_aws_region="eu-west-1",
             ),
-            AwsWebIdentityToken(
+            AwsWebIdentity(
                 "eu-west-1",
                 "a,b",
                 3600,
@@ -532,10 +525,10 @@ def imds(url: str, query: str) -> AzureImdsToken:
                 "https://sts.example",
             ),
         ),
-        (configured("gcp"), GcpToken()),
+        (configured("gcp"), GcpIdentity()),
     ],
 )
-def test_sources(config: ProducerConfig, source: TokenSettings) -> None:
+def test_sources(config: ProducerConfig, source: object) -> None:
     assert source_of(config) == source
     assert source_of(pickle.loads(pickle.dumps(config))) == source
 
@@ -588,7 +581,7 @@ def test_aws_iam_of_confluent_kafka() -> None:
             "sasl.oauthbearer.config": "region=us-east-1,audience=https://confluent.cloud/oidc",
         }
     )
-    assert source_of(config) == AwsWebIdentityToken(
+    assert source_of(config) == AwsWebIdentity(
         "us-east-1", "https://confluent.cloud/oidc", 300, "ES384"
     )
 
@@ -623,7 +616,7 @@ def test_the_handler_of_google_in_a_properties_file() -> None:
     config = ProducerConfig.from_properties(
         {**JAVA, "sasl.login.callback.handler.class": GCP_HANDLER}
     )
-    assert source_of(config) == GcpToken()
+    assert source_of(config) == GcpIdentity()
 
 
 def test_our_type_in_a_properties_file() -> None:
@@ -634,7 +627,7 @@ def test_our_type_in_a_properties_file() -> None:
             "sasl.oauthbearer.metadata.authentication.type": "azure",
         }
     )
-    assert source_of(config) == AzureToken(f"https://{HUB}")
+    assert source_of(config) == AzureIdentity(f"https://{HUB}")
 
 
 def test_the_handler_of_spring_says_what_to_set() -> None:

@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 
 from aioproducer import Producer, sync
 from aioproducer.admin import Admin
+from aioproducer.auth.passwords import PlainLogin
 from aioproducer.compat.aiokafka.options import Options as AIOKafkaOptions
 from aioproducer.compat.confluent.options import settings_of
 from aioproducer.config import ProducerConfig, Secret
-from aioproducer.config.login import PlainLogin, login_of
+from aioproducer.config.login import login_of
 from aioproducer.config.properties import (
     BUILT_IN,
     Providers,

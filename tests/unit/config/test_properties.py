@@ -9,23 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aioproducer.auth.aws_msk_iam import AwsLogin, AwsOptions
+from aioproducer.auth.gcp import GcpIdentity
+from aioproducer.auth.jaas import parse_jaas
+from aioproducer.auth.mechanism import Login
+from aioproducer.auth.oauth_login import ClientCredentialsSettings, OAuthLogin
+from aioproducer.auth.passwords import PlainLogin, ScramLogin
 from aioproducer.config import ProducerConfig
-from aioproducer.config.jaas import parse_jaas
-from aioproducer.config.login import (
-    AwsLogin,
-    AwsToken,
-    ClientCredentialsSettings,
-    GcpToken,
-    Login,
-    OAuthLogin,
-    PlainLogin,
-    ProvidedToken,
-    ScramLogin,
-    login_of,
-)
+from aioproducer.config.login import login_of
 from aioproducer.config.properties import decode_properties, parse_properties
-from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError
+from aioproducer.foundation.secret import Secret
 
 
 def parse(text: str) -> dict[str, str]:
@@ -325,7 +319,7 @@ LOGINS: list[tuple[str, Login | None]] = [
             (("logicalCluster", "lkc-1"), ("identityPoolId", "pool-1")),
         ),
     ),
-    (MSK_IAM, AwsLogin(profile_name="shop")),
+    (MSK_IAM, AwsLogin(options=AwsOptions("shop"))),
     (MSK_SCRAM, ScramLogin("SCRAM-SHA-512", "alice", PASSWORD)),
     (
         EVENT_HUBS,
@@ -414,20 +408,20 @@ def test_handlers_of_vendors_have_their_advice(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"Handler'.*_metadata_authentication_type='azure'"):
         read(AZURE_TOKENS, tmp_path)
     made = read(AZURE_TOKENS, tmp_path, sasl_oauthbearer_token_provider="shop.tokens:token")
-    assert login_of(made) == OAuthLogin(ProvidedToken("shop.tokens:token"))
+    assert login_of(made) == OAuthLogin("shop.tokens:token")
 
 
 def test_tokens_of_google_are_those_of_the_machine(tmp_path: Path) -> None:
-    assert login_of(read(GOOGLE_TOKENS, tmp_path)) == OAuthLogin(GcpToken())
+    assert login_of(read(GOOGLE_TOKENS, tmp_path)) == OAuthLogin(GcpIdentity())
     made = read(GOOGLE_TOKENS, tmp_path, sasl_oauthbearer_token_provider="shop.tokens:token")
-    assert login_of(made) == OAuthLogin(ProvidedToken("shop.tokens:token"))
+    assert login_of(made) == OAuthLogin("shop.tokens:token")
 
 
 def test_tokens_of_amazon_are_made_of_aws_credentials(tmp_path: Path) -> None:
     made = read(MSK_TOKENS, tmp_path)
-    assert login_of(made) == OAuthLogin(AwsToken(AwsLogin()))
+    assert login_of(made) == OAuthLogin(AwsLogin())
     profile = MSK_TOKENS.replace("Module required;", 'Module required awsProfileName="shop";')
     login = login_of(read(profile, tmp_path))
-    assert login == OAuthLogin(AwsToken(AwsLogin(profile_name="shop")))
+    assert login == OAuthLogin(AwsLogin(options=AwsOptions("shop")))
     given = read(MSK_TOKENS, tmp_path, sasl_oauthbearer_token_provider="shop.tokens:token")
-    assert login_of(given) == OAuthLogin(ProvidedToken("shop.tokens:token"))
+    assert login_of(given) == OAuthLogin("shop.tokens:token")

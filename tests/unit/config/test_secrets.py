@@ -19,13 +19,12 @@ import pytest
 import aioproducer
 from aioproducer import Producer, sync
 from aioproducer.admin import Admin
-from aioproducer.auth.configured import mechanism_of, tls_of
+from aioproducer.auth.jaas import parse_jaas
 from aioproducer.auth.tls import TlsContexts
 from aioproducer.compat import confluent
 from aioproducer.compat.aiokafka import AIOKafkaProducer
 from aioproducer.config import ProducerConfig, Secret
-from aioproducer.config.jaas import parse_jaas
-from aioproducer.config.login import login_of
+from aioproducer.config.login import login_of, mechanism_of, tls_of
 from aioproducer.consumer import Consumer
 from aioproducer.errors import ConfigError
 from aioproducer.failed_records import DeadLetterTopic

@@ -12,7 +12,6 @@ import pytest
 from kio.static.primitive import i64Timedelta
 
 from aioproducer.auth.mechanism import Mechanism
-from aioproducer.config.secret import Secret
 from aioproducer.engine.network.connection import Phase
 from aioproducer.engine.network.frames import EncodedPayload, decode_response
 from aioproducer.engine.network.login import (
@@ -38,6 +37,7 @@ from aioproducer.errors import (
     UnsupportedSaslMechanismError,
 )
 from aioproducer.errors.broker import ErrorCode
+from aioproducer.foundation.secret import Secret
 from aioproducer.model import Node
 from tests.support.kio_messages import encode, ours, response_module, theirs
 from tests.unit.network.scripted_broker import (

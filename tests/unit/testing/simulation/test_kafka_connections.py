@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aioproducer.auth.mechanism import Mechanism
-from aioproducer.auth.plain import Plain
-from aioproducer.auth.scram import Scram
-from aioproducer.config.secret import Secret
+from aioproducer.auth.passwords import Plain, Scram
 from aioproducer.errors.broker import ErrorCode
+from aioproducer.foundation.secret import Secret
 from aioproducer.testing.simulation.kafka import ClusterOptions, KafkaModel, ModelConnection
 from aioproducer.testing.simulation.kafka.messages import header_of, read_response, write_request
 from tests.support.conversations.chat import API_VERSIONS, INIT_PRODUCER_ID, PRODUCE, Chat

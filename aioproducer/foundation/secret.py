@@ -1,11 +1,23 @@
-"""A string that is never shown, and the trace of a value that was no string."""
+"""A string that is never shown, the trace of a value that was no string, and a peer's text.
+
+A message gets a peer's text short, printable, and without our secrets.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final, TypeVar, final
 
-__all__ = ["MASK", "Hidden", "Secret", "hidden", "type_name_of", "without_frames"]
+__all__ = [
+    "MASK",
+    "Hidden",
+    "Secret",
+    "hidden",
+    "masked",
+    "printable",
+    "type_name_of",
+    "without_frames",
+]
 
 _Read = TypeVar("_Read")
 
@@ -91,3 +103,22 @@ def type_name_of(value: object) -> str:
     if isinstance(value, Hidden):
         return value.type_name
     return str.__name__ if isinstance(value, Secret) else type(value).__name__
+
+
+_SHOWN: Final = 300
+
+
+def masked(text: str, *secrets: Secret) -> str:
+    """``text`` with a mask in place of each secret that it repeats."""
+    for secret in secrets:
+        if secret.reveal():
+            text = text.replace(secret.reveal(), MASK)
+    return text
+
+
+def printable(text: object, *secrets: Secret) -> str:
+    """``text`` in quotes, at most 300 characters of it; a secret that it repeats is masked."""
+    shown = masked(str(text), *secrets)
+    if len(shown) > _SHOWN:
+        shown = f"{shown[:_SHOWN]}…"
+    return ascii(shown)

@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from aioproducer.config.secret import Secret, without_frames
+from aioproducer.auth.mechanism import Options
 from aioproducer.errors import ConfigError
-
-if TYPE_CHECKING:
-    from aioproducer.config.options import OptionTable
+from aioproducer.foundation.secret import Secret, without_frames
 
 __all__ = [
     "JaasEntry",
@@ -177,7 +175,7 @@ def mechanisms_of_module(login_module: str) -> tuple[str, ...]:
 class LoginSources:
     """The settings of a login in ``config``, from keywords and JAAS line together."""
 
-    def __init__(self, config: OptionTable) -> None:
+    def __init__(self, config: Options) -> None:
         self.config = config
         line = config.sasl_jaas_config
         self.jaas: JaasEntry | None = None if line is None else parse_jaas(line)
