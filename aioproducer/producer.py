@@ -14,7 +14,7 @@ from aioproducer.config import (
     hidden_mapping,
     hide_secrets,
 )
-from aioproducer.config.producer_config import configuration
+from aioproducer.config.producer_config import NO_CONFIG, configuration
 from aioproducer.engine.client.elsewhere import ASYNC_WITH, elsewhere, in_other_producers
 from aioproducer.engine.core.arguments import (
     NO_VALUE,
@@ -45,6 +45,7 @@ from aioproducer.model.type_parameters import K_contra, V_contra
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from aioproducer.config.producer_config import NoConfig
     from aioproducer.engine.bulk.send_report import SendReport
     from aioproducer.engine.core.check import ClusterCheck
     from aioproducer.engine.core.health import Health
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from aioproducer.engine.metrics import Latencies, MetricsSnapshot
     from aioproducer.model.type_parameters import (
         AsyncValuesToSend,
-        Plain,
         PlainKey,
         PlainValue,
         SerializerOf,
@@ -87,52 +87,8 @@ class Producer(Generic[K_contra, V_contra]):
 
     @overload
     def __init__(
-        self: Producer[Plain, Plain],
-        config: None = None,
-        /,
-        *,
-        transaction: TransactionHandle | None = None,
-        key_serializer: None = None,
-        value_serializer: None = None,
-        **options: Unpack[UntypedOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: Producer[K_contra, Plain],
-        config: None = None,
-        /,
-        *,
-        transaction: TransactionHandle | None = None,
-        key_serializer: SerializerOf[K_contra],
-        value_serializer: None = None,
-        **options: Unpack[UntypedOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: Producer[Plain, V_contra],
-        config: None = None,
-        /,
-        *,
-        transaction: TransactionHandle | None = None,
-        key_serializer: None = None,
-        value_serializer: SerializerOf[V_contra],
-        **options: Unpack[UntypedOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self,
-        config: None = None,
-        /,
-        *,
-        transaction: TransactionHandle | None = None,
-        key_serializer: SerializerOf[K_contra],
-        value_serializer: SerializerOf[V_contra],
-        **options: Unpack[UntypedOptions],
-    ) -> None: ...
-    @overload  # Producer[K, V](...) as pyright reads it; the same below
-    def __init__(
         self: Producer[PlainKey, PlainValue],
-        config: None = None,
+        config: NoConfig[PlainKey, PlainValue] = NO_CONFIG,
         /,
         *,
         transaction: TransactionHandle | None = None,
@@ -143,7 +99,7 @@ class Producer(Generic[K_contra, V_contra]):
     @overload
     def __init__(
         self: Producer[K_contra, PlainValue],
-        config: None = None,
+        config: NoConfig[Any, PlainValue] = NO_CONFIG,
         /,
         *,
         transaction: TransactionHandle | None = None,
@@ -154,7 +110,7 @@ class Producer(Generic[K_contra, V_contra]):
     @overload
     def __init__(
         self: Producer[PlainKey, V_contra],
-        config: None = None,
+        config: NoConfig[PlainKey, Any] = NO_CONFIG,
         /,
         *,
         transaction: TransactionHandle | None = None,
@@ -165,7 +121,18 @@ class Producer(Generic[K_contra, V_contra]):
     @overload
     def __init__(
         self,
-        config: ProducerConfig,
+        config: None = None,
+        /,
+        *,
+        transaction: TransactionHandle | None = None,
+        key_serializer: SerializerOf[K_contra],
+        value_serializer: SerializerOf[V_contra],
+        **options: Unpack[UntypedOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        config: ProducerConfig | None,
         /,
         *,
         transaction: TransactionHandle | None = None,
@@ -418,7 +385,7 @@ class Producer(Generic[K_contra, V_contra]):
             TopicAuthorizationFailedError: the principal may not describe the topic.
             MetadataTimeoutError, BootstrapError: there was no metadata for the topic in time.
             ProducerClosedError, ProducerBrokenError: the producer has ended.
-            IllegalStateError, WrongLoopError: see :meth:`drain`.
+            IllegalStateError, WrongLoopError: see :meth:`send`.
         """
         return await self._core.partitions_for(checked_topic(topic))
 
@@ -635,7 +602,7 @@ class Producer(Generic[K_contra, V_contra]):
             ProducerTimeoutError: no broker assigned an id in time.
             AuthenticationError: every broker refused the login.
             KafkaError: the broker refused to assign an id.
-            ProducerClosedError, ProducerBrokenError, WrongLoopError: see :meth:`drain`.
+            ProducerClosedError, ProducerBrokenError, WrongLoopError: see :meth:`send`.
         """
         check_timeout(timeout)
         return await self._core.client_instance_id(timeout)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from operator import attrgetter
-from typing import Any, Final, NamedTuple, Never, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Never, TypeAlias, Unpack
 
 from aioproducer.config.cross_checks import CHECKED_SECRETS, settle
 from aioproducer.config.names import (
@@ -286,6 +286,26 @@ class ProducerConfig(OptionTable):
 
     def __reduce__(self) -> tuple[Any, tuple[dict[str, Any]]]:
         return (_make, (self._given_options(),))
+
+
+if TYPE_CHECKING:
+    from typing import Generic
+
+    from aioproducer.model.type_parameters import MYPY, K_contra, Plain, V_contra
+
+    class NoConfig(ProducerConfig, Generic[K_contra, V_contra]):
+        """The type of no object, for the default of ``config`` in an overload without one.
+
+        Without serializers pyright takes the types of keys and values from that default. mypy takes
+        them from the defaults of type variables.
+        """
+
+    if MYPY:
+        NO_CONFIG: Any
+    else:
+        NO_CONFIG: NoConfig[Plain, Plain]
+else:
+    NO_CONFIG = None
 
 
 class _Referred(NamedTuple):

@@ -21,6 +21,7 @@ from aioproducer.config import (
     hidden_mapping,
     hide_secrets,
 )
+from aioproducer.config.producer_config import NO_CONFIG
 from aioproducer.engine.accumulator import cancelled_by_caller
 from aioproducer.engine.bulk.send_report import BulkResult, OneRecord, SendReport, carry, note
 from aioproducer.engine.client.elsewhere import elsewhere, in_other_producers
@@ -55,10 +56,10 @@ from aioproducer.sync.loop_thread import LoopThread
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from aioproducer.config.producer_config import NoConfig
     from aioproducer.engine.core.check import ClusterCheck
     from aioproducer.engine.core.health import Health
     from aioproducer.model.type_parameters import (
-        Plain,
         PlainKey,
         PlainValue,
         SerializerOf,
@@ -210,52 +211,8 @@ class Producer(Generic[K_contra, V_contra]):
 
     @overload
     def __init__(
-        self: Producer[Plain, Plain],
-        config: None = None,
-        /,
-        *,
-        transaction: TransactionHandle | None = None,
-        key_serializer: None = None,
-        value_serializer: None = None,
-        **options: Unpack[UntypedOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: Producer[K_contra, Plain],
-        config: None = None,
-        /,
-        *,
-        transaction: TransactionHandle | None = None,
-        key_serializer: SerializerOf[K_contra],
-        value_serializer: None = None,
-        **options: Unpack[UntypedOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: Producer[Plain, V_contra],
-        config: None = None,
-        /,
-        *,
-        transaction: TransactionHandle | None = None,
-        key_serializer: None = None,
-        value_serializer: SerializerOf[V_contra],
-        **options: Unpack[UntypedOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self,
-        config: None = None,
-        /,
-        *,
-        transaction: TransactionHandle | None = None,
-        key_serializer: SerializerOf[K_contra],
-        value_serializer: SerializerOf[V_contra],
-        **options: Unpack[UntypedOptions],
-    ) -> None: ...
-    @overload  # Producer[K, V](...) as pyright reads it; the same below
-    def __init__(
         self: Producer[PlainKey, PlainValue],
-        config: None = None,
+        config: NoConfig[PlainKey, PlainValue] = NO_CONFIG,
         /,
         *,
         transaction: TransactionHandle | None = None,
@@ -266,7 +223,7 @@ class Producer(Generic[K_contra, V_contra]):
     @overload
     def __init__(
         self: Producer[K_contra, PlainValue],
-        config: None = None,
+        config: NoConfig[Any, PlainValue] = NO_CONFIG,
         /,
         *,
         transaction: TransactionHandle | None = None,
@@ -277,7 +234,7 @@ class Producer(Generic[K_contra, V_contra]):
     @overload
     def __init__(
         self: Producer[PlainKey, V_contra],
-        config: None = None,
+        config: NoConfig[PlainKey, Any] = NO_CONFIG,
         /,
         *,
         transaction: TransactionHandle | None = None,
@@ -288,7 +245,18 @@ class Producer(Generic[K_contra, V_contra]):
     @overload
     def __init__(
         self,
-        config: ProducerConfig,
+        config: None = None,
+        /,
+        *,
+        transaction: TransactionHandle | None = None,
+        key_serializer: SerializerOf[K_contra],
+        value_serializer: SerializerOf[V_contra],
+        **options: Unpack[UntypedOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        config: ProducerConfig | None,
         /,
         *,
         transaction: TransactionHandle | None = None,

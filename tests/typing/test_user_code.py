@@ -42,6 +42,12 @@ def test_mypy(tmp_path: Path) -> None:
     named_alone = [line for line in checked.splitlines() if '"ProducerConfig" has' in line]
     assert len(named_alone) == 1, "a configuration, unlike a Producer, names the wrong option"
     assert 'Argument "linger_ms"' in named_alone[0]
+    lines = checked.splitlines()
+    mistyped = [line for line in lines if f":{line_of('ackz')}: " in line]
+    assert mistyped[0].endswith(
+        'Unexpected keyword argument "ackz" for overloaded function "Producer"  [call-overload]'
+    )
+    assert sum(map(len, mistyped)) < 31_000, "every overload is shown with all options"
 
 
 def test_pyright() -> None:
@@ -55,6 +61,21 @@ def test_pyright() -> None:
         if each["severity"] == "error"
     }
     assert found == marked("pyright"), json.dumps(diagnostics, indent=1)
+    for name, most in (("ackz", 150), ("linger_ms", 300)):
+        (message,) = (
+            each["message"]
+            for each in diagnostics
+            if each["range"]["start"]["line"] + 1 == line_of(name)
+            and each["file"].endswith("wrong/producers.py")
+        )
+        assert len(message) <= most, message
+    assert 'parameter "linger_ms"' in message
+
+
+def line_of(option: str) -> int:
+    """The first line of ``wrong/producers.py`` that passes an option."""
+    lines = (HERE / "wrong" / "producers.py").read_text("utf-8").splitlines()
+    return next(number for number, line in enumerate(lines, 1) if f"{option}=" in line)
 
 
 def test_there_is_code_of_both_kinds() -> None:
