@@ -6,12 +6,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, Unpack, overload
+from functools import partial, wraps
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    NoReturn,
+    ParamSpec,
+    Self,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
 from aioproducer import errors, producer
 from aioproducer.config import (
@@ -40,13 +51,9 @@ from aioproducer.engine.observer import RecordTrace
 from aioproducer.engine.records.arrow import is_arrow
 from aioproducer.errors import ProducerClosedError, ProducerError
 from aioproducer.model import (
-    ConsumerGroupMetadata,
     Headers,
-    OffsetAndMetadata,
-    PartitionInfo,
     ProducerRecord,
     RecordMetadata,
-    TopicPartition,
     TransactionHandle,
 )
 from aioproducer.model.type_parameters import K_contra, V_contra
@@ -54,10 +61,7 @@ from aioproducer.serialization import shared_headers
 from aioproducer.sync.loop_thread import LoopThread
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
     from aioproducer.config.producer_config import NoConfig
-    from aioproducer.engine.core.check import ClusterCheck
     from aioproducer.engine.core.health import Health
     from aioproducer.model.type_parameters import (
         PlainKey,
@@ -184,6 +188,35 @@ class _BulkRecord(OneRecord):
         if not self.cancelled():
             self._index = self._added.add()
         return not self.cancelled()
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def blocking(
+    method: Callable[Concatenate[producer.Producer[Any, Any], P], Coroutine[Any, Any, R]],
+    *,
+    after_records: bool = False,
+) -> Callable[Concatenate[Producer[Any, Any], P], R]:
+    """A method that waits for ``method`` of the producer in the thread, with its signature and
+    docstring.
+
+    ``after_records``: all records that were sent before are accepted or refused first.
+    """
+
+    @wraps(method)
+    def blocked(self: Producer[Any, Any], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        async def call() -> R:
+            if after_records:
+                await self._thread.catch_up()
+            result: R = await getattr(self._producer, method.__name__)(*args, **kwargs)
+            return result
+
+        return self._thread.ask(call)
+
+    blocked.__module__ = __name__
+    return blocked
 
 
 @elsewhere(
@@ -388,25 +421,9 @@ class Producer(Generic[K_contra, V_contra]):
 
         self._thread.ask(flush, timeout)
 
-    def partitions_for(self, topic: str) -> tuple[int, ...]:
-        """The partitions of ``topic``: see :meth:`aioproducer.Producer.partitions_for`."""
-        return self._thread.ask(lambda: self._producer.partitions_for(topic))
-
-    def partition_infos_for(self, topic: str) -> tuple[PartitionInfo, ...]:
-        """Partitions and their brokers: see :meth:`aioproducer.Producer.partition_infos_for`."""
-        return self._thread.ask(lambda: self._producer.partition_infos_for(topic))
-
-    def check(
-        self,
-        timeout: float | None = None,
-        *,
-        topics: Iterable[str] = (),
-        transactional_id: str | None = None,
-    ) -> ClusterCheck:
-        """Check the cluster and ``topics``: see :meth:`aioproducer.Producer.check`."""
-        return self._thread.ask(
-            lambda: self._producer.check(timeout, topics=topics, transactional_id=transactional_id)
-        )
+    partitions_for = blocking(producer.Producer.partitions_for)
+    partition_infos_for = blocking(producer.Producer.partition_infos_for)
+    check = blocking(producer.Producer.check)
 
     # --- transactions ----------------------------------------------------------------------
 
@@ -439,43 +456,12 @@ class Producer(Generic[K_contra, V_contra]):
             raise
         self._thread.ask(lambda: leave(None))
 
-    def init_transactions(self, timeout: float | None = None) -> None:
-        """Initialize transactions: see :meth:`aioproducer.Producer.init_transactions`."""
-        self._thread.ask(lambda: self._producer.init_transactions(timeout))
-
-    def begin_transaction(self, *, shared: bool = False) -> None:
-        """Begin a transaction: see :meth:`aioproducer.Producer.begin_transaction`."""
-        self._after_all_sent(lambda: self._producer.begin_transaction(shared=shared))
-
-    def commit_transaction(self, timeout: float | None = None) -> None:
-        """Commit the transaction: see :meth:`aioproducer.Producer.commit_transaction`."""
-        self._after_all_sent(lambda: self._producer.commit_transaction(timeout))
-
-    def abort_transaction(self, timeout: float | None = None) -> None:
-        """Abort the transaction: see :meth:`aioproducer.Producer.abort_transaction`."""
-        self._after_all_sent(lambda: self._producer.abort_transaction(timeout))
-
-    def send_offsets_to_transaction(
-        self,
-        offsets: Mapping[Any, OffsetAndMetadata | int] | Iterable[Any],
-        group: ConsumerGroupMetadata | str,
-        timeout: float | None = None,
-    ) -> None:
-        """Send consumed offsets: see :meth:`aioproducer.Producer.send_offsets_to_transaction`."""
-        self._thread.ask(
-            lambda: self._producer.send_offsets_to_transaction(offsets, group, timeout)
-        )
-
-    def committed_offsets(
-        self,
-        group_id: str,
-        partitions: Iterable[TopicPartition],
-        timeout: float | None = None,
-    ) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        """The committed offsets of a group: see :meth:`aioproducer.Producer.committed_offsets`."""
-        return self._thread.ask(
-            lambda: self._producer.committed_offsets(group_id, partitions, timeout)
-        )
+    init_transactions = blocking(producer.Producer.init_transactions)
+    begin_transaction = blocking(producer.Producer.begin_transaction, after_records=True)
+    commit_transaction = blocking(producer.Producer.commit_transaction, after_records=True)
+    abort_transaction = blocking(producer.Producer.abort_transaction, after_records=True)
+    send_offsets_to_transaction = blocking(producer.Producer.send_offsets_to_transaction)
+    committed_offsets = blocking(producer.Producer.committed_offsets)
 
     def transaction_handle(self, *, hand_over: bool = False) -> TransactionHandle:
         """The handle of the transaction: see :meth:`aioproducer.Producer.transaction_handle`."""
@@ -485,13 +471,6 @@ class Producer(Generic[K_contra, V_contra]):
 
         return self._thread.ask(handle)
 
-    def _after_all_sent(self, call: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        async def caught_up() -> None:
-            await self._thread.catch_up()
-            await call()
-
-        self._thread.ask(caught_up)
-
     def health(self) -> Health:
         """The producer's health, from any thread: see :meth:`aioproducer.Producer.health`."""
         health, ended = self._core.health(), self._thread.why_ended
@@ -500,9 +479,7 @@ class Producer(Generic[K_contra, V_contra]):
         state = "closed" if isinstance(ended, ProducerClosedError) else "broken"
         return replace(health, state=state, can_write=False, problems=(str(ended),))
 
-    def client_instance_id(self, timeout: float | None = None) -> UUID:
-        """The id of this producer: see :meth:`aioproducer.Producer.client_instance_id`."""
-        return self._thread.ask(lambda: self._producer.client_instance_id(timeout))
+    client_instance_id = blocking(producer.Producer.client_instance_id)
 
     def metrics(self) -> MetricsSnapshot:
         """The metrics of the producer: see :meth:`aioproducer.Producer.metrics`."""

@@ -1,12 +1,14 @@
 """Docstrings of the API pages: Sphinx's roles, which the code uses, become Markdown.
 
 The tables of attributes and methods show the first line of a docstring, so the first sentence
-becomes one line. A field that is made by ``option()`` shows its default.
+becomes one line. A field that is made by ``option()`` shows its default. A method that is made by
+``blocking()`` shows the signature and docstring of the asynchronous one.
 """
 
 from __future__ import annotations
 
 import re
+from copy import copy
 from typing import Any
 
 import griffe
@@ -29,6 +31,19 @@ class Roles(griffe.Extension):
         value = attr.value
         if isinstance(value, griffe.ExprCall) and str(value.function) == "option":
             attr.value = value.arguments[1]
+
+
+class Blocking(griffe.Extension):
+    """Replaces ``name = blocking(method)`` by ``method`` without its ``async``."""
+
+    def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
+        if pkg.path == "aioproducer":
+            for name, member in [*pkg["sync.producer.Producer"].members.items()]:
+                value = getattr(member, "value", None)
+                if isinstance(value, griffe.ExprCall) and str(value.function) == "blocking":
+                    made = copy(pkg[f"producer.Producer.{name}"])
+                    made.labels = made.labels - {"async"}
+                    pkg["sync.producer.Producer"].set_member(name, made)
 
 
 def markdown(text: str) -> str:

@@ -12,7 +12,7 @@ from typing import Final
 
 import griffe
 
-from tests.documentation.pages import ROOT
+from tests.documentation.pages import DOCS, ROOT
 
 __all__ = ["MODULES", "Listing", "docstrings", "folded", "markdown", "public_names"]
 
@@ -117,7 +117,10 @@ def _parts() -> Iterator[tuple[str, list[str]]]:
 
 
 def _package() -> griffe.Module:
-    package = griffe.load("aioproducer", search_paths=[ROOT], allow_inspection=False)
+    blocking = griffe.load_extensions(str(DOCS / ".site" / "roles.py:Blocking"))
+    package = griffe.load(
+        "aioproducer", search_paths=[ROOT], extensions=blocking, allow_inspection=False
+    )
     assert isinstance(package, griffe.Module)
     return package
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import gc
+import inspect
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from typing import Any
 
 import pytest
 
+import aioproducer
 from aioproducer.errors import (
     BufferExhaustedError,
     ConfigError,
@@ -143,6 +145,23 @@ def test_a_record_comes_alone(producer: Producer) -> None:
     for extra in extras:
         with pytest.raises(SerializationError, match="only argument"):
             producer.send(ProducerRecord("orders", b"secret"), **extra)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["check", "partitions_for", "commit_transaction", "committed_offsets", "client_instance_id"],
+)
+def test_a_call_has_the_signature_and_docstring_of_the_asynchronous_one(name: str) -> None:
+    blocking, asynchronous = getattr(Producer, name), getattr(aioproducer.Producer, name)
+    assert inspect.signature(blocking) == inspect.signature(asynchronous)
+    assert blocking.__name__ == name
+    assert blocking.__doc__ == asynchronous.__doc__
+    assert not inspect.iscoroutinefunction(blocking)
+
+
+def test_a_wrong_argument_is_an_error_of_the_call(producer: Producer) -> None:
+    with pytest.raises(TypeError, match=r"check\(\) got an unexpected keyword argument 'topicz'"):
+        producer.check(topicz=["orders"])  # type: ignore[call-arg]
 
 
 def test_options_are_checked() -> None:
