@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from benchmarks.heartbeat import CallWatch, Heartbeat
-from benchmarks.machine import Machine, Neighbours, look_at_machine
+from benchmarks.machine import Neighbours
 from benchmarks.memory import MemoryCurve, at_quarters, peak_bytes, resident_bytes
 
 BURNT = 0.3
@@ -19,22 +19,6 @@ BURN = [
     *(sys.executable, "-c"),
     f"import time\nwhile time.process_time() < {BURNT}: pass\nprint(flush=True); input()",
 ]
-
-
-def test_cores_python_and_versions_are_known() -> None:
-    machine = look_at_machine(["pytest", "no-such-distribution", "pytest"])
-    assert machine.cores >= 1
-    assert list(machine.versions) == ["pytest", "no-such-distribution"]
-    assert machine.versions["no-such-distribution"] == "missing"
-    assert "Python" in machine.describe()
-
-
-def test_a_busy_machine_is_warned_of() -> None:
-    def machine(load: float) -> Machine:
-        return Machine(2, "processor", "Linux", "CPython", (load, 0.0, 0.0), {})
-
-    assert machine(0.2).warning is None
-    assert machine(1.9).warning == "the machine is busy: load 1.90 on 2 cores"
 
 
 @pytest.fixture
@@ -76,12 +60,6 @@ async def test_a_stall_makes_all_beats_late_that_were_due_in_it() -> None:
     assert late["late_p50_ms"] <= late["late_p99_ms"] <= late["late_p999_ms"] <= late["late_max_ms"]
 
 
-async def test_without_a_beat_nothing_is_said() -> None:
-    async with Heartbeat() as heartbeat:
-        pass
-    assert heartbeat.lateness_ms() == {}
-
-
 async def test_a_call_is_watched_for_as_long_as_it_holds_the_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -105,15 +83,6 @@ async def test_a_call_is_watched_for_as_long_as_it_holds_the_loop(
     assert calls.longest_ns == 10
     calls.watch(pass_time)(50)
     assert calls.longest_ns == 50
-
-
-async def test_a_watched_call_raises_what_it_raises() -> None:
-    async def fail() -> None:
-        await asyncio.sleep(0)
-        raise OSError("gone")
-
-    with pytest.raises(OSError, match="gone"):
-        await CallWatch().watch(fail)()
 
 
 def test_memory_is_known_after_each_quarter() -> None:

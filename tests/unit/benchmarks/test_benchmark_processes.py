@@ -1,8 +1,7 @@
-"""The benchmarks that start programs: a new process's first record, lines, installations."""
+"""The figures of new processes, lines and installations."""
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,10 +9,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import light, produce_lines
-from benchmarks.launch import environment
 from benchmarks.light import Installed, Numbers
 from benchmarks.new_process import __main__ as new_process
-from benchmarks.new_process.first import main as send_first
 from benchmarks.producer_performance import Progress, costs, watch
 from benchmarks.workloads import WORKLOADS
 
@@ -41,24 +38,6 @@ def test_a_new_process_is_compared_with_each_peer() -> None:
     assert {len(row) for row in section.rows} == {len(section.headings)}
 
 
-def test_a_process_says_its_times(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    module = "benchmarks.new_process.nothing_first"
-    monkeypatch.setattr(sys, "argv", ["first", module, "127.0.0.1:9", "topic"])
-    send_first()
-    said = json.loads(capsys.readouterr().out)
-    assert said["began"] <= said["imported"] <= said["delivered"]
-    assert said["cpu_seconds"] > 0
-
-
-def test_the_second_process_finds_its_modules_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-    variables = environment("/compiled")
-    assert variables["PYTHONPYCACHEPREFIX"] == "/compiled"
-    assert "PYTHONDONTWRITEBYTECODE" not in variables
-
-
 def test_lines_are_said_per_second_and_with_their_cpu() -> None:
     found = {
         "aioproducer produce": [produce_lines.Costs(1_000, 0.5, 0.004)],
@@ -70,48 +49,8 @@ def test_lines_are_said_per_second_and_with_their_cpu() -> None:
     assert {len(row) for row in section.rows} == {len(section.headings)}
 
 
-def test_a_program_that_fails_is_told(tmp_path: Path) -> None:
-    path = tmp_path / "lines.txt"
-    path.write_text("a line\n")
-    command = [sys.executable, "-c", "import sys; sys.exit('no brokers')"]
-    with pytest.raises(produce_lines.RunError, match="kcat: exit code 1: no brokers"):
-        produce_lines.run("kcat", command, path, 1, {})
-
-
-def test_a_program_that_does_not_end_is_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(produce_lines, "_LONGEST_RUN", 0.05)
-    path = tmp_path / "lines.txt"
-    path.write_text("a line\n")
-    command = [sys.executable, "-c", "import time; time.sleep(600)"]
-    with pytest.raises(produce_lines.RunError, match="kcat: exit code -9"):
-        produce_lines.run("kcat", command, path, 1, {})
-
-
-def test_without_kcat_one_line_says_so(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("shutil.which", lambda program: None)
-    monkeypatch.setattr(
-        produce_lines,
-        "run_all",
-        lambda lines, rounds: {"aioproducer produce": [produce_lines.Costs(lines, 1.0, 1.0)]},
-    )
-    assert produce_lines.main(["--lines", "7"]) == 0
-    assert "kcat is missing" in capsys.readouterr().out
-
-
 def run(objects: int) -> Numbers:
     return {"imported_ms": 50.0, "objects": objects, "collection_ms": 2.0}
-
-
-def test_a_process_counts_what_its_import_made() -> None:
-    python = Path(sys.executable)
-    bare, some = (light.measure(python, module) for module in ("sys", "asyncio"))
-    assert some["objects"] > bare["objects"] + 1_000
-    assert some["imported_ms"] > bare["imported_ms"]
-    assert some["collection_ms"] > 0
 
 
 def test_a_client_is_not_a_package_besides_itself() -> None:

@@ -2,37 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
-from benchmarks.reading import drivers
-from benchmarks.reading.__main__ import main
 from benchmarks.reading.drivers import Amount
-from benchmarks.reading.plan import CLIENTS, LOADS, PARTITIONS, Client, Load
+from benchmarks.reading.plan import CLIENTS, LOADS
 from benchmarks.reading.report import describe
 from benchmarks.reading.run import why_void
 from benchmarks.summary import Run, summarise
 
 PLAIN = LOADS["read_100"]
-KEPT_BY_THE_MOCK_CLUSTER = 5 * 1024 * 1024
-BYTES_BESIDE_A_VALUE = 12
-
-
-@pytest.mark.parametrize("load", LOADS.values(), ids=LOADS)
-def test_values_have_their_size_and_differ(load: Load) -> None:
-    values = load.values()
-    assert {len(value) for value in values} == {load.value_bytes}
-    assert len(set(values)) > len(values) / 2
-
-
-@pytest.mark.parametrize("load", LOADS.values(), ids=LOADS)
-def test_the_mock_cluster_keeps_every_record(load: Load) -> None:
-    size = load.records * (load.value_bytes + BYTES_BESIDE_A_VALUE + 90 * load.keys)
-    assert size / PARTITIONS < 0.95 * KEPT_BY_THE_MOCK_CLUSTER
-
-
-@pytest.mark.parametrize("client", CLIENTS.values(), ids=CLIENTS)
-def test_each_client_has_its_driver(client: Client) -> None:
-    assert hasattr(drivers, client.driver)
 
 
 def test_a_run_counts_only_if_every_record_and_byte_was_read() -> None:
@@ -63,21 +39,3 @@ def test_a_section_shows_rates_ratios_and_void_runs() -> None:
     assert section.ratios == ("aioproducer / aiokafka: 4.00 x records/s, 0.25 x CPU",)
     assert section.voids == ("VOID aiokafka, round 2: it failed",)
     assert section.settings == ("aioproducer: defaults, uvloop", "aiokafka: defaults, uvloop")
-
-
-@pytest.mark.slow
-@pytest.mark.mock_cluster
-def test_a_small_run_of_all(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("confluent_kafka")
-    arguments = ["--loads", "read_100_zstd,read_headers", "--rounds", "1", "--records", "40000"]
-    assert main(arguments) == 0
-    output = capsys.readouterr().out
-    assert "read_100_zstd: 40,000 records" in output
-    assert output.count("1/1") == 2 * sum(not client.groups for client in CLIENTS.values())
-    assert "VOID" not in output
-
-
-def test_an_unknown_load_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["--loads", "sideways"])
-    assert "'sideways' is none of read_100, " in capsys.readouterr().err

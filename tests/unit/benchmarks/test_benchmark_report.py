@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 
 import pytest
-from rich.console import Console
 
 from benchmarks.clients import CLIENTS
-from benchmarks.report import Section, describe, print_plain, print_rich
+from benchmarks.report import Section, describe
 from benchmarks.summary import Run, Spread, percentile, ratios, spread, summarise, why_void
 from benchmarks.workloads import WORKLOADS
 
@@ -157,24 +155,6 @@ def test_defaults_stand_beside_the_tuned_settings() -> None:
         "aiokafka, defaults: acks=all, uvloop",
         "aiokafka, tuned: acks=all, linger_ms=0, max_batch_size=131072, uvloop",
     )
-
-
-def test_plain_text_has_aligned_columns_and_no_escape_codes(
-    section: Section, capsys: pytest.CaptureFixture[str]
-) -> None:
-    print_plain([section])
-    printed = capsys.readouterr().out
-    table = printed.splitlines()[2:5]
-    assert len({len(line) for line in table}) == 1
-    assert "\x1b" not in printed
-    assert "VOID aioproducer" in printed
-
-
-def test_on_a_terminal_everything_is_said_too(section: Section) -> None:
-    written = io.StringIO()
-    print_rich([section], Console(file=written, force_terminal=True, width=200))
-    for words in ("400,000", "VOID aioproducer", "x records/s", "acks=all"):
-        assert words in written.getvalue()
 
 
 def test_what_was_not_measured_is_a_dash() -> None:

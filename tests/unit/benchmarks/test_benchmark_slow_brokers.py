@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import os
-import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from itertools import count
-from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
 from benchmarks.brokers import BROKERS, Target
 from benchmarks.slow_brokers import __main__ as slow_brokers
-from benchmarks.slow_brokers import client as drivers
-from benchmarks.slow_brokers.__main__ import Run, describe, main
+from benchmarks.slow_brokers.__main__ import Run, describe
 from benchmarks.slow_brokers.client import Costs
-from benchmarks.slow_brokers.picture import Measured, draw
+from benchmarks.slow_brokers.picture import Measured
 from benchmarks.slow_brokers.plan import CLIENTS, RECORD_OVERHEAD, Case, Client
 from benchmarks.workloads import Workload
-
-
-@pytest.mark.parametrize("client", CLIENTS.values(), ids=CLIENTS)
-def test_each_client_has_its_driver(client: Client) -> None:
-    assert hasattr(drivers, client.driver)
 
 
 def test_the_bound_is_five_requests_in_flight_to_each_broker_that_leads_a_partition() -> None:
@@ -61,37 +48,6 @@ def test_the_table_shows_medians_the_part_of_the_bound_and_what_makes_a_run_void
         case, [Run("aioproducer", 0.1, Measured(costs(40_000, out_of_order=3), 4.0))]
     )
     assert row.endswith("VOID: 0 failed, 3 out of order")
-
-
-def test_the_picture_has_a_bar_for_each_figure_and_the_brokers_cpu_time_beside_the_clients() -> (
-    None
-):
-    drawn = draw(
-        {
-            "1,000 bytes": {
-                "aioproducer": [Measured(costs(each), 4.0) for each in (30_000, 40_000, 41_000)],
-                "confluent": [Measured(costs(80_000), 2.0)],
-            }
-        }
-    )
-    texts = [
-        each.text for each in ElementTree.fromstring(drawn).iter() if each.tag.endswith("text")
-    ]
-    assert texts[:3] == ["1,000 bytes", "aioproducer", "confluent"]
-    assert texts[3:9] == [
-        "1,000 records/s",
-        "20",
-        "40",
-        "CPU-µs/record",
-        "25.00 + 50.00",
-        "12.50 + 12.50",
-    ]
-    assert drawn.count("<rect") == 1 + 2 * 6
-    panels = sorted({float(x) for x in re.findall(r'<text x="([\d.]+)" y="42"', drawn)})
-    [width] = re.findall(r'<svg .* width="(\d+)"', drawn)
-    ends = [*panels[1:], float(width)]
-    for x, text in re.findall(r'<text x="([\d.]+)" y="\d+" class="soft">(.*?)</text>', drawn):
-        assert float(x) + 7.1 * len(text) <= min(end for end in ends if end > float(x)), text
 
 
 def rounds_of(
@@ -131,43 +87,6 @@ def test_a_void_run_is_an_error_in_the_round_that_is_not_counted_too(
         rounds_of(monkeypatch, "kafka", out_of_order=3)
 
 
-@pytest.mark.slow
-@pytest.mark.mock_cluster
-def test_a_small_run(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("confluent_kafka")
-    clients = "aioproducer,aioproducer-beats,confluent"
-    case = ["--partitions", "3", "--value-bytes", "1000", "--rtt-ms", "10", "--clients", clients]
-    assert main([*case, "--rounds", "1", "--warm-up", "0.2", "--seconds", "0.5"]) == 0
-    output = capsys.readouterr().out
-    assert all(f"\n{name} " in output for name in clients.split(","))
-    assert "VOID" not in output
-
-
-@pytest.mark.slow
-@pytest.mark.mock_cluster
-def test_a_small_run_at_a_distance() -> None:
-    """In a process of its own, which leaves this network for good."""
-    if not Path("/dev/net/tun").exists() or os.geteuid() or not shutil.which("nsenter"):
-        pytest.skip("needs Linux, root, /dev/net/tun and nsenter")
-    case = ["--distance-ms", "40", "--partitions", "3", "--value-bytes", "1000", "--rtt-ms", "0"]
-    case += ["--rounds", "1", "--warm-up", "0.5", "--seconds", "0.5"]
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.slow_brokers", *case, "--clients", "aioproducer"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    [row] = [line for line in done.stdout.splitlines() if line.startswith("aioproducer ")]
-    *_, response_ms, _, _, _ = row.split()
-    assert 40 <= float(response_ms) < 1_000
-
-
 def test_a_distance_is_a_part_of_the_bound() -> None:
     assert Case(3, 1_000, 50, distance_ms=200).bound() == Case(3, 1_000, 250).bound()
     assert Case(3, 1_000, 0, distance_ms=200).workload().rtt_ms == 0
-
-
-def test_real_brokers_are_not_asked_to_be_slow() -> None:
-    with pytest.raises(SystemExit, match="only mock brokers can be told to be slow"):
-        main(["--brokers", "kafka"])

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
-from benchmarks.spark.__main__ import main
-from benchmarks.spark.avro import contenders
-from benchmarks.spark.cpu import CpuWatch, Ledger, Seen, Used
-from benchmarks.spark.plan import CONTENDERS, LOADS, Contender
+from benchmarks.spark.cpu import Ledger, Seen, Used
+from benchmarks.spark.plan import CONTENDERS, LOADS
 from benchmarks.spark.report import describe
 from benchmarks.spark.run import why_void
-from benchmarks.spark.sinks import SINKS
 from benchmarks.summary import Run, summarise
 
 DRIVER, JVM, WORKER = 1, 2, 4
@@ -23,18 +17,6 @@ PROCESSES |= {"worker": (WORKER, 3), "broker": (5, DRIVER)}
 
 def seen(**cpu_seconds: float) -> list[Seen]:
     return [Seen(*PROCESSES[name], 0.0, seconds) for name, seconds in cpu_seconds.items()]
-
-
-@pytest.mark.parametrize("contender", CONTENDERS.values(), ids=CONTENDERS)
-def test_each_contender_has_its_sink_and_a_peer_that_is_sparks(contender: Contender) -> None:
-    assert contender.sink in SINKS
-    assert contender.peer is None or CONTENDERS[contender.peer].sink == "spark"
-
-
-@pytest.mark.parametrize("contender", contenders("http://localhost:1"), ids=lambda each: each.name)
-def test_each_way_into_avro_has_its_sink_and_a_peer_that_is_sparks(contender: Contender) -> None:
-    assert contender.sink in SINKS
-    assert contender.peer is None or contender.peer.startswith("to_avro")
 
 
 def test_spark_is_the_driver_and_all_under_the_jvm() -> None:
@@ -56,25 +38,6 @@ def test_an_id_that_is_used_again_is_another_process() -> None:
     ledger.enter([*seen(driver=1, jvm=2), Seen(WORKER, JVM, 0.0, 8)])
     ledger.enter([*seen(driver=1, jvm=2), Seen(WORKER, JVM, 9.0, 1)])
     assert ledger.used().spark == 12
-
-
-def test_the_work_of_real_processes_is_seen() -> None:
-    work = "import time\ninput()\nwhile time.process_time() < 0.5: pass\nprint(flush=True)\ninput()"
-    with (
-        subprocess.Popen(
-            [sys.executable, "-c", work], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        ) as process,
-        CpuWatch(process.pid) as watch,
-    ):
-        assert process.stdin is not None
-        assert process.stdout is not None
-        before = watch.used()
-        process.stdin.write(b"\n")
-        process.stdin.flush()
-        process.stdout.readline()
-        used = watch.used().since(before)
-        process.communicate(b"\n")
-    assert 0.1 < used.spark < 5
 
 
 @pytest.mark.parametrize(
@@ -113,12 +76,3 @@ def test_each_is_compared_with_sparks_own_sink() -> None:
         ("confluent", "-"),
     ]
     assert all(len(row) == len(section.headings) for row in section.rows)
-
-
-@pytest.mark.parametrize(
-    "options", [["--loads", "values,none"], ["--only", "kafkacat"], ["--spark", "name"]]
-)
-def test_a_wrong_option_is_told(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(options)
-    assert options[1].split(",")[-1] in capsys.readouterr().err

@@ -7,9 +7,7 @@ from collections import Counter
 import pytest
 
 from benchmarks.summary import Spread
-from benchmarks.transactions import drivers
-from benchmarks.transactions.__main__ import main
-from benchmarks.transactions.plan import CLIENTS, LOADS, Client, Load
+from benchmarks.transactions.plan import CLIENTS, LOADS, Load
 from benchmarks.transactions.report import describe
 from benchmarks.transactions.summary import Run, summarise, why_void
 
@@ -19,24 +17,6 @@ BOTH = [CLIENTS["aioproducer"], CLIENTS["java"]]
 
 def run(client: str, rate: float, number: int = 1, load: Load = SMALL) -> Run:
     return Run(client, load.name, 2, number, None, 0.1, rate, 3_000_000 / rate, 40.0, 90.0)
-
-
-@pytest.mark.parametrize("load", LOADS.values(), ids=LOADS)
-def test_a_transaction_has_different_values_and_a_place_for_each(load: Load) -> None:
-    values = load.values()
-    assert len(set(values)) == load.records == len(load.partitions_of(0))
-    assert {len(value) for value in values} == {load.value_bytes}
-
-
-def test_small_transactions_use_all_partitions_in_turn() -> None:
-    assert [LOADS["1-record"].partitions_of(number) for number in range(4)] == [[0], [1], [2], [0]]
-    assert Counter(SMALL.partitions_of(1)) == {0: 3, 1: 4, 2: 3}
-    assert set(LARGE.partitions_of(0)) == {None}
-
-
-@pytest.mark.parametrize("client", CLIENTS.values(), ids=CLIENTS)
-def test_each_client_has_its_driver(client: Client) -> None:
-    assert client.driver is None or hasattr(drivers, client.driver)
 
 
 def test_a_run_counts_only_if_the_logs_have_exactly_what_was_sent() -> None:
@@ -84,12 +64,3 @@ def test_without_a_run_that_counts_there_are_no_numbers_and_no_ratio() -> None:
     assert section.ratios == ()
     assert section.voids == ("VOID java, round 1: it failed",)
     assert section.rows[1][1:4] == ("-", "-", "-")
-
-
-@pytest.mark.parametrize(
-    "options", [["--loads", "1-record,none"], ["--clients", "kafkacat"], ["--protocol", "3"]]
-)
-def test_a_wrong_option_is_told(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(options)
-    assert options[1].split(",")[-1] in capsys.readouterr().err

@@ -1,23 +1,11 @@
-"""The web workload: its applications answer alike, and what wrk reports of them."""
+"""What wrk reports of a web application, and Kafka's part of it."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-
-import httpx
-import psutil  # type: ignore[import-untyped]
 import pytest
 
-from aioproducer.errors import MissingExtraError
-from aioproducer.testing.mock_cluster import MockCluster
-from aioproducer.testing.processes import ProcessSupervisor
-from benchmarks.brokers import log_size
-from benchmarks.web import wrk
-from benchmarks.web.__main__ import main
-from benchmarks.web.plan import CLIENTS, FRAMEWORKS, NULL, OURS, PARTITIONS, TOPIC, App, Plan
+from benchmarks.web.plan import Plan
 from benchmarks.web.report import describe
-from benchmarks.web.run import serve
 from benchmarks.web.summary import Run, summarise, why_void
 from benchmarks.web.wrk import Load, WrkError, parse
 
@@ -71,14 +59,6 @@ def test_a_run_counts_when_each_request_is_answered_and_in_the_log() -> None:
     assert why_void(LOAD, broken, 0, 0) == "2 errors of sockets of the warm-up"
 
 
-def test_applications_have_their_turn_for_each_number_of_connections() -> None:
-    plan = Plan(["starlette"], ["aioproducer", "aiokafka"], [1, 16], rounds=2, seconds=5, warm_up=1)
-    assert [(step.round, step.connections, step.app.client) for step in plan.steps()] == [
-        *((1, each, client) for each in (1, 16) for client in ("null", "aioproducer", "aiokafka")),
-        *((2, each, client) for each in (1, 16) for client in ("aioproducer", "aiokafka", "null")),
-    ]
-
-
 def run(client: str, number: int, cpu: float, void: str | None = None) -> Run:
     numbers = {
         "requests_per_second": cpu * 100,
@@ -110,49 +90,3 @@ def test_the_part_of_kafka_is_above_the_null_app_of_the_same_round() -> None:
         "VOID null, 16 connections, round 3: gone",
         "VOID aiokafka, 16 connections, round 2: gone",
     )
-
-
-def test_without_wrk_one_line_says_so(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(wrk, "program", lambda: None)
-    assert main(["--rounds", "1"]) == 0
-    assert capsys.readouterr().out == f"{wrk.MISSING}\n"
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[MockCluster]:
-    try:
-        with MockCluster(brokers=3, topics={TOPIC: PARTITIONS}) as cluster:
-            yield cluster
-    except MissingExtraError as error:
-        if os.environ.get("AIOPRODUCER_REQUIRE_KAFKA") == "1":
-            pytest.fail(f"AIOPRODUCER_REQUIRE_KAFKA=1, but {error}")
-        pytest.skip(f"NOT TESTED: {error}")
-
-
-@pytest.fixture(scope="module")
-def processes() -> Iterator[ProcessSupervisor]:
-    with ProcessSupervisor() as processes:
-        yield processes
-
-
-@pytest.mark.mock_cluster
-@pytest.mark.parametrize(
-    ("framework", "client"),
-    [
-        *((framework, OURS) for framework in FRAMEWORKS),
-        *(("starlette", client) for client in (NULL, *CLIENTS) if client != OURS),
-    ],
-)
-def test_an_application_answers_with_the_place_of_the_record(
-    framework: str, client: str, cluster: MockCluster, processes: ProcessSupervisor
-) -> None:
-    before = log_size(cluster.bootstrap_servers, [TOPIC], PARTITIONS)
-    with serve(App(framework, client), processes, cluster.bootstrap_servers) as (url, server):
-        answer = httpx.post(f"{url}orders/anna", json={"article": 7})
-        assert answer.status_code == 201
-        assert answer.json().keys() == {"partition", "offset"}
-    assert not psutil.pid_exists(server.pid)
-    sent = log_size(cluster.bootstrap_servers, [TOPIC], PARTITIONS) - before
-    assert sent == (0 if client == NULL else 1)
