@@ -1,4 +1,4 @@
-"""Transactions whose brokers do not answer, and calls that are cancelled or time out."""
+"""Transactions whose brokers do not answer."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 
 from aioproducer import (
-    AbortableTransactionError,
-    IllegalStateError,
     Producer,
     ProducerClosedError,
     ProducerTimeoutError,
@@ -27,10 +25,8 @@ from tests.mock_cluster.transactions.transacting import (
     LOADING,
     NAME,
     NAMED,
-    OFFSETS,
     PATIENCE,
     PRODUCE,
-    hold,
     new,
     requests,
     started,
@@ -151,105 +147,4 @@ async def test_a_coordinator_that_dies_is_replaced(orders: MockCluster) -> None:
             await producer.send("orders", b"v", partition=1)
         assert requests(orders, END) == [3]
         orders.set_broker_up(1)
-        await transact(producer)
-
-
-async def test_a_cancelled_commit_goes_on_and_can_be_taken_up(orders: MockCluster) -> None:
-    async with started(orders) as producer:
-        for take_up in ("commit", "begin"):
-            await producer.begin_transaction()
-            producer.send("orders", b"v", partition=0)
-            hold(orders, END, 3_000)
-            committing = asyncio.create_task(producer.commit_transaction())
-            await until_asked(orders, END)
-            committing.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await committing
-            with pytest.raises(IllegalStateError, match="can't be taken back"):
-                await producer.abort_transaction()
-            with pytest.raises(IllegalStateError, match="committing"):
-                producer.send("orders", b"v")
-            if take_up == "commit":
-                await producer.commit_transaction()
-                with pytest.raises(IllegalStateError, match="no transaction is open"):
-                    await producer.commit_transaction()
-            assert len(requests(orders, END)) == 1
-        await transact(producer)
-
-
-async def test_a_cancelled_commit_that_fails_is_told_to_the_next_one(orders: MockCluster) -> None:
-    async with started(orders) as producer:
-        await producer.begin_transaction()
-        await producer.send("orders", b"v", partition=0)
-        orders.push_broker_request_errors(1, END, (48, 2_000))
-        committing = asyncio.create_task(producer.commit_transaction())
-        await until_asked(orders, END)
-        committing.cancel()
-        await asyncio.wait([committing])
-        with pytest.raises(AbortableTransactionError, match="INVALID_TXN_STATE"):
-            await transact(producer)
-        await transact(producer)
-
-
-async def test_a_cancelled_abort_goes_on_and_can_be_taken_up(orders: MockCluster) -> None:
-    async with started(orders) as producer:
-        for take_up in ("abort", "begin"):
-            await producer.begin_transaction()
-            await producer.send("orders", b"v", partition=0)
-            hold(orders, END, 3_000)
-            aborting = asyncio.create_task(producer.abort_transaction())
-            await until_asked(orders, END)
-            aborting.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await aborting
-            if take_up == "abort":
-                await producer.abort_transaction()
-            assert len(requests(orders, END)) == 1
-        await transact(producer)
-
-
-@pytest.mark.parametrize("call", ["commit", "abort"])
-async def test_an_end_that_times_out_goes_on(orders: MockCluster, call: str) -> None:
-    async with started(orders) as producer:
-        end = getattr(producer, f"{call}_transaction")
-        await producer.begin_transaction()
-        await producer.send("orders", b"v", partition=0)
-        hold(orders, END)
-        with pytest.raises(
-            ProducerTimeoutError, match=rf"not known yet: `await {call}_transaction\(\)` again"
-        ):
-            await end(0.05)
-        await end()
-        assert len(requests(orders, END)) == 1
-        await transact(producer)
-
-
-async def test_cancelled_offsets_are_written_all_the_same(orders: MockCluster) -> None:
-    async with started(orders) as producer:
-        async with producer.transaction():
-            hold(orders, COMMIT_OFFSETS)
-            sending = asyncio.create_task(producer.send_offsets_to_transaction(OFFSETS, "readers"))
-            await until_asked(orders, COMMIT_OFFSETS)
-            sending.cancel()
-            await asyncio.wait([sending])
-        assert len(requests(orders, COMMIT_OFFSETS)) == 1
-        await transact(producer)
-
-
-async def test_a_cancelled_block_is_aborted(orders: MockCluster) -> None:
-    async with started(orders) as producer:
-        sent = asyncio.Event()
-
-        async def block() -> None:
-            async with producer.transaction():
-                await producer.send("orders", b"v", partition=0)
-                sent.set()
-                await asyncio.sleep(PATIENCE)
-
-        blocking = asyncio.create_task(block())
-        await sent.wait()
-        blocking.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await blocking
-        assert len(requests(orders, END)) == 1
         await transact(producer)

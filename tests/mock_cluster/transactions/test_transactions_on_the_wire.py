@@ -125,20 +125,6 @@ ABORTABLE = [
 IDS = [f"{row[0]}-{row[2]}" for row in ABORTABLE]
 
 
-@pytest.mark.parametrize(("api", "code", "cause", "match"), ABORTABLE, ids=IDS)
-async def test_an_abortable_error_aborts_the_block_and_the_next_one_works(
-    orders: MockCluster, api: int, code: int, cause: str, match: str
-) -> None:
-    async with started(orders) as producer:
-        orders.push_request_errors(api, code)
-        with pytest.raises(AbortableTransactionError, match=match) as raised:
-            await transact(producer)
-        assert re.search(NAMED, str(raised.value))
-        assert type(raised.value.__cause__) is getattr(errors, cause)
-        assert len(requests(orders, END)) == (2 if api == END else 1)
-        await transact(producer)
-
-
 async def test_no_record_is_taken_after_one_has_failed(orders: MockCluster) -> None:
     async with started(orders) as producer:
         await producer.begin_transaction()

@@ -13,9 +13,8 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader
 
-from aioproducer.engine.network.frames import EncodedPayload, encoded
-from aioproducer.engine.protocol import Schema, request_schema, response_schema
-from tests.support.kio_messages import api_of, version_of
+from aioproducer.engine.protocol import Schema, response_schema
+from tests.support.kio_messages import api_of
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MILLISECOND: Final = datetime.timedelta(milliseconds=1)
@@ -47,13 +46,6 @@ def expected(entity: Any, code: int | None = None) -> dict[str, Any]:
     of every error code.
     """
     return _values(entity, response_schema(api_of(type(entity))), code)
-
-
-def our_request(entity: Any) -> EncodedPayload:
-    """What our encoder makes of one of kio's requests."""
-    api, version = api_of(type(entity)), version_of(type(entity))
-    schema = request_schema(api)
-    return encoded(api, version, schema.of(_values(entity, schema, None), version))
 
 
 def _values(entity: Any, schema: Schema, code: int | None) -> dict[str, Any]:

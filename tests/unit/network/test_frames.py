@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
-import importlib
 import itertools
 import random
 from typing import Any
@@ -18,7 +17,6 @@ from kio.index import load_request_schema
 from kio.schema.request_header.v1.header import RequestHeader as RequestHeaderV1
 from kio.schema.request_header.v2.header import RequestHeader as RequestHeaderV2
 from kio.serial import entity_reader
-from kio.static.primitive import i64Timedelta
 
 from aioproducer.engine.accumulator import ProducerBatch
 from aioproducer.engine.client.requests import MetadataRequest
@@ -31,23 +29,11 @@ from aioproducer.engine.sender.produce import ProduceRequest
 from aioproducer.engine.sender.producer_id import InitProducerIdRequest
 from aioproducer.engine.transactions.requests import (
     FIRST_STABLE_VERSION,
-    AddOffsetsToTxn,
-    AddPartitionsToTxn,
-    Coordinator,
-    CoordinatorRequest,
-    CoordinatorType,
-    EndTxn,
-    FindCoordinator,
-    OffsetFetch,
-    TxnOffsetCommit,
 )
 from aioproducer.errors import ProtocolError
 from aioproducer.errors.broker import ErrorCode
 from aioproducer.model import (
-    ConsumerGroupMetadata,
-    OffsetAndMetadata,
     TopicPartition,
-    TransactionHandle,
 )
 from tests.support.kio_messages import (
     decode,
@@ -56,10 +42,8 @@ from tests.support.kio_messages import (
     response_bytes,
     response_type,
     sample,
-    theirs,
 )
-from tests.unit.cluster.test_metadata_response import made
-from tests.unit.network.as_kio_reads import expected, kios_reading, our_request, plain, varied
+from tests.unit.network.as_kio_reads import expected, plain
 
 RECORDS = bytes(range(256)) * 3
 EACH = [
@@ -69,24 +53,15 @@ EACH = [
     # a producer asks for no offsets that an open transaction would change
     if api is not Api.OFFSET_FETCH or version >= FIRST_STABLE_VERSION
 ]
-TOPIC_ID = UUID(int=5)
-HOUR = i64Timedelta.parse(datetime.timedelta(hours=1))
+SOME = [
+    *((Api.PRODUCE, 7), (Api.PRODUCE, 12), (Api.METADATA, 4), (Api.METADATA, 12)),
+    *((Api.API_VERSIONS, 0), (Api.API_VERSIONS, 4), (Api.FETCH, 12), (Api.JOIN_GROUP, 5)),
+]
+"""Every form of a header, in front of small and large messages.
 
-PRODUCER = TransactionHandle("t", 7, 1, 2)
-REQUESTS: dict[Api, CoordinatorRequest] = {
-    Api.FIND_COORDINATOR: FindCoordinator(Coordinator(CoordinatorType.TRANSACTION, "t")),
-    Api.ADD_PARTITIONS_TO_TXN: AddPartitionsToTxn(
-        frozenset({TopicPartition("orders", 1), TopicPartition("orders", 0)}), producer=PRODUCER
-    ),
-    Api.ADD_OFFSETS_TO_TXN: AddOffsetsToTxn("group", producer=PRODUCER),
-    Api.END_TXN: EndTxn(committed=True, producer=PRODUCER),
-    Api.TXN_OFFSET_COMMIT: TxnOffsetCommit(
-        {TopicPartition("orders", 1): OffsetAndMetadata(7, "m", 3)},
-        ConsumerGroupMetadata("group"),
-        producer=PRODUCER,
-    ),
-    Api.OFFSET_FETCH: OffsetFetch("group", frozenset({TopicPartition("orders", 1)})),
-}
+``tests/protocol/test_messages.py`` compares each message and version with kio's.
+"""
+TOPIC_ID = UUID(int=5)
 
 
 def batch(topic: str = "orders", partition: int = 0) -> ProducerBatch:
@@ -96,63 +71,15 @@ def batch(topic: str = "orders", partition: int = 0) -> ProducerBatch:
 def payload(api: Api, version: int) -> frames.EncodedPayload:
     if api is Api.API_VERSIONS:
         return api_versions_request(version, "1.2.3")
-    request: Request
+    request: Request = InitProducerIdRequest()
     if api is Api.PRODUCE:
         request = ProduceRequest([(batch(), RECORDS_VIEW)], -1, 30_000, {"orders": TOPIC_ID})
     elif api is Api.METADATA:
         request = MetadataRequest(Asked(frozenset({"orders", "a"}), full=True))
-    elif api in REQUESTS:
-        request = REQUESTS[api]
-    elif api is Api.INIT_PRODUCER_ID:
-        request = InitProducerIdRequest()
-    else:
-        return our_request(told(api, version))
     return request.build(version)
 
 
 RECORDS_VIEW = memoryview(bytearray(RECORDS))
-
-
-def told(api: Api, version: int) -> Any:
-    """What :func:`payload` says, by kio; not of those that differ too much by version."""
-    kind = load_request_schema(api, version)
-    parts: Any = importlib.import_module(kind.__module__)
-    producer = {"transactional_id": "t", "producer_id": 7, "producer_epoch": 1}
-    match api:
-        case Api.API_VERSIONS:
-            return made(kind, client_software_name="aioproducer", client_software_version="1.2.3")
-        case Api.INIT_PRODUCER_ID:
-            return made(kind, transactional_id=None, transaction_timeout=milliseconds(2**31 - 1))
-        case Api.FIND_COORDINATOR:
-            return made(kind, key="t", key_type=1, coordinator_keys=("t",))
-        case Api.ADD_PARTITIONS_TO_TXN:
-            topic = parts.AddPartitionsToTxnTopic(name="orders", partitions=(0, 1))
-            named = {f"v3_and_below_{name}": value for name, value in producer.items()}
-            return made(kind, **named, v3_and_below_topics=(topic,))
-        case Api.ADD_OFFSETS_TO_TXN:
-            return made(kind, **producer, group_id="group")
-        case Api.END_TXN:
-            return made(kind, **producer, committed=True)
-        case Api.TXN_OFFSET_COMMIT:
-            partition = made(
-                parts.TxnOffsetCommitRequestPartition,
-                partition_index=1,
-                committed_offset=7,
-                committed_leader_epoch=3,
-                committed_metadata="m",
-            )
-            topic = parts.TxnOffsetCommitRequestTopic(name="orders", partitions=(partition,))
-            return made(kind, **producer, group_id="group", topics=(topic,))
-        case Api.OFFSET_FETCH:
-            topic_kind = "OffsetFetchRequestTopic" if version < 8 else "OffsetFetchRequestTopics"
-            asked = {
-                "group_id": "group",
-                "topics": (getattr(parts, topic_kind)(name="orders", partition_indexes=(1,)),),
-            }
-            if version >= 8:
-                asked = {"groups": (parts.OffsetFetchRequestGroup(**asked),)}
-            return made(kind, **asked, require_stable=True)
-    return sample(kind)
 
 
 def framed(request: frames.EncodedPayload, number: int, client_id: str) -> bytes:
@@ -166,7 +93,14 @@ def framed(request: frames.EncodedPayload, number: int, client_id: str) -> bytes
 # --- out ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("api", "version"), EACH)
+@pytest.mark.parametrize(
+    ("api", "version"),
+    [
+        (api, version)
+        for api in (Api.PRODUCE, Api.METADATA, Api.API_VERSIONS, Api.INIT_PRODUCER_ID)
+        for version in judged(api)
+    ],
+)
 @pytest.mark.parametrize("number", [1, 2**31 - 1])
 def test_a_request_is_one_frame_that_kio_reads_back(api: Api, version: int, number: int) -> None:
     frame = framed(payload(api, version), number, "producer-1")
@@ -195,55 +129,11 @@ def test_a_request_is_one_frame_that_kio_reads_back(api: Api, version: int, numb
         assert read.allow_auto_topic_creation
         assert not getattr(read, "include_topic_authorized_operations", False)
         assert not getattr(read, "include_cluster_authorized_operations", False)
-    else:
-        assert read == told(api, version)
-
-
-@pytest.mark.parametrize(("api", "version"), EACH)
-def test_kio_reads_each_field_of_a_request_as_it_was_meant(api: Api, version: int) -> None:
-    kind = load_request_schema(api, version)
-    for seed in range(20):
-        meant = varied(kind, random.Random(seed))
-        assert theirs(our_request(meant)) == meant
-
-
-def test_the_versions_that_are_covered_here() -> None:
-    assert SUPPORTED == {
-        Api.PRODUCE: (7, 13),
-        Api.METADATA: (4, 13),
-        Api.FIND_COORDINATOR: (1, 6),
-        Api.SASL_HANDSHAKE: (1, 1),
-        Api.SASL_AUTHENTICATE: (0, 2),
-        Api.API_VERSIONS: (0, 5),
-        Api.INIT_PRODUCER_ID: (0, 5),
-        Api.ADD_PARTITIONS_TO_TXN: (0, 3),
-        Api.ADD_OFFSETS_TO_TXN: (0, 4),
-        Api.END_TXN: (0, 5),
-        Api.TXN_OFFSET_COMMIT: (0, 6),
-        Api.OFFSET_COMMIT: (2, 10),
-        Api.OFFSET_FETCH: (2, 9),
-        Api.JOIN_GROUP: (2, 9),
-        Api.SYNC_GROUP: (1, 5),
-        Api.HEARTBEAT: (1, 4),
-        Api.LEAVE_GROUP: (1, 5),
-        Api.FETCH: (4, 18),
-        Api.LIST_OFFSETS: (2, 11),
-        Api.OFFSET_FOR_LEADER_EPOCH: (3, 4),
-        Api.CREATE_TOPICS: (2, 7),
-        Api.DELETE_TOPICS: (1, 6),
-        Api.DELETE_RECORDS: (0, 2),
-        Api.CREATE_PARTITIONS: (0, 3),
-        Api.DESCRIBE_CONFIGS: (1, 4),
-        Api.INCREMENTAL_ALTER_CONFIGS: (0, 1),
-        Api.LIST_GROUPS: (0, 5),
-        Api.DESCRIBE_GROUPS: (0, 6),
-        Api.DELETE_GROUPS: (0, 3),
-        Api.OFFSET_DELETE: (0, 0),
-        Api.CONSUMER_GROUP_HEARTBEAT: (0, 1),
-        Api.CONSUMER_GROUP_DESCRIBE: (0, 1),
-        Api.GET_TELEMETRY_SUBSCRIPTIONS: (0, 0),
-        Api.PUSH_TELEMETRY: (0, 0),
-    }
+    elif api is Api.INIT_PRODUCER_ID:
+        assert (read.transactional_id, read.transaction_timeout) == (None, milliseconds(2**31 - 1))
+    elif version >= 3:
+        named = (read.client_software_name, read.client_software_version)
+        assert named == ("aioproducer", "1.2.3")
 
 
 def test_the_client_id_may_be_any_text() -> None:
@@ -395,161 +285,11 @@ def test_absurd_lengths_are_refused_before_memory_is_taken(prefix: bytes, said: 
 
 def response(api: Api, version: int) -> Any:
     """A response of that version, as full as it gets."""
-    kind = response_type(api, version)
-    parts: Any = importlib.import_module(kind.__module__)
-    nothing = milliseconds(0)
-    if api is Api.API_VERSIONS:
-        ranges = (parts.ApiVersion(api_key=0, min_version=3, max_version=13),) * 3
-        late: dict[str, Any] = {} if version < 1 else {"throttle_time": nothing}
-        if version >= 3:
-            able = parts.SupportedFeatureKey(name="f", min_version=0, max_version=2)
-            agreed = parts.FinalizedFeatureKey(name="f", max_version_level=2, min_version_level=1)
-            late |= {"supported_features": (able,) * 2, "finalized_features": (agreed,) * 2}
-            late |= {"finalized_features_epoch": 41, "zk_migration_ready": True}
-        return parts.ApiVersionsResponse(error_code=ErrorCode.NONE, api_keys=ranges, **late)
-    if api is Api.INIT_PRODUCER_ID:
-        return parts.InitProducerIdResponse(
-            throttle_time=nothing, error_code=ErrorCode.NONE, producer_id=7, producer_epoch=1
-        )
-    if api is Api.PRODUCE:
-        return _produce_response(parts, version)
-    if api is Api.SASL_HANDSHAKE:
-        return parts.SaslHandshakeResponse(
-            error_code=ErrorCode.NONE, mechanisms=("PLAIN", "SCRAM-SHA-256")
-        )
-    if api is Api.SASL_AUTHENTICATE:
-        lasts: dict[str, Any] = {} if version < 1 else {"session_lifetime": HOUR}
-        return parts.SaslAuthenticateResponse(
-            error_code=ErrorCode.NONE, error_message="why", auth_bytes=b"challenge", **lasts
-        )
-    if api in REQUESTS:
-        return _transaction_response(api, parts, version, nothing)
-    if api is not Api.METADATA:
-        return sample(kind)
-    partition = parts.MetadataResponsePartition(
-        error_code=ErrorCode.NONE,
-        partition_index=0,
-        leader_id=1,
-        replica_nodes=(1, 2, 3),
-        isr_nodes=(1,),
-    )
-    named: dict[str, Any] = {} if version < 10 else {"topic_id": TOPIC_ID}
-    checked: dict[str, Any] = {} if version < 13 else {"error_code": ErrorCode.NONE}
-    return parts.MetadataResponse(
-        throttle_time=nothing,
-        brokers=(parts.MetadataResponseBroker(node_id=1, host="h", port=9, rack="r"),),
-        cluster_id=None,
-        topics=(
-            parts.MetadataResponseTopic(
-                error_code=ErrorCode.NONE, name="orders", partitions=(partition,) * 2, **named
-            ),
-        ),
-        **checked,
-    )
-
-
-def _transaction_response(api: Api, parts: Any, version: int, nothing: Any) -> Any:
-    fine: dict[str, Any] = {"error_code": ErrorCode.NONE}
-    if api is Api.FIND_COORDINATOR:
-        found = {**fine, "error_message": None, "node_id": 1, "host": "h", "port": 9}
-        if version < 4:
-            return parts.FindCoordinatorResponse(throttle_time=nothing, **found)
-        return parts.FindCoordinatorResponse(
-            throttle_time=nothing, coordinators=(parts.Coordinator(key="t", **found),) * 2
-        )
-    if api is Api.ADD_PARTITIONS_TO_TXN:
-        added = parts.AddPartitionsToTxnPartitionResult(
-            partition_index=0, partition_error_code=ErrorCode.NONE
-        )
-        topic = parts.AddPartitionsToTxnTopicResult(
-            name="orders", results_by_partition=(added,) * 2
-        )
-        return parts.AddPartitionsToTxnResponse(
-            throttle_time=nothing, results_by_topic_v3_and_below=(topic,) * 2
-        )
-    if api is Api.TXN_OFFSET_COMMIT:
-        written = parts.TxnOffsetCommitResponsePartition(partition_index=0, **fine)
-        topic = parts.TxnOffsetCommitResponseTopic(name="orders", partitions=(written,) * 2)
-        return parts.TxnOffsetCommitResponse(throttle_time=nothing, topics=(topic,))
-    if api is Api.OFFSET_FETCH:
-        return _offsets_response(parts, version, nothing)
-    if api is Api.ADD_OFFSETS_TO_TXN:
-        return parts.AddOffsetsToTxnResponse(throttle_time=nothing, **fine)
-    epoch = {"producer_id": 7, "producer_epoch": 2} if version >= 5 else {}
-    return parts.EndTxnResponse(throttle_time=nothing, **fine, **epoch)
-
-
-def _offsets_response(parts: Any, version: int, nothing: Any) -> Any:
-    there: dict[str, Any] = {"error_code": ErrorCode.NONE, "metadata": "m"}
-    there |= {"partition_index": 1, "committed_offset": 7, "committed_leader_epoch": 3}
-    if version < 8:
-        partition = parts.OffsetFetchResponsePartition(**there)
-        topic = parts.OffsetFetchResponseTopic(name="orders", partitions=(partition,) * 2)
-        return parts.OffsetFetchResponse(
-            throttle_time=nothing, topics=(topic,), error_code=ErrorCode.NONE
-        )
-    partition = parts.OffsetFetchResponsePartitions(**there)
-    topic = parts.OffsetFetchResponseTopics(name="orders", partitions=(partition,) * 2)
-    group = parts.OffsetFetchResponseGroup(
-        group_id="group", topics=(topic,), error_code=ErrorCode.NONE
-    )
-    return parts.OffsetFetchResponse(throttle_time=nothing, groups=(group,))
-
-
-def _produce_response(parts: Any, version: int) -> Any:
-    late: dict[str, Any] = {}
-    whole: dict[str, Any] = {}
-    if version >= 8:
-        wrong = parts.BatchIndexAndErrorMessage(batch_index=1, batch_index_error_message="bad")
-        late = {"record_errors": (wrong, wrong), "error_message": "bad records"}
-    if version >= 10:
-        late["current_leader"] = parts.LeaderIdAndEpoch(leader_id=2, leader_epoch=3)
-        whole["node_endpoints"] = (parts.NodeEndpoint(node_id=2, host="h", port=9, rack=None),)
-    partition = parts.PartitionProduceResponse(
-        index=0, error_code=ErrorCode.NONE, base_offset=5, **late
-    )
-    topic = {"topic_id": TOPIC_ID} if version >= 13 else {"name": "orders"}
-    return parts.ProduceResponse(
-        responses=(parts.TopicProduceResponse(partition_responses=(partition,) * 2, **topic),),
-        **whole,
-    )
+    return sample(response_type(api, version), {"partition_index": 0}, entries=2)
 
 
 def body(entity: Any, number: int = 1) -> bytes:
     return response_bytes(entity, number)
-
-
-@pytest.mark.parametrize(("api", "version"), EACH)
-def test_a_response_is_read_whole(api: Api, version: int) -> None:
-    sent = response(api, version)
-    kind, wire = response_type(api, version), body(sent, 77)
-    assert kios_reading(kind, wire) == sent
-    read = decode(kind, wire)
-    assert (plain(read.response), read.left_over) == (expected(sent), 0)
-
-
-@pytest.mark.parametrize(("api", "version"), EACH)
-def test_each_field_of_a_response_is_read_as_kio_reads_it(api: Api, version: int) -> None:
-    """Each one has another value; lists are empty or null, or have some elements."""
-    kind = response_type(api, version)
-    for seed in range(20):
-        wire = body(varied(kind, random.Random(seed)))
-        read = decode(kind, wire)
-        assert (plain(read.response), read.left_over) == (expected(kios_reading(kind, wire)), 0)
-
-
-def test_values_vary_so_that_no_field_can_take_the_place_of_another() -> None:
-    """The helper of the test before: kinds of values are many, and so are the numbers."""
-    kind = response_type(Api.FETCH, 18)
-    said = [expected(varied(kind, random.Random(seed))) for seed in range(20)]
-    batches = [each for one in said for topic in one["responses"] for each in topic["partitions"]]
-    for name in ("aborted_transactions", "records"):
-        assert None in [each[name] for each in batches]
-        assert any(each[name] for each in batches)
-    numbers = [name for name, value in batches[0].items() if isinstance(value, int)]
-    assert len(numbers) == 6
-    for one, other in itertools.combinations(numbers, 2):
-        assert [each[one] for each in batches] != [each[other] for each in batches]
 
 
 @pytest.mark.parametrize("api", SUPPORTED)
@@ -560,7 +300,7 @@ def test_a_version_that_is_not_spoken_is_not_read(api: Api) -> None:
             frames.decode_response(api, version, bytes(100))
 
 
-@pytest.mark.parametrize(("api", "version"), EACH)
+@pytest.mark.parametrize(("api", "version"), SOME)
 def test_bytes_left_over_are_counted_and_do_no_harm(api: Api, version: int) -> None:
     """librdkafka's mock cluster ends Metadata from version 9 on with a stray byte."""
     sent = response(api, version)
@@ -570,7 +310,7 @@ def test_bytes_left_over_are_counted_and_do_no_harm(api: Api, version: int) -> N
         assert (plain(read.response), read.left_over) == (expected(sent), len(rest))
 
 
-@pytest.mark.parametrize(("api", "version"), EACH)
+@pytest.mark.parametrize(("api", "version"), SOME)
 def test_a_truncated_body_is_refused_wherever_it_ends(api: Api, version: int) -> None:
     wire = body(response(api, version))
     kind = response_type(api, version)
@@ -596,8 +336,8 @@ def with_code(entity: Any, code: ErrorCode) -> Any:
     return dataclasses.replace(entity, **changed)
 
 
-@pytest.mark.parametrize("code", [max(ErrorCode) + 1, 9999, -2, 32767, -32768])
-@pytest.mark.parametrize(("api", "version"), EACH)
+@pytest.mark.parametrize("code", [max(ErrorCode) + 1, -32768])
+@pytest.mark.parametrize(("api", "version"), SOME)
 def test_an_error_code_that_nobody_knows_stays_a_number(api: Api, version: int, code: int) -> None:
     """A response with a code of tomorrow is read like any other, in all that it says besides."""
     stand_in = ErrorCode.SHARE_SESSION_LIMIT_REACHED
@@ -624,13 +364,12 @@ def test_text_that_is_no_utf8_is_a_protocol_error() -> None:
         decode(response_type(Api.PRODUCE, 7), wire)
 
 
-@pytest.mark.parametrize("seed", range(len(EACH)))
+@pytest.mark.parametrize(("api", "version"), SOME)
 @settings(max_examples=30)
 @given(data=st.data())
 def test_garbage_is_a_protocol_error_or_a_response_and_nothing_else(
-    seed: int, data: st.DataObject
+    api: Api, version: int, data: st.DataObject
 ) -> None:
-    api, version = EACH[seed]
     wire = bytearray(body(response(api, version)))
     for _ in range(data.draw(st.integers(1, 4))):
         place = data.draw(st.integers(4, len(wire) - 1))
