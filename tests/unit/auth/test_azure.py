@@ -297,13 +297,6 @@ def test_answers_that_are_no_http_pass(imds: Server, script: Script) -> None:
     )
 
 
-def test_nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        port = gone.getsockname()[1]
-    monkeypatch.setenv("AZURE_POD_IDENTITY_AUTHORITY_HOST", f"http://127.0.0.1:{port}")
-    refused(identity(), TokenEndpointError, "refused", "is this a virtual machine of Azure")
-
-
 def test_a_server_that_hangs(imds: Server) -> None:
     def silent(connection: socket.socket) -> None:
         connection.recv(1)
@@ -335,28 +328,6 @@ def test_an_endpoint_that_is_no_address(
 ) -> None:
     monkeypatch.setenv("IDENTITY_ENDPOINT", url)
     refused(identity(), TokenError, "IDENTITY_ENDPOINT has no address that begins with http://")
-
-
-async def test_a_failing_refresh_keeps_the_token(
-    imds: Server, caplog: pytest.LogCaptureFixture
-) -> None:
-    clock = Clock(NOW)
-    source = TokenSource(replace(identity(), clock=clock), clock=clock)
-    first = await source.token()
-    imds.script = answer(503, b"")
-    clock.now += 3400
-    assert await source.token() == first
-    assert "The token was not refreshed" in caplog.text
-    assert "s3cr3t" not in caplog.text
-    clock.now += 300
-    with pytest.raises(TokenEndpointError, match="status 503"):
-        await source.token()
-
-
-async def test_a_token_that_has_expired_is_not_sent(imds: Server) -> None:
-    imds.script = answer(200, {**OF_IMDS, "expires_in": "0", "expires_on": str(int(NOW) - 60)})
-    with pytest.raises(TokenError, match="expired 60 s ago"):
-        await TokenSource(identity(), clock=Clock(NOW)).token()
 
 
 async def test_the_event_loop_goes_on_while_imds_hangs(imds: Server) -> None:

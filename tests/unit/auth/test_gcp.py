@@ -14,7 +14,6 @@ import pytest
 from aioproducer.auth.gcp import GcpIdentity, gcp_token_provider
 from aioproducer.auth.http_exchange import Limits
 from aioproducer.auth.oauthbearer import token_from
-from aioproducer.auth.tokens import TokenSource
 from aioproducer.errors import ProducerError, TokenEndpointError, TokenError
 from tests.support.clock import Clock
 from tests.unit.auth.http_server import Script, Server, answer, raw, serving
@@ -153,27 +152,6 @@ def test_a_server_that_hangs(metadata: MetadataServer, monkeypatch: pytest.Monke
     metadata.token = silent
     with pytest.raises(TokenEndpointError, match="ReadTimeout"):
         replace(identity(), limits=Limits(read=0.05))()
-
-
-async def test_a_failing_refresh_keeps_the_token(
-    metadata: MetadataServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    clock = Clock(NOW)
-    source = TokenSource(replace(identity(), clock=clock), clock=clock)
-    first = await source.token()
-    good, metadata.token = metadata.token, answer(503)
-    clock.now += 3400
-    assert await source.token() == first
-    assert "The token was not refreshed" in caplog.text
-    metadata.token = good
-    clock.now += 60
-    assert (await source.token()).expires == clock.now + 3599
-
-
-async def test_a_token_that_has_expired_is_not_sent(metadata: MetadataServer) -> None:
-    metadata.token = answer(200, {**TOKEN, "expires_on": NOW - 60, "expires_in": 0}, **FLAVOR)
-    with pytest.raises(TokenError, match="expired 60 s ago"):
-        await TokenSource(identity(), clock=Clock(NOW)).token()
 
 
 def test_a_token_of_unknown_end_gets_an_hour(metadata: MetadataServer) -> None:
