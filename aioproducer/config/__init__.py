@@ -8,8 +8,7 @@
     cross_checks.py     rules between options     proxy_url.py          the URL of a proxy
     login.py            the configured login      plain_secrets.py      options that hold one
     properties.py       Java's .properties files, placeholders: ${env:…}, ${file:…}
-    librdkafka.py       librdkafka's options      librdkafka_options.py their rows
-    document.py         the tables of the docs
+    librdkafka.py       librdkafka's options      __main__.py           the tables of the docs
 """
 
 from aioproducer.config.kinds import JavaSerializer

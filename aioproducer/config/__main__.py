@@ -1,39 +1,95 @@
-"""``python -m aioproducer.config [--write FILE]``: print or refresh the option tables."""
+"""``python -m aioproducer.config``: the option tables of the documentation, as Markdown."""
 
 from __future__ import annotations
 
-import argparse
+import ast
+import inspect
 import sys
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import pairwise
 
-from aioproducer.config import document
-from aioproducer.errors import ConfigError
+from aioproducer.config.names import WITHOUT_EFFECT
+from aioproducer.config.options import OPTIONS, Group, Option, OptionTable, options_of
+from aioproducer.config.reader_options import READER_OPTIONS, ReaderOptions
+
+__all__ = ["cell", "markdown", "meanings", "option_table"]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the exit code: 0, or 1 with a message when the file cannot be refreshed."""
-    parser = argparse.ArgumentParser(
-        prog="python -m aioproducer.config",
-        description="Print the producer's options as Markdown tables.",
-    )
-    parser.add_argument(
-        "--write",
-        type=Path,
-        metavar="FILE",
-        help=f"put them between {document.BEGIN} and {document.END} of FILE instead",
-    )
-    path: Path | None = parser.parse_args(arguments).write
-    if path is None:
-        sys.stdout.write(document.markdown())
-        return 0
-    try:
-        document.write(path)
-    except (ConfigError, OSError) as error:
-        sys.stderr.write(f"{path}: {error}\n")
-        return 1
-    return 0
+def markdown() -> str:
+    """One table per group, then the Java options without effect; ends with a line feed."""
+    return "\n".join(_lines()) + "\n"
+
+
+def option_table(table: type) -> str:
+    """The table of options of a dataclass that belongs to a part above this one."""
+    said = _meanings_of((table,))
+    lines = _table("Option", "Meaning")
+    return "\n".join((*lines, *(_row(each, said) for each in options_of(table).values())))
+
+
+@cache
+def meanings() -> dict[str, str]:
+    """The docstring under each field of the tables and of their bases, on one line."""
+    return _meanings_of((OptionTable, ReaderOptions))
+
+
+def _meanings_of(tables: tuple[type, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for table in tables:
+        rows = options_of(table)
+        for node in ast.parse(inspect.getsource(table)).body:
+            body = node.body if isinstance(node, ast.ClassDef) else []
+            for row, text in pairwise(body):
+                match row, text:
+                    case (
+                        ast.AnnAssign(target=ast.Name(id=name)),
+                        ast.Expr(value=ast.Constant(value=str() as meaning)),
+                    ) if name in rows:
+                        found[name] = " ".join(meaning.split())
+    return found
+
+
+def _lines() -> Iterator[str]:
+    for group in Group:
+        of_readers = [each for name, each in READER_OPTIONS.items() if name not in OPTIONS]
+        rows = [each for each in (*OPTIONS.values(), *of_readers) if each.group is group]
+        yield from (f"### {group.value}", "")
+        yield from _table("Option", "Meaning")
+        yield from (_row(row, meanings()) for row in rows)
+        yield ""
+    yield from ("### Java options without effect", "")
+    yield "In a properties file these are named in one warning; as keywords they are errors."
+    yield ""
+    yield from _table("Java option", "Why")
+    for name, reason in WITHOUT_EFFECT.items():
+        yield f"| `{name}` | {cell(reason)} |"
+
+
+def _table(*titles: str) -> Iterator[str]:
+    yield f"| {' | '.join(titles)} |"
+    yield f"|{'---|' * len(titles)}"
+
+
+def _row(option: Option, said: Mapping[str, str]) -> str:
+    """Two cells, which fit beside each other on a desk and below each other on a phone.
+
+    The anchor has the option's name, so that any page can link to ``configuration.html#linger_ms``.
+    """
+    name = f'<a id="{option.name}"></a>[`{option.name}`](#{option.name})'
+    if option.java_name != option.name.replace("_", "."):
+        name += f"<br>Java: `{option.java_name}`"
+    default = "Required" if option.required else f"Default: `{option.default!r}`"
+    if option.kafka_default is not None:
+        default += f" (Kafka: {option.kafka_default})"
+    values = f"Values: {option.kind.wording}. {default}. Importance: {option.importance.value}."
+    return f"| {cell(name)} | {cell(said[option.name])}<br>*{cell(values)}* |"
+
+
+def cell(text: str) -> str:
+    """``text`` in a cell of a table."""
+    return text.replace("|", "\\|")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.write(markdown())

@@ -1,41 +1,610 @@
 """A configuration of librdkafka or confluent-kafka into options of ours.
 
-One error names all obstacles. ``librdkafka_options.py`` has the table of the options; here are the
-values that depend on librdkafka's defaults, or on several of its options.
+:data:`ROWS` has librdkafka's options and those of confluent-kafka, with ours or the reason for
+which there is none. The functions before the rows convert values as librdkafka writes them; those
+after them take a configuration, with the values that depend on librdkafka's defaults or on several
+of its options. One error names all obstacles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import posixpath
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from aioproducer.config.kinds import UnacceptableError
-from aioproducer.config.librdkafka_options import (
-    BY_NAME,
-    COMPRESSION_LEVEL,
-    OAUTH_CONFIG,
-    OF_CONSUMERS,
-    Row,
-    text_of,
-)
+from aioproducer.config.cross_checks import MAX_IN_FLIGHT_FOR_IDEMPOTENCE
+from aioproducer.config.kinds import INT_MAX, LONG_MAX, UnacceptableError
 from aioproducer.config.options import ADAPTIVE_LINGER_MS, OPTIONS
-from aioproducer.config.properties import Reference
+from aioproducer.config.properties import Provider, Providers, Reference
 from aioproducer.errors import ConfigError
 from aioproducer.foundation.secret import Hidden, Secret, hidden
 
 __all__ = [
+    "BY_NAME",
+    "CONNECTION_ROWS",
+    "DELIVERY_ROWS",
+    "OF_CONSUMERS",
+    "ROWS",
+    "SECURITY_ROWS",
     "OauthCallback",
-    "settle",
+    "Row",
     "hidden_librdkafka",
     "known_to_librdkafka",
     "may_be_secret",
     "options_of_librdkafka",
-    "OF_CONSUMERS",
+    "text_of",
 ]
 
 
-_MAX_IN_FLIGHT_FOR_IDEMPOTENCE: Final = 5
+_LEVEL: Final = "compression.level"
+_OAUTH_CONFIG: Final = "sasl.oauthbearer.config"
+"""Options whose meaning depends on others: their own names stand in place of ours."""
+
+_Converted: TypeAlias = Mapping[str, Any]
+"""Values by our options' names. A ``str`` is in the form of a properties file."""
+_Convert: TypeAlias = Callable[[Any, tuple[str, ...]], _Converted]
+"""Converts a value for our options with these names."""
+
+
+class Row(NamedTuple):
+    """An option of librdkafka, or only of confluent-kafka."""
+
+    names: tuple[str, ...]
+    """Its name, then the aliases."""
+    options: tuple[str, ...] = ()
+    """Our options that it sets; empty: it has no counterpart."""
+    convert: _Convert | None = None
+    """None: the first of ``options`` takes the value as it is."""
+    note: str = ""
+    """The difference; for an option without counterpart, the thing to do instead."""
+    harmless: tuple[str, ...] = ()
+    """The values of an option without counterpart that ask for what happens here anyway."""
+    instead: str | None = None
+    """Our option that replaces one without counterpart, if it is given beside the configuration."""
+
+
+def mapped(names: str, options: str, convert: _Convert | None = None, note: str = "") -> Row:
+    """An option with a counterpart; names and options are separated by spaces."""
+    return Row(tuple(names.split()), tuple(options.split()), convert, note)
+
+
+def refused(
+    names: str, advice: str, *, harmless: tuple[str, ...] = (), instead: str | None = None
+) -> Row:
+    """An option without counterpart."""
+    return Row(tuple(names.split()), note=advice, harmless=harmless, instead=instead)
+
+
+def replaced(names: str, option: str, more: str = "", *, harmless: tuple[str, ...] = ()) -> Row:
+    """An option without counterpart, in place of which there is one of ours."""
+    return refused(names, f"use {option}{more}", harmless=harmless, instead=option)
+
+
+_FILE: Final = Providers((("dir", Provider("dir", automatic=False)),))
+_RETRIEVER: Final = "org.apache.kafka.common.security.oauthbearer"
+_PARTITIONERS: Final = {
+    "random": "random",
+    "consistent": "consistent",
+    "consistent_random": "consistent_random",
+    "murmur2": "murmur2_random",  # keyless records never reach their partitioners
+    "murmur2_random": "murmur2_random",
+    "fnv1a": "fnv1a",
+    "fnv1a_random": "fnv1a",
+}
+"""Ours by librdkafka's names; where names differ, the partitions are the same."""
+_GRANTS: Final = {
+    "client_credentials": "ClientCredentialsJwtRetriever",
+    "urn:ietf:params:oauth:grant-type:jwt-bearer": "JwtBearerJwtRetriever",
+}
+"""The two grants of OAuth, by Kafka's class names."""
+
+
+def text_of(value: Any) -> Any:
+    """A value as confluent-kafka hands it to librdkafka; other types than numbers as they are."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value) if isinstance(value, int | float) else value
+
+
+def _every(value: Any, options: tuple[str, ...]) -> _Converted:
+    return dict.fromkeys(options, value)
+
+
+def _under(name: str) -> _Convert:
+    """The value by librdkafka's own name, until the options beside it are known."""
+    return lambda value, options: {name: value}
+
+
+def _flag(value: Any, options: tuple[str, ...]) -> _Converted:
+    """librdkafka's booleans: ``true``, ``t`` and ``1``, or ``false``, ``f`` and ``0``."""
+    words = {"t": "true", "1": "true", "f": "false", "0": "false"}
+    return {options[0]: words.get(str(value).strip().lower(), value)}
+
+
+def _special(theirs: str, ours: Any) -> _Convert:
+    """One value that has a meaning of its own."""
+    return lambda value, options: {
+        options[0]: ours if str(value).strip().lower() == theirs else value
+    }
+
+
+def _store(kind: str) -> _Convert:
+    """A file or a text of this type of store."""
+    return lambda value, options: {options[0]: value, options[1]: kind}
+
+
+def _servers(value: Any, options: tuple[str, ...]) -> _Converted:
+    """A port that is not given is Kafka's usual one."""
+    if isinstance(value, str):
+        value = ",".join(_with_port(each.strip()) for each in value.split(",") if each.strip())
+    return {options[0]: value}
+
+
+def _with_port(address: str) -> str:
+    host = address.rpartition("://")[2]
+    return f"{address}:9092" if host.endswith("]") or ":" not in host else address
+
+
+def _whole_milliseconds(value: Any, options: tuple[str, ...]) -> _Converted:
+    """librdkafka takes fractions of a millisecond."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return {options[0]: value}
+    if not number.is_integer():
+        raise ConfigError("it must be whole milliseconds here: round it up or down")
+    return {options[0]: int(number)}
+
+
+def _kibibytes(value: Any, options: tuple[str, ...]) -> _Converted:
+    text = str(value).strip()
+    return {options[0]: int(text) * 1024 if text.isascii() and text.isdigit() else value}
+
+
+def _codec(value: Any, options: tuple[str, ...]) -> _Converted:
+    """``inherit``, the default of a topic, sets nothing."""
+    return {} if str(value).strip().lower() == "inherit" else {options[0]: value}
+
+
+def _partitioner(value: Any, options: tuple[str, ...]) -> _Converted:
+    """A partitioner of librdkafka's by its name; a callable is one of the user's own."""
+    if not isinstance(value, str):
+        return {options[0]: value}
+    name = _PARTITIONERS.get(value.strip())
+    if name is None:
+        raise ConfigError(
+            f"{value!r} is none of {', '.join(_PARTITIONERS)}; pass another one as a keyword: "
+            "from_librdkafka(…, partitioner=…)"
+        )
+    return {options[0]: name}
+
+
+def _grant_type(value: Any, options: tuple[str, ...]) -> _Converted:
+    name = _GRANTS.get(str(value).strip())
+    if name is None:
+        raise ConfigError(f"{value!r} is none of {', '.join(_GRANTS)}")
+    return {options[0]: f"{_RETRIEVER}.{name}"}
+
+
+def _cipher_suites(value: Any, options: tuple[str, ...]) -> _Converted:
+    """OpenSSL's list, without its words for groups of suites."""
+    names = str(value).replace(":", ",").replace(" ", ",").split(",")
+    for name in filter(None, names):
+        if not name.replace("-", "").replace("_", "").isalnum():
+            raise ConfigError(f"{name!r} is not a suite: list the suites one by one")
+    return {options[0]: ",".join(names)}
+
+
+def _authorities(value: Any, options: tuple[str, ...]) -> _Converted:
+    """A PEM file; ``probe`` means the system's authorities, which are the default here."""
+    return {} if str(value).strip() == "probe" else _store("PEM")(value, options)
+
+
+def _certificate_file(value: Any, options: tuple[str, ...]) -> _Converted:
+    """A file of its own for the key, or for the certificates: a placeholder that is read here."""
+    path = value.reveal() if isinstance(value, Secret) else str(value)
+    directory, name = posixpath.split(path)
+    if not name or any(each in directory + name for each in ":}"):
+        raise ConfigError(
+            "a placeholder can't contain this path: put key and certificate into one PEM file,"
+            " ssl_keystore_location with ssl_keystore_type='PEM'"
+        )
+    text = Secret(f"${{dir:{directory or '.'}:{name}}}")
+    return _store("PEM")(Reference(text, _FILE), options)
+
+
+_NO_EFFECT: Final = "omit it: it has no effect here"
+_LOGS: Final = "use Python's logging: the logger is 'aioproducer'"
+_DEDICATED: Final = "omit it: it belongs to librdkafka's C API"
+_OLD_BROKERS: Final = "omit it: every broker reports its versions, from Kafka 0.11 on"
+_TRUE: Final = ("true", "t", "1")
+_FALSE: Final = ("false", "f", "0")
+
+_CLIENT: Final = (
+    mapped("metadata.broker.list bootstrap.servers", "bootstrap_servers", _servers),
+    mapped("client.id", "client_id"),
+    mapped("enable.metrics.push", "enable_metrics_push", _flag),
+    mapped("client.rack", "client_rack", note="set partitioner_rack_aware as well"),
+    refused("client.software.name client.software.version", _NO_EFFECT),
+    refused("builtin.features", "omit it: codecs and mechanisms are Python packages"),
+    refused("plugin.library.paths", "omit it: there are no C plugins"),
+    replaced("interceptors", "interceptor_classes"),
+    refused("opaque", "keep your own context: send() returns a future"),
+    refused("internal.termination.signal", _NO_EFFECT, harmless=("0",)),
+    refused("enable.random.seed", _NO_EFFECT, harmless=_TRUE),
+    refused("enabled_events", _NO_EFFECT, harmless=("0",)),
+    refused("default_topic_conf", "omit it: topic options stand beside the others"),
+    refused("default.topic.config", "use a dict; its options stand beside the others"),
+    refused("test.mock.num.brokers test.mock.broker.rtt", "use aioproducer.testing.MockCluster"),
+)
+
+_CONNECTIONS: Final = (
+    mapped("client.dns.lookup", "client_dns_lookup"),
+    mapped(
+        "socket.timeout.ms",
+        "request_timeout_ms",
+        note="at most message.timeout.ms minus linger.ms, as in librdkafka",
+    ),
+    mapped(
+        "socket.send.buffer.bytes",
+        "send_buffer_bytes",
+        _special("0", -1),
+        "0 (the system's choice) is -1 here",
+    ),
+    mapped(
+        "socket.receive.buffer.bytes",
+        "receive_buffer_bytes",
+        _special("0", -1),
+        "0 (the system's choice) is -1 here",
+    ),
+    mapped(
+        "socket.connection.setup.timeout.ms",
+        "socket_connection_setup_timeout_ms socket_connection_setup_timeout_max_ms",
+        _every,
+        "every attempt has the same limit",
+    ),
+    mapped(
+        "connections.max.idle.ms",
+        "connections_max_idle_ms",
+        _special("0", -1),
+        "0 (never) is -1 here",
+    ),
+    mapped(
+        "reconnect.backoff.ms",
+        "reconnect_backoff_ms",
+        note="reconnect_backoff_max_ms is then 10,000, as in librdkafka, unless you set it too",
+    ),
+    mapped("reconnect.backoff.max.ms", "reconnect_backoff_max_ms"),
+    refused("reconnect.backoff.jitter.ms", "omit it: the jitter is 20 %"),
+    refused("socket.blocking.max.ms", _NO_EFFECT),
+    refused("socket.keepalive.enable", "omit it: it is always on", harmless=_TRUE),
+    refused("socket.nagle.disable", "omit it: TCP_NODELAY is always set", harmless=_TRUE),
+    refused("socket.max.fails", "omit it: a single timeout ends the connection", harmless=("1",)),
+    refused("broker.address.ttl", "omit it: each attempt resolves the name again"),
+    refused(
+        "broker.address.family",
+        "omit it: every address of a name is tried in turn",
+        harmless=("any",),
+    ),
+    refused("enable.sparse.connections", "omit it: this is always so", harmless=_TRUE),
+    refused("api.version.request", _OLD_BROKERS, harmless=_TRUE),
+    replaced("api.version.request.timeout.ms", "socket_connection_setup_timeout_ms"),
+    refused("api.version.fallback.ms", _OLD_BROKERS, harmless=("0",)),
+    refused("broker.version.fallback", _OLD_BROKERS),
+    refused("receive.message.max.bytes", "omit it: the limits are built in"),
+)
+
+_METADATA: Final = (
+    mapped(
+        "topic.metadata.refresh.interval.ms",
+        "metadata_max_age_ms",
+        _special("-1", LONG_MAX),
+        "-1 becomes the largest number",
+    ),
+    mapped(
+        "metadata.max.age.ms",
+        "metadata_max_age_ms",
+        note="in librdkafka metadata of this age is dropped, here it is fetched again",
+    ),
+    mapped("metadata.recovery.strategy", "metadata_recovery_strategy"),
+    mapped("metadata.recovery.rebootstrap.trigger.ms", "metadata_recovery_rebootstrap_trigger_ms"),
+    replaced("topic.metadata.refresh.fast.interval.ms", "retry_backoff_ms"),
+    refused("topic.metadata.refresh.fast.cnt", _NO_EFFECT),
+    refused("topic.metadata.refresh.sparse", "omit it: this is always so", harmless=_TRUE),
+    replaced(
+        "topic.metadata.propagation.max.ms",
+        "max_block_ms",
+        ", the time that a record waits for its topic",
+    ),
+    refused("topic.blacklist", "omit it: only topics that you send to are requested"),
+    refused(
+        "allow.auto.create.topics",
+        "omit it: the brokers' auto.create.topics.enable decides",
+        harmless=_TRUE,
+    ),
+)
+
+_LOGGING: Final = (
+    refused("debug", "set the level: logging.getLogger('aioproducer').setLevel(logging.DEBUG)"),
+    refused("logger log_cb", _LOGS),
+    refused("log_level", _LOGS),
+    refused("log.queue log.thread.name log.connection.close", _LOGS),
+    refused("statistics.interval.ms", "call Producer.metrics() at any time", harmless=("0",)),
+    refused("stats_cb", "call Producer.metrics() at any time"),
+    refused("throttle_cb", "call Producer.metrics(): produce-throttle-time-avg and -max"),
+    refused("error_cb", "await the futures of send(), and call Producer.health()"),
+)
+
+_CALLBACKS: Final = (
+    refused("on_delivery", "await the future of send(), or add a callback to it"),
+    refused("dr_cb dr_msg_cb", "await the future of send(), or add a callback to it"),
+    refused(
+        "delivery.report.only.error",
+        "omit it: a future that nobody awaits costs nothing",
+        harmless=_FALSE,
+    ),
+    replaced("partitioner_cb", "partitioner", ", a callable"),
+    replaced("key.serializer", "key_serializer", ": a callable, or an object with serialize()"),
+    replaced("value.serializer", "value_serializer", ": a callable, or an object with serialize()"),
+    refused("background_event_cb socket_cb connect_cb closesocket_cb", _DEDICATED),
+    refused("open_cb resolve_cb", _DEDICATED),
+    refused("msg_order_cmp", _DEDICATED),
+)
+
+CONNECTION_ROWS: Final = (*_CLIENT, *_CONNECTIONS, *_METADATA, *_LOGGING, *_CALLBACKS)
+
+
+_SERIAL: Final = "omit it: records of a partition keep their order"
+
+_BATCHES: Final = (
+    mapped(
+        "queue.buffering.max.ms linger.ms",
+        "linger_ms",
+        _whole_milliseconds,
+        "whole milliseconds; adapts by default",
+    ),
+    mapped("batch.size", "batch_size", note="not set, it adapts"),
+    replaced(
+        "batch.num.messages", "batch_size", ", in bytes; 0 sends each record in its own batch"
+    ),
+    mapped("queue.buffering.max.kbytes", "buffer_memory", _kibibytes, "times 1,024"),
+    replaced(
+        "queue.buffering.max.messages",
+        "buffer_memory",
+        ", in bytes: the number of records is not limited here",
+        harmless=("0",),
+    ),
+    refused("queue.buffering.backpressure.threshold", "omit it: batches grow automatically"),
+    mapped("message.max.bytes", "max_request_size"),
+    refused("message.copy.max.bytes", _NO_EFFECT),
+    mapped("compression.codec compression.type", "compression_type", _codec),
+    mapped(
+        "compression.level",
+        "compression_gzip_level compression_lz4_level compression_zstd_level",
+        _under(_LEVEL),
+        "the level of the chosen codec; LZ4's 0 is 9 here, its fast compressor",
+    ),
+)
+
+_DELIVERY: Final = (
+    mapped("request.required.acks acks", "acks", note="a number of replicas above 1 is refused"),
+    mapped(
+        "enable.idempotence",
+        "enable_idempotence",
+        _flag,
+        "on by default here, unless max.in.flight is above 5",
+    ),
+    mapped(
+        "max.in.flight.requests.per.connection max.in.flight",
+        "max_in_flight_requests_per_connection",
+        note="above 5, idempotence is off unless you set it",
+    ),
+    mapped("message.send.max.retries retries", "retries"),
+    mapped("retry.backoff.ms", "retry_backoff_ms"),
+    mapped("retry.backoff.max.ms", "retry_backoff_max_ms"),
+    mapped(
+        "message.timeout.ms delivery.timeout.ms",
+        "delivery_timeout_ms",
+        _special("0", INT_MAX),
+        "0 (infinite) becomes the largest number; request_timeout_ms shrinks to fit",
+    ),
+    mapped(
+        "request.timeout.ms",
+        "request_timeout_ms",
+        note="the brokers' and the client's timeout are the same here: set only socket.timeout.ms",
+    ),
+    refused(
+        "enable.gapless.guarantee", "omit it: a transaction is all or nothing", harmless=_FALSE
+    ),
+    refused("queuing.strategy", _SERIAL, harmless=("fifo",)),
+    refused("produce.offset.report", "omit it: every future gets its offset"),
+)
+
+_PARTITIONS: Final = (
+    mapped(
+        "partitioner",
+        "partitioner",
+        _partitioner,
+        "by default 'consistent_random', as in librdkafka: the CRC-32 of the key",
+    ),
+    refused(
+        "sticky.partitioning.linger.ms", "omit it: the sticky partition changes after a full batch"
+    ),
+)
+
+_TRANSACTIONS: Final = (
+    mapped("transactional.id", "transactional_id"),
+    mapped("transaction.timeout.ms", "transaction_timeout_ms"),
+)
+
+DELIVERY_ROWS: Final = (*_BATCHES, *_DELIVERY, *_PARTITIONS, *_TRANSACTIONS)
+
+
+_CONTEXT: Final = "pass ssl_context, your own ssl.SSLContext"
+_C_API: Final = "use the text or the file: ssl.key.pem, ssl.certificate.pem, ssl.ca.pem"
+_KINIT: Final = (
+    "omit it: the keytab logs in without kinit, or something else renews the ticket cache"
+)
+_PROVIDER: Final = "sasl_oauthbearer_token_provider"
+_PARAMETERS: Final = "sasl_oauthbearer_config"
+_KEY: Final = "ssl_keystore_key"
+_CHAIN: Final = "ssl_keystore_certificate_chain"
+_AUTHORITIES: Final = "ssl_truststore_certificates"
+_ASSERTION: Final = "sasl.oauthbearer.assertion"
+_OURS: Final = "sasl_oauthbearer_assertion"
+
+
+_TLS: Final = (
+    mapped("security.protocol", "security_protocol"),
+    mapped(
+        "ssl.ca.location",
+        "ssl_truststore_location ssl_truststore_type",
+        _authorities,
+        "a PEM file, not a directory; 'probe' is the default here",
+    ),
+    mapped("ssl.ca.pem", f"{_AUTHORITIES} ssl_truststore_type", _store("PEM")),
+    mapped(
+        "ssl.certificate.location",
+        f"{_CHAIN} ssl_keystore_type",
+        _certificate_file,
+        "each connection reads the file again",
+    ),
+    mapped("ssl.certificate.pem", f"{_CHAIN} ssl_keystore_type", _store("PEM")),
+    mapped(
+        "ssl.key.location",
+        f"{_KEY} ssl_keystore_type",
+        _certificate_file,
+        "each connection reads the file again; pickles contain its path",
+    ),
+    mapped("ssl.key.pem", f"{_KEY} ssl_keystore_type", _store("PEM")),
+    mapped("ssl.key.password", "ssl_key_password"),
+    mapped("ssl.keystore.location", "ssl_keystore_location ssl_keystore_type", _store("PKCS12")),
+    mapped("ssl.keystore.password", "ssl_keystore_password"),
+    mapped("ssl.crl.location", "ssl_crl_location"),
+    mapped("ssl.cipher.suites", "ssl_cipher_suites", _cipher_suites, "names, not groups of suites"),
+    mapped(
+        "ssl.endpoint.identification.algorithm",
+        "ssl_endpoint_identification_algorithm",
+        _special("none", ""),
+        "'none' is '' here",
+    ),
+    refused("enable.ssl.certificate.verification", _CONTEXT, harmless=_TRUE, instead="ssl_context"),
+    refused("ssl.certificate.verify_cb", _CONTEXT, instead="ssl_context"),
+    refused("ssl.curves.list ssl.sigalgs.list ssl.providers", _CONTEXT, instead="ssl_context"),
+    refused("ssl.engine.location ssl.engine.id", _CONTEXT, instead="ssl_context"),
+    refused("ssl.ca.certificate.stores", _CONTEXT, harmless=("Root",), instead="ssl_context"),
+    refused("ssl_key ssl_certificate ssl_ca ssl_engine_callback_data", _C_API),
+    refused(
+        "https.ca.location https.ca.pem",
+        "set ssl.ca.location: the token endpoint is checked against the same authorities",
+    ),
+)
+
+_LOGINS: Final = (
+    mapped("sasl.mechanisms sasl.mechanism", "sasl_mechanism", note="required for a login"),
+    mapped("sasl.username", "sasl_username"),
+    mapped("sasl.password", "sasl_password"),
+    mapped(
+        "sasl.kerberos.service.name",
+        "sasl_kerberos_service_name",
+        note="by default 'kafka' for GSSAPI, as in librdkafka",
+    ),
+    mapped("sasl.kerberos.principal", "sasl_kerberos_principal"),
+    mapped("sasl.kerberos.keytab", "sasl_kerberos_keytab"),
+    refused("sasl.kerberos.kinit.cmd", _KINIT),
+    refused("sasl.kerberos.min.time.before.relogin", _KINIT, harmless=("0",)),
+)
+
+_TOKENS: Final = (
+    mapped(
+        "oauth_cb",
+        _PROVIDER,
+        note="called in a thread with sasl.oauthbearer.config; it can return the same tuple",
+    ),
+    mapped(
+        "sasl.oauthbearer.config",
+        f"{_PROVIDER} {_PARAMETERS}",
+        _under(_OAUTH_CONFIG),
+        "the argument of oauth_cb, or the parameters of metadata authentication",
+    ),
+    refused("oauthbearer_token_refresh_cb", f"use {_PROVIDER}", instead=_PROVIDER),
+    refused(
+        "enable.sasl.oauthbearer.unsecure.jwt",
+        f"provide unsigned tokens with {_PROVIDER}",
+        harmless=_FALSE,
+        instead=_PROVIDER,
+    ),
+    refused(
+        "sasl.oauthbearer.method",
+        "set sasl.oauthbearer.token.endpoint.url, or oauth_cb",
+        harmless=("oidc", "default"),
+    ),
+    mapped(
+        "sasl.oauthbearer.client.id sasl.oauthbearer.client.credentials.client.id",
+        "sasl_oauthbearer_client_credentials_client_id",
+    ),
+    mapped(
+        "sasl.oauthbearer.client.secret sasl.oauthbearer.client.credentials.client.secret",
+        "sasl_oauthbearer_client_credentials_client_secret",
+    ),
+    mapped("sasl.oauthbearer.scope", "sasl_oauthbearer_scope"),
+    mapped("sasl.oauthbearer.extensions", "sasl_oauthbearer_extensions"),
+    mapped("sasl.oauthbearer.token.endpoint.url", "sasl_oauthbearer_token_endpoint_url"),
+    mapped("sasl.oauthbearer.grant.type", "sasl_oauthbearer_jwt_retriever_class", _grant_type),
+    refused(
+        "sasl.oauthbearer.sub.claim.name",
+        "omit it: the broker reads the claim, not the client",
+        harmless=("sub",),
+    ),
+    mapped(
+        "sasl.oauthbearer.metadata.authentication.type",
+        "sasl_oauthbearer_metadata_authentication_type",
+    ),
+    mapped(f"{_ASSERTION}.algorithm", f"{_OURS}_algorithm"),
+    mapped(f"{_ASSERTION}.private.key.file", f"{_OURS}_private_key_file"),
+    mapped(f"{_ASSERTION}.private.key.passphrase", f"{_OURS}_private_key_passphrase"),
+    refused(
+        f"{_ASSERTION}.private.key.pem",
+        f"write the key into a file: {_OURS}_private_key_file",
+        instead=f"{_OURS}_private_key_file",
+    ),
+    mapped(f"{_ASSERTION}.file", f"{_OURS}_file"),
+    mapped(f"{_ASSERTION}.claim.aud", f"{_OURS}_claim_aud"),
+    mapped(f"{_ASSERTION}.claim.iss", f"{_OURS}_claim_iss"),
+    mapped(f"{_ASSERTION}.claim.sub", f"{_OURS}_claim_sub"),
+    mapped(f"{_ASSERTION}.claim.exp.seconds", f"{_OURS}_claim_exp_seconds"),
+    mapped(f"{_ASSERTION}.claim.nbf.seconds", f"{_OURS}_claim_nbf_seconds"),
+    mapped(f"{_ASSERTION}.claim.jti.include", f"{_OURS}_claim_jti_include", _flag),
+    mapped(f"{_ASSERTION}.jwt.template.file", f"{_OURS}_template_file"),
+)
+
+SECURITY_ROWS: Final = (*_TLS, *_LOGINS, *_TOKENS)
+
+
+ROWS: Final[tuple[Row, ...]] = (*CONNECTION_ROWS, *DELIVERY_ROWS, *SECURITY_ROWS)
+
+BY_NAME: Final = {name: row for row in ROWS for name in row.names}
+"""Aliases included."""
+
+_OF_CONSUMERS: Final = """
+    auto.commit.enable auto.commit.interval.ms auto.offset.reset check.crcs
+    consume.callback.max.messages consume_cb coordinator.query.interval.ms
+    enable.auto.commit enable.auto.offset.store enable.partition.eof fetch.error.backoff.ms
+    fetch.max.bytes fetch.message.max.bytes fetch.min.bytes fetch.queue.backoff.ms
+    fetch.wait.max.ms group.id group.instance.id group.protocol group.protocol.type
+    group.remote.assignor heartbeat.interval.ms isolation.level key.deserializer
+    max.partition.fetch.bytes max.poll.interval.ms max.poll.records offset.store.method
+    offset.store.path offset.store.sync.interval.ms offset_commit_cb on_commit
+    partition.assignment.strategy queued.max.messages.kbytes queued.min.messages
+    rebalance_cb session.timeout.ms share.acknowledgement.mode value.deserializer
+"""
+OF_CONSUMERS: Final = frozenset(_OF_CONSUMERS.split())
+"""librdkafka's producer ignores these with a warning."""
+
+
 _RECONNECT_BACKOFF_MAX_MS: Final = 10_000
 _DEFAULT_LEVEL: Final = -1
 _LZ4_FAST: Final = 9
@@ -45,9 +614,7 @@ _LEVELS: Final = {
     "lz4": "compression_lz4_level",
     "zstd": "compression_zstd_level",
 }
-_PROVIDER: Final = "sasl_oauthbearer_token_provider"
-_METADATA: Final = "sasl_oauthbearer_metadata_authentication_type"
-_PARAMETERS: Final = "sasl_oauthbearer_config"
+_METADATA_TYPE: Final = "sasl_oauthbearer_metadata_authentication_type"
 _TYPE: Final = "sasl.oauthbearer.metadata.authentication.type"
 _SERVICE_NAME: Final = "sasl_kerberos_service_name"
 
@@ -67,7 +634,7 @@ class OauthCallback:
         return self.callback(None if self.config is None else self.config.reveal())
 
 
-def settle(values: dict[str, Any], overrides: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _settle(values: dict[str, Any], overrides: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Complete ``values``, our options, in place; yields obstacles by librdkafka's names."""
     yield from _settle_level(values)
     yield from _settle_tokens(values)
@@ -76,7 +643,7 @@ def settle(values: dict[str, Any], overrides: Mapping[str, Any]) -> Iterator[tup
         values["partitioner"] = "consistent_random"
     in_flight = values.get("max_in_flight_requests_per_connection", 0)
     if (
-        in_flight > _MAX_IN_FLIGHT_FOR_IDEMPOTENCE
+        in_flight > MAX_IN_FLIGHT_FOR_IDEMPOTENCE
         and not {"enable_idempotence", "transactional_id"} & fixed
     ):
         values["enable_idempotence"] = False
@@ -98,7 +665,7 @@ def _settle_request_timeout(values: dict[str, Any], linger: Any) -> None:
 
 
 def _settle_level(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    given = values.pop(COMPRESSION_LEVEL, None)
+    given = values.pop(_LEVEL, None)
     option = _LEVELS.get(values.get("compression_type", "none"))
     if given is None or str(given).strip() == str(_DEFAULT_LEVEL) or option is None:
         return
@@ -108,22 +675,22 @@ def _settle_level(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
     try:
         values[option] = kind.parse(str(given))
     except UnacceptableError as error:
-        yield COMPRESSION_LEVEL, f"{option} here: expected {error}"
+        yield _LEVEL, f"{option} here: expected {error}"
 
 
 def _settle_tokens(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    config = values.pop(OAUTH_CONFIG, None)
+    config = values.pop(_OAUTH_CONFIG, None)
     callback = values.get(_PROVIDER)
     if callable(callback):
         text = config if config is None or isinstance(config, Secret) else Secret(str(config))
         values[_PROVIDER] = OauthCallback(callback, text)
-        values.pop(_METADATA, None)  # librdkafka asks the callback
+        values.pop(_METADATA_TYPE, None)  # librdkafka asks the callback
     elif config is None or isinstance(config, Hidden):
         return
-    elif values.get(_METADATA, "none") != "none":
+    elif values.get(_METADATA_TYPE, "none") != "none":
         values[_PARAMETERS] = config.reveal() if isinstance(config, Secret) else config
     else:
-        yield OAUTH_CONFIG, f"no counterpart without oauth_cb or {_TYPE}; use {_PROVIDER}"
+        yield _OAUTH_CONFIG, f"no counterpart without oauth_cb or {_TYPE}; use {_PROVIDER}"
 
 
 def _is_kerberos(values: dict[str, Any]) -> bool:
@@ -180,7 +747,7 @@ def options_of_librdkafka(
             found.obstacles.append((name, _unknown(name)))
         elif not _is_replaced(row, overrides):
             _take(found, row, name, value)
-    found.obstacles += settle(found.values, overrides)
+    found.obstacles += _settle(found.values, overrides)
     if found.obstacles:
         raise ConfigError(_message(found.obstacles))
     return found.values
@@ -229,7 +796,7 @@ def _take(found: _Found, row: Row, name: str, value: Any) -> None:
 
 
 def _accepted(row: Row, name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    given = {row.options[0]: value} if row.convert is None else row.convert(value)
+    given = {row.options[0]: value} if row.convert is None else row.convert(value, row.options)
     for option, each in given.items():
         if option in OPTIONS and not isinstance(each, Reference):
             yield option, OPTIONS[option]._replace(java_name=name).accept_property(each)

@@ -6,7 +6,7 @@ ranges and importance are those of ``org.apache.kafka.clients.producer.ProducerC
 ``org.apache.kafka.common.config.SslConfigs`` and ``SaslConfigs`` in Kafka 4.4;
 ``kafka_default`` marks where a default differs and the meaning says why. A few names are
 librdkafka's: Java has these options only in the JAAS line. The string under a field is its
-meaning: editors show it, and ``document.py`` prints it.
+meaning: editors show it, and ``__main__.py`` prints it.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ FILES: Final = {
     "auth": 18,
     "cli": 24,
     "compat": 25,
-    "config": 16,
+    "config": 14,
     "consumer": 25,
     "engine": 4,
     "engine/accumulator": 10,

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from aioproducer import errors
-from aioproducer.config import document as options
+from aioproducer.config import __main__ as options
 from aioproducer.consumer import ConsumerOptions
 from aioproducer.engine.metrics import names as metric_names
 from aioproducer.engine.transactions.transaction import diagram
 from aioproducer.errors import __main__ as codes
 from aioproducer.observability import series
-from tests.documentation import api_pages, public_api, recorded_runs
+from tests.documentation import api_pages, librdkafka_table, public_api, recorded_runs
 from tests.documentation.pages import DOCS
 
 __all__ = ["COMMAND", "PARTS", "Part"]
@@ -52,7 +52,7 @@ def _tree() -> str:
 
 PARTS: Final = (
     Part(DOCS / "reference" / "configuration.md", "config", options.markdown),
-    Part(DOCS / "how-to" / "from-confluent-kafka.md", "librdkafka", options.librdkafka_markdown),
+    Part(DOCS / "how-to" / "from-confluent-kafka.md", "librdkafka", librdkafka_table.markdown),
     Part(
         DOCS / "how-to" / "consuming.md",
         "consumer-options",

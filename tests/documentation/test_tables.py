@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 import pytest
 
-from aioproducer.config import document
 from aioproducer.config.options import OPTIONS
 from tests.documentation.pages import DOCS, name
 from tests.documentation.public_api import folded
@@ -19,10 +19,19 @@ def test_a_generated_part_is_in_step(part: Part) -> None:
         pytest.fail(f"{name(part.page)} is out of date; run: {COMMAND}")
 
 
-def test_the_options_can_be_refreshed_by_their_own_command() -> None:
-    [page] = [part.page for part in PARTS if part.name == "config"]
-    assert document.REFRESH_COMMAND.endswith(f" {name(page)}")
-    assert document.section(page.read_text("utf-8")).strip() == document.markdown().strip()
+@pytest.mark.parametrize("markers", [[], ["begin"], ["end"], ["begin", "end", "begin", "end"]])
+def test_markers_must_be_there_once(tmp_path: Path, markers: list[str]) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("\n".join(f"<!-- x:{each} -->" for each in markers), "utf-8")
+    with pytest.raises(ValueError, match="once each"):
+        Part(page, "x", lambda: "").refreshed()
+
+
+def test_only_the_section_is_replaced(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# Title\n\n<!-- x:begin -->\nold\n<!-- x:end -->\n\nMore.\n", "utf-8")
+    refreshed = Part(page, "x", lambda: "new\n").refreshed()
+    assert refreshed == "# Title\n\n<!-- x:begin -->\nnew\n<!-- x:end -->\n\nMore.\n"
 
 
 def test_a_part_that_is_out_of_date_is_noticed() -> None:

@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import Producer as Librdkafka
 
 from aioproducer import Producer, ProducerConfig
-from aioproducer.config.librdkafka_options import BY_NAME, OF_CONSUMERS, ROWS, Row
+from aioproducer.config.librdkafka import BY_NAME, OF_CONSUMERS, ROWS, Row
 from aioproducer.engine.records.decoder import RecordBatch, records_to_arrow
 from aioproducer.model import Header, TopicPartition
 from aioproducer.testing import MockCluster

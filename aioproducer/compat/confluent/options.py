@@ -14,8 +14,12 @@ from typing import Any, Final
 from aioproducer.compat.confluent.errors import KafkaError, KafkaException, api_error
 from aioproducer.compat.confluent.partitions import CHOICES, Choice
 from aioproducer.config import ProducerConfig, ProducerOptions
-from aioproducer.config.librdkafka import OF_CONSUMERS, known_to_librdkafka, may_be_secret
-from aioproducer.config.librdkafka_options import text_of
+from aioproducer.config.librdkafka import (
+    OF_CONSUMERS,
+    known_to_librdkafka,
+    may_be_secret,
+    text_of,
+)
 from aioproducer.errors import ConfigError
 from aioproducer.foundation.logs import plain_logger
 from aioproducer.foundation.secret import Hidden, Secret, hidden

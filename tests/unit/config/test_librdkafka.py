@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from aioproducer.config import ProducerConfig, Secret, document
-from aioproducer.config.librdkafka import OauthCallback
-from aioproducer.config.librdkafka_options import BY_NAME, OF_CONSUMERS, ROWS
+from aioproducer.config import ProducerConfig, Secret
+from aioproducer.config.librdkafka import BY_NAME, OF_CONSUMERS, ROWS, OauthCallback
 from aioproducer.config.options import OPTIONS
 from aioproducer.errors import ConfigError
+from tests.documentation import librdkafka_table
 
 LOGIN = {"security.protocol": "sasl_ssl", "bootstrap.servers": "kafka.example:9093"}
 
@@ -316,7 +316,7 @@ def test_the_table_is_consistent() -> None:
         assert set(row.options) <= set(OPTIONS)
         assert row.options or row.note
         assert row.instead is None or row.instead in OPTIONS
-    page = document.librdkafka_markdown()
+    page = librdkafka_table.markdown()
     assert all(page.count(f"`{name}`") >= 1 for name in [*names, *OF_CONSUMERS])
 
 

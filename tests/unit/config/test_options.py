@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from aioproducer.config import ProducerConfig, ProducerOptions, Secret
-from aioproducer.config.document import meanings
+from aioproducer.config.__main__ import meanings
 from aioproducer.config.names import BY_JAVA_NAME, WITHOUT_EFFECT
 from aioproducer.config.options import OPTIONS, Group, Importance
 from aioproducer.config.reader_options import READER_OPTIONS, ReaderKeywords, ReaderOptions
