@@ -14,7 +14,7 @@ from aioproducer.config import (
     hidden_mapping,
     hide_secrets,
 )
-from aioproducer.config.producer_config import NO_CONFIG, configuration
+from aioproducer.config.producer_config import NO_CONFIG, ShownOptions, configuration
 from aioproducer.engine.client.elsewhere import ASYNC_WITH, elsewhere, in_other_producers
 from aioproducer.engine.core.arguments import (
     NO_VALUE,
@@ -84,6 +84,8 @@ class Producer(Generic[K_contra, V_contra]):
     Raises:
         ConfigError: an option is unknown, out of range, or contradicts another one.
     """
+
+    __signature__ = ShownOptions()
 
     @overload
     def __init__(

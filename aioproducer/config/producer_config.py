@@ -43,6 +43,7 @@ from aioproducer.foundation.secret import Secret
 __all__ = [
     "ProducerConfig",
     "PropertiesSource",
+    "ShownOptions",
     "configuration",
     "literal_configuration",
     "property_value",
@@ -289,6 +290,7 @@ class ProducerConfig(OptionTable):
 
 
 if TYPE_CHECKING:
+    import inspect
     from typing import Generic
 
     from aioproducer.model.type_parameters import MYPY, K_contra, Plain, V_contra
@@ -306,6 +308,29 @@ if TYPE_CHECKING:
         NO_CONFIG: NoConfig[Plain, Plain]
 else:
     NO_CONFIG = None
+
+
+class ShownOptions:
+    """The ``__signature__`` of a class whose constructor takes options as keywords.
+
+    ``help()``, notebooks and :func:`inspect.signature` show each option with its default.
+    """
+
+    def __get__(self, _: object, owner: type[Any]) -> inspect.Signature:
+        import inspect
+
+        _, *shown = inspect.signature(owner.__init__).parameters.values()
+        if shown and shown[-1].annotation == "Unpack[ProducerOptions]":
+            shown[-1:] = [
+                inspect.Parameter(
+                    name,
+                    inspect.Parameter.KEYWORD_ONLY,
+                    default=inspect.Parameter.empty if option.required else option.default,
+                    annotation=ProducerOptions.__annotations__[name],
+                )
+                for name, option in OPTIONS.items()
+            ]
+        return inspect.Signature(shown)
 
 
 class _Referred(NamedTuple):

@@ -32,7 +32,7 @@ from aioproducer.config import (
     hidden_mapping,
     hide_secrets,
 )
-from aioproducer.config.producer_config import NO_CONFIG
+from aioproducer.config.producer_config import NO_CONFIG, ShownOptions
 from aioproducer.engine.accumulator import cancelled_by_caller
 from aioproducer.engine.bulk.send_report import BulkResult, OneRecord, SendReport, carry, note
 from aioproducer.engine.client.elsewhere import elsewhere, in_other_producers
@@ -238,6 +238,8 @@ class Producer(Generic[K_contra, V_contra]):
     remaining ones, within 10 s each; ``os._exit`` and signals skip this. A forked child starts its
     own producer.
     """
+
+    __signature__ = ShownOptions()
 
     _make_producer: Callable[..., producer.Producer[Any, Any]] = producer.Producer
     """Makes the producer that runs in the thread."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import re
 import socket
@@ -15,6 +16,7 @@ import pytest
 
 from aioproducer import BrokerConnectionError, ConfigError, Producer, ProducerConfig, sync
 from aioproducer.admin import Admin
+from aioproducer.config.options import OPTIONS
 from aioproducer.consumer import Consumer
 from aioproducer.model import RecordMetadata
 from aioproducer.reader import Reader
@@ -43,6 +45,26 @@ def test_the_types_of_keys_and_values_may_be_given(shell: Any) -> None:
         pass
 
     assert isinstance(Shop(bootstrap_servers=NOWHERE), shell)
+
+
+@pytest.mark.parametrize("shell", [Producer, sync.Producer, MockProducer])
+def test_a_signature_shows_every_option_with_its_default(shell: Any) -> None:
+    shown = inspect.signature(shell).parameters
+    assert [*shown][:1] == ["config"]
+    assert shown.keys() >= {"transaction", *OPTIONS}
+    assert str(shown["linger_ms"]) == "linger_ms: int | None = None"
+    assert str(shown["retry_backoff_ms"]) == "retry_backoff_ms: int = 100"
+    assert shown["bootstrap_servers"].default is inspect.Parameter.empty
+
+    class Shop(shell):  # type: ignore[misc]
+        pass
+
+    class Own(shell):  # type: ignore[misc]
+        def __init__(self) -> None:
+            pass
+
+    assert inspect.signature(Shop) == inspect.signature(shell)
+    assert not inspect.signature(Own).parameters
 
 
 def test_making_one_needs_no_event_loop_and_opens_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
