@@ -51,6 +51,14 @@ async def test_the_first_program_of_the_readme(orders: MockCluster) -> None:
     assert began <= read.timestamp_ms == said <= time.time_ns() // 1_000_000
 
 
+async def test_the_first_record_needs_one_broker_beside_the_bootstrap_server() -> None:
+    with MockCluster(brokers=3, topics={"orders": 1}) as cluster:
+        for _ in range(6):  # another broker for the producer id would be one by chance
+            async with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+                await producer.send("orders", b"value")
+                assert producer.metrics()["producer-metrics"]["connection-creation-total"] == 2
+
+
 @pytest.mark.parametrize(
     ("given", "wire"),
     [

@@ -31,7 +31,7 @@ class AssignedIdentity(NamedTuple):
     epoch: int
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class InitProducerIdRequest(SchemaRequest):
     """Request a producer id and epoch (KIP-98)."""
 
@@ -74,7 +74,7 @@ class ProducerIdRequester(Requester):
         super().__init__(wake)
         sequence_numbers.on_need = self.due_now
         self._sequence_numbers = sequence_numbers
-        self._accumulator = accumulator
+        self._batches = accumulator.batches
         self._client = client
         self._metadata = metadata
         self._completer = completer
@@ -87,12 +87,16 @@ class ProducerIdRequester(Requester):
         numbers = self._sequence_numbers
         self.due = NEVER
         self.waits = numbers.state is ProducerIdState.NEEDED
-        if not self.waits or not self._accumulator.batches:
+        oldest = self._batches.oldest
+        if not self.waits or oldest is None:
             return
         if self._not_before > now:
             self.due = self._not_before
             return
         peers = self._metadata.peers
+        leader = self._metadata.snapshot.leader(*oldest.topic_partition)
+        if leader is not None:  # its connection is for the batch as well
+            self._client.ready(leader, now)
         node = self._client.least_loaded(peers, now)
         self._doubt_addresses()
         if node is None:
