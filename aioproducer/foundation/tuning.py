@@ -158,7 +158,7 @@ takes some microseconds."""
 METADATA_STEP_PARTITIONS: Annotated[int, 0] = 10
 """Partitions up to which a topic of a metadata response is one step."""
 
-TOPICS_PER_REQUEST: Annotated[int, 1] = 500
+TOPICS_PER_REQUEST: Annotated[int, 1] = 2_000
 """The most topics of one metadata request: larger ones take long to write and to answer."""
 
 # --- hooks of the application --------------------------------------------------------------

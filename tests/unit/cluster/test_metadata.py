@@ -606,7 +606,7 @@ def test_each_new_topic_is_asked_for_once_and_alone() -> None:
 
 
 def test_new_topics_together_are_asked_for_once() -> None:
-    assert _all_at_once(settled(), _names(1_201)) == [500, 500, 201]
+    assert _all_at_once(settled(), _names(4_201)) == [2_000, 2_000, 201]
 
 
 def test_topics_in_backoff_are_not_asked_for_with_each_new_one() -> None:

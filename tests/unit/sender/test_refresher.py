@@ -616,14 +616,14 @@ async def test_each_of_many_topics_costs_the_same() -> None:
 
 async def test_many_topics_at_once_are_asked_for_together() -> None:
     async with running(pending_memory=10_000_000) as world:
-        for number in range(600):
+        for number in range(2_100):
             world.send(topic=f"topic-{number}")
         asked = 0
-        for together in (500, 100):
+        for together in (2_000, 100):
             await world.turn()
             node, request = world.one(MetadataRequest)
             assert len(request.asked.topics) == together
             asked += together
             topic = min(request.asked.topics)
             await world.complete((node, request), metadata_response(topic, [1], 0, BROKERS, 5))
-        assert asked == 600
+        assert asked == 2_100
