@@ -68,7 +68,7 @@ _STEPS_AT_ONCE: Final = 200
 some microseconds."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class AdHocRequest:
     """A request, and the future of the caller that waits for its response."""
 

@@ -18,7 +18,7 @@ from aioproducer.foundation.logs import counted
 from aioproducer.model import Node, TopicPartition, has_name
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class MetadataRequest(SchemaRequest):
     """Request the brokers and topics. Brokers that create topics create missing ones."""
 
@@ -89,7 +89,7 @@ class ClusterDescription(NamedTuple):
     topics: Mapping[str, TopicDescription]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeRequest(SchemaRequest):
     """Ask for the cluster and for topics, which are not created (KIP-430)."""
 
@@ -210,7 +210,7 @@ class FoundOffset(NamedTuple):
     """-1: unknown."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ListOffsetsRequest(SchemaRequest):
     """Ask the leader of ``partitions`` for the first offset at or after each timestamp.
 

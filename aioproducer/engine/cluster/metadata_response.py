@@ -24,7 +24,7 @@ _MOST_MISSING: Final = 1_000
 _NO_LEADER: Final = -1
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class MetadataNews:
     """The topics that are known, and those that have an error instead."""
 

@@ -166,7 +166,7 @@ _LONGEST: Final = 500
 """Characters of an error in a problem."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class HealthFacts:
     """The facts about a started producer. Times are clock seconds."""
 

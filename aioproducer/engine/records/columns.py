@@ -137,7 +137,7 @@ def _text(name: bytes | None) -> Any:
     return None if name is None else name.decode()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Columns:
     """Records by their fields. Columns other than ``values`` may be missing."""
 

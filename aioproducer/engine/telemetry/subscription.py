@@ -157,7 +157,7 @@ _MOST_CODECS: Final = 16
 """More is damage; the rest is not looked at."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class GetTelemetrySubscriptionsRequest(SchemaRequest):
     """Ask for the subscription of this client."""
 
@@ -189,7 +189,7 @@ class GetTelemetrySubscriptionsRequest(SchemaRequest):
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class PushTelemetryRequest(SchemaRequest):
     """Push metrics. The response is an error code."""
 
