@@ -66,6 +66,7 @@ MODULES: Final = (
     "aioproducer.engine.network.exchange",
     "aioproducer.engine.network.frames",
     "aioproducer.engine.network.network_client",
+    "aioproducer.engine.network.timeouts",
     "aioproducer.engine.records.entry_token",
     "aioproducer.engine.sender.batch_sender",
     "aioproducer.engine.sender.completer",

@@ -16,7 +16,7 @@ from aioproducer.config.reader_options import ReaderOptions
 from aioproducer.engine.client.cluster_client import ClusterClient
 from aioproducer.engine.client.requests import IsolationLevel
 from aioproducer.engine.network.frames import MAX_RESPONSE_BYTES
-from aioproducer.engine.network.transfer import MOST_TIMEOUTS
+from aioproducer.engine.network.timeouts import MOST_TIMEOUTS
 from aioproducer.errors import ProducerError, anew, error_about
 from aioproducer.errors.broker import ErrorCode
 from aioproducer.foundation import tuning
@@ -59,7 +59,7 @@ class FetchSettings(NamedTuple):
     """``none``, ``earliest`` or ``latest``."""
     lookup_timeout: float
     fetch_timeout: float
-    """More than ``request_timeout_ms``: a large response may still pass, see :class:`Transfer`."""
+    """More than ``request_timeout_ms``: a large response may pass (:class:`ConnectionTimeouts`)."""
     metadata_max_age: float
     patience: float
     """Seconds for which a topic may be unknown before its partitions fail."""

@@ -68,7 +68,7 @@ def test_every_module_of_a_pure_room_is_meant() -> None:
             "exchange",
             "login",
             "network_client",
-            "transfer",
+            "timeouts",
             "transport",
         },
         "engine/sender": {

@@ -29,7 +29,7 @@ from aioproducer.engine.network.request import (
     LazyResponse,
     decode_in_steps,
 )
-from aioproducer.engine.network.transfer import RoundTrip, Transfer
+from aioproducer.engine.network.timeouts import ConnectionTimeouts, RoundTrip
 from aioproducer.engine.network.transport import SocketSettings, open_transport
 from aioproducer.engine.network.versions import (
     CHECKED,
@@ -124,6 +124,7 @@ class ConnectionSettings:
     software_version: str
     request_timeout: float
     socket: SocketSettings
+    max_idle: float
     mechanism: Mechanism | None = None
 
     @property
@@ -208,6 +209,7 @@ class Connection:
         self.versions = BrokerVersions(())
         self.exchange: Exchange | None = None
         """What passes over the open connection; None: it is not open yet."""
+        self.timeouts = ConnectionTimeouts(node, settings.request_timeout, settings.max_idle, clock)
         self.renewal_seconds = 0.0
         """The duration of the last renewal of the login, in seconds."""
         self.hung_up_at: int | None = None
@@ -225,31 +227,15 @@ class Connection:
         self._setup_timeout = setup_timeout
         self._clock = clock
         self._random = random
-        self._began = clock() + clock.lost
         self._answers: deque[Answer] = deque()
         """The responses to the connection's own requests (versions, login, barrier)."""
         self._login_due = inf
-        """The time at which the login ends, on the clock of :attr:`last_used`."""
+        """The time at which the login ends, on the clock of :attr:`Exchange.last_used`."""
         self._opening: asyncio.Task[Any] | None = None
         self._reading: asyncio.Task[None] | None = None
         """Reads a large response."""
         self._mechanism: Mechanism | None = None
         """The mechanism of the last login, with its credentials."""
-
-    @property
-    def received(self) -> int:
-        """The number of pieces that have been received."""
-        return 0 if self.exchange is None else self.exchange.pieces
-
-    @property
-    def last_used(self) -> float:
-        """The time of the last request or response, including what the clock left out."""
-        return self._began if self.exchange is None else self.exchange.last_used
-
-    @property
-    def throttled_until(self) -> float:
-        """The end of the broker's throttling."""
-        return 0.0 if self.exchange is None else self.exchange.throttled_until
 
     # --- sending ---------------------------------------------------------------------------
 
@@ -388,9 +374,8 @@ class Connection:
                 raise self.reason from None
             raise
         self.exchange = exchange
-        connected = transport.get_extra_info("socket")
-        self.round_trip = RoundTrip(connected)
-        self.transfer = Transfer(connected, self._settings.request_timeout)
+        self._socket = transport.get_extra_info("socket")
+        self.round_trip = RoundTrip(self._socket)
         if self.reason is not None:
             raise self.reason
         return exchange
@@ -401,7 +386,7 @@ class Connection:
             self._settings.client_id,
             self._clock,
             self.in_flight,
-            self.last_used,
+            self.timeouts.began,
             partial(self._events.response, self),
             self._take_other,
             partial(self._events.written, self),
@@ -420,12 +405,13 @@ class Connection:
         if self._identity is not None and self._spoken < CHECKED:
             await self._check_identity(self._identity)
         self._enter(Phase.READY)
+        self.timeouts.opened(exchange, self._socket)
         self._events.ready(self)
         while True:
             await asyncio.wait([exchange.ended], timeout=renewal)
             if exchange.ended.done():
                 exchange.ended.result()
-            renewal = await self._renew(exchange)
+            renewal = await self._renew()
 
     @asynccontextmanager
     async def _bounded(
@@ -494,11 +480,11 @@ class Connection:
         self._login_due = self._clock() + self._clock.lost + renewal
         return None if session is None else renewal
 
-    async def _renew(self, exchange: Exchange) -> float | None:
+    async def _renew(self) -> float | None:
         """Log in again on the connection, after what is in flight (KIP-368)."""
         self._enter(Phase.RENEWING)
         began = self._clock()
-        renewal = await self._log_in(self.transfer.time_after_requests(exchange, self._clock))
+        renewal = await self._log_in(self.timeouts.time_after_requests())
         self.renewal_seconds = self._clock() - began
         self._enter(Phase.READY)
         self._events.renewed(self)
@@ -528,7 +514,7 @@ class Connection:
         answer: Answer = asyncio.get_running_loop().create_future()
         self._answers.append(answer)
         used = exchange.last_used
-        exchange.send(payload, None, self._clock(), inf)  # its own waiter has a bound
+        exchange.send(payload, None, self._clock())
         exchange.last_used = used  # it is no use that keeps a connection open
         return answer
 

@@ -112,7 +112,6 @@ class Exchange:
         payload: EncodedPayload,
         request: Any,
         now: float,
-        timeout: float,
         answered: bool = True,
     ) -> int:
         """Write a request, and return its size in bytes. ``answered``: the broker will respond.
@@ -129,9 +128,7 @@ class Exchange:
         size: int
         pieces, size = encode_request(payload.parts, number, form)
         self.in_flight.append(
-            InFlightRequest(
-                request, self._node, number, form, now, now + timeout, payload.read_usual, answered
-            )
+            InFlightRequest(request, self._node, number, form, now, payload.read_usual, answered)
         )
         if not transport.is_closing():  # else the request ends with the connection, very soon
             if size > tuning.BYTES_PER_WRITE or self._rest:

@@ -5,7 +5,7 @@ On the wire every message is a 4-byte length, a header and a payload. Anything i
 
 :class:`InFlightRequests` has the requests without their response yet, or not yet written if they
 get none (``acks=0``), and finds the request that a correlation id belongs to. ``Exchange.takes``
-keeps their number within the limit, and :class:`ConnectionTimeouts` ends those that are overdue.
+keeps their number within the limit.
 """
 
 from __future__ import annotations
@@ -414,7 +414,7 @@ class InFlightRequest(Completion):
     ``read_usual``: see :class:`~aioproducer.engine.network.frames.EncodedPayload`.
     """
 
-    __slots__ = ("answered", "correlation_id", "deadline", "form", "read_usual", "sent")
+    __slots__ = ("answered", "correlation_id", "form", "read_usual", "sent")
 
     def __init__(
         self,
@@ -423,7 +423,6 @@ class InFlightRequest(Completion):
         correlation_id: int,
         form: RequestForm,
         sent: float,
-        deadline: float,
         read_usual: Callable[[bytes], UsualResponse | None] | None = None,
         answered: bool = True,
     ) -> None:
@@ -431,7 +430,6 @@ class InFlightRequest(Completion):
         self.correlation_id = correlation_id
         self.form = form
         self.sent = sent
-        self.deadline = deadline
         self.read_usual = read_usual
         self.answered = answered
         """False: there is no response (``acks=0``)."""
@@ -481,11 +479,3 @@ class InFlightRequests(deque[InFlightRequest]):
         requests = list(self)
         self.clear()
         return requests
-
-    def next_deadline(self) -> float | None:
-        """The deadline of the first request; all others have a later one."""
-        return self[0].deadline if self else None
-
-    def overdue(self, now: float) -> InFlightRequest | None:
-        """The first request, if its deadline is past."""
-        return self[0] if self and self[0].deadline <= now else None

@@ -21,7 +21,6 @@ from aioproducer.engine.network.connection import (
 from aioproducer.engine.network.connection_states import (
     ClientSettings,
     ConnectionLog,
-    ConnectionTimeouts,
     NodeConnectionState,
     NotSentError,
     is_final,
@@ -35,6 +34,7 @@ from aioproducer.engine.network.frames import (
     throttle_seconds,
 )
 from aioproducer.engine.network.request import LazyResponse, Request
+from aioproducer.engine.network.timeouts import TimeoutSchedule
 from aioproducer.engine.network.transport import prepare_tls
 from aioproducer.engine.network.versions import (
     NO_FEATURES,
@@ -52,6 +52,7 @@ from aioproducer.errors import (
     RequestTimeoutError,
     UnsupportedVersionError,
 )
+from aioproducer.foundation import tuning
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.runtime.running_clock import RunningClock
 from aioproducer.foundation.runtime.tasks import TaskOwner
@@ -145,9 +146,8 @@ class NetworkClient:
         self._has_lost = False
         """A connection was lost, or a known broker was not reached: others may be there by now."""
         self._max_in_flight: int = settings.max_in_flight
-        self._max_idle: float = settings.max_idle
-        self._request_timeout: float = settings.request_timeout
-        self._timeouts = ConnectionTimeouts(settings.request_timeout, settings.max_idle, clock)
+        self._max_idle: float = settings.connection.max_idle
+        self._timeouts = TimeoutSchedule(settings.connection.request_timeout, self._max_idle, clock)
         self._log = ConnectionLog(settings.connection)
         self._events = ConnectionEvents(
             ready=self._on_ready,
@@ -211,8 +211,8 @@ class NetworkClient:
         state = self._nodes.get(node)
         if state is None:
             return None
-        connection = state.connection
-        moment = state.not_before if connection is None else connection.throttled_until
+        exchange = state.exchange
+        moment = state.not_before if exchange is None else exchange.throttled_until
         return moment if moment > now else None
 
     def next_chance(self, nodes: Iterable[Peer], now: float) -> float | None:
@@ -239,13 +239,13 @@ class NetworkClient:
         unconnected, doubtful = connecting + 1, connecting + 2
         state = self._nodes.get(node) or NodeConnectionState()
         connection = state.connection
-        if connection is None or self._timeouts.is_left(connection, now):
+        if connection is None or connection.timeouts.is_left(now):
             rank = doubtful if state.failures else unconnected
             return None if state.not_before > now else rank
         if self.can_send(node, now):
             return doubtful if self._is_slow(node, now) else len(connection.in_flight)
         if connection.phase is Phase.CONNECTING:
-            return doubtful if self._timeouts.is_slow(connection, now) else connecting
+            return doubtful if connection.timeouts.is_slow(now) else connecting
         return None
 
     def _is_slow(self, node: NodeId, now: float) -> bool:
@@ -295,8 +295,8 @@ class NetworkClient:
             if state.connection.node[:3] != node[:3]:
                 why = "the broker has a new address"
                 state.connection.abort(BrokerConnectionError(f"{node}: {why}"))
-            elif self._timeouts.is_left(state.connection, now):
-                self._timeouts.end_idle(state.connection, now)
+            elif state.connection.timeouts.is_left(now):
+                state.connection.abort(state.connection.timeouts.why_idle(now))
             return
         if state.not_before > now or self._closed:
             return
@@ -317,7 +317,7 @@ class NetworkClient:
             is_doubtful=self._has_lost,
         )
         state.tries(connection, now)
-        self._timeouts.connection_tried(now)
+        self._timeouts.look_again(now + tuning.SLOW_BROKER)
         self.owner.start(self._run(state, connection), name=f"aioproducer-connection-{node.id}")
 
     def _identity(self, node: Peer) -> BrokerIdentity | None:
@@ -351,7 +351,7 @@ class NetworkClient:
         if state.unsupported:
             state.unsupported.discard(request.api)
         self.total_in_flight += 1
-        size: int = exchange.send(payload, request, now, self._request_timeout, request.answered)
+        size: int = exchange.send(payload, request, now, request.answered)
         if now + self._timeouts.shortest < self._timeouts.look_at:
             self._timeouts.look_again(now + self._timeouts.shortest)
         self.metrics.request_sent(node, size, now)
@@ -429,11 +429,22 @@ class NetworkClient:
         return completed
 
     def poll(self, now: float) -> float | None:
-        """End the connections that are overdue or idle; the moment to look again, if any."""
-        self._timeouts.poll(self._connections(), now)
+        """End the connections that are late or idle; the moment to look again, if any."""
+        due = self._timeouts.next()
+        if due is not None and due <= now:
+            looks = (self._look(each, now) for each in self._connections())
+            self._timeouts.looked(min(looks, default=inf))
         if self._asked_of_any:
             self._ask_others(now)
         return self._timeouts.next()
+
+    def _look(self, connection: Connection, now: float) -> float:
+        """The next moment to look at ``connection``; ends it if there is a reason."""
+        found = connection.timeouts.look(now)
+        if isinstance(found, ProducerError):
+            connection.abort(found)
+            return inf
+        return found
 
     def next_timeout(self) -> float | None:
         """The moment at which :meth:`poll` is due, if any."""
@@ -444,8 +455,8 @@ class NetworkClient:
 
         While either grows, more may have arrived.
         """
-        pieces = sum(connection.received for connection in self._connections())
-        return pieces, self.clock.lost
+        open_ones = (each.exchange for each in self._connections() if each.exchange is not None)
+        return sum(exchange.pieces for exchange in open_ones), self.clock.lost
 
     def leave(self, node: NodeId) -> bool:
         """End the connection to ``node``: others serve instead. False: it is still in use."""
@@ -501,7 +512,7 @@ class NetworkClient:
             key=lambda features: features.epoch,
         )
         self._first_version = max(newest, WITH_FEATURES)
-        self._timeouts.connection_opened(now)
+        self._timeouts.look_again(now + self._max_idle)
         if self._asked_of_any:
             self._timeouts.look_again(now)  # it may answer what another broker owes
         self.metrics.connection_opened(now)
@@ -580,9 +591,9 @@ class NetworkClient:
         now = self.clock()
         node, was_ready, refused = connection.node, connection.phase.was_ready, is_final(reason)
         self._refusals += refused
-        unused = self._timeouts.unused_for(connection, now)
-        before, hung_up_at = state.last_error, connection.hung_up_at
         is_left = connection.phase is Phase.LEFT
+        unused = inf if is_left else connection.timeouts.unused_for(now)
+        before, hung_up_at = state.last_error, connection.hung_up_at
         self._has_lost |= not is_left and (was_ready or isinstance(node, Node))
         state.ended(reason, self.settings, now, self.random, refusals=self._refusals, unused=unused)
         if hung_up_at is not None:

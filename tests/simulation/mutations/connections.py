@@ -10,10 +10,9 @@ from typing import Any
 from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.core import parts
 from aioproducer.engine.network.connection import Connection
-from aioproducer.engine.network.connection_states import ConnectionTimeouts
 from aioproducer.engine.network.exchange import Exchange
 from aioproducer.engine.network.network_client import NetworkClient
-from aioproducer.engine.network.transfer import Transfer
+from aioproducer.engine.network.timeouts import ConnectionTimeouts, TimeoutSchedule
 from aioproducer.engine.sender.produce import ProduceSettings
 from aioproducer.foundation.runtime import tasks
 from tests.simulation.mutations.patch import Mutation, Patch
@@ -35,7 +34,7 @@ def in_flight_not_limited(patch: Patch) -> None:
 
 def silent_broker_waited_for(patch: Patch) -> None:
     """No request times out."""
-    patch(ConnectionTimeouts, "next", lambda _: lambda self: None)
+    patch(TimeoutSchedule, "next", lambda _: lambda self: None)
 
 
 def acks_of_the_leader_alone(patch: Patch) -> None:
@@ -108,12 +107,14 @@ def drip_extends_every_api(patch: Patch) -> None:
     """Each late request whose bytes pass gets more time, also if another broker could answer it."""
 
     def mutant(_passes: Any) -> Any:
-        def passes(self: Transfer, late: Any, exchange: Exchange, now: float) -> Any:
-            return self.look(late.sent, now, receives=exchange.is_amid_response)
+        def passes(self: ConnectionTimeouts, late: Any, now: float) -> Any:
+            assert self._exchange is not None
+            receives = self._exchange.is_amid_response
+            return self.look_at_bytes(late.sent, now, receives=receives)
 
         return passes
 
-    patch(Transfer, "passes_until", mutant)
+    patch(ConnectionTimeouts, "passes_until", mutant)
 
 
 def replaced_cluster_refused(patch: Patch) -> None:

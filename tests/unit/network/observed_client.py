@@ -28,6 +28,7 @@ from aioproducer.engine.network.frames import (
     request_form,
 )
 from aioproducer.engine.network.network_client import NetworkClient
+from aioproducer.engine.network.timeouts import ConnectionTimeouts
 from aioproducer.engine.network.transport import SocketSettings
 from aioproducer.engine.network.versions import BrokerVersions
 from aioproducer.engine.protocol import Api
@@ -46,14 +47,12 @@ ONE, TWO, THREE = (Node(number, f"host{number}", 9092) for number in (1, 2, 3))
 
 
 SETTINGS = ClientSettings(
-    connection=ConnectionSettings("c", "1", 30.0, SocketSettings(-1, -1)),
+    connection=ConnectionSettings("c", "1", 30.0, SocketSettings(-1, -1), 540.0),
     max_in_flight=2,
-    request_timeout=30.0,
     setup_timeout=10.0,
     setup_timeout_max=30.0,
     reconnect_backoff=1.0,
     reconnect_backoff_max=4.0,
-    max_idle=540.0,
 )
 
 
@@ -80,6 +79,15 @@ class FakeTransport:
         return 1  # until the test says that everything left
 
 
+class ScriptedTimeouts(ConnectionTimeouts):
+    """The test says whether the bytes of a late request pass."""
+
+    look_again: float | None = None
+
+    def passes_until(self, late: InFlightRequest, now: float) -> float | None:
+        return self.look_again
+
+
 class FakeConnection:
     """In place of a Connection: the test says what happens to it."""
 
@@ -95,12 +103,11 @@ class FakeConnection:
         self.hung_up_at: int | None = None
         self.in_flight = InFlightRequests()
         self.versions = BrokerVersions([(api, 0, 9) for api in (0, 3, 22)])
-        self.received = 0
         self.renewal_seconds = 0.25
         self.aborted: list[ProducerError] = []
-        self.transfer = self
-        self.look_again: float | None = None
-        """For :meth:`passes_until`."""
+        self.timeouts = ScriptedTimeouts(
+            node, settings.request_timeout, settings.max_idle, self.clock
+        )
         self.transport = FakeTransport()
         self.exchange = Exchange(
             node.id,
@@ -119,17 +126,6 @@ class FakeConnection:
     def written(self) -> list[str]:
         return self.transport.payloads
 
-    @property
-    def last_used(self) -> float:
-        return self.exchange.last_used
-
-    @property
-    def throttled_until(self) -> float:
-        return self.exchange.throttled_until
-
-    def passes_until(self, late: InFlightRequest, exchange: Exchange, now: float) -> float | None:
-        return self.look_again
-
     def abort(self, reason: ProducerError) -> None:
         self.aborted.append(reason)
         self.transport.is_aborted = True
@@ -147,6 +143,7 @@ class FakeConnection:
 
     def becomes_ready(self) -> None:
         self.phase, self.exchange.usable_until = Phase.READY, inf
+        self.timeouts.opened(self.exchange, None)
         self.events.ready(self)
 
     def everything_left(self) -> None:
@@ -258,7 +255,7 @@ def asks_for_a_pause(world: ObservedClient, node: int, seconds: float) -> None:
     """Its answer to a request that was sent before does."""
     connection = next(each for each in world.connections[::-1] if each.node.id == node)
     payload = Ask("before").build(9)
-    connection.exchange.send(payload, Ask("before"), connection.clock(), 1.0)
+    connection.exchange.send(payload, Ask("before"), connection.clock())
     request = connection.in_flight.take_all()[-1]
     parts: Any = response_module(Api.INIT_PRODUCER_ID, 5)
     pause = milliseconds(round(seconds * 1000))

@@ -123,6 +123,7 @@ class Owner:
             "software_version": "1.2.3",
             "request_timeout": LONG,
             "socket": SocketSettings(-1, -1),
+            "max_idle": inf,
         }
         self.now = 100.0
         self.ready = asyncio.Event()
@@ -171,7 +172,7 @@ class Owner:
     def send(self, payload: EncodedPayload, name: str, *, answered: bool = True) -> int:
         exchange = self.connection.exchange
         assert exchange is not None
-        return exchange.send(payload, name, self.now, 30.0, answered)
+        return exchange.send(payload, name, self.now, answered)
 
     @property
     def is_usable(self) -> bool:

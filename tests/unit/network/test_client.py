@@ -41,10 +41,11 @@ def test_what_is_played_is_what_there_is() -> None:
         "exchange",
         "in_flight",
         "versions",
+        "timeouts",
         "renewal_seconds",
     ):
         assert name in Connection.__init__.__code__.co_names
-    for name in ("last_used", "received", "throttled_until", "abort", "run"):
+    for name in ("abort", "run"):
         assert hasattr(Connection, name)
 
 
@@ -251,7 +252,7 @@ async def test_a_request_without_answer_that_does_not_leave_ends_its_connection(
 ) -> None:
     connection = await world.connected(ONE)
     world.send(1, Ask("fire", answered=False))
-    world.now += SETTINGS.request_timeout
+    world.now += SETTINGS.connection.request_timeout
     world.client.poll(world.now)
     (reason,) = connection.aborted
     assert isinstance(reason, RequestTimeoutError)
@@ -355,7 +356,7 @@ async def test_all_that_is_in_flight_fails_with_its_connection_in_order(
 async def test_requests_of_the_handshake_are_nobodys_business(world: ObservedClient) -> None:
     world.client.connect(ONE, world.now)
     await settle()
-    world.connections[0].exchange.send(Ask("versions").build(4), None, world.now, 1.0)
+    world.connections[0].exchange.send(Ask("versions").build(4), None, world.now)
     await world.connections[0].breaks()
     assert world.client.take_completed() == []
 

@@ -164,7 +164,7 @@ async def asked_for_groups(
         exchange = owner.connection.exchange
         assert exchange is not None
         for each in requests:
-            exchange.send(EncodedPayload(Api.LIST_GROUPS, 5, (b"\x01\x01\0",)), each, 0.0, 30.0)
+            exchange.send(EncodedPayload(Api.LIST_GROUPS, 5, (b"\x01\x01\0",)), each, 0.0)
         while not running.done() and len(turns) < len(answers):  # noqa: ASYNC110 -- either
             await asyncio.sleep(0)
         owner.connection.abort(BrokerConnectionError("enough"))
@@ -256,11 +256,11 @@ async def test_a_connection_that_ends_amid_the_steps_of_a_response_answers_nothi
         await asyncio.wait_for(owner.ready.wait(), LONG)
         exchange = owner.connection.exchange
         assert exchange is not None
-        exchange.send(EncodedPayload(Api.LIST_GROUPS, 5, (b"\x01\x01\0",)), Reading(), 0.0, 30.0)
+        exchange.send(EncodedPayload(Api.LIST_GROUPS, 5, (b"\x01\x01\0",)), Reading(), 0.0)
         while not exchange.is_reading:  # noqa: ASYNC110 -- no event tells of it
             await asyncio.sleep(0)
         late = owner.connection.in_flight[0]
-        assert owner.connection.transfer.passes_until(late, exchange, 100.0) == 100.625
+        assert owner.connection.timeouts.passes_until(late, 100.0) == 100.625
         owner.connection.abort(BrokerConnectionError("enough"))
         assert str(await asyncio.wait_for(running, LONG)) == "enough"
     assert owner.answers.empty()
@@ -289,7 +289,7 @@ async def test_responses_are_matched_in_order_however_they_are_cut(chunk: int) -
         for context in ("one", "two", "three"):
             owner.ask(context)
         assert len(owner.connection.in_flight) == 3
-        assert owner.connection.in_flight.next_deadline() == 137.0
+        assert owner.connection.in_flight[0].sent == 107.0
         owner.now = 109.0
         answers = [await asyncio.wait_for(owner.answers.get(), LONG) for _ in range(3)]
         said = [(context, [*each.pieces()][-1].cluster_id) for context, each, _ in answers]
@@ -299,7 +299,8 @@ async def test_responses_are_matched_in_order_however_they_are_cut(chunk: int) -
             ("three", "c2"),
         ]
         assert [size for _, _, size in answers] == sizes
-        assert owner.connection.last_used == 109.0
+        assert owner.connection.exchange is not None
+        assert owner.connection.exchange.last_used == 109.0
         assert len(owner.connection.in_flight) == 0
         running.cancel()
 
@@ -313,7 +314,7 @@ class Expecting(InFlightRequests):
 
     def take(self, correlation_id: int) -> InFlightRequest:
         form = request_form(Api.METADATA, 9, "c")
-        return InFlightRequest("request", 1, correlation_id, form, 0.0, 30.0)
+        return InFlightRequest("request", 1, correlation_id, form, 0.0)
 
     def awaited(self) -> tuple[Api | None, bool]:
         return Api.METADATA, False
@@ -455,7 +456,7 @@ async def test_a_request_without_answer_is_in_flight_until_it_has_left() -> None
             stuck = len(owner.connection.in_flight)
             await asyncio.sleep(0.01)
         assert owner.left == [f"number {each}" for each in range(sent - stuck)]
-        assert owner.connection.in_flight.next_deadline() == owner.now + 30.0
+        assert owner.connection.in_flight[0].sent == owner.now
         reads.set()
         async with asyncio.timeout(LONG):
             while len(owner.connection.in_flight):  # noqa: ASYNC110
@@ -557,7 +558,7 @@ async def test_the_rest_of_a_large_request_ends_with_its_connection() -> None:
 @pytest.mark.parametrize("size", [1_000, 300_000])
 async def test_a_request_without_answer_has_left_when_the_transport_is_empty(size: int) -> None:
     exchange, left = exchange_with(transport := NarrowTransport(280_000))
-    exchange.send(EncodedPayload(Api.PRODUCE, 9, (bytes(size),)), "one", 0.0, 30.0, answered=False)
+    exchange.send(EncodedPayload(Api.PRODUCE, 9, (bytes(size),)), "one", 0.0, answered=False)
     await asyncio.sleep(0)
     assert left == (["one"] if size == 1_000 else [])
     transport.drain()
@@ -569,7 +570,7 @@ async def test_a_request_whose_last_part_could_not_be_written_has_not_left(size:
     exchange, left = exchange_with(transport := NarrowTransport(280_000))
     parts = 1 if size == 1_000 else 2
     transport.breaks_at = parts
-    exchange.send(EncodedPayload(Api.PRODUCE, 9, (bytes(size),)), "one", 0.0, 30.0, answered=False)
+    exchange.send(EncodedPayload(Api.PRODUCE, 9, (bytes(size),)), "one", 0.0, answered=False)
     await asyncio.sleep(0)
     assert transport.writes == parts
     assert left == []

@@ -9,10 +9,8 @@ from aioproducer.errors import ProtocolError
 METADATA = request_form(Api.METADATA, 9, "c")
 
 
-def request(number: int, deadline: float = 10.0, *, answered: bool = True) -> InFlightRequest:
-    return InFlightRequest(
-        f"request {number}", 1, number, METADATA, 0.0, deadline, answered=answered
-    )
+def request(number: int, *, answered: bool = True) -> InFlightRequest:
+    return InFlightRequest(f"request {number}", 1, number, METADATA, 0.0, answered=answered)
 
 
 def line(*numbers: int) -> InFlightRequests:
@@ -49,8 +47,8 @@ def test_an_answer_to_no_request_and_a_second_answer() -> None:
 
 def test_requests_without_answer_are_taken_when_they_have_left() -> None:
     requests = line(1)
-    requests.extend([request(2, 15.0, answered=False), request(3, 16.0, answered=False)])
-    requests.append(request(4, 20.0))
+    requests.extend([request(2, answered=False), request(3, answered=False)])
+    requests.append(request(4))
     assert numbers(requests.take_written()) == [2, 3]
     assert requests.take_written() == []
     assert numbers(requests) == [1, 4], "the others stay in their order"
@@ -72,24 +70,3 @@ def test_all_are_taken_in_order() -> None:
     assert numbers(requests.take_all()) == [1, 2, 3]
     assert len(requests) == 0
     assert requests.take_all() == []
-
-
-@pytest.mark.parametrize(
-    ("deadlines", "now", "overdue", "next_deadline"),
-    [
-        ((), 0.0, None, None),
-        ((10.0, 20.0), 9.9, None, 10.0),
-        ((10.0, 20.0), 10.0, 1, 10.0),
-        ((10.0, 20.0), 25.0, 1, 10.0),
-    ],
-)
-def test_the_first_request_is_the_first_to_time_out(
-    deadlines: tuple[float, ...], now: float, overdue: int | None, next_deadline: float | None
-) -> None:
-    requests = InFlightRequests()
-    for number, deadline in enumerate(deadlines, start=1):
-        requests.append(request(number, deadline))
-    late = requests.overdue(now)
-    assert (None if late is None else late.correlation_id) == overdue
-    assert requests.next_deadline() == next_deadline
-    assert len(requests) == len(deadlines), "looking takes nothing"

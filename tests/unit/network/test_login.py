@@ -543,10 +543,11 @@ async def test_a_renewed_login_is_no_use_of_the_connection() -> None:
 
     async with connected(script) as (owner, _):
         await owner.ready.wait()
-        used = owner.connection.last_used
+        assert owner.connection.exchange is not None
+        used = owner.connection.exchange.last_used
         owner.now += 50
         await owner.renewed.wait()
-        assert owner.connection.last_used == used
+        assert owner.connection.exchange.last_used == used
 
 
 async def test_a_connection_that_ends_between_renewals_is_not_renewed() -> None:

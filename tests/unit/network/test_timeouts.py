@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from aioproducer.engine.network.connection_states import ClientSettings
 from aioproducer.engine.network.frames import MAX_THROTTLE
 from aioproducer.errors import RequestTimeoutError
 from tests.support.waiting import settle
@@ -43,11 +44,10 @@ async def test_a_request_without_answer_in_time_ends_its_connection(world: Obser
 async def test_a_late_request_whose_bytes_pass_is_looked_at_again(world: ObservedClient) -> None:
     connection = await world.connected(ONE)
     world.send(1, Ask("large"))
-    world.now = connection.look_again = 1030.0
-    connection.look_again += 3.75
+    world.now, connection.timeouts.look_again = 1030.0, 1033.75
     assert world.client.poll(world.now) == 1033.75
     assert connection.aborted == []
-    world.now, connection.look_again = 1060.0, None
+    world.now, connection.timeouts.look_again = 1060.0, None
     world.client.poll(world.now)
     said = "within 60 s (request_timeout_ms is 30 s, and bytes passed for longer), so its"
     assert said in str(connection.aborted[0])
@@ -73,8 +73,12 @@ async def test_a_connection_that_is_not_used_for_long_is_closed(world: ObservedC
     assert "no request used the connection" in str(connection.aborted[0])
 
 
+def idle_after(seconds: float) -> ClientSettings:
+    return replace(SETTINGS, connection=replace(SETTINGS.connection, max_idle=seconds))
+
+
 async def test_waiting_for_an_answer_is_no_idleness() -> None:
-    world = ObservedClient(replace(SETTINGS, max_idle=5.0))
+    world = ObservedClient(idle_after(5.0))
     connection = await world.connected(ONE)
     world.send(1, Ask("ask"))
     world.now += 20
@@ -83,7 +87,7 @@ async def test_waiting_for_an_answer_is_no_idleness() -> None:
 
 
 async def test_idleness_may_be_without_end() -> None:
-    world = ObservedClient(replace(SETTINGS, max_idle=float("inf")))
+    world = ObservedClient(idle_after(float("inf")))
     connection = await world.connected(ONE)
     world.now += 1e9
     world.client.poll(world.now)

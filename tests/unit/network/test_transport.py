@@ -18,7 +18,7 @@ import uvloop
 
 from aioproducer.auth.tls import TlsOptions
 from aioproducer.engine.network import transport
-from aioproducer.engine.network.transfer import RoundTrip, round_trip, traffic
+from aioproducer.engine.network.timeouts import RoundTrip, round_trip, traffic
 from aioproducer.engine.network.transport import (
     SocketSettings,
     canonical_names,

@@ -9,15 +9,25 @@ from typing import Any
 
 import pytest
 
-from aioproducer.engine.network.transfer import Transfer
+from aioproducer.engine.network.exchange import Exchange
+from aioproducer.engine.network.frames import InFlightRequest, InFlightRequests, request_form
+from aioproducer.engine.network.timeouts import ConnectionTimeouts
 from aioproducer.engine.protocol import Api
+from aioproducer.errors import RequestTimeoutError
+from aioproducer.foundation.runtime.running_clock import RunningClock
+from aioproducer.model import Node
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it")
 
+NODE = Node(1, "host1", 9092)
 TIMEOUT = 8.0
 SENT = 100.0
 LATE = SENT + TIMEOUT
 GIVEN_UP = None
+
+
+def no_call(*_: object) -> None:
+    raise AssertionError
 
 
 class Path:
@@ -27,7 +37,11 @@ class Path:
         self.acked = self.received = 0
         self.unacked_segments = self.not_sent = 0
         self.silent_ms = self.round_trip_ms = 0
-        self.transfer = Transfer(self, TIMEOUT)
+        clock = RunningClock(lambda: SENT)
+        self.in_flight = InFlightRequests()
+        self.timeouts = ConnectionTimeouts(NODE, TIMEOUT, 540.0, clock)
+        self.exchange = Exchange(1, "c", clock, self.in_flight, SENT, no_call, no_call, no_call)
+        self.timeouts.opened(self.exchange, self)
 
     def getsockopt(self, level: int, option: int, size: int) -> bytes:
         info = bytearray(size)
@@ -39,11 +53,11 @@ class Path:
         return bytes(info)
 
     def look(self, now: float, *, receives: bool = False) -> float | None:
-        return self.transfer.look(SENT, now, receives=receives)
+        return self.timeouts.look_at_bytes(SENT, now, receives=receives)
 
 
 @pytest.fixture
-def path() -> Path:
+async def path() -> Path:
     return Path()
 
 
@@ -126,12 +140,12 @@ def test_what_passed_before_a_request_was_late_does_not_count(path: Path) -> Non
 
 
 def test_a_request_behind_one_whose_bytes_passed_has_its_time_from_then(path: Path) -> None:
-    transfer = path.transfer
-    assert transfer.look_behind(LATE) is GIVEN_UP, "none was late"
+    timeouts = path.timeouts
+    assert timeouts.look_behind(LATE) is GIVEN_UP, "none was late"
     path.not_sent = 1
     path.look(LATE)
-    assert transfer.look_behind(LATE + 1) == LATE + TIMEOUT
-    assert transfer.look_behind(LATE + TIMEOUT) is GIVEN_UP
+    assert timeouts.look_behind(LATE + 1) == LATE + TIMEOUT
+    assert timeouts.look_behind(LATE + TIMEOUT) is GIVEN_UP
 
 
 @pytest.mark.parametrize("api", [*Api])
@@ -141,14 +155,38 @@ def test_only_records_that_somebody_waits_for_get_more_time(
 ) -> None:
     """Another broker can answer the other requests, or their caller asks again."""
     path.not_sent = 1
-    exchange: Any = SimpleNamespace(is_amid_response=False, is_reading=False)
     late: Any = SimpleNamespace(
         form=SimpleNamespace(api=api), request=SimpleNamespace(is_awaited=is_awaited), sent=SENT
     )
     with_records = is_awaited and api in (Api.PRODUCE, Api.FETCH)
     expected = LATE + 1 if with_records else GIVEN_UP
-    assert path.transfer.passes_until(late, exchange, LATE) == expected
+    assert path.timeouts.passes_until(late, LATE) == expected
 
 
 def test_nobody_knows_what_passes_without_such_a_socket() -> None:
-    assert Transfer(None, TIMEOUT).look(SENT, LATE, receives=True) is GIVEN_UP
+    timeouts = ConnectionTimeouts(NODE, TIMEOUT, 540.0, RunningClock(lambda: SENT))
+    assert timeouts.look_at_bytes(SENT, LATE, receives=True) is GIVEN_UP
+
+
+@pytest.mark.parametrize(
+    ("sent", "now", "end"),
+    [
+        ((), SENT, SENT + 540.0),
+        ((0.0, 10.0), LATE - 0.1, LATE),
+        ((0.0, 10.0), LATE, "within 8 s"),
+        ((0.0, 10.0), LATE + 15.0, "within 23 s"),
+    ],
+)
+def test_the_first_request_is_the_first_to_time_out(
+    path: Path, sent: tuple[float, ...], now: float, end: float | str
+) -> None:
+    form = request_form(Api.METADATA, 9, "c")
+    for number, after in enumerate(sent):
+        path.in_flight.append(InFlightRequest("request", 1, number, form, SENT + after))
+    found = path.timeouts.look(now)
+    if isinstance(end, str):
+        assert isinstance(found, RequestTimeoutError)
+        assert end in str(found)
+    else:
+        assert found == end
+    assert len(path.in_flight) == len(sent), "looking takes nothing"
