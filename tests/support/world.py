@@ -332,7 +332,6 @@ class World:
             self.client,
             self.metadata,
             self.sequence_numbers,
-            self.refresher,
             self.pending_failures,
             self.metrics,
             self.transactions,

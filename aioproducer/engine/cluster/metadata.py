@@ -5,6 +5,11 @@ new, unknown or out of date, each with a backoff of its own (:class:`PartialUpda
 full update asks for all topics in use when the metadata is old, or when the brokers may have
 changed. :class:`Metadata` decides when which of them is due, takes the answers, and tells
 :class:`TopicWaiters` what is known of their topics.
+
+Callers and pending records of a topic fail at once if a broker refuses the topic
+(:meth:`Metadata.is_refused`) or every broker refuses the login
+(:meth:`MetadataRefresher.step`), and otherwise at the end of their time with the error of
+:meth:`Metadata.why_no_partition`.
 """
 
 from __future__ import annotations
@@ -12,13 +17,28 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from aioproducer.engine.cluster.metadata_response import MetadataNews
-from aioproducer.engine.cluster.snapshot import Cluster, ClusterView, PartitionLeader, TopicInfo
-from aioproducer.errors import Disposition, KafkaError, ProducerError
+from aioproducer.engine.cluster.snapshot import (
+    Cluster,
+    ClusterView,
+    PartitionLeader,
+    TopicInfo,
+    why_no_answer,
+)
+from aioproducer.errors import (
+    BootstrapError,
+    Disposition,
+    KafkaError,
+    MetadataTimeoutError,
+    NetworkError,
+    ProducerError,
+    RequestTimeoutError,
+)
 from aioproducer.foundation import tuning
 from aioproducer.foundation.backoff import ExponentialBackoff
+from aioproducer.foundation.logs import duration
 from aioproducer.model import (
     BootstrapServer,
     Node,
@@ -192,6 +212,9 @@ class Asked(NamedTuple):
     """True if these are all topics in use."""
 
 
+Failures: TypeAlias = Callable[[], Mapping[NodeId, ProducerError]]
+
+
 class Metadata:
     """The state of the cluster, and the schedule of refreshes. Times are the clock's seconds.
 
@@ -220,6 +243,8 @@ class Metadata:
         """The id of the cluster, once it is known."""
         self.foreign: ProducerError | None = None
         """The error if the last answer was refused, because another cluster gave it."""
+        self.refusal: ProducerError | None = None
+        """The error of the last request, if a broker has sent it."""
         self.on_request: Callable[[], None] = lambda: None
         """Called when an update is requested that was not requested before."""
         self.errors: dict[str, KafkaError] = {}
@@ -340,10 +365,6 @@ class Metadata:
         self.seek(topic, now)
         self._awaited.add(topic, future)
 
-    def wait_no_longer(self, topic: str, future: TopicFuture[TopicInfo]) -> None:
-        """Forget ``future``, which has its result, or whose caller gave up."""
-        self._awaited.discard(topic, future)
-
     @property
     def detailed(self) -> Collection[str]:
         """The topics of which somebody wants to know the replicas."""
@@ -357,10 +378,9 @@ class Metadata:
         self.request_update(topic)
         self._details_awaited.add(topic, future)
 
-    def wait_for_details_no_longer(
-        self, topic: str, future: TopicFuture[tuple[PartitionInfo, ...]]
-    ) -> None:
+    def wait_no_longer(self, topic: str, future: TopicFuture[Any]) -> None:
         """Forget ``future``, which has its result, or whose caller gave up."""
+        self._awaited.discard(topic, future)
         self._details_awaited.discard(topic, future)
 
     def tell_waiting(self, error: ProducerError) -> None:
@@ -451,7 +471,7 @@ class Metadata:
         The answer is taken when the last of them was. ``lacks``, called after that step,
         returns True if a topic that the broker knows lacks something that is wanted of it.
         """
-        self._trying_since = None
+        self._trying_since = self.refusal = None
         self.last_update = now
         useful = bool(news.brokers)  # else the broker has just started
         if useful:
@@ -493,11 +513,19 @@ class Metadata:
             self._awaited.tell(topic, error)
             self._details_awaited.tell(topic, error)
 
-    def failed(self, now: float) -> None:
-        """The request got no usable response; retry it after a backoff."""
+    def failed(self, error: ProducerError, now: float) -> None:
+        """The request got no usable response; retry it after a backoff.
+
+        A broker that asks for it is followed to the bootstrap servers.
+        """
         self._unanswered()
         self._failures += 1
         self._not_before = now + self._backoff.delay(self._failures)
+        self.refusal = None if isinstance(error, NetworkError | RequestTimeoutError) else error
+        if isinstance(error, KafkaError) and error.disposition is Disposition.REBOOTSTRAP:
+            self.foreign = error
+            if self.may_rebootstrap:
+                self.rebootstrap(now)
 
     def _unanswered(self) -> None:
         if self._asked is not None and self._asked.full:
@@ -510,6 +538,43 @@ class Metadata:
         """True if waiting for ``topic`` does not help: its callers get its error at once."""
         error = self.errors.get(topic)
         return error is not None and error.disposition is Disposition.TOPIC_REFUSED
+
+    def why_no_metadata(self, topic: str, waited: float, failures: Failures) -> ProducerError:
+        """The error of callers and records that have ``waited`` too long for ``topic``.
+
+        ``failures`` returns the last error of each peer.
+        """
+        if self.last_update is None:
+            listed = why_no_answer(self.bootstrap, failures())
+            refused = f". Last response: {self.refusal}" if self.refusal is not None else ""
+            return BootstrapError(
+                f"no bootstrap server answered {_within(waited)}, so topic {topic!r} is unknown. "
+                f"Check bootstrap_servers. {listed}{refused}"
+            )
+        error = self.errors.get(topic) or self.refusal
+        reason = f": {error}" if error is not None else ""
+        return MetadataTimeoutError(
+            f"topic {topic!r} did not become known {_within(waited)}. Check its name and that it "
+            f"exists, or raise the timeout{reason}"
+        )
+
+    def why_no_partition(
+        self, topic: str, partition: int, waited: float, failures: Failures
+    ) -> ProducerError | None:
+        """The error of a record that has ``waited`` too long for ``partition``; None: it is known.
+
+        ``failures`` returns the last error of each peer.
+        """
+        info = self.snapshot.topics.get(topic)
+        if info is None:
+            return self.why_no_metadata(topic, waited, failures)
+        if partition < len(info.partitions):
+            return None
+        return MetadataTimeoutError(
+            f"partition {partition} of topic {topic!r} did not become known "
+            f"{_within(waited)}: the topic has the partitions 0 "
+            f"to {len(info.partitions) - 1}. Use one of these, or add partitions"
+        )
 
     def take_hints(
         self, leaders: Mapping[TopicPartition, PartitionLeader], nodes: Mapping[int, Node]
@@ -546,3 +611,8 @@ class Metadata:
         if self.may_rebootstrap:
             self._ask_bootstrap = True
             self.request_update()
+
+
+def _within(waited: float) -> str:
+    """The bound that was over after ``waited`` seconds, in tenths: it is measured a little late."""
+    return f"within {duration(round(waited, 1) or waited)} (max_block_ms or delivery_timeout_ms)"

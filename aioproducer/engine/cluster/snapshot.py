@@ -50,16 +50,13 @@ class ClusterView:
     """The brokers of the last answer, and leaders that were named since."""
 
     def __init__(self, brokers: Mapping[int, Node], topics: Iterable[TopicInfo] = ()) -> None:
-        self._set_brokers(brokers)
+        self._brokers = dict(brokers)
+        self.brokers = MappingProxyType(self._brokers)
         self._topics = {info.name: info for info in topics}
         self._leaderless: dict[str, int] = {}
         for info in self._topics.values():
             self._count_leaderless(info)
         self.topics = MappingProxyType(self._topics)
-
-    def _set_brokers(self, brokers: Mapping[int, Node]) -> None:
-        self._brokers = dict(brokers)
-        self.brokers = MappingProxyType(self._brokers)
 
     @property
     def leaderless(self) -> Mapping[str, int]:
@@ -101,7 +98,8 @@ class Cluster(ClusterView):
 
     def take_brokers(self, brokers: Mapping[int, Node]) -> None:
         """Replace all known brokers by ``brokers``."""
-        self._set_brokers(brokers)
+        self._brokers = dict(brokers)
+        self.brokers = MappingProxyType(self._brokers)
 
     def take_topic(self, news: TopicInfo) -> TopicInfo | None:
         """Take a broker's news of a topic; returns its state now, or None if nothing is new.

@@ -57,7 +57,6 @@ class ClusterQueries:
         self._client = parts.client
         self._metadata = parts.metadata
         self._metrics = parts.metrics
-        self._refresher = parts.refresher
         self._ad_hoc = parts.ad_hoc
         self._clock = clock
 
@@ -107,25 +106,17 @@ class ClusterQueries:
         if known is not None:
             self._metadata.use(topic, self._clock())
             return known
-        return await self._wait_for(
-            topic, timeout, self._metadata.wait_for, self._metadata.wait_no_longer
-        )
+        return await self._wait_for(topic, timeout, self._metadata.wait_for)
 
     async def partition_infos(self, topic: str, timeout: float) -> tuple[PartitionInfo, ...]:
         """The partitions of ``topic`` as the cluster has them now; raises as :meth:`topic` does."""
-        return await self._wait_for(
-            topic,
-            timeout,
-            self._metadata.wait_for_details,
-            self._metadata.wait_for_details_no_longer,
-        )
+        return await self._wait_for(topic, timeout, self._metadata.wait_for_details)
 
     async def _wait_for(
         self,
         topic: str,
         timeout: float,
         wait: Callable[[str, asyncio.Future[_T | ProducerError], float], None],
-        wait_no_longer: Callable[[str, asyncio.Future[_T | ProducerError]], None],
     ) -> _T:
         began = self._clock()
         answer: asyncio.Future[_T | ProducerError] = asyncio.get_running_loop().create_future()
@@ -134,9 +125,10 @@ class ClusterQueries:
             async with PatientTimeout(timeout):
                 found = await answer
         except TimeoutError:
-            raise self._refresher.why_no_metadata(topic, began, self._clock()) from None
+            failures, waited = self._client.failures, self._clock() - began
+            raise self._metadata.why_no_metadata(topic, waited, failures) from None
         finally:
-            wait_no_longer(topic, answer)
+            self._metadata.wait_no_longer(topic, answer)
             now = self._clock()
             self._metrics.metadata_waited(now - began, now)
         if isinstance(found, ProducerError):

@@ -233,7 +233,6 @@ class Parts:
             self.client,
             self.metadata,
             self._sequence_numbers,
-            self.refresher,
             self._pending_failures,
             self.metrics,
             self._manager,

@@ -16,7 +16,6 @@ from aioproducer.engine.metrics import ProducerMetrics
 from aioproducer.engine.network.network_client import NetworkClient
 from aioproducer.engine.sender.completer import BatchCompleter
 from aioproducer.engine.sender.delivery_reports import PendingFailures
-from aioproducer.engine.sender.refresher import MetadataRefresher
 from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
 from aioproducer.errors import (
     BufferExhaustedError,
@@ -59,7 +58,6 @@ class Expiry:
         client: NetworkClient,
         metadata: Metadata,
         sequence_numbers: SequenceNumbers,
-        refresher: MetadataRefresher,
         pending_failures: PendingFailures,
         metrics: ProducerMetrics,
         transactions: TransactionManager | None = None,
@@ -71,7 +69,6 @@ class Expiry:
         self._client = client
         self._metadata = metadata
         self._sequence_numbers = sequence_numbers
-        self._refresher = refresher
         self._pending_failures = pending_failures
         self._metrics = metrics
         self._transactions = transactions
@@ -172,8 +169,8 @@ class Expiry:
     def _why_pending(self, record: PendingRecord, now: float) -> ProducerError:
         if record.serialize is not None:
             return self._why_unserialized(record.topic, now - record.sent)
-        unknown = self._refresher.why_no_partition(
-            record.topic, record.partition or 0, record.sent, now
+        unknown = self._metadata.why_no_partition(
+            record.topic, record.partition or 0, now - record.sent, self._client.failures
         )
         if unknown is not None:
             return unknown

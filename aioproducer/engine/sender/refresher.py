@@ -12,29 +12,23 @@ from aioproducer.engine.client.requester import NEVER, Requester
 from aioproducer.engine.client.requests import MetadataRequest
 from aioproducer.engine.cluster.metadata import Asked, Metadata
 from aioproducer.engine.cluster.metadata_response import MetadataNews
-from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo, why_no_answer
+from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.engine.network.frames import Completion
 from aioproducer.engine.network.network_client import NetworkClient
 from aioproducer.engine.sender.compressor import Compressor
 from aioproducer.engine.sender.delivery_reports import PendingFailures
 from aioproducer.errors import (
-    BootstrapError,
     BrokerConnectionError,
-    Disposition,
     InvalidProducerIdMappingError,
-    KafkaError,
-    MetadataTimeoutError,
-    NetworkError,
     ProducerError,
     ProtocolError,
     RebootstrapRequiredError,
-    RequestTimeoutError,
     anew,
     explain,
     kafka_error,
 )
 from aioproducer.foundation import tuning
-from aioproducer.foundation.logs import RoomLogger, duration
+from aioproducer.foundation.logs import RoomLogger
 from aioproducer.model import Node, NodeId, TopicPartition
 
 logger = RoomLogger(__name__)
@@ -73,8 +67,6 @@ class MetadataRefresher(Requester):
         self._pending = accumulator.pending
         self._pending_failures = pending_failures
         self._compressor = compressor
-        self._refusal: ProducerError | None = None
-        """The last request's error, if a broker has sent it; else None."""
         self._taking: Generator[None, None, None] | None = None
         """The rest of the work with a response."""
         self._now = 0.0
@@ -182,7 +174,6 @@ class MetadataRefresher(Requester):
                 self._refuse_cluster(news, node)
                 return
             yield from self._follow_cluster(news, node)
-        self._refusal = None
         for topic, error in news.errors.items():
             if error.retriable and topic not in self._metadata.errors:
                 logger.repeated(
@@ -308,46 +299,7 @@ class MetadataRefresher(Requester):
 
     def _failed(self, error: ProducerError) -> None:
         logger.debug("Metadata request failed: %s", error, error=error)
-        self._metadata.failed(self._now)
-        rebootstrap = isinstance(error, KafkaError) and error.disposition is Disposition.REBOOTSTRAP
-        reached = not isinstance(error, NetworkError | RequestTimeoutError)
-        self._refusal = error if reached else None
-        if rebootstrap:
-            self._metadata.foreign = error
-            if self._metadata.may_rebootstrap:
-                self._metadata.rebootstrap(self._now)
-
-    def why_no_metadata(self, topic: str, since: float, now: float) -> ProducerError:
-        """The error of callers and records if ``topic`` did not become known in time."""
-        waited = _within(now - since)
-        if self._metadata.last_update is None:
-            listed = why_no_answer(self._metadata.bootstrap, self._client.failures())
-            refused = f". Last response: {self._refusal}" if self._refusal is not None else ""
-            return BootstrapError(
-                f"no bootstrap server answered {waited}, so topic {topic!r} is unknown. "
-                f"Check bootstrap_servers. {listed}{refused}"
-            )
-        error = self._metadata.errors.get(topic) or self._refusal
-        reason = f": {error}" if error is not None else ""
-        return MetadataTimeoutError(
-            f"topic {topic!r} did not become known {waited}. Check its name and that it "
-            f"exists, or raise the timeout{reason}"
-        )
-
-    def why_no_partition(
-        self, topic: str, partition: int, since: float, now: float
-    ) -> ProducerError | None:
-        """The error if ``partition`` did not become known in time; None: it is known."""
-        info = self._metadata.snapshot.topics.get(topic)
-        if info is None:
-            return self.why_no_metadata(topic, since, now)
-        if partition < len(info.partitions):
-            return None
-        return MetadataTimeoutError(
-            f"partition {partition} of topic {topic!r} did not become known "
-            f"{_within(now - since)}: the topic has the partitions 0 "
-            f"to {len(info.partitions) - 1}. Use one of these, or add partitions"
-        )
+        self._metadata.failed(error, self._now)
 
 
 def _shortened(brokers: Iterable[int]) -> str:
@@ -372,8 +324,3 @@ def _tell_moves(topic: str, moved: int) -> None:
             topic=topic,
             partitions=moved,
         )
-
-
-def _within(waited: float) -> str:
-    """The bound that was over after ``waited`` seconds, in tenths: it is measured a little late."""
-    return f"within {duration(round(waited, 1) or waited)} (max_block_ms or delivery_timeout_ms)"

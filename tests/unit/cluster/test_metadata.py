@@ -11,7 +11,7 @@ import pytest
 from aioproducer.engine.cluster.metadata import Asked, Metadata
 from aioproducer.engine.cluster.metadata_response import MetadataNews
 from aioproducer.engine.cluster.snapshot import ClusterView, PartitionLeader, TopicInfo
-from aioproducer.errors import KafkaError, ProducerError, kafka_error
+from aioproducer.errors import BrokerConnectionError, KafkaError, ProducerError, kafka_error
 from aioproducer.model import BootstrapId, BootstrapServer, Node, PartitionInfo, TopicPartition
 from tests.support.operations import counted_lines
 from tests.unit.cluster.known_cluster import (
@@ -28,6 +28,8 @@ from tests.unit.cluster.known_cluster import (
     settled,
     told,
 )
+
+NO_ANSWER = BrokerConnectionError("broken")
 
 
 def test_nothing_is_asked_at_construction_and_the_bootstrap_list_is_the_first_cluster() -> None:
@@ -88,7 +90,7 @@ def _fail(times: int) -> Callable[[Metadata], None]:
         for _ in range(times):
             it.request_update()
             it.start(NOW)
-            it.failed(NOW)
+            it.failed(NO_ANSWER, NOW)
 
     return fail
 
@@ -185,7 +187,7 @@ def test_an_unknown_topic_is_asked_for_with_growing_waits_until_it_is_there() ->
     assert it.next_refresh() == pytest.approx(now + MAX_AGE)
     it.request_update()
     it.start(now)
-    it.failed(now)
+    it.failed(NO_ANSWER, now)
     assert it.next_refresh() == pytest.approx(now + 0.1), "success forgot the failures"
 
 
@@ -237,7 +239,7 @@ def test_an_update_is_dated() -> None:
     asked(it, news(info("orders")), NOW + 7)
     assert it.last_update == NOW + 7
     it.start(NOW + 8)
-    it.failed(NOW + 8)
+    it.failed(NO_ANSWER, NOW + 8)
     assert it.last_update == NOW + 7
 
 
@@ -344,7 +346,7 @@ def test_rebootstrap_is_due_when_no_broker_has_answered_for_long(later: float, d
     assert it.rebootstrap_at > NOW + 1e6, "nobody was asked, so nobody failed to answer"
     it.tries(NOW)
     it.start(NOW)
-    it.failed(NOW)
+    it.failed(NO_ANSWER, NOW)
     it.start(NOW + later)
     assert (it.rebootstrap_at <= NOW + later) is due
 
@@ -353,7 +355,7 @@ def test_an_answer_ends_the_wait_for_a_rebootstrap() -> None:
     it = settled()
     it.tries(NOW)
     it.start(NOW)
-    it.failed(NOW)
+    it.failed(NO_ANSWER, NOW)
     asked(it, news(info("orders")), NOW + REBOOTSTRAP_AFTER - 1)
     it.tries(NOW + REBOOTSTRAP_AFTER)
     assert it.rebootstrap_at > NOW + REBOOTSTRAP_AFTER
@@ -363,7 +365,7 @@ def test_rebootstrap_begins_again_with_the_bootstrap_list_and_keeps_topics_and_l
     it = settled()
     it.tries(NOW)
     it.start(NOW)
-    it.failed(NOW)
+    it.failed(NO_ANSWER, NOW)
     assert it.may_rebootstrap
     it.rebootstrap(NOW + 60)
     assert tuple(it.peers) == BOOTSTRAP
@@ -386,7 +388,7 @@ def test_a_producer_that_shall_not_rebootstrap_never_does() -> None:
     asked(it, news(info("orders")))
     it.tries(NOW)
     it.start(NOW)
-    it.failed(NOW)
+    it.failed(NO_ANSWER, NOW)
     assert it.rebootstrap_at > NOW + 1e9
     assert not it.may_rebootstrap
 
@@ -464,7 +466,7 @@ def test_a_full_request_without_answer_is_made_again_as_one() -> None:
     it = many()
     it.request_update()
     it.start(NOW)
-    it.failed(NOW)
+    it.failed(NO_ANSWER, NOW)
     assert it.next_refresh() == pytest.approx(NOW + BACKOFF)
     assert it.start(NOW + BACKOFF).full
 
@@ -535,7 +537,7 @@ def test_replicas_are_asked_for_anew_and_given_to_those_who_want_them() -> None:
     it.wait_for_details("t1", wanted, NOW)
     it.wait_for_details("t2", refused, NOW)
     it.wait_for_details("t3", gone, NOW)
-    it.wait_for_details_no_longer("t3", gone)
+    it.wait_no_longer("t3", gone)
     assert set(it.detailed) == {"t1", "t2"}
     request = it.start(NOW + BACKOFF)
     assert request == (frozenset({"t1", "t2", "t3"}), False)
