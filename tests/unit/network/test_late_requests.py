@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 import sys
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -155,9 +154,8 @@ def test_only_records_that_somebody_waits_for_get_more_time(
 ) -> None:
     """Another broker can answer the other requests, or their caller asks again."""
     path.not_sent = 1
-    late: Any = SimpleNamespace(
-        form=SimpleNamespace(api=api), request=SimpleNamespace(is_awaited=is_awaited), sent=SENT
-    )
+    asked = SimpleNamespace(is_awaited=is_awaited)
+    late = InFlightRequest(asked, 1, 1, request_form(api, 0, "c"), SENT)
     with_records = is_awaited and api in (Api.PRODUCE, Api.FETCH)
     expected = LATE + 1 if with_records else GIVEN_UP
     assert path.timeouts.passes_until(late, LATE) == expected
