@@ -7,7 +7,6 @@ shown in the documentation.
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from typing import Final
 from urllib.parse import urlencode
 
 from aioproducer.auth.http_exchange import DEFAULT_LIMITS, Answer, Limits, MetadataServer, own_clock
-from aioproducer.auth.oauthbearer import Token
+from aioproducer.auth.oauthbearer import Token, base64url
 from aioproducer.errors import TokenError
 from aioproducer.foundation.secret import Secret
 
@@ -110,8 +109,5 @@ def _kafka_token(token: Token, account: str, now: float) -> Token:
         "sub": account,
     }
     parts = (json.dumps(_HEADER), json.dumps(claims), token.value.reveal())
-    return Token(Secret(".".join(map(_encoded, parts))), expires, account, "kafka")
-
-
-def _encoded(text: str) -> str:
-    return base64.urlsafe_b64encode(text.encode()).rstrip(b"=").decode()
+    value = ".".join(base64url(part.encode()) for part in parts)
+    return Token(Secret(value), expires, account, "kafka")

@@ -72,12 +72,7 @@ class KerberosLogin(Login):
 
     def make(self, options: Options, clock: Callable[[], float]) -> Gssapi:
         """See :meth:`aioproducer.auth.mechanism.Login.make`."""
-        return Gssapi(
-            self.service_name,
-            principal=self.principal,
-            keytab=self.keytab,
-            ticket_cache=self.ticket_cache,
-        )
+        return Gssapi(self.service_name, self.principal, self.keytab, self.ticket_cache)
 
 
 def kerberos_login(sources: LoginSources) -> KerberosLogin:
@@ -114,9 +109,9 @@ class Gssapi(Mechanism):
     """Kerberos with the tickets of one principal.
 
     ``keytab``: the file with the principal's key; tickets are got with it, anew before they expire,
-    and kept in memory. Without one, and with ``use_ticket_cache``, tickets are taken from a cache
-    (``ticket_cache``, or the default one), where somebody else renews them: ``kinit``, ``k5start``.
-    The cache is read again at each login.
+    and kept in memory. Without one tickets are taken from a cache (``ticket_cache``, or the default
+    one), where somebody else renews them: ``kinit``, ``k5start``. The cache is read again at each
+    login; with a ``ticket_cache`` it comes before the keytab.
 
     Raises:
         MissingExtraError: the package ``gssapi`` is not installed, or lacks its C library.
@@ -128,11 +123,9 @@ class Gssapi(Mechanism):
     def __init__(
         self,
         service_name: str = "kafka",
-        *,
         principal: str | None = None,
         keytab: str | None = None,
         ticket_cache: str | None = None,
-        use_ticket_cache: bool | None = None,
     ) -> None:
         if not service_name or "@" in service_name or "/" in service_name:
             raise ConfigError(
@@ -141,12 +134,10 @@ class Gssapi(Mechanism):
                 "'kafka'"
             )
         _require_library()
-        if use_ticket_cache is None:
-            use_ticket_cache = keytab is None or ticket_cache is not None
         self.name = "GSSAPI"
         self._acquiring = free_lock()
         """One login at a time asks the KDC; the others find the ticket in memory."""
-        self._use_ticket_cache = use_ticket_cache
+        self._use_ticket_cache = keytab is None or ticket_cache is not None
         self._options = KerberosLogin(service_name, principal, keytab, ticket_cache)
 
     async def begin(self, host: str) -> GssapiExchange:
@@ -285,10 +276,7 @@ class GssapiExchange:
         if not context.complete:
             self._state = _State.CONTEXT
             return token or b""
-        wanted = {
-            gssapi.RequirementFlag.mutual_authentication,
-            gssapi.RequirementFlag.integrity,
-        }
+        wanted = {gssapi.RequirementFlag.mutual_authentication, gssapi.RequirementFlag.integrity}
         if not wanted <= set(context.actual_flags):
             raise self._refused("the server did not prove that it is the one named in the ticket")
         self._state = _State.LAYER

@@ -17,13 +17,7 @@ from aioproducer.auth.mechanism import Options
 from aioproducer.errors import ConfigError
 from aioproducer.foundation.secret import Secret, without_frames
 
-__all__ = [
-    "JaasEntry",
-    "LoginSources",
-    "mechanisms_of_module",
-    "parse_jaas",
-    "plain_class_name",
-]
+__all__ = ["JaasEntry", "LoginSources", "mechanisms_of_module", "parse_jaas", "plain_class_name"]
 
 _CONTROL_FLAGS: Final = ("required", "requisite", "sufficient", "optional")
 

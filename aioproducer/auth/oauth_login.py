@@ -35,6 +35,7 @@ from aioproducer.auth.oauthbearer import OAuthBearer, RefreshRules, extension_fa
 from aioproducer.auth.providers import Provider, imported, limit
 from aioproducer.auth.tls import TlsContexts, TlsOptions
 from aioproducer.auth.token_endpoint import (
+    Assertion,
     AssertionFile,
     ClientCredentials,
     JwtBearer,
@@ -61,9 +62,6 @@ class _Asking(NamedTuple):
         return TokenEndpoint(url, self.clock, self.tls, self.limits.connect, self.limits.read)
 
 
-_Assertion: TypeAlias = AssertionFile | SignedAssertion
-
-
 @dataclass(frozen=True, slots=True)
 class ClientCredentialsSettings:
     """The grant ``client_credentials``: with a secret, or with an assertion instead of it."""
@@ -74,7 +72,7 @@ class ClientCredentialsSettings:
     client_secret: Secret | None
     scope: str | None
     header_urlencode: bool
-    assertion: _Assertion | None = None
+    assertion: Assertion | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +82,7 @@ class JwtBearerSettings:
     endpoint_url: str = field(repr=False)
     """Not shown: its query may hold a key."""
     scope: str | None
-    assertion: _Assertion
+    assertion: Assertion
 
 
 _Grant: TypeAlias = ClientCredentialsSettings | JwtBearerSettings
@@ -213,7 +211,7 @@ def _provider(source: _Source, asking: _Asking) -> Provider:
     return imported("sasl_oauthbearer_token_provider", source)
 
 
-def _signing(assertion: _Assertion, clock: Callable[[], float]) -> _Assertion:
+def _signing(assertion: Assertion, clock: Callable[[], float]) -> Assertion:
     return replace(assertion, clock=clock) if isinstance(assertion, SignedAssertion) else assertion
 
 
@@ -406,7 +404,7 @@ def _client_credentials(
     return ClientCredentialsSettings(url, client_id, secret, scope, urlencode, assertion)
 
 
-def _assertion(config: Options) -> _Assertion:
+def _assertion(config: Options) -> Assertion:
     if config.sasl_oauthbearer_assertion_file is not None:
         return AssertionFile(Path(config.sasl_oauthbearer_assertion_file))
     key = config.sasl_oauthbearer_assertion_private_key_file

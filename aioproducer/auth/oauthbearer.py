@@ -28,6 +28,7 @@ __all__ = [
     "MOST_CHARACTERS",
     "RefreshRules",
     "Token",
+    "base64url",
     "claims_of",
     "extension_fault",
     "json_object",
@@ -90,7 +91,7 @@ def token_from(answer: object) -> Token:
         raise TokenError(f"the token provider returned no bearer token: {problem}")
     claims = claims_of(value)
     if expires is None:
-        expires = _time_claim(claims, "exp")
+        expires = _finite(claims.get("exp"))
     return Token(
         value,
         expires,
@@ -111,6 +112,11 @@ def claims_of(token: Secret) -> Mapping[str, Any]:
         return _NO_CLAIMS
     claims = json_object(payload)
     return _NO_CLAIMS if claims is None else claims
+
+
+def base64url(data: bytes) -> str:
+    """``data`` as the parts of a JWT have it."""
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 def json_object(text: str | bytes) -> dict[str, Any] | None:
@@ -175,10 +181,6 @@ def _finite(number: object) -> float | None:
     except OverflowError:
         return None
     return converted if math.isfinite(converted) else None
-
-
-def _time_claim(claims: Mapping[str, Any], name: str) -> float | None:
-    return _finite(claims.get(name))
 
 
 def _text_claim(claims: Mapping[str, Any], name: str) -> str | None:
@@ -253,8 +255,7 @@ def token_in(body: Secret, clock: Callable[[], float]) -> Token | str:
     if parsed is None:
         return "answered with something other than a JSON object"
     value = next(
-        (text for name in _TOKEN_FIELDS if isinstance(text := parsed.get(name), str) and text),
-        None,
+        (text for name in _TOKEN_FIELDS if isinstance(text := parsed.get(name), str) and text), None
     )
     if value is None:
         return "answered without an access_token"
@@ -301,6 +302,7 @@ _SEPARATOR: Final = "\x01"
 _RESERVED: Final = "auth"
 _EXTENSION_NAME: Final = re.compile(r"[A-Za-z]+")
 _EXTENSION_VALUE: Final = re.compile(r"[\x21-\x7E \t\r\n]+")
+"""Names and values are those of Kafka's ``OAuthBearerClientInitialResponse`` (RFC 7628)."""
 _MOST_OF_A_CHALLENGE: Final = 64 * 1024
 _TOLD: Final = ("status", "scope", "openid-configuration")
 

@@ -290,10 +290,7 @@ class RereadMechanism(Mechanism):
     """
 
     def __init__(
-        self,
-        config: Options,
-        mechanism: Mechanism,
-        make: Callable[[Options], Mechanism | None],
+        self, config: Options, mechanism: Mechanism, make: Callable[[Options], Mechanism | None]
     ) -> None:
         """``mechanism``: the one of ``config``."""
         self._config = config

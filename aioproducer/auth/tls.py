@@ -35,22 +35,12 @@ from aioproducer.foundation.runtime.threads import free_lock
 from aioproducer.foundation.secret import Secret
 from aioproducer.model import has_name
 
-__all__ = [
-    "STRICT",
-    "TlsOptions",
-    "private_file",
-    "CipherSuiteError",
-    "TlsContexts",
-    "server_name",
-]
+__all__ = ["STRICT", "TlsOptions", "private_file", "CipherSuiteError", "TlsContexts", "server_name"]
 
 
 STRICT: Final = ssl.VERIFY_X509_STRICT if sys.version_info >= (3, 13) else ssl.VerifyFlags(0)
 """The flag that Python's own contexts have from 3.13 on: certificates follow RFC 5280."""
-_VERSIONS: Final = {
-    "TLSv1.2": ssl.TLSVersion.TLSv1_2,
-    "TLSv1.3": ssl.TLSVersion.TLSv1_3,
-}
+_VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _OLD_VERSIONS: Final = frozenset({"SSL", "SSLv2", "SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1"})
 _STORE_TYPES: Final = ("JKS", "PKCS12", "PEM")
 _SECRETS: Final = ("keystore_key", "keystore_password", "key_password", "truststore_password")

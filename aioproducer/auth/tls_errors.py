@@ -145,8 +145,7 @@ def explain_tls(
             return _distrust(failure, error)
         case CipherSuiteError():
             return failure.final(
-                f"{error.strerror}, a cipher suite that is not in ssl_cipher_suites",
-                _SUITES_ADVICE,
+                f"{error.strerror}, a cipher suite that is not in ssl_cipher_suites", _SUITES_ADVICE
             )
         case TimeoutError():
             return _too_slow(failure)

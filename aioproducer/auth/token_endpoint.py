@@ -37,6 +37,7 @@ from aioproducer.auth.http_exchange import (
 )
 from aioproducer.auth.oauthbearer import (
     Token,
+    base64url,
     claims_of,
     json_object,
     reason_in,
@@ -49,6 +50,7 @@ from aioproducer.model import is_loopback
 
 __all__ = [
     "TokenEndpoint",
+    "Assertion",
     "AssertionFile",
     "SignedAssertion",
     "load_cryptography",
@@ -263,7 +265,7 @@ class SignedAssertion:
         signature = _sign(content.encode(), key, self.passphrase, self.algorithm.upper())
         if isinstance(signature, str):
             raise TokenError(f"the private key file {self.private_key_file} {signature}")
-        return Secret(f"{content}.{_base64(signature)}")
+        return Secret(f"{content}.{base64url(signature)}")
 
     def _template(self) -> tuple[dict[str, Any], dict[str, Any]]:
         if self.template_file is None:
@@ -281,11 +283,7 @@ class SignedAssertion:
 
 
 def _encoded(claims: Mapping[str, Any]) -> str:
-    return _base64(json.dumps(claims, separators=(",", ":")).encode())
-
-
-def _base64(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+    return base64url(json.dumps(claims, separators=(",", ":")).encode())
 
 
 def load_cryptography() -> None:
@@ -334,7 +332,7 @@ _JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _ASSERTION_OF_A_CLIENT: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 
-class _Assertion(Protocol):
+class Assertion(Protocol):
     """A signed assertion, made or read anew for each request."""
 
     def create(self) -> Secret: ...
@@ -353,7 +351,7 @@ class ClientCredentials:
     client_secret: Secret | None = None
     scope: str | None = None
     urlencode_header: bool = False
-    assertion: _Assertion | None = None
+    assertion: Assertion | None = None
 
     def __post_init__(self) -> None:
         """Raises ConfigError where neither a secret nor an assertion is given."""
@@ -384,7 +382,7 @@ class JwtBearer:
     """``grant_type=jwt-bearer`` (RFC 7523): the assertion stands for the one who asks."""
 
     endpoint: TokenEndpoint
-    assertion: _Assertion
+    assertion: Assertion
     scope: str | None = None
 
     def __call__(self) -> Token:

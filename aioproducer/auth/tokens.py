@@ -34,12 +34,7 @@ from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import TaskOwner
 from aioproducer.foundation.runtime.threads import ThreadForEach
 
-__all__ = [
-    "Token",
-    "TokenSource",
-    "identity_of",
-    "shared_source",
-]
+__all__ = ["Token", "TokenSource", "identity_of", "shared_source"]
 
 
 logger = plain_logger(__name__)

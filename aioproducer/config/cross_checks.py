@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from aioproducer.config.kinds import INT_MAX
 from aioproducer.config.options import ADAPTIVE_LINGER_MS, OPTIONS, Group, OptionTable
+from aioproducer.config.plain_secrets import JAAS_SECRETS
 from aioproducer.errors import ConfigError
 from aioproducer.foundation.codecs import codec_library
 from aioproducer.foundation.logs import plain_logger
@@ -57,7 +58,6 @@ CHECKED_SECRETS: Final = (
     "ssl_key_password",
 )
 """The options that are looked at. PEM text, which may end with a line feed, is not."""
-_OF_JAAS: Final = ("password", "clientSecret", "awsRoleSecretAccessKey", "awsRoleSessionToken")
 _PLACEHOLDER: Final = (
     r"(?s).*\$\{[^{}]+\}.*|\$[A-Z_][A-Z0-9_]+|\$\([^()]+\)|%[A-Z_][A-Z0-9_]+%|\{\{.+\}\}"
 )
@@ -381,7 +381,7 @@ def _secrets(config: OptionTable, jaas: JaasEntry | None) -> Iterator[tuple[str,
             yield name, given
     if jaas is None:
         return
-    for name in _OF_JAAS:
+    for name in JAAS_SECRETS:
         given = jaas.get(name)
         if given is not None:
             yield f"{name} of sasl_jaas_config", given

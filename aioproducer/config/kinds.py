@@ -337,21 +337,6 @@ class Addresses(Kind[tuple[Address, ...]]):
         return any(isinstance(part, str) and "@" in part for part in parts)
 
 
-class JaasLine(Kind[Secret]):
-    """A JAAS line, of which only the type is known: the checks between options read it."""
-
-    secret = True
-    wording = "a JAAS line"
-
-    def accept(self, value: object) -> Secret:
-        match value:
-            case Secret():
-                return value
-            case str():
-                return Secret(value)
-        raise UnacceptableError(self.wording)
-
-
 class SupportsPartition(Protocol):
     """An object with a ``partition`` method; ``engine/partitioning.py`` has its arguments."""
 
@@ -378,7 +363,7 @@ InterceptorOption: TypeAlias = object
 
 _JAVA_PACKAGE: Final = "org.apache.kafka.clients.producer."
 _JAVA_PARTITIONERS: Final[dict[str, NamedPartitioner]] = {
-    f"{_JAVA_PACKAGE}RoundRobinPartitioner": "round_robin",
+    f"{_JAVA_PACKAGE}RoundRobinPartitioner": "round_robin"
 }
 
 
@@ -500,9 +485,6 @@ _BARE_URL: Final = (
 """A URL without anything that may be a login, not even a damaged one."""
 _LOGIN: Final = r"^([^/]*//)[^/]*@"
 _QUERY: Final = r"(?s)([?#]).*"
-_EXTENSION_NAME: Final = r"[A-Za-z]+"
-_EXTENSION_VALUE: Final = r"[\x21-\x7e \t\r\n]+"
-"""Names and values are those of Kafka's ``OAuthBearerClientInitialResponse`` (RFC 7628)."""
 
 
 class SecretText(Kind[Secret]):
@@ -512,12 +494,15 @@ class SecretText(Kind[Secret]):
     wording = "a str"
 
     def accept(self, value: object) -> Secret:
-        match value:
-            case Secret():
-                return value
-            case str():
-                return Secret(value)
+        if isinstance(value, str | Secret):
+            return value if isinstance(value, Secret) else Secret(value)
         raise UnacceptableError(self.wording)
+
+
+class JaasLine(SecretText):
+    """A JAAS line, of which only the type is known: the checks between options read it."""
+
+    wording = "a JAAS line"
 
 
 class Number(Kind[float]):
@@ -567,16 +552,11 @@ class Extensions(Kind[tuple[tuple[str, str], ...]]):
     wording = "a mapping of names (only letters) to printable texts, or 'name=value,name=value'"
 
     def accept(self, value: object) -> tuple[tuple[str, str], ...]:
+        from aioproducer.auth.oauthbearer import extension_fault
+
         pairs = self._pairs(value)
-        for name, text in pairs.items():
-            if (
-                not isinstance(name, str)
-                or not isinstance(text, str)
-                or not re.fullmatch(_EXTENSION_NAME, name)
-                or not re.fullmatch(_EXTENSION_VALUE, text)
-                or name == "auth"
-            ):
-                raise UnacceptableError(self.wording)
+        if extension_fault(pairs):
+            raise UnacceptableError(self.wording)
         return tuple(pairs.items())
 
     def _pairs(self, value: object) -> dict[Any, Any]:

@@ -64,8 +64,10 @@ class Row(NamedTuple):
     """Our option that replaces one without counterpart, if it is given beside the configuration."""
 
 
-def mapped(names: str, options: str, convert: _Convert | None = None, note: str = "") -> Row:
-    """An option with a counterpart; names and options are separated by spaces."""
+def mapped(names: str, options: str = "", convert: _Convert | None = None, note: str = "") -> Row:
+    """An option with a counterpart; names and options are separated by spaces. Without options the
+    counterpart has the same name."""
+    options = options or names.split()[0].replace(".", "_")
     return Row(tuple(names.split()), tuple(options.split()), convert, note)
 
 
@@ -223,11 +225,11 @@ _OLD_BROKERS: Final = "omit it: every broker reports its versions, from Kafka 0.
 _TRUE: Final = ("true", "t", "1")
 _FALSE: Final = ("false", "f", "0")
 
-_CLIENT: Final = (
+CONNECTION_ROWS: Final = (
     mapped("metadata.broker.list bootstrap.servers", "bootstrap_servers", _servers),
-    mapped("client.id", "client_id"),
-    mapped("enable.metrics.push", "enable_metrics_push", _flag),
-    mapped("client.rack", "client_rack", note="set partitioner_rack_aware as well"),
+    mapped("client.id"),
+    mapped("enable.metrics.push", convert=_flag),
+    mapped("client.rack", note="set partitioner_rack_aware as well"),
     refused("client.software.name client.software.version", _NO_EFFECT),
     refused("builtin.features", "omit it: codecs and mechanisms are Python packages"),
     refused("plugin.library.paths", "omit it: there are no C plugins"),
@@ -239,10 +241,8 @@ _CLIENT: Final = (
     refused("default_topic_conf", "omit it: topic options stand beside the others"),
     refused("default.topic.config", "use a dict; its options stand beside the others"),
     refused("test.mock.num.brokers test.mock.broker.rtt", "use aioproducer.testing.MockCluster"),
-)
-
-_CONNECTIONS: Final = (
-    mapped("client.dns.lookup", "client_dns_lookup"),
+    # --- connections
+    mapped("client.dns.lookup"),
     mapped(
         "socket.timeout.ms",
         "request_timeout_ms",
@@ -266,18 +266,12 @@ _CONNECTIONS: Final = (
         _every,
         "every attempt has the same limit",
     ),
-    mapped(
-        "connections.max.idle.ms",
-        "connections_max_idle_ms",
-        _special("0", -1),
-        "0 (never) is -1 here",
-    ),
+    mapped("connections.max.idle.ms", convert=_special("0", -1), note="0 (never) is -1 here"),
     mapped(
         "reconnect.backoff.ms",
-        "reconnect_backoff_ms",
         note="reconnect_backoff_max_ms is then 10,000, as in librdkafka, unless you set it too",
     ),
-    mapped("reconnect.backoff.max.ms", "reconnect_backoff_max_ms"),
+    mapped("reconnect.backoff.max.ms"),
     refused("reconnect.backoff.jitter.ms", "omit it: the jitter is 20 %"),
     refused("socket.blocking.max.ms", _NO_EFFECT),
     refused("socket.keepalive.enable", "omit it: it is always on", harmless=_TRUE),
@@ -295,9 +289,7 @@ _CONNECTIONS: Final = (
     refused("api.version.fallback.ms", _OLD_BROKERS, harmless=("0",)),
     refused("broker.version.fallback", _OLD_BROKERS),
     refused("receive.message.max.bytes", "omit it: the limits are built in"),
-)
-
-_METADATA: Final = (
+    # --- metadata
     mapped(
         "topic.metadata.refresh.interval.ms",
         "metadata_max_age_ms",
@@ -306,11 +298,10 @@ _METADATA: Final = (
     ),
     mapped(
         "metadata.max.age.ms",
-        "metadata_max_age_ms",
         note="in librdkafka metadata of this age is dropped, here it is fetched again",
     ),
-    mapped("metadata.recovery.strategy", "metadata_recovery_strategy"),
-    mapped("metadata.recovery.rebootstrap.trigger.ms", "metadata_recovery_rebootstrap_trigger_ms"),
+    mapped("metadata.recovery.strategy"),
+    mapped("metadata.recovery.rebootstrap.trigger.ms"),
     replaced("topic.metadata.refresh.fast.interval.ms", "retry_backoff_ms"),
     refused("topic.metadata.refresh.fast.cnt", _NO_EFFECT),
     refused("topic.metadata.refresh.sparse", "omit it: this is always so", harmless=_TRUE),
@@ -325,9 +316,7 @@ _METADATA: Final = (
         "omit it: the brokers' auto.create.topics.enable decides",
         harmless=_TRUE,
     ),
-)
-
-_LOGGING: Final = (
+    # --- logging
     refused("debug", "set the level: logging.getLogger('aioproducer').setLevel(logging.DEBUG)"),
     refused("logger log_cb", _LOGS),
     refused("log_level", _LOGS),
@@ -336,9 +325,7 @@ _LOGGING: Final = (
     refused("stats_cb", "call Producer.metrics() at any time"),
     refused("throttle_cb", "call Producer.metrics(): produce-throttle-time-avg and -max"),
     refused("error_cb", "await the futures of send(), and call Producer.health()"),
-)
-
-_CALLBACKS: Final = (
+    # --- callbacks
     refused("on_delivery", "await the future of send(), or add a callback to it"),
     refused("dr_cb dr_msg_cb", "await the future of send(), or add a callback to it"),
     refused(
@@ -354,19 +341,17 @@ _CALLBACKS: Final = (
     refused("msg_order_cmp", _DEDICATED),
 )
 
-CONNECTION_ROWS: Final = (*_CLIENT, *_CONNECTIONS, *_METADATA, *_LOGGING, *_CALLBACKS)
-
 
 _SERIAL: Final = "omit it: records of a partition keep their order"
 
-_BATCHES: Final = (
+DELIVERY_ROWS: Final = (
     mapped(
         "queue.buffering.max.ms linger.ms",
         "linger_ms",
         _whole_milliseconds,
         "whole milliseconds; adapts by default",
     ),
-    mapped("batch.size", "batch_size", note="not set, it adapts"),
+    mapped("batch.size", note="not set, it adapts"),
     replaced(
         "batch.num.messages", "batch_size", ", in bytes; 0 sends each record in its own batch"
     ),
@@ -387,24 +372,20 @@ _BATCHES: Final = (
         _under(_LEVEL),
         "the level of the chosen codec; LZ4's 0 is 9 here, its fast compressor",
     ),
-)
-
-_DELIVERY: Final = (
+    # --- delivery
     mapped("request.required.acks acks", "acks", note="a number of replicas above 1 is refused"),
     mapped(
         "enable.idempotence",
-        "enable_idempotence",
-        _flag,
-        "on by default here, unless max.in.flight is above 5",
+        convert=_flag,
+        note="on by default here, unless max.in.flight is above 5",
     ),
     mapped(
         "max.in.flight.requests.per.connection max.in.flight",
-        "max_in_flight_requests_per_connection",
         note="above 5, idempotence is off unless you set it",
     ),
     mapped("message.send.max.retries retries", "retries"),
-    mapped("retry.backoff.ms", "retry_backoff_ms"),
-    mapped("retry.backoff.max.ms", "retry_backoff_max_ms"),
+    mapped("retry.backoff.ms"),
+    mapped("retry.backoff.max.ms"),
     mapped(
         "message.timeout.ms delivery.timeout.ms",
         "delivery_timeout_ms",
@@ -413,7 +394,6 @@ _DELIVERY: Final = (
     ),
     mapped(
         "request.timeout.ms",
-        "request_timeout_ms",
         note="the brokers' and the client's timeout are the same here: set only socket.timeout.ms",
     ),
     refused(
@@ -421,26 +401,19 @@ _DELIVERY: Final = (
     ),
     refused("queuing.strategy", _SERIAL, harmless=("fifo",)),
     refused("produce.offset.report", "omit it: every future gets its offset"),
-)
-
-_PARTITIONS: Final = (
+    # --- partitions
     mapped(
         "partitioner",
-        "partitioner",
-        _partitioner,
-        "by default 'consistent_random', as in librdkafka: the CRC-32 of the key",
+        convert=_partitioner,
+        note="by default 'consistent_random', as in librdkafka: the CRC-32 of the key",
     ),
     refused(
         "sticky.partitioning.linger.ms", "omit it: the sticky partition changes after a full batch"
     ),
+    # --- transactions
+    mapped("transactional.id"),
+    mapped("transaction.timeout.ms"),
 )
-
-_TRANSACTIONS: Final = (
-    mapped("transactional.id", "transactional_id"),
-    mapped("transaction.timeout.ms", "transaction_timeout_ms"),
-)
-
-DELIVERY_ROWS: Final = (*_BATCHES, *_DELIVERY, *_PARTITIONS, *_TRANSACTIONS)
 
 
 _CONTEXT: Final = "pass ssl_context, your own ssl.SSLContext"
@@ -453,12 +426,10 @@ _PARAMETERS: Final = "sasl_oauthbearer_config"
 _KEY: Final = "ssl_keystore_key"
 _CHAIN: Final = "ssl_keystore_certificate_chain"
 _AUTHORITIES: Final = "ssl_truststore_certificates"
-_ASSERTION: Final = "sasl.oauthbearer.assertion"
-_OURS: Final = "sasl_oauthbearer_assertion"
 
 
-_TLS: Final = (
-    mapped("security.protocol", "security_protocol"),
+SECURITY_ROWS: Final = (
+    mapped("security.protocol"),
     mapped(
         "ssl.ca.location",
         "ssl_truststore_location ssl_truststore_type",
@@ -480,16 +451,15 @@ _TLS: Final = (
         "each connection reads the file again; pickles contain its path",
     ),
     mapped("ssl.key.pem", f"{_KEY} ssl_keystore_type", _store("PEM")),
-    mapped("ssl.key.password", "ssl_key_password"),
+    mapped("ssl.key.password"),
     mapped("ssl.keystore.location", "ssl_keystore_location ssl_keystore_type", _store("PKCS12")),
-    mapped("ssl.keystore.password", "ssl_keystore_password"),
-    mapped("ssl.crl.location", "ssl_crl_location"),
-    mapped("ssl.cipher.suites", "ssl_cipher_suites", _cipher_suites, "names, not groups of suites"),
+    mapped("ssl.keystore.password"),
+    mapped("ssl.crl.location"),
+    mapped("ssl.cipher.suites", convert=_cipher_suites, note="names, not groups of suites"),
     mapped(
         "ssl.endpoint.identification.algorithm",
-        "ssl_endpoint_identification_algorithm",
-        _special("none", ""),
-        "'none' is '' here",
+        convert=_special("none", ""),
+        note="'none' is '' here",
     ),
     refused("enable.ssl.certificate.verification", _CONTEXT, harmless=_TRUE, instead="ssl_context"),
     refused("ssl.certificate.verify_cb", _CONTEXT, instead="ssl_context"),
@@ -501,24 +471,16 @@ _TLS: Final = (
         "https.ca.location https.ca.pem",
         "set ssl.ca.location: the token endpoint is checked against the same authorities",
     ),
-)
-
-_LOGINS: Final = (
+    # --- logins
     mapped("sasl.mechanisms sasl.mechanism", "sasl_mechanism", note="required for a login"),
-    mapped("sasl.username", "sasl_username"),
-    mapped("sasl.password", "sasl_password"),
-    mapped(
-        "sasl.kerberos.service.name",
-        "sasl_kerberos_service_name",
-        note="by default 'kafka' for GSSAPI, as in librdkafka",
-    ),
-    mapped("sasl.kerberos.principal", "sasl_kerberos_principal"),
-    mapped("sasl.kerberos.keytab", "sasl_kerberos_keytab"),
+    mapped("sasl.username"),
+    mapped("sasl.password"),
+    mapped("sasl.kerberos.service.name", note="by default 'kafka' for GSSAPI, as in librdkafka"),
+    mapped("sasl.kerberos.principal"),
+    mapped("sasl.kerberos.keytab"),
     refused("sasl.kerberos.kinit.cmd", _KINIT),
     refused("sasl.kerberos.min.time.before.relogin", _KINIT, harmless=("0",)),
-)
-
-_TOKENS: Final = (
+    # --- tokens
     mapped(
         "oauth_cb",
         _PROVIDER,
@@ -550,38 +512,35 @@ _TOKENS: Final = (
         "sasl.oauthbearer.client.secret sasl.oauthbearer.client.credentials.client.secret",
         "sasl_oauthbearer_client_credentials_client_secret",
     ),
-    mapped("sasl.oauthbearer.scope", "sasl_oauthbearer_scope"),
-    mapped("sasl.oauthbearer.extensions", "sasl_oauthbearer_extensions"),
-    mapped("sasl.oauthbearer.token.endpoint.url", "sasl_oauthbearer_token_endpoint_url"),
+    mapped("sasl.oauthbearer.scope"),
+    mapped("sasl.oauthbearer.extensions"),
+    mapped("sasl.oauthbearer.token.endpoint.url"),
     mapped("sasl.oauthbearer.grant.type", "sasl_oauthbearer_jwt_retriever_class", _grant_type),
     refused(
         "sasl.oauthbearer.sub.claim.name",
         "omit it: the broker reads the claim, not the client",
         harmless=("sub",),
     ),
-    mapped(
-        "sasl.oauthbearer.metadata.authentication.type",
-        "sasl_oauthbearer_metadata_authentication_type",
-    ),
-    mapped(f"{_ASSERTION}.algorithm", f"{_OURS}_algorithm"),
-    mapped(f"{_ASSERTION}.private.key.file", f"{_OURS}_private_key_file"),
-    mapped(f"{_ASSERTION}.private.key.passphrase", f"{_OURS}_private_key_passphrase"),
+    mapped("sasl.oauthbearer.metadata.authentication.type"),
+    mapped("sasl.oauthbearer.assertion.algorithm"),
+    mapped("sasl.oauthbearer.assertion.private.key.file"),
+    mapped("sasl.oauthbearer.assertion.private.key.passphrase"),
     refused(
-        f"{_ASSERTION}.private.key.pem",
-        f"write the key into a file: {_OURS}_private_key_file",
-        instead=f"{_OURS}_private_key_file",
+        "sasl.oauthbearer.assertion.private.key.pem",
+        "write the key into a file: sasl_oauthbearer_assertion_private_key_file",
+        instead="sasl_oauthbearer_assertion_private_key_file",
     ),
-    mapped(f"{_ASSERTION}.file", f"{_OURS}_file"),
-    mapped(f"{_ASSERTION}.claim.aud", f"{_OURS}_claim_aud"),
-    mapped(f"{_ASSERTION}.claim.iss", f"{_OURS}_claim_iss"),
-    mapped(f"{_ASSERTION}.claim.sub", f"{_OURS}_claim_sub"),
-    mapped(f"{_ASSERTION}.claim.exp.seconds", f"{_OURS}_claim_exp_seconds"),
-    mapped(f"{_ASSERTION}.claim.nbf.seconds", f"{_OURS}_claim_nbf_seconds"),
-    mapped(f"{_ASSERTION}.claim.jti.include", f"{_OURS}_claim_jti_include", _flag),
-    mapped(f"{_ASSERTION}.jwt.template.file", f"{_OURS}_template_file"),
+    mapped("sasl.oauthbearer.assertion.file"),
+    mapped("sasl.oauthbearer.assertion.claim.aud"),
+    mapped("sasl.oauthbearer.assertion.claim.iss"),
+    mapped("sasl.oauthbearer.assertion.claim.sub"),
+    mapped("sasl.oauthbearer.assertion.claim.exp.seconds"),
+    mapped("sasl.oauthbearer.assertion.claim.nbf.seconds"),
+    mapped("sasl.oauthbearer.assertion.claim.jti.include", convert=_flag),
+    mapped(
+        "sasl.oauthbearer.assertion.jwt.template.file", "sasl_oauthbearer_assertion_template_file"
+    ),
 )
-
-SECURITY_ROWS: Final = (*_TLS, *_LOGINS, *_TOKENS)
 
 
 ROWS: Final[tuple[Row, ...]] = (*CONNECTION_ROWS, *DELIVERY_ROWS, *SECURITY_ROWS)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, get_args
 
 from aioproducer.auth.jaas import LoginSources, mechanisms_of_module, plain_class_name
-from aioproducer.config.options import OptionTable, SaslMechanism
+from aioproducer.config.options import OPTIONS, OptionTable, SaslMechanism
 from aioproducer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,12 +21,10 @@ if TYPE_CHECKING:
 __all__ = ["loads_of", "login_of", "mechanism_name_of", "mechanism_of", "read_login", "tls_of"]
 
 _KAFKA: Final = "org.apache.kafka.common.security"
-_LOGIN_CLASSES: Final = frozenset(
-    {
-        f"{_KAFKA}.authenticator.DefaultLogin",
-        f"{_KAFKA}.kerberos.KerberosLogin",
-        f"{_KAFKA}.oauthbearer.internals.OAuthBearerRefreshingLogin",
-    }
+_LOGIN_CLASSES: Final = (
+    f"{_KAFKA}.authenticator.DefaultLogin",
+    f"{_KAFKA}.kerberos.KerberosLogin",
+    f"{_KAFKA}.oauthbearer.internals.OAuthBearerRefreshingLogin",
 )
 _CLIENT_HANDLERS: Final = {
     f"{_KAFKA}.authenticator.SaslClientCallbackHandler": None,
@@ -34,13 +32,7 @@ _CLIENT_HANDLERS: Final = {
     "software.amazon.msk.auth.iam.IAMClientCallbackHandler": "AWS_MSK_IAM",
     "software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler": "OAUTHBEARER",
 }
-_SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
-_PASSWORDS: Final = ("PLAIN", *_SCRAM)
-_KERBEROS_OPTIONS: Final = (
-    "sasl_kerberos_service_name",
-    "sasl_kerberos_principal",
-    "sasl_kerberos_keytab",
-)
+_PASSWORDS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _MEANT_FOR: Final[dict[str, tuple[str, ...]]] = {
     "sasl_username": _PASSWORDS,
     "sasl_password": _PASSWORDS,
@@ -150,8 +142,9 @@ def mechanism_name_of(sources: LoginSources) -> SaslMechanism:
     if config.sasl_mechanism is not None:
         return config.sasl_mechanism
     meant = () if sources.jaas is None else mechanisms_of_module(sources.jaas.login_module)
+    kerberos = (name for name in OPTIONS if name.startswith("sasl_kerberos_"))
     if meant == ("GSSAPI",) or (
-        not meant and any(getattr(config, name) is not None for name in _KERBEROS_OPTIONS)
+        not meant and any(getattr(config, name) is not None for name in kerberos)
     ):
         return "GSSAPI"
     raise ConfigError(

@@ -12,6 +12,7 @@ from aioproducer.errors import ConfigError
 from aioproducer.foundation.secret import Hidden, Secret, hidden, type_name_of
 
 __all__ = [
+    "JAAS_SECRETS",
     "hidden_mapping",
     "hidden_properties",
     "hide_secrets",
@@ -24,12 +25,8 @@ __all__ = [
 _MARK: Final = "aioproducer.placeholder"
 
 _CERTIFICATES: Final = ("ssl_truststore_certificates", "ssl_keystore_certificate_chain")
-_JAAS_SECRETS: Final = (
-    "password",
-    "clientSecret",
-    "awsRoleSecretAccessKey",
-    "awsRoleSessionToken",
-)
+JAAS_SECRETS: Final = ("password", "clientSecret", "awsRoleSecretAccessKey", "awsRoleSessionToken")
+"""The options of a JAAS line that are secrets."""
 
 
 def holds_secret(name: str, text: Secret, reference: Reference | None) -> bool:
@@ -129,5 +126,5 @@ def _jaas_holds_secret(line: Secret, reference: Reference | None) -> bool:
         entry = parse_jaas(line)
     except ConfigError:
         return True  # its content is not known
-    secrets = (entry.get(name) for name in _JAAS_SECRETS)
+    secrets = (entry.get(name) for name in JAAS_SECRETS)
     return any(found is not None and _MARK not in found.reveal() for found in secrets)

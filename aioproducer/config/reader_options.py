@@ -11,14 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
-from aioproducer.config.kinds import (
-    INT_MAX,
-    Boolean,
-    Bytes,
-    Choice,
-    Milliseconds,
-    OffsetResets,
-)
+from aioproducer.config.kinds import INT_MAX, Boolean, Bytes, Choice, Milliseconds, OffsetResets
 from aioproducer.config.options import Group, Importance, option, options_of
 
 __all__ = ["READER_OPTIONS", "IsolationOption", "OffsetReset", "ReaderKeywords", "ReaderOptions"]
