@@ -66,8 +66,8 @@ if TYPE_CHECKING:
     import aioproducer.engine.records.field_reader
     import aioproducer.engine.sender.outcomes  # noqa: F401
     from aioproducer.engine.bulk.send_report import OffsetRange, SendReport
-    from aioproducer.engine.core.check import ClusterCheck, TopicCheck
     from aioproducer.engine.core.health import BrokerHealth, Health
+    from aioproducer.engine.core.queries import ClusterCheck, TopicCheck
     from aioproducer.engine.interceptors import ProducerInterceptor
     from aioproducer.engine.partitioning import (
         ConsistentRandomPartitioner,
@@ -83,7 +83,7 @@ __accelerated__ = acceleration.is_compiled()
 
 _MODULES = {
     "BrokerHealth": "aioproducer.engine.core.health",
-    "ClusterCheck": "aioproducer.engine.core.check",
+    "ClusterCheck": "aioproducer.engine.core.queries",
     "ConsistentRandomPartitioner": "aioproducer.engine.partitioning",
     "Health": "aioproducer.engine.core.health",
     "Murmur3Partitioner": "aioproducer.engine.partitioning",
@@ -94,7 +94,7 @@ _MODULES = {
     "RoundRobinPartitioner": "aioproducer.engine.partitioning",
     "SendReport": "aioproducer.engine.bulk.send_report",
     "Serializer": "aioproducer.serialization",
-    "TopicCheck": "aioproducer.engine.core.check",
+    "TopicCheck": "aioproducer.engine.core.queries",
 }
 """The modules of the classes that are imported when they are first asked for."""
 

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
     from aioproducer.config.producer_config import NoConfig
     from aioproducer.engine.bulk.send_report import SendReport
-    from aioproducer.engine.core.check import ClusterCheck
     from aioproducer.engine.core.health import Health
+    from aioproducer.engine.core.queries import ClusterCheck
     from aioproducer.engine.core.sending import RecordFields
     from aioproducer.engine.metrics import Latencies, MetricsSnapshot
     from aioproducer.model.type_parameters import (
@@ -192,7 +192,8 @@ class Producer(Generic[K_contra, V_contra]):
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if not self._core.forked:  # a forked child leaves the block, and the producer to its parent
+        # A forked child leaves the block, and the producer to its parent.
+        if not self._core.lifecycle.forked:
             with last_steps(kind):
                 await self.close()
 
@@ -318,7 +319,7 @@ class Producer(Generic[K_contra, V_contra]):
             KafkaError: a topic does not exist, or the principal lacks a permission. Each case has
                 its own class.
         """
-        from aioproducer.engine.core.check import check
+        from aioproducer.engine.core.queries import check
 
         check_timeout(timeout)
         bound = self.config.max_block_ms / 1000 if timeout is None else timeout
@@ -333,7 +334,7 @@ class Producer(Generic[K_contra, V_contra]):
                 commit.
         """
         check_timeout(timeout)
-        await self._core.flush(timeout)
+        await self._core.engine.flush(timeout)
 
     async def send_many(
         self,
@@ -389,7 +390,8 @@ class Producer(Generic[K_contra, V_contra]):
             ProducerClosedError, ProducerBrokenError: the producer has ended.
             IllegalStateError, WrongLoopError: see :meth:`send`.
         """
-        return await self._core.partitions_for(checked_topic(topic))
+        info = await self._core.engine.queries.topic(checked_topic(topic))
+        return tuple(each.partition for each in info.partitions)
 
     async def partition_infos_for(self, topic: str) -> tuple[PartitionInfo, ...]:
         """Return the topic's partitions with leader, replicas and in-sync replicas, in order.
@@ -397,7 +399,7 @@ class Producer(Generic[K_contra, V_contra]):
         Every call requests the topic's metadata, because the producer does not store replicas. It
         waits like :meth:`partitions_for`, and raises the same errors.
         """
-        return await self._core.partition_infos_for(checked_topic(topic))
+        return await self._core.engine.queries.partition_infos(checked_topic(topic))
 
     # --- transactions ----------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from aioproducer.config import ProducerConfig
 from aioproducer.producer import Producer
 
 if TYPE_CHECKING:
-    from aioproducer.engine.core.check import ClusterCheck, TopicCheck
+    from aioproducer.engine.core.queries import ClusterCheck, TopicCheck
 
 __all__ = ["check", "fields", "lines"]
 

@@ -329,7 +329,7 @@ class LoopThread:
 
     def _check(self, *, waits: bool) -> None:
         if self.forked:
-            raise self._core.other_process()
+            raise self._core.lifecycle.other_process()
         if waits:
             with self._thread.waited_for():
                 pass
@@ -337,7 +337,7 @@ class LoopThread:
     def disown(self) -> None:
         """Refuse every call: this process is a fork of the process that has the producer."""
         self._shut()
-        self.outcomes.disown(self._core.other_process())
+        self.outcomes.disown(self._core.lifecycle.other_process())
 
     def _shut(self) -> None:
         """Take no more records; :attr:`_refusal` is the reason."""

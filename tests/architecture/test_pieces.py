@@ -32,7 +32,7 @@ FILES: Final = {
     "engine/client": 10,
     "engine/cluster": 4,
     "engine/columnar": 13,
-    "engine/core": 15,
+    "engine/core": 14,
     "engine/groups": 9,
     "engine/metrics": 6,
     "engine/network": 13,

@@ -26,7 +26,7 @@ from aioproducer.auth.oauthbearer import Token, token_from
 from aioproducer.auth.passwords import PlainLogin, ScramLogin
 from aioproducer.config import Secret
 from aioproducer.config.login import login_of
-from aioproducer.engine.core.check import ClusterCheck, TopicCheck
+from aioproducer.engine.core.queries import ClusterCheck, TopicCheck
 from aioproducer.errors import BootstrapError
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "security.md").read_text("utf-8")

@@ -26,7 +26,7 @@ from aioproducer.cli.groups import GroupProgress, OffsetChange, owners
 from aioproducer.cli.performance_run import Measurement, Numbers, PerformanceJob, PerformanceResult
 from aioproducer.cli.tail import as_json
 from aioproducer.config import ProducerConfig
-from aioproducer.engine.core.check import ClusterCheck, TopicCheck
+from aioproducer.engine.core.queries import ClusterCheck, TopicCheck
 from aioproducer.model import ConsumerRecord, Node, TopicPartition
 from aioproducer.observability.live.snapshots import Snapshot, figures
 from aioproducer.observability.series import Sample

@@ -158,9 +158,9 @@ class SendingApplication:
 
     def check_memory(self) -> None:
         """All of it is free, and nobody stands in line."""
-        assert not engine_of(self.producer).parts.metadata._awaited.topics
-        assert not engine_of(self.producer).parts.metadata.detailed
-        client = engine_of(self.producer).parts.client
+        assert not engine_of(self.producer).metadata._awaited.topics
+        assert not engine_of(self.producer).metadata.detailed
+        client = engine_of(self.producer).client
         waiting = [
             each for part in client._connections() for each in part.in_flight if each.request
         ]

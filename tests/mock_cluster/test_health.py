@@ -322,7 +322,7 @@ async def without_its_loop(cluster: MockCluster) -> tuple[Producer, str]:
     producer = await started(cluster)
     gone = asyncio.new_event_loop()
     gone.close()
-    producer._core._lifecycle.loop = gone
+    producer._core.lifecycle.loop = gone
     return producer, "event loop"
 
 
@@ -426,7 +426,7 @@ async def test_a_producer_that_can_never_go_on_is_not_live(
     if isinstance(producer, sync.Producer):
         await asyncio.to_thread(producer.close, 0)
     else:
-        producer._core._lifecycle.loop = asyncio.get_running_loop()
+        producer._core.lifecycle.loop = asyncio.get_running_loop()
         await producer.close(0)
 
 

@@ -29,7 +29,7 @@ def core_of(producer: Producer | sync.Producer) -> ProducerCore:
 
 def lifecycle_of(producer: Producer) -> Lifecycle:
     """The producer's states."""
-    return producer._core._lifecycle
+    return producer._core.lifecycle
 
 
 def running_engine(producer: Producer) -> Engine | None:

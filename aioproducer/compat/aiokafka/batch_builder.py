@@ -179,8 +179,13 @@ def send_encoded(
     """
     token = BatchToken(future, encoded.count)
     sent_ns = core.wall_clock_ns()
-    if not core.hooks and core.engine.send_encoded(topic, partition, encoded, token.all(), sent_ns):
-        return
+    if not core.hooks:
+        engine = core.engine
+        accumulator, now = engine.accumulator, engine.clock()
+        if engine.transactions is not None:
+            engine.transactions.check_open()
+        if accumulator.append_encoded(topic, partition, encoded, token.all(), sent_ns, now):
+            return
     for timestamp_ms, key, value, headers in read_records(encoded):
         fields = (topic, value, key, partition, headers or None, timestamp_ms)
         core.pipeline.put(fields, token, over_capacity=True, sent_ns=sent_ns)

@@ -14,7 +14,7 @@ from aioproducer.engine.client.requests import (
 )
 from aioproducer.engine.cluster.snapshot import ClusterView
 from aioproducer.engine.core.arguments import checked_topic
-from aioproducer.engine.core.engine import ClusterQueries
+from aioproducer.engine.core.queries import ClusterQueries
 from aioproducer.errors import (
     AuthenticationError,
     BootstrapError,

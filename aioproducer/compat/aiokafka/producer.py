@@ -27,8 +27,8 @@ from aioproducer.compat.aiokafka.results import RecordFuture, UnacknowledgedFutu
 from aioproducer.engine.client.environment import current_environment
 from aioproducer.engine.cluster.snapshot import TopicInfo
 from aioproducer.engine.core.arguments import checked_group, checked_offsets, checked_topic
-from aioproducer.engine.core.engine import ClusterQueries
 from aioproducer.engine.core.producer_core import ProducerCore
+from aioproducer.engine.core.queries import ClusterQueries
 from aioproducer.engine.records.acceleration import hide
 from aioproducer.errors import (
     BufferExhaustedError,
@@ -150,7 +150,7 @@ class AIOKafkaProducer:
             await core.start(initialize=False)
             try:
                 await self.client.bootstrap()
-                core.engine.start_task(
+                core.engine.tasks.start(
                     self.client.follow(self._config.metadata_max_age_ms / 1000), "aiokafka-client"
                 )
                 if self._config.transactional_id is not None:
@@ -181,7 +181,7 @@ class AIOKafkaProducer:
             await self._core.close(None)  # has no more records, or waits for the call in progress
             return
         with translating():
-            await self._core.flush(None)
+            await self._core.engine.flush(None)
 
     async def partitions_for(self, topic: str) -> set[int]:
         """Return the numbers of the topic's partitions."""

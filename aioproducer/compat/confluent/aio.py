@@ -180,7 +180,8 @@ class AIOProducer:
         """The number of records without an outcome."""
         if self._closed or self._started is not None:
             return 0
-        return self._core.engine.records_without_outcome + self._pump.waiting
+        accumulator = self._core.engine.accumulator
+        return accumulator.records_without_outcome + self._pump.waiting
 
     def __bool__(self) -> bool:
         return True
@@ -267,7 +268,7 @@ class AIOProducer:
             async with asyncio.timeout(left):
                 await self._pump.topics_known()
                 with translating():
-                    await self._core.flush(None)
+                    await self._core.engine.flush(None)
             return 0
         return len(self)
 

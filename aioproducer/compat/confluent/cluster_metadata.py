@@ -14,7 +14,7 @@ from aioproducer.engine.client.requests import (
     PartitionDescription,
     TopicDescription,
 )
-from aioproducer.engine.core.engine import ClusterQueries
+from aioproducer.engine.core.queries import ClusterQueries
 from aioproducer.errors import NetworkError, ProducerError
 from aioproducer.foundation.runtime.patience import PatientTimeout
 

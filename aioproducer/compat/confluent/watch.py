@@ -136,13 +136,13 @@ class Watch:
     def begin(self) -> None:
         """Connect, as librdkafka does before the first record, and start what callbacks need."""
         if not self._settings.offline:
-            self._engine.start_task(self._connect(), "confluent-connect")
+            self._engine.tasks.start(self._connect(), "confluent-connect")
         if self._settings.error_cb is not None:
-            self._engine.start_task(self._look(self._settings.error_cb), "confluent-watch")
+            self._engine.tasks.start(self._look(self._settings.error_cb), "confluent-watch")
         if self._settings.throttle_cb is not None:
-            self._engine.parts.client.throttled = self._throttled
+            self._engine.client.throttled = self._throttled
         if self._settings.stats_cb is not None and self._settings.statistics_seconds:
-            self._engine.start_task(self._count(), "confluent-statistics")
+            self._engine.tasks.start(self._count(), "confluent-statistics")
 
     async def _connect(self) -> None:
         with suppress(ProducerError):  # ``error_cb`` hears of it
@@ -150,7 +150,7 @@ class Watch:
 
     async def _look(self, callback: Callable[[KafkaError], object]) -> None:
         while True:
-            for error in self._errors(self._engine.parts.client.connections()):
+            for error in self._errors(self._engine.client.connections()):
                 self._outbox.put(Call(callback, error))
             await asyncio.sleep(_EVERY)
 
@@ -211,7 +211,7 @@ class Watch:
                     "state": "UP" if each.is_ready else "CONNECT" if each.is_connecting else "DOWN",
                     "waitresp_cnt": each.in_flight,
                 }
-                for each in self._engine.parts.client.connections()
+                for each in self._engine.client.connections()
             },
             "topics": {
                 topic: {
@@ -234,7 +234,7 @@ async def start(core: ProducerCore, settings: Settings, outbox: Outbox) -> None:
     """
     await core.start(initialize=False)
     core.engine.ack_within(settings.ack_timeout_ms)
-    mechanism = core.engine.parts.mechanism
+    mechanism = core.engine.mechanism
     if settings.asks_for_tokens and mechanism is not None:
         try:
             async with PatientTimeout(_SECONDS_FOR_A_TOKEN):

@@ -222,7 +222,7 @@ class RecordPump(Pump):
         if waiting is None:
             waiting = self._topics[topic] = _Waiting()
             waiting.task = asyncio.get_running_loop().create_future()
-            self._core.engine.start_task(self._follow(topic, waiting), f"confluent-topic-{topic}")
+            self._core.engine.tasks.start(self._follow(topic, waiting), f"confluent-topic-{topic}")
         waiting.append(entry)
 
     async def _follow(self, topic: str, waiting: _Waiting) -> None:
@@ -252,7 +252,7 @@ class RecordPump(Pump):
                 if not isinstance(error, MetadataTimeoutError | BootstrapError):
                     self._fail_waiting(topic, waiting, error)
                     return
-                said = engine.parts.metadata.errors.get(topic)
+                said = engine.metadata.errors.get(topic)
                 if time_ns() >= decided:
                     if isinstance(said, UnknownTopicOrPartitionError):
                         self._fail_waiting(topic, waiting, UnknownTopicError(str(error)))

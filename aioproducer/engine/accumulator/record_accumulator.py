@@ -47,6 +47,7 @@ class RecordAccumulator:
     ``expansion`` returns the ratio of a topic's bytes before compression to its bytes on the wire.
     ``add_to_transaction`` takes the partition of a batch: True if its batches may leave at once.
     ``on_failed`` is called with the error of failed pending records, and with the records.
+    ``seek`` requests the metadata of a topic for which records wait; it takes the time, too.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class RecordAccumulator:
         partitioner: PartitionFunction | None = None,
         add_to_transaction: Callable[[TopicPartition], bool] | None = None,
         on_failed: PendingFailed | None = None,
+        seek: Callable[[str, float], None] = lambda _topic, _now: None,
     ) -> None:
         self.settings = settings
         self.closing = False
@@ -69,6 +71,7 @@ class RecordAccumulator:
         """The fast path into open batches that records have joined by :meth:`append`."""
         self._one_record_each: bool = settings.batch_size <= 1
         self._wake = wake
+        self._seek = seek
         self._partitioner = partitioner
         self._topics: dict[str, Topic] = {}
         self._sizes = BatchSizes(settings, expansion)
@@ -191,6 +194,26 @@ class RecordAccumulator:
             partition.close_batch()
         return opened
 
+    def append_encoded(
+        self,
+        topic: str,
+        number: int,
+        encoded: RecordsBuilder,
+        tokens: list[Any],
+        sent_ns: int,
+        now: float,
+    ) -> bool:
+        """Put the records of a caller's builder into a batch of their own; False: none is put.
+
+        See :meth:`BatchQueue.add_encoded`.
+        """
+        batch = self.batches.add_encoded(topic, number, encoded, tokens, sent_ns, now)
+        if batch is None:
+            return False
+        self.waiters.record_joined(batch.builder)
+        self._wake(now)
+        return True
+
     def knows(self, topic: str) -> bool:
         """True if the partitions of ``topic`` are known."""
         return topic in self._topics
@@ -246,6 +269,9 @@ class RecordAccumulator:
             self.waiters.look_at(node)
             if caller is not None and self.waiters.is_full:
                 self.waiters.caller_stalls(caller)
+        if pending.awaits_metadata or record.topic not in self._topics:
+            self._seek(record.topic, now)
+        self._wake()
         return pending
 
     def serialize_pending(self, topic: str, most: int, now: float) -> None:
@@ -259,6 +285,8 @@ class RecordAccumulator:
                 self.pending.let_wait(record, None, now)
             else:
                 self._place(known, record, now)
+        if topic in self.pending.awaiting_metadata:
+            self._seek(topic, now)
         self._wake()  # the bytes are fewer than the estimate, so callers may have room
 
     def _route(self, topic: Topic, record: SerializedRecord) -> int:
@@ -366,6 +394,11 @@ class RecordAccumulator:
     def is_empty(self) -> bool:
         """True if every record has its outcome."""
         return not self.batches and not self.pending and not self.late_results.waiting
+
+    @property
+    def records_without_outcome(self) -> int:
+        """The number of records that are neither delivered nor failed."""
+        return sum(batch.count for batch in self.batches) + len(self.pending)
 
     @property
     def free_memory(self) -> int:

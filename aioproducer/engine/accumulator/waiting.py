@@ -191,6 +191,7 @@ class PendingQueue:
         if not record.settled:
             record.fail(cancelled_by_caller(record.topic))  # for its observers
             self._remove(record)
+            self._wake()  # others may have its memory
 
     def withdraw_cancelled(self) -> None:
         """Take back all pending records that their callers have cancelled."""

@@ -24,7 +24,7 @@ class ValueSender(ColumnWriter):
     """Sends many records of one ``send_many()``, and waits for their outcomes."""
 
     def __init__(self, core: ProducerCore) -> None:
-        self._result = BulkResult(core.new_future())
+        self._result = BulkResult(core.lifecycle.loop.create_future())
         super().__init__(core, self._result)
 
     async def send_all(

@@ -1,140 +1,68 @@
-"""The running parts of a producer: their start, their end, their undelivered records, and queries.
+"""The running parts of a producer: how they are made, start and end, and its undelivered records.
 
-:class:`Engine` starts and ends what :class:`Parts` has wired together. :class:`ClusterQueries`
-sends a caller's requests between those of the sender.
+The constructor of :class:`Engine` makes each part after those that it uses.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
-from typing import Any, Final, TypeVar
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
 
-from aioproducer.config import ProducerConfig
+from aioproducer.config import ADAPTIVE_LINGER_MS, ProducerConfig
 from aioproducer.engine.accumulator import (
-    MemoryWaiters,
+    AccumulatorSettings,
     PendingRecord,
-    SerializedRecord,
-    Unserialized,
+    RecordAccumulator,
 )
-from aioproducer.engine.client.connections import resolved_bootstrap_servers
+from aioproducer.engine.client.connections import (
+    bootstrap_servers,
+    network_client,
+    resolved_bootstrap_servers,
+    security,
+)
 from aioproducer.engine.client.environment import Environment
-from aioproducer.engine.cluster.snapshot import ClusterView, TopicInfo, why_no_answer
+from aioproducer.engine.client.requester import AdHocRequests, Requester
+from aioproducer.engine.cluster.metadata import Metadata
 from aioproducer.engine.core.hooks import Hooks
-from aioproducer.engine.core.parts import Parts
-from aioproducer.engine.metrics import Latencies, MetricsSnapshot
-from aioproducer.engine.network.request import Request
+from aioproducer.engine.core.queries import ClusterQueries
+from aioproducer.engine.core.sending import SendPipeline
+from aioproducer.engine.core.serializer_preparation import SerializerPreparation
+from aioproducer.engine.metrics import MetricsSnapshot, ProducerMetrics
 from aioproducer.engine.observer import ObserverSlot
-from aioproducer.engine.records.acceleration import RecordsBuilder
-from aioproducer.errors import ProducerClosedError, ProducerError, ProducerTimeoutError, anew
+from aioproducer.engine.partitioning import NAMED_PARTITIONERS, PartitionFunction
+from aioproducer.engine.records.compression import Compression, compression
+from aioproducer.engine.sender.batch_sender import BatchSender
+from aioproducer.engine.sender.completer import BatchCompleter
+from aioproducer.engine.sender.compressor import Compressor
+from aioproducer.engine.sender.delivery_reports import DeliveryReports, PendingFailures
+from aioproducer.engine.sender.expiry import Expiry
+from aioproducer.engine.sender.gaps import Gaps
+from aioproducer.engine.sender.produce import ProduceSettings
+from aioproducer.engine.sender.producer_id import ProducerIdRequester
+from aioproducer.engine.sender.refresher import MetadataRefresher
+from aioproducer.engine.sender.sender import Sender
+from aioproducer.engine.telemetry.requester import TelemetryRequester
+from aioproducer.engine.telemetry.subscription import TelemetryStates, producer_groups
+from aioproducer.engine.transactions.sequence_numbers import SequenceNumbers
+from aioproducer.errors import ProducerClosedError, ProducerError, ProducerTimeoutError
+from aioproducer.foundation import tuning
 from aioproducer.foundation.backoff import ExponentialBackoff
 from aioproducer.foundation.logs import ClientLog, counted, duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
 from aioproducer.foundation.runtime.tasks import TaskOwner
-from aioproducer.model import BootstrapServer, PartitionInfo, Peer, TransactionHandle
+from aioproducer.foundation.runtime.threads import BESIDE_THE_LOOP, DaemonThreads
+from aioproducer.model import TransactionHandle
+from aioproducer.serialization import RecordSerializers
 
-
-async def drain(waiters: MemoryWaiters, caller: object, clock: Callable[[], float]) -> None:
-    """Wait for room, behind earlier callers. Source: ``StreamWriter.drain``."""
-    waited, stalled = False, caller in waiters.stalled
-    while (room := waiters.room_for(caller, clock())) is not None:
-        waited = True
-        await room
-        if caller not in waiters.stalled:
-            return
-    if stalled and not waited:
-        await asyncio.sleep(0)  # a caller whose records are refused must not hold the loop
-
-
-_T = TypeVar("_T")
-
-
-class ClusterQueries:
-    """Sends requests on behalf of a caller, which waits for the response. Times are seconds."""
-
-    def __init__(self, parts: Parts, clock: Callable[[], float]) -> None:
-        self._client = parts.client
-        self._metadata = parts.metadata
-        self._metrics = parts.metrics
-        self._ad_hoc = parts.ad_hoc
-        self._clock = clock
-
-    @property
-    def known(self) -> ClusterView:
-        """The cluster as it is known: the brokers, and the topics in use."""
-        return self._metadata.snapshot
-
-    @property
-    def bootstrap_servers(self) -> Sequence[BootstrapServer]:
-        """The addresses for the first request."""
-        return self._metadata.bootstrap
-
-    async def request(self, request: Request, node: Peer | None = None) -> Any:
-        """The response of ``node``, or of any broker.
-
-        Raises the reason that there is none. Without ``node`` the call waits until a broker accepts
-        the login or each broker has refused it.
-        """
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._ad_hoc.ask(request, answer, node)
-        result = await answer
-        if isinstance(result, ProducerError):
-            raise anew(result)
-        return result
-
-    @property
-    def features(self) -> Mapping[str, int]:
-        """The features that the whole cluster supports (KIP-584)."""
-        return self._client.features.levels
-
-    @property
-    def versions(self) -> Mapping[str, tuple[int, int]]:
-        """The versions of requests that a connected broker speaks."""
-        return self._client.versions()
-
-    def why_no_answer(self) -> str:
-        """The last error of each broker that could get a request."""
-        return why_no_answer(self._metadata.peers, self._client.failures())
-
-    async def topic(self, topic: str, timeout: float) -> TopicInfo:
-        """The partitions and leaders of ``topic``, waited for up to ``timeout`` seconds.
-
-        Raises the error of a record that waits for the topic's metadata in vain.
-        """
-        known = self._metadata.snapshot.topics.get(topic)
-        if known is not None:
-            self._metadata.use(topic, self._clock())
-            return known
-        return await self._wait_for(topic, timeout, self._metadata.wait_for)
-
-    async def partition_infos(self, topic: str, timeout: float) -> tuple[PartitionInfo, ...]:
-        """The partitions of ``topic`` as the cluster has them now; raises as :meth:`topic` does."""
-        return await self._wait_for(topic, timeout, self._metadata.wait_for_details)
-
-    async def _wait_for(
-        self,
-        topic: str,
-        timeout: float,
-        wait: Callable[[str, asyncio.Future[_T | ProducerError], float], None],
-    ) -> _T:
-        began = self._clock()
-        answer: asyncio.Future[_T | ProducerError] = asyncio.get_running_loop().create_future()
-        wait(topic, answer, began)
-        try:
-            async with PatientTimeout(timeout):
-                found = await answer
-        except TimeoutError:
-            failures, waited = self._client.failures, self._clock() - began
-            raise self._metadata.why_no_metadata(topic, waited, failures) from None
-        finally:
-            self._metadata.wait_no_longer(topic, answer)
-            now = self._clock()
-            self._metrics.metadata_waited(now - began, now)
-        if isinstance(found, ProducerError):
-            raise anew(found)
-        return found
-
+if TYPE_CHECKING:
+    # a producer without hooks and transactions imports no part of them
+    from aioproducer.engine.core.failures import FailedRecordHandler, FailureWorker
+    from aioproducer.engine.core.transaction_api import TransactionApi
+    from aioproducer.engine.telemetry.payload_maker import PayloadMaker
+    from aioproducer.engine.transactions.manager import TransactionManager
 
 _SECONDS_PER_BATCHED_RECORD: Final = 1e-6
 _SECONDS_PER_PENDING_RECORD: Final = 5e-6
@@ -151,7 +79,7 @@ _LEFT_BEHIND: Final = (
 
 
 class Engine:
-    """Starts and ends all parts below :class:`ProducerCore`.
+    """All parts below :class:`ProducerCore`; it makes, starts and ends them.
 
     ``joined``: another producer's transaction.
     """
@@ -167,39 +95,277 @@ class Engine:
         observed: ObserverSlot,
         log: ClientLog,
     ) -> None:
-        self._config = config
+        self.config = config
+        self.tasks = tasks = TaskOwner(on_death, log)
+        """Runs coroutines until the producer is closed."""
         self._environment = environment
-        self.log = log
-        """Of the lines that callers' tasks write."""
-        self._owner = TaskOwner(on_death, log)
-        self.parts = parts = Parts(
-            config,
-            client_id,
-            hooks,
-            joined,
-            environment,
-            self._owner,
-            observed,
-            self.snapshot_metrics,
-        )
-        self.accumulator = parts.accumulator
-        self.topic_outcomes = parts.accumulator.topic_outcomes
-        """Delivered and failed records."""
-        self.transactions = parts.transactions
-        self.clock = parts.wakeup.clock
+        self._random = random = environment.random()
+        self._wakeup = wakeup = environment.wakeup(environment.clock)
+        self.clock = clock = wakeup.clock
         """The clock of every deadline that the producer sets itself."""
-        self.queries = ClusterQueries(parts, self.clock)
-        self._client = parts.client
-        self._metadata = parts.metadata
-        self._metrics = parts.metrics
-        self._sender, self._completer = parts.sender, parts.completer
-        self._wakeup = parts.wakeup
-        self._waiters = parts.accumulator.waiters
-        self._pending = parts.accumulator.pending
-        self._flushes = parts.accumulator.flushes
-        self._failure_worker = parts.failure_worker
+        self.max_block = min(config.max_block_ms, config.delivery_timeout_ms) / 1000
+        """Seconds that a call or a record waits for metadata or memory at most."""
+        self.metrics = metrics = ProducerMetrics(
+            num_samples=config.metrics_num_samples,
+            sample_window=max(config.metrics_sample_window_ms, 1) / 1000,
+            now=clock(),
+        )
+        self._threads = DaemonThreads("aioproducer-compress", BESIDE_THE_LOOP)
+        compressor = Compressor(_compression(config), tasks, self._threads.run)
+        self.metadata = metadata = _metadata(config, self.backoff())
+        numbers = SequenceNumbers(
+            idempotent=config.enable_idempotence,
+            transactional=config.transactional_id is not None,
+        )
+        self._manager = manager = _manager(config, numbers, joined)
+        self._failure_worker = self._make_failure_worker(hooks.failed_records)
+        self.accumulator = accumulator = RecordAccumulator(
+            _accumulator_settings(config, metadata),
+            random,
+            wakeup.wake,
+            asyncio.get_running_loop().create_future,
+            compressor.expansion,
+            _partition_function(hooks.partitioner(), random),
+            None if manager is None else manager.add_partition,
+            self._pending_failed,
+            metadata.seek,
+        )
+        secured = security(config, environment)
+        self.mechanism = secured.mechanism
+        """Of the login; None: the connections have none."""
+        self.client = client = network_client(
+            config, client_id, environment, random, tasks, wakeup, metrics, secured
+        )
+        client.misrouted = lambda _: metadata.misrouted()
+        self.transactions = None if manager is None else self._make_transactions(manager)
+        """The calls of a transactional producer; None: there is no ``transactional_id``."""
+        self._waiters, self._flushes = accumulator.waiters, accumulator.flushes
+        self._batches, self._pending = accumulator.batches, accumulator.pending
+        self._sender = self._make_sender(numbers, compressor, observed)
+        self.pipeline = SendPipeline(
+            accumulator,
+            hooks,
+            self._make_preparation(hooks.serializers, log),
+            self.transactions,
+            self.max_block,
+            clock,
+            environment.wall_clock_ns,
+        )
+        """The long way of records."""
         self._sender_task: asyncio.Task[None] | None = None
         self._closing_now: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def _make_sender(
+        self, numbers: SequenceNumbers, compressor: Compressor, observed: ObserverSlot
+    ) -> Sender:
+        """The sender, with the parts that it calls in its rounds."""
+        config, wakeup, manager = self.config, self._wakeup, self._manager
+        accumulator, client, metadata = self.accumulator, self.client, self.metadata
+        metrics, worker = self.metrics, self._failure_worker
+        pending_failures = PendingFailures(accumulator, metrics)
+        refresher = MetadataRefresher(
+            metadata,
+            client,
+            accumulator,
+            pending_failures,
+            compressor,
+            wakeup.wake,
+            self._login_refused,
+        )
+        self._ad_hoc = AdHocRequests(client, metadata, wakeup.wake)
+        self.queries = ClusterQueries(
+            metadata,
+            client,
+            metrics,
+            self._ad_hoc,
+            self.max_block,
+            self.clock,
+        )
+        self.telemetry = self._make_telemetry() if config.enable_metrics_push else None
+        self._produce_settings = ProduceSettings(config.acks_value, config.request_timeout_ms)
+        self._completer = completer = BatchCompleter(
+            accumulator,
+            metadata,
+            Gaps(accumulator.batches, numbers, manager),
+            pending_failures,
+            DeliveryReports(
+                metrics,
+                observed,
+                metadata,
+                self._environment.wall_clock_ns,
+                None if worker is None else worker.queue,
+            ),
+            compressor,
+            refresher,
+            self.backoff(),
+            config.retries,
+            manager,
+        )
+        refresher.on_another_cluster = completer.leave_cluster
+        requesters: list[Requester] = [refresher, self._make_identity(numbers), self._ad_hoc]
+        if self.telemetry is not None:
+            requesters.append(self.telemetry)
+        return Sender(
+            accumulator,
+            client,
+            completer,
+            Expiry(
+                accumulator,
+                completer,
+                client,
+                metadata,
+                numbers,
+                pending_failures,
+                metrics,
+                manager,
+            ),
+            pending_failures,
+            tuple(requesters),
+            BatchSender(
+                accumulator,
+                client,
+                metadata,
+                numbers,
+                compressor,
+                self._produce_settings,
+                metrics,
+                wakeup,
+                manager,
+            ),
+            metrics,
+            wakeup,
+        )
+
+    # --- the parts of some producers ---------------------------------------------------------
+
+    def _make_failure_worker(self, handler: FailedRecordHandler | None) -> FailureWorker | None:
+        """The worker of the hook for failed records; None: there is no hook."""
+        if handler is None:
+            return None
+        from aioproducer.engine.core.failures import FailureWorker
+
+        concerns: Callable[[ProducerError], bool] = lambda _error: True  # noqa: E731
+        if self._manager is not None:
+            from aioproducer.engine.transactions.errors import is_its_own as concerns
+        return FailureWorker(handler, self.config.buffer_memory, concerns, self.tasks)
+
+    def _make_preparation(
+        self, serializers: RecordSerializers, log: ClientLog
+    ) -> SerializerPreparation | None:
+        if not serializers.need_preparation:
+            return None
+        return SerializerPreparation(
+            serializers,
+            self.accumulator,
+            self.tasks,
+            self.backoff(),
+            self.max_block,
+            self.clock,
+            log,
+        )
+
+    def _make_transactions(self, manager: TransactionManager) -> TransactionApi:
+        from aioproducer.engine.core.transaction_api import SenderCommands, TransactionApi
+        from aioproducer.engine.transactions.group_offsets import GroupOffsets
+
+        api = TransactionApi(
+            manager,
+            GroupOffsets(f"transactional id {self.config.transactional_id!r}"),
+            SenderCommands(
+                wake=self._wakeup.wake,
+                flush=self._flush,
+                allow_sending=self.accumulator.allow_fast_path,
+                describe_delay=self._describe_delay,
+                topic_ids=self.metadata.snapshot.topic_ids,
+            ),
+            self.config.max_block_ms / 1000,
+            self.metrics,
+            self.clock,
+        )
+        api.changed()
+        return api
+
+    def _make_identity(self, numbers: SequenceNumbers) -> Requester:
+        """The part that gets the producer id, and sends the requests of transactions."""
+        if self._manager is None or self.transactions is None:
+            return ProducerIdRequester(
+                numbers,
+                self.accumulator,
+                self.client,
+                self.metadata,
+                self._completer,
+                self.config.retry_backoff_ms / 1000,
+                self._wakeup.wake,
+            )
+        from aioproducer.engine.sender.transaction_driver import TransactionDriver
+
+        return TransactionDriver(
+            self._manager,
+            self.transactions.offsets,
+            self.accumulator,
+            self.client,
+            self.metadata,
+            self._completer,
+            self.backoff(),
+            self.transactions.changed,
+            self._wakeup.wake,
+        )
+
+    def _make_telemetry(self) -> TelemetryRequester:
+        wall_clock_ns = self._environment.wall_clock_ns
+        started_ns, name = wall_clock_ns(), self.config.transactional_id
+        resource = {} if name is None else {"transactional_id": name}
+
+        def load() -> PayloadMaker:
+            from aioproducer.engine.telemetry.payload_maker import MetricsSource, PayloadMaker
+
+            source = MetricsSource(
+                self.snapshot_metrics,
+                producer_groups(),
+                wall_clock_ns,
+                started_ns,
+                lambda: resource,
+            )
+            return PayloadMaker(source, self._threads.run)
+
+        async def new_maker() -> PayloadMaker:
+            return await self._threads.run(load)
+
+        return TelemetryRequester(
+            TelemetryStates(self._random),
+            producer_groups,
+            new_maker,
+            self.client,
+            self.metadata,
+            lambda: self.accumulator.closing and self.accumulator.is_empty,
+            self.tasks,
+            self._wakeup,
+        )
+
+    # --- their calls to each other -----------------------------------------------------------
+
+    def backoff(self) -> ExponentialBackoff:
+        """The delays of ``retry_backoff_ms`` and ``retry_backoff_max_ms``."""
+        first, longest = self.config.retry_backoff_ms, self.config.retry_backoff_max_ms
+        return ExponentialBackoff(first / 1000, longest / 1000, self._random)
+
+    def _pending_failed(self, error: ProducerError, records: Sequence[PendingRecord]) -> None:
+        if self._manager is not None:
+            self._manager.delivery_failed(error)
+        if self._failure_worker is not None:
+            self._failure_worker.queue.add_pending(error, records)
+
+    def _login_refused(self, error: ProducerError) -> None:
+        if self.transactions is not None:
+            self.transactions.login_refused(error)
+
+    def _flush(self) -> None:
+        self.accumulator.flush(asyncio.get_running_loop().create_future())
+
+    def _describe_delay(self, error: ProducerError | None) -> str:
+        """The reason that a coordinator does not answer, or that no broker does, if it is known."""
+        reason = error or next(iter(self.client.failures().values()), None)
+        return "" if reason is None else f": {reason}"
 
     # --- life ------------------------------------------------------------------------------
 
@@ -208,102 +374,32 @@ class Engine:
 
         Raises :class:`ConfigError` if a file can't be used, and :class:`BootstrapError`.
         """
-        await self._client.prepare()
+        await self.client.prepare()
         servers = await resolved_bootstrap_servers(
-            self._config, self._environment, self.backoff(), self._owner
+            self.config, self._environment, self.backoff(), self.tasks
         )
-        self._metadata.set_bootstrap(servers)
+        self.metadata.set_bootstrap(servers)
 
     def start(self, close: Callable[[], Awaitable[object]]) -> None:
         """Run the sender on the running loop. ``close``: closes the producer at the loop's end."""
-        self._owner.close_with_loop(close)
-        self._sender_task = self._owner.start(self._sender.run(), name="aioproducer-sender")
+        self.tasks.close_with_loop(close)
+        self._sender_task = self.tasks.start(self._sender.run(), name="aioproducer-sender")
 
     def ack_within(self, timeout_ms: int) -> None:
         """Let a broker wait so long for its replicas, instead of ``request_timeout_ms``."""
-        self.parts.produce_settings.ack_timeout_ms = timeout_ms
-
-    def enqueue(
-        self,
-        record: SerializedRecord,
-        now: float,
-        deadline: float,
-        caller: object,
-        *,
-        over_capacity: bool,
-        unserialized: Unserialized | None = None,
-    ) -> PendingRecord:
-        """Let a record of ``caller`` wait for its bytes, its topic, its partition or memory.
-
-        See :meth:`RecordAccumulator.enqueue`, also for its errors.
-        """
-        pending = self.accumulator.enqueue(
-            record,
-            now,
-            deadline,
-            caller=caller,
-            over_capacity=over_capacity,
-            unserialized=unserialized,
-        )
-        if pending.awaits_metadata or not self.accumulator.knows(record.topic):
-            self._metadata.seek(record.topic, now)
-        self._wakeup.wake()
-        return pending
-
-    def send_encoded(
-        self,
-        topic: str,
-        partition: int,
-        encoded: RecordsBuilder,
-        tokens: list[Any],
-        sent_ns: int,
-    ) -> bool:
-        """Send a caller's records as one batch; False: none of them is sent.
-
-        See :meth:`BatchQueue.add_encoded`.
-        """
-        if self.transactions is not None:
-            self.transactions.check_open()
-        batches = self.accumulator.batches
-        batch = batches.add_encoded(topic, partition, encoded, tokens, sent_ns, self.clock())
-        if batch is None:
-            return False
-        self._waiters.record_joined(batch.builder)
-        self._wakeup.wake()
-        return True
-
-    def seek_awaited(self, topic: str) -> None:
-        """Request the metadata of ``topic`` if records wait for it."""
-        if topic in self._pending.awaiting_metadata:
-            self._metadata.seek(topic, self.clock())
-
-    def start_task(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
-        """Run ``coroutine`` until the producer is closed."""
-        self._owner.start(coroutine, name=name)
-
-    def backoff(self) -> ExponentialBackoff:
-        """The delays of ``retry_backoff_ms`` and ``retry_backoff_max_ms``."""
-        return self.parts.backoff()
-
-    async def drain(self, caller: object) -> None:
-        """Wait for memory, in turn; ``caller``, a task, sends more afterwards."""
-        await drain(self._waiters, caller, self.clock)
-
-    def room_for(self, caller: object) -> asyncio.Future[None] | None:
-        """A future for when ``caller``, a thread, may send more; None: now."""
-        room: asyncio.Future[None] | None
-        room = self._waiters.room_for(caller, self.clock(), patient=True)
-        return room
+        self._produce_settings.ack_timeout_ms = timeout_ms
 
     async def flush(self, timeout: float | None) -> None:
         """Wait for the outcome of every record that is here now.
 
         Raises:
             ProducerTimeoutError: ``timeout`` seconds are over; the records are still sent.
+            ProducerError: the error of a failed record, if another producer may commit the
+                transaction.
         """
-        accumulator, loop = self.accumulator, asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
         future, began = loop.create_future(), loop.time()
-        accumulator.flush(future)
+        self.accumulator.flush(future)
         try:
             async with PatientTimeout(timeout, stops_count=True):
                 await future
@@ -311,33 +407,25 @@ class Engine:
         except TimeoutError:
             raise ProducerTimeoutError(
                 f"flush() gave up after {duration(loop.time() - began)}: "
-                f"{counted(len(accumulator.batches), 'batch')} and "
+                f"{counted(len(self._batches), 'batch')} and "
                 f"{counted(len(self._pending), 'pending record')} have no outcome yet"
                 f"{self._failed_records_left()}"
             ) from None
         finally:
             self._flushes.give_up(future)
-            self._metrics.flushed(loop.time() - began, self.clock())
+            self.metrics.flushed(loop.time() - began, self.clock())
+        if self.transactions is not None:
+            self.transactions.check_own_part("flush")
 
     async def _failed_records_handled(self) -> None:
         """Wait for the hook of failed records, ``delivery_timeout_ms`` at most."""
         if self._failure_worker is not None:
-            async with PatientTimeout(self._config.delivery_timeout_ms / 1000):
+            async with PatientTimeout(self.config.delivery_timeout_ms / 1000):
                 await self._failure_worker.join()
 
     def _failed_records_left(self) -> str:
         left = 0 if self._failure_worker is None else self._failure_worker.left
         return f", and on_failed has not handled {counted(left, 'failed record')}" if left else ""
-
-    def withdraw(self, record: PendingRecord) -> None:
-        """Take a cancelled record out, if it is still pending."""
-        self._pending.withdraw(record)
-        self._wakeup.wake()
-
-    def withdraw_cancelled(self) -> None:
-        """Take out all pending records that were cancelled."""
-        self._pending.withdraw_cancelled()
-        self._wakeup.wake()
 
     def purge(self, queued: ProducerError | None, in_flight: ProducerError | None) -> int:
         """Fail the records that wait with ``queued``, those in flight with ``in_flight``; None:
@@ -358,38 +446,27 @@ class Engine:
         end = self.clock() + timeout
         try:
             await self._deliver(timeout)
-            if self._config.acks == "0" and (barriers := self._client.barriers()):
-                left = min(end - self.clock(), self._config.request_timeout_ms / 1000)
+            if self.config.acks == "0" and (barriers := self.client.barriers()):
+                left = min(end - self.clock(), self.config.request_timeout_ms / 1000)
                 await asyncio.wait(barriers, timeout=max(left, 0.0))
             if self._sender_task is not None:
-                self._owner.cancel(self._sender_task)
-            self._client.close()
+                self.tasks.cancel(self._sender_task)
+            self.client.close()
         finally:
             try:
                 undelivered = await self._fail_all(error)
             finally:
                 if self.transactions is not None:
                     self.transactions.close(ProducerClosedError(_LEFT_BEHIND))
-                closed = ProducerClosedError("the producer is closed; make a new Producer")
-                self._waiters.close(closed)
-                self._metadata.tell_waiting(closed)
-                self.parts.ad_hoc.close(closed)
-                if self.parts.telemetry is not None:
-                    self.parts.telemetry.close(closed)
-                self._client.close()
+                self._fail_calls(ProducerClosedError("the producer is closed; make a new Producer"))
                 if self._failure_worker is not None:
                     await self._failure_worker.finish(end - self.clock(), self._closing_now)
                 # A user's prepare() may ignore its cancellation.
-                await self._owner.close(max(end - self.clock(), _LEAST_TO_END))
-                if self.parts.mechanism is not None:
-                    await self.parts.mechanism.close()
-                self.parts.compression_threads.shutdown(cancel_futures=True)
+                await self.tasks.close(max(end - self.clock(), _LEAST_TO_END))
+                if self.mechanism is not None:
+                    await self.mechanism.close()
+                self._threads.shutdown(cancel_futures=True)
         return undelivered
-
-    @property
-    def loop_ends(self) -> bool:
-        """True once somebody has cancelled the tasks of the event loop."""
-        return self._owner.loop_ends
 
     async def _deliver(self, timeout: float) -> None:
         """Wait for the sender's end, but keep time to fail the rest: half of it at most."""
@@ -403,14 +480,9 @@ class Engine:
                 [task, self._closing_now], timeout=left, return_when=asyncio.FIRST_COMPLETED
             )
 
-    @property
-    def records_without_outcome(self) -> int:
-        """The number of records that are neither delivered nor failed."""
-        return sum(batch.count for batch in self.accumulator.batches) + len(self._pending)
-
     def _time_to_fail_all(self, timeout: float) -> float:
         """Seconds of ``timeout`` that it takes to fail all records without an outcome."""
-        batched = sum(batch.count for batch in self.accumulator.batches)
+        batched = sum(batch.count for batch in self._batches)
         handling = (
             0.0 if self._failure_worker is None else self._failure_worker.time_to_finish(timeout)
         )
@@ -433,7 +505,7 @@ class Engine:
         if self.transactions is not None:
             self.transactions.disown(error)
         if runs_on:
-            self._owner.disown()
+            self.tasks.disown()
 
     def close_now(self) -> None:
         """End a :meth:`close` under way before its timeout."""
@@ -443,32 +515,34 @@ class Engine:
     def break_down(self, error: ProducerError) -> None:
         """Fail every waiting call and record with ``error``: a part has died."""
         with ExitStack() as steps:  # each part gets the error, even if another part raises
-            steps.callback(self._client.close)
-            steps.callback(self.parts.compression_threads.shutdown, cancel_futures=True)
-            steps.callback(self._waiters.close, error)
-            steps.callback(self._metadata.tell_waiting, error)
-            steps.callback(self.parts.ad_hoc.close, error)
-            if self.parts.telemetry is not None:
-                steps.callback(self.parts.telemetry.close, error)
+            steps.callback(self._threads.shutdown, cancel_futures=True)
+            steps.callback(self._fail_calls, error)
             if self.transactions is not None:
                 steps.callback(self.transactions.close, error)
             steps.callback(self._flushes.fail, error)
             steps.callback(self._fail_all_soon, error)
             steps.callback(self.accumulator.close)
 
+    def _fail_calls(self, error: ProducerError) -> None:
+        """End the connections, and fail the calls that wait for memory or for a response."""
+        with ExitStack() as steps:
+            steps.callback(self.client.close)
+            steps.callback(self._waiters.close, error)
+            steps.callback(self.metadata.tell_waiting, error)
+            steps.callback(self._ad_hoc.close, error)
+            if self.telemetry is not None:
+                steps.callback(self.telemetry.close, error)
+
     def _fail_all_soon(self, error: ProducerError) -> None:
         """Fail every record; in a task if they are many, unless the event loop is ending."""
         if self._sender_task is not None:
-            self._owner.cancel(self._sender_task)
+            self.tasks.cancel(self._sender_task)
         loop_ends = isinstance(error.__cause__, asyncio.CancelledError)
         for _ in self._completer.abort_in_slices(error, self.clock()):
             if not loop_ends:
                 break
         if not self.accumulator.is_empty:
-            self._owner.start(self._fail_rest(error), name="aioproducer-failing")
-
-    async def _fail_rest(self, error: ProducerError) -> None:
-        await self._fail_all(error)
+            self.tasks.start(self._fail_all(error), name="aioproducer-failing")
 
     async def _fail_all(self, error: ProducerError) -> int:
         """Fail every record in slices, or at once if cancelled; returns their number."""
@@ -481,22 +555,113 @@ class Engine:
             failed += self._completer.abort(error, self.clock())
         return failed
 
-    def latencies(self) -> Latencies:
-        """The times of records since the start."""
-        return self._metrics.latencies(self.clock())
-
     def snapshot_metrics(self) -> MetricsSnapshot:
         """All metrics as they are now."""
         now = self.clock()
-        updated = self._metadata.last_full_update
-        return self._metrics.snapshot(
+        updated = self.metadata.last_full_update
+        return self.metrics.snapshot(
             now,
             gauges={
-                "buffer-total-bytes": float(self._config.buffer_memory),
+                "buffer-total-bytes": float(self.config.buffer_memory),
                 "buffer-available-bytes": float(self.accumulator.free_memory),
-                "requests-in-flight": float(self._client.total_in_flight),
+                "requests-in-flight": float(self.client.total_in_flight),
                 "metadata-age": float("nan") if updated is None else now - updated,
                 "waiting-threads": float(len(self._pending)),
-                "connection-count": float(self._client.connection_count()),
+                "connection-count": float(self.client.connection_count()),
             },
         )
+
+
+# --- settings of the parts, read from the configuration ------------------------------------------
+
+
+def _metadata(config: ProducerConfig, backoff: ExponentialBackoff) -> Metadata:
+    strategy = config.metadata_recovery_strategy
+    rebootstraps = strategy != "none"
+    return Metadata(
+        bootstrap_servers(config.bootstrap_servers),
+        max_age=config.metadata_max_age_ms / 1000,
+        max_idle=config.metadata_max_idle_ms / 1000,
+        backoff=backoff,
+        rebootstrap_after=(
+            config.metadata_recovery_rebootstrap_trigger_ms / 1000 if rebootstraps else None
+        ),
+        check_cluster=rebootstraps and config.metadata_cluster_check_enable,
+        same_cluster=strategy == "same_cluster",
+    )
+
+
+def _manager(
+    config: ProducerConfig, numbers: SequenceNumbers, joined: TransactionHandle | None
+) -> TransactionManager | None:
+    if config.transactional_id is None:
+        return None
+    from aioproducer.engine.transactions.manager import TransactionManager
+
+    return TransactionManager(
+        config.transactional_id, numbers, config.transaction_timeout_ms, joined
+    )
+
+
+def _accumulator_settings(config: ProducerConfig, metadata: Metadata) -> AccumulatorSettings:
+    for_pending = config.buffer_memory // 4
+    idempotent = config.enable_idempotence
+    memory = config.buffer_memory - for_pending
+    smallest, doublings = _batch_sizes(config, memory)
+    return AccumulatorSettings(
+        memory=memory,
+        pending_memory=for_pending,
+        kept_memory=max(for_pending, config.max_request_size),
+        batch_size=smallest,
+        most_doublings=doublings,
+        max_request_size=config.max_request_size,
+        linger=None if config.linger_ms is None else config.linger_ms / 1000,
+        adaptive_linger=ADAPTIVE_LINGER_MS / 1000,
+        delivery_timeout=config.delivery_timeout_ms / 1000,
+        one_at_a_time=not idempotent and config.max_in_flight_requests_per_connection == 1,
+        in_order=idempotent,
+        ignore_keys=config.partitioner_ignore_keys,
+        adaptive_partitioning=config.partitioner_adaptive_partitioning_enable,
+        availability_timeout=config.partitioner_availability_timeout_ms / 1000 or None,
+        is_near=_rack_check(config, metadata),
+    )
+
+
+def _rack_check(config: ProducerConfig, metadata: Metadata) -> Callable[[int], bool] | None:
+    """Whether a node is in the producer's rack; None: its rack is not considered."""
+    rack = config.client_rack
+    if not (config.partitioner_rack_aware and rack):
+        return None
+
+    def is_near(node_id: int) -> bool:
+        node = metadata.snapshot.brokers.get(node_id)
+        return node is not None and node.rack == rack
+
+    return is_near
+
+
+def _batch_sizes(config: ProducerConfig, memory: int) -> tuple[int, int]:
+    """The size of a batch, and the number of times that it may double."""
+    if config.batch_size is not None:
+        return max(config.batch_size, 1), 0
+    largest = min(tuning.LARGEST_BATCH, config.max_request_size, memory)
+    smallest = min(tuning.SMALLEST_BATCH, largest)
+    return smallest, (largest // smallest).bit_length() - 1
+
+
+def _compression(config: ProducerConfig) -> Compression | None:
+    levels = {
+        "gzip": config.compression_gzip_level,
+        "lz4": config.compression_lz4_level,
+        "zstd": config.compression_zstd_level,
+    }
+    return compression(config.compression_type, level=levels.get(config.compression_type))
+
+
+def _partition_function(partitioner: Any, random: Random) -> PartitionFunction | None:
+    if partitioner is None:
+        return None
+    if isinstance(partitioner, str):
+        return NAMED_PARTITIONERS[partitioner](random).partition
+    function: PartitionFunction = getattr(partitioner, "partition", partitioner)
+    return function

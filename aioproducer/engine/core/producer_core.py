@@ -1,13 +1,13 @@
 """The core of a producer, which both shells and ``send_many()`` hold: its states and calls.
 
-The :class:`Engine` below it starts and ends the parts, which :class:`Parts` wires together.
+It exists before the start; the :class:`Engine` below it has the running parts.
 """
 
 from __future__ import annotations
 
 import asyncio
 from asyncio import current_task
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import count
@@ -29,7 +29,6 @@ from aioproducer.errors import (
     ProducerBrokenError,
     ProducerClosedError,
     ProducerError,
-    WrongLoopError,
 )
 from aioproducer.foundation import logs
 from aioproducer.foundation.codecs import codec_library
@@ -37,14 +36,14 @@ from aioproducer.foundation.logs import counted, duration
 from aioproducer.foundation.runtime import forks
 from aioproducer.foundation.runtime.patience import sockets_read
 from aioproducer.foundation.runtime.threads import Load, load_here
-from aioproducer.model import PartitionInfo, TransactionHandle
+from aioproducer.model import TransactionHandle
 
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from aioproducer.engine.accumulator import MemoryWaiters
     from aioproducer.engine.core.engine import Engine
     from aioproducer.engine.core.health import Health
-    from aioproducer.engine.core.health_source import HealthSource
     from aioproducer.engine.core.transaction_api import TransactionApi
     from aioproducer.engine.metrics import Latencies, MetricsSnapshot
 
@@ -60,7 +59,7 @@ def loads_of(config: ProducerConfig) -> list[Load]:
     ``_load_engine``."""
     from aioproducer.engine.client.connections import loads_of_connections
 
-    loads = [_load_check, *loads_of_connections(config)]
+    loads = loads_of_connections(config)
     if config.transactional_id is not None:
         loads.append(_load_transactions)
     if config.enable_metrics_push:
@@ -77,10 +76,6 @@ def _load_readings() -> None:
 
 def _load_engine() -> None:
     import aioproducer.engine.core.engine  # noqa: F401
-
-
-def _load_check() -> None:
-    import aioproducer.engine.core.check  # noqa: F401
 
 
 def _load_transactions() -> None:
@@ -136,6 +131,18 @@ class Unavailable:
         return True
 
 
+async def drain(waiters: MemoryWaiters, caller: object, clock: Callable[[], float]) -> None:
+    """Wait for room, behind earlier callers. Source: ``StreamWriter.drain``."""
+    waited, stalled = False, caller in waiters.stalled
+    while (room := waiters.room_for(caller, clock())) is not None:
+        waited = True
+        await room
+        if caller not in waiters.stalled:
+            return
+    if stalled and not waited:
+        await asyncio.sleep(0)  # a caller whose records are refused must not hold the loop
+
+
 class ProducerCore:
     """A producer without its public methods.
 
@@ -168,19 +175,17 @@ class ProducerCore:
         """A view of the memory, for callers that send more."""
         self.wall_clock_ns = environment.wall_clock_ns
         """The clock of records' timestamps, in nanoseconds since the epoch."""
-        self._lifecycle = Lifecycle(self.client_id)
+        self.lifecycle = Lifecycle(self.client_id)
         self._transaction = transaction
         self._loads = loads
-        self._max_block = min(config.max_block_ms, config.delivery_timeout_ms) / 1000
         self._engine: Engine | None = None
-        self._health_source: HealthSource | None = None
         self.pipeline: SendPipeline
         """The long way of records, once the producer has started."""
 
     def __repr__(self) -> str:
-        if not hasattr(self, "_lifecycle"):  # in a traceback, with an error of the configuration
+        if not hasattr(self, "lifecycle"):  # in a traceback, with an error of the configuration
             return "<Producer that is being made>"
-        return f"<Producer {self.client_id!r} {self._lifecycle}>"
+        return f"<Producer {self.client_id!r} {self.lifecycle}>"
 
     # --- the observer ----------------------------------------------------------------------
 
@@ -217,7 +222,7 @@ class ProducerCore:
 
     async def start(self, *, initialize: bool = True) -> None:
         """Start the parts on the running loop, and get a transactional producer its epoch now."""
-        life = self._lifecycle
+        life = self.lifecycle
         life.start()
         self._ask_default_observer()
         try:
@@ -243,9 +248,7 @@ class ProducerCore:
             raise
         if life.closed:
             raise self._closed_meanwhile()
-        self.pipeline = SendPipeline(
-            engine, self.hooks, self._max_block, engine.clock, self.wall_clock_ns
-        )
+        self.pipeline = engine.pipeline
         self.back_pressure = engine.accumulator.waiters
         engine.start(self._close_with_loop)
         if self.hooks.only_serialize:
@@ -271,7 +274,7 @@ class ProducerCore:
         await load((_load_engine, *self._loads))
         await load(loads_of(self.config))
         await load(_loads_of_logins(self.config))
-        if self._lifecycle.closed:
+        if self.lifecycle.closed:
             raise self._closed_meanwhile()
 
     def _closed_meanwhile(self) -> ProducerClosedError:
@@ -282,7 +285,7 @@ class ProducerCore:
 
         Returns the number of records that were given up.
         """
-        life, engine = self._lifecycle, self._engine
+        life, engine = self.lifecycle, self._engine
         if engine is None:
             life.close_unstarted()
             await self.hooks.close()
@@ -293,18 +296,18 @@ class ProducerCore:
             life.check_same_place()
             self.fast_path.close()
             life.begin_closing(self._close(engine, timeout))
-        closing, had_ended = life.closing, engine.loop_ends
+        closing, had_ended = life.closing, engine.tasks.loop_ends
         assert closing is not None
         try:
             try:
                 await asyncio.wait([closing], timeout=timeout)
             except asyncio.CancelledError:
-                task, ends = current_task(), engine.loop_ends and not had_ended
+                task, ends = current_task(), engine.tasks.loop_ends and not had_ended
                 if ends and task is not None and task.cancelling() == 1:
                     await asyncio.wait([closing])  # asyncio.run() has cancelled all tasks, once
                 raise
             if not closing.done():
-                await sockets_read(engine.parts.client.received)
+                await sockets_read(engine.client.received)
         finally:
             if not closing.done():
                 engine.close_now()
@@ -313,7 +316,7 @@ class ProducerCore:
 
     async def _close_with_loop(self) -> None:
         """Close the producer at the end of its event loop, if nobody has done so."""
-        if self._lifecycle.closing is None and self._lifecycle.broken is None:
+        if self.lifecycle.closing is None and self.lifecycle.broken is None:
             self._life_log.unclosed(AT_END)
             await self.close(min(AT_END, self.config.delivery_timeout_ms / 1000))
         else:
@@ -332,19 +335,20 @@ class ProducerCore:
         finally:
             await self.hooks.close(end - self._environment.clock())
             self._close_observer()
-        self._life_log.closed(engine.topic_outcomes, undelivered)
+        self._life_log.closed(engine.accumulator.topic_outcomes, undelivered)
         return undelivered
 
     def part_died(self, cause: BaseException) -> None:
         """Break the producer: fail its records and refuse all calls, because of ``cause``."""
-        life = self._lifecycle
+        life = self.lifecycle
         if life.broken is not None or life.closed or life.forked or self._engine is None:
             return
         self.fast_path.close()
         why = f"{type(cause).__name__}: {cause}."
         if isinstance(cause, asyncio.CancelledError):
             why = f"{cause}; did its event loop end before `await producer.close()`?"
-        lost = self._engine.records_without_outcome
+        accumulator = self._engine.accumulator
+        lost = accumulator.records_without_outcome
         left = f"{counted(lost, 'record')} had no outcome. " if lost else ""
         error = ProducerBrokenError(
             f"the producer {self.client_id!r} is broken and sends no more: {why} "
@@ -358,7 +362,7 @@ class ProducerCore:
     def check_usable(self) -> None:
         """Raise the reason if the producer can't be used here and now."""
         if not self.fast_path.serves():
-            self._lifecycle.refuse()
+            self.lifecycle.refuse()
 
     @property
     def engine(self) -> Engine:
@@ -380,10 +384,6 @@ class ProducerCore:
 
     # --- records ---------------------------------------------------------------------------
 
-    def new_future(self) -> asyncio.Future[Any]:
-        """A future of the producer's loop."""
-        return self._lifecycle.loop.create_future()
-
     def send(
         self, fields: RecordFields, future: asyncio.Future[Any] | None = None
     ) -> asyncio.Future[Any]:
@@ -392,7 +392,7 @@ class ProducerCore:
         Returns ``future``, or a new one, which gets the outcome.
         """
         if future is None:
-            future = self._lifecycle.loop.create_future()
+            future = self.lifecycle.loop.create_future()
         if self.tracing is None:
             self.pipeline.put(fields, future)
             return future
@@ -412,7 +412,8 @@ class ProducerCore:
     def withdraw_cancelled(self) -> None:
         """Take all cancelled records out of the pending ones."""
         if self._engine is not None:
-            self._engine.withdraw_cancelled()
+            pending = self._engine.accumulator.pending
+            pending.withdraw_cancelled()
 
     async def drain(self) -> None:
         """Return at once while there is room for more records, else wait for it."""
@@ -421,13 +422,18 @@ class ProducerCore:
 
     async def wait_for_room(self) -> None:
         """Wait until there is room for more records of the present task."""
-        await self.engine.drain(current_task())
+        engine = self.engine
+        await drain(engine.accumulator.waiters, current_task(), engine.clock)
 
     def room_for(self, caller: object) -> asyncio.Future[None] | None:
         """A future for when ``caller``, a thread, may send more; None: now."""
         if not self.back_pressure.is_full:
             return None
-        return self.engine.room_for(caller)
+        engine = self.engine
+        waiters: MemoryWaiters = engine.accumulator.waiters
+        room: asyncio.Future[None] | None
+        room = waiters.room_for(caller, engine.clock(), patient=True)
+        return room
 
     def hold_commit(self) -> AbstractContextManager[None]:
         """A ``send_many()``: until it ends, its transaction is not committed."""
@@ -440,64 +446,36 @@ class ProducerCore:
         if transactions is not None and isinstance(error, ProducerError):
             transactions.record_failed(error)
 
-    async def flush(self, timeout: float | None) -> None:
-        """Wait for the outcome of every record sent before."""
-        engine = self.engine
-        await engine.flush(timeout)
-        if engine.transactions is not None:
-            engine.transactions.check_own_part("flush")
-
-    async def partitions_for(self, topic: str) -> tuple[int, ...]:
-        """The numbers of the topic's partitions, in order, after a wait as of a record."""
-        info = await self.engine.queries.topic(topic, self._max_block)
-        return tuple(each.partition for each in info.partitions)
-
-    async def partition_infos_for(self, topic: str) -> tuple[PartitionInfo, ...]:
-        """The topic's partitions as the cluster has them now."""
-        return await self.engine.queries.partition_infos(topic, self._max_block)
-
     async def client_instance_id(self, timeout: float | None) -> UUID:
         """The id that a broker has assigned to this producer (KIP-714)."""
-        telemetry = self.engine.parts.telemetry
+        engine = self.engine
+        telemetry = engine.telemetry
         if telemetry is None:
             raise IllegalStateError(
                 f"the producer {self.client_id!r} has no client instance id, because "
                 "enable_metrics_push is False"
             )
-        return await telemetry.client_instance_id(self._max_block if timeout is None else timeout)
+        return await telemetry.client_instance_id(engine.max_block if timeout is None else timeout)
 
     def metrics(self) -> MetricsSnapshot:
         """All metrics as they are now."""
-        self._lifecycle.check_process()
+        self.lifecycle.check_process()
         if self._engine is None:
             raise IllegalStateError("the producer was not started, so there are no metrics yet")
         return self._engine.snapshot_metrics()
 
     def latencies(self) -> Latencies:
         """The times of records since the start."""
-        self._lifecycle.check_process()
+        self.lifecycle.check_process()
         if self._engine is None:
             raise IllegalStateError("the producer was not started, so there are no latencies yet")
-        return self._engine.latencies()
+        return self._engine.metrics.latencies(self._engine.clock())
 
     def health(self) -> Health:
         """The health as it is now; any thread may ask, in every state."""
-        from aioproducer.engine.core.health_source import HealthSource, health_of
+        from aioproducer.engine.core.health_source import health_of
 
-        source, engine = self._health_source, self._engine
-        if source is None and engine is not None:
-            source = HealthSource(self.config, engine.parts, engine.clock.outside)
-            self._health_source = source
-        return health_of(self.client_id, self._lifecycle, source)
-
-    @property
-    def forked(self) -> bool:
-        """True if another process, of which this one is a fork, has started the producer."""
-        return self._lifecycle.forked
-
-    def other_process(self) -> WrongLoopError:
-        """The error of all calls in a forked child."""
-        return self._lifecycle.other_process()
+        return health_of(self.client_id, self.lifecycle, self._engine)
 
     def disown(self) -> None:
         """Refuse every call: this process is a fork of the process that has the producer."""
@@ -505,4 +483,4 @@ class ProducerCore:
         self.fast_path.close()
         self.back_pressure = Unavailable()
         if self._engine is not None:
-            self._engine.disown(self.other_process(), runs_on=here)
+            self._engine.disown(self.lifecycle.other_process(), runs_on=here)

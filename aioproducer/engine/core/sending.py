@@ -20,7 +20,12 @@ from threading import get_ident
 from time import time_ns
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from aioproducer.engine.accumulator import RecordFuture, SerializedRecord, Unserialized
+from aioproducer.engine.accumulator import (
+    RecordAccumulator,
+    RecordFuture,
+    SerializedRecord,
+    Unserialized,
+)
 from aioproducer.engine.core.arguments import check_partition, check_timestamp, checked_topic
 from aioproducer.engine.core.hooks import Hooks
 from aioproducer.engine.core.serializer_preparation import SerializerPreparation, estimated_size
@@ -35,8 +40,8 @@ from aioproducer.errors import NotPreparedError, ProducerError
 from aioproducer.model import Header, Headers, ProducerRecord
 from aioproducer.serialization import SharedHeaders, checked_headers
 
-if TYPE_CHECKING:  # a producer's start imports it
-    from aioproducer.engine.core.engine import Engine
+if TYPE_CHECKING:  # a producer without transactions does without it
+    from aioproducer.engine.core.transaction_api import TransactionApi
 
 _NO_THREAD: Final = 0
 
@@ -223,36 +228,35 @@ class TakenRecord:
 class SendPipeline:
     """Puts records of users into the accumulator of a running producer.
 
-    ``max_block``: seconds that a record waits for metadata or memory at most.
+    ``preparation``: for serializers that have to be prepared. ``max_block``: seconds that a record
+    waits for metadata or memory at most.
     """
 
     def __init__(
         self,
-        engine: Engine,
+        accumulator: RecordAccumulator,
         hooks: Hooks,
+        preparation: SerializerPreparation | None,
+        transactions: TransactionApi | None,
         max_block: float,
         clock: Callable[[], float],
         wall_clock_ns: Callable[[], int],
     ) -> None:
-        accumulator = engine.accumulator
-        routes = accumulator.routes
-        self._engine = engine
+        routes, pending = accumulator.routes, accumulator.pending
         self._accumulator = accumulator
         self._append = accumulator.append
+        self._withdraw = pending.withdraw
         self._known_topics = routes.topics
-        self._transactions = engine.transactions
+        self._transactions = transactions
         self._hooks = hooks
         self._serializers = hooks.serializers
-        self._preparation: SerializerPreparation | None = None
-        if hooks.serializers.need_preparation:
-            self._preparation = SerializerPreparation(engine, hooks.serializers, max_block, clock)
+        self._preparation = preparation
         self._interceptors = hooks.interceptors
         self._intercepts = bool(hooks.interceptors)
         self._serializes = bool(hooks.serializers)
         self._max_block = max_block
         self._clock = clock
         self._wall_clock_ns = wall_clock_ns
-        self._withdraw = engine.withdraw
         # Interceptors are called in their caller's context; else all callbacks may share one.
         self._context = None if hooks.interceptors else copy_context()
 
@@ -462,9 +466,13 @@ class SendPipeline:
     ) -> None:
         """Let a record wait that no batch takes now."""
         deadline = now + self._max_block
-        caller = caller or current_task()
-        pending = self._engine.enqueue(
-            record, now, deadline, caller, over_capacity=over_capacity, unserialized=unserialized
+        pending = self._accumulator.enqueue(
+            record,
+            now,
+            deadline,
+            caller=caller or current_task(),
+            over_capacity=over_capacity,
+            unserialized=unserialized,
         )
         if isinstance(pending.caller, asyncio.Future):
             pending.on_cancel = self._withdraw

@@ -13,19 +13,17 @@ from copy import deepcopy
 from itertools import chain, islice
 from sys import getsizeof
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from aioproducer.engine.accumulator import SerializedRecord, Unserialized
+from aioproducer.engine.accumulator import RecordAccumulator, SerializedRecord, Unserialized
 from aioproducer.errors import NotPreparedError, ProducerError, SerializationError
 from aioproducer.foundation import tuning
-from aioproducer.foundation.logs import RoomLogger, duration
+from aioproducer.foundation.backoff import ExponentialBackoff
+from aioproducer.foundation.logs import ClientLog, RoomLogger, duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
-from aioproducer.foundation.runtime.tasks import is_being_cancelled
+from aioproducer.foundation.runtime.tasks import TaskOwner, is_being_cancelled
 from aioproducer.serialization import RecordSerializers
 from aioproducer.serialization.serializer import may_succeed_later
-
-if TYPE_CHECKING:  # a producer's start imports it
-    from aioproducer.engine.core.engine import Engine
 
 _MOST_PARTS: Final = 1_000
 _UNKNOWN: Final = 512
@@ -84,25 +82,29 @@ _LEAST_SIZE: Final = 512
 class SerializerPreparation:
     """Calls ``prepare()`` once for each topic, and serializes the records that waited for it.
 
-    ``max_block``: seconds that one ``prepare()`` may take.
+    ``max_block``: seconds that one ``prepare()`` may take. ``log``: of the lines of callers.
     """
 
     def __init__(
         self,
-        engine: Engine,
         serializers: RecordSerializers,
+        accumulator: RecordAccumulator,
+        tasks: TaskOwner,
+        backoff: ExponentialBackoff,
         max_block: float,
         clock: Callable[[], float],
+        log: ClientLog,
     ) -> None:
         self.ready: set[str] = set()
         """The topics whose records need not wait."""
-        self._engine = engine
-        self._accumulator = engine.accumulator
-        self._pending = engine.accumulator.pending
         self._serializers = serializers
+        self._accumulator = accumulator
+        self._pending = accumulator.pending
+        self._tasks = tasks
+        self._backoff = backoff
         self._max_block = max_block
         self._clock = clock
-        self._backoff = engine.backoff()
+        self._log = log
         self.prepared: set[str] = set()
         """The topics for which ``prepare()`` has returned; any thread may look."""
         self._failures: dict[str, int] = {}
@@ -131,7 +133,7 @@ class SerializerPreparation:
                 type(error).__name__,
                 error,
                 topic=topic,
-                log=self._engine.log,
+                log=self._log,
                 error=error,
             )
             return data
@@ -158,7 +160,7 @@ class SerializerPreparation:
         self.ready.discard(topic)
         if topic not in self._running:
             self._running.add(topic)
-            self._engine.start_task(self._serve(topic), f"aioproducer-prepare-{topic}")
+            self._tasks.start(self._serve(topic), f"aioproducer-prepare-{topic}")
 
     async def _serve(self, topic: str) -> None:
         """Prepare and serialize until no record of ``topic`` waits."""
@@ -229,7 +231,6 @@ class SerializerPreparation:
         """Serialize the records that wait, up to one whose serializer is not prepared."""
         while (head := self._pending.unserialized.first(topic)) is not None:
             self._accumulator.serialize_pending(topic, tuning.PREPARED_PER_TURN, self._clock())
-            self._engine.seek_awaited(topic)
             if self._pending.unserialized.first(topic) is head:
                 return
             await asyncio.sleep(0)

@@ -235,6 +235,11 @@ class TransactionManager(RequestSource):
         return self.transaction.error
 
     @property
+    def abortable_error(self) -> ProducerError | None:
+        """The error for which the open transaction can only be aborted; None: there is none."""
+        return self.error if self.state is State.ABORTABLE_ERROR else None
+
+    @property
     def final_error(self) -> ProducerError | None:
         """The reason that no transaction can begin any more; None: one can, or is open."""
         if self.joined and self.state is State.READY:

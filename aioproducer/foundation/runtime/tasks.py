@@ -127,8 +127,8 @@ class TaskOwner:
     ) -> None:
         self._on_death = on_death
         self._log = log
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._ours: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._ours: set[asyncio.Task[Any]] = set()
         self._closed = False
         self._reported = False
         self._close_client: Callable[[], Awaitable[object]] | None = None
@@ -136,7 +136,7 @@ class TaskOwner:
         """True for a client that the application has started, not another client."""
         self._watch: _Watch | None = None
 
-    def start(self, coroutine: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+    def start(self, coroutine: Coroutine[Any, Any, _Result], name: str) -> asyncio.Task[_Result]:
         """Run ``coroutine`` as a task of this owner."""
         task = new_task(coroutine, name, self._context())
         self._tasks.add(task)
@@ -150,18 +150,18 @@ class TaskOwner:
             context.run(logs.enter, self._log)
         return context
 
-    def cancel(self, task: asyncio.Task[None]) -> None:
+    def cancel(self, task: asyncio.Task[Any]) -> None:
         """End one task on purpose."""
         if not task.done():
             self._ours.add(task)
             task.cancel()
 
-    def release(self, task: asyncio.Task[None]) -> None:
+    def release(self, task: asyncio.Task[Any]) -> None:
         """Neither cancel nor await ``task`` in :meth:`close`."""
         self._tasks.discard(task)
         leave_alone(task)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not self._tasks and self._close_client is None:
             self._end_watch()

@@ -8,7 +8,7 @@ from sys import maxsize
 from typing import Any
 
 from aioproducer.engine.cluster.metadata import Metadata
-from aioproducer.engine.core import parts
+from aioproducer.engine.core import engine
 from aioproducer.engine.network.connection import Connection
 from aioproducer.engine.network.exchange import Exchange
 from aioproducer.engine.network.network_client import NetworkClient
@@ -43,7 +43,7 @@ def acks_of_the_leader_alone(patch: Patch) -> None:
     def mutant(_settings: Any) -> Any:
         return lambda acks, timeout: ProduceSettings(1 if acks == -1 else acks, timeout)
 
-    patch(parts, "ProduceSettings", mutant)
+    patch(engine, "ProduceSettings", mutant)
 
 
 def requests_forgotten_with_their_connection(patch: Patch) -> None:

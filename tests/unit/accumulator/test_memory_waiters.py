@@ -11,7 +11,7 @@ import pytest
 from aioproducer.engine.accumulator import SerializedRecord
 from aioproducer.engine.accumulator.memory_quota import Pressure
 from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo
-from aioproducer.engine.core.engine import drain
+from aioproducer.engine.core.producer_core import drain
 from aioproducer.engine.interceptors import Interceptors
 from aioproducer.errors import BufferExhaustedError, ProducerClosedError
 from aioproducer.foundation.tuning import STUCK_AFTER

@@ -14,8 +14,7 @@ from aioproducer.engine.client.requests import (
     PartitionDescription,
     TopicDescription,
 )
-from aioproducer.engine.core.check import TopicCheck, check
-from aioproducer.engine.core.engine import ClusterQueries
+from aioproducer.engine.core.queries import ClusterQueries, TopicCheck, check
 from aioproducer.engine.transactions.requests import Response
 from aioproducer.errors import (
     AuthenticationError,

@@ -13,13 +13,13 @@ import pytest
 from pydantic import BaseModel
 
 from aioproducer.config import ProducerConfig
-from aioproducer.engine.accumulator import PendingRecord, SerializedRecord, Unserialized
+from aioproducer.engine.accumulator import PendingRecord, RecordAccumulator, SerializedRecord
 from aioproducer.engine.cluster.snapshot import PartitionLeader, TopicInfo
-from aioproducer.engine.core.engine import Engine
 from aioproducer.engine.core.hooks import Hooks
 from aioproducer.engine.core.sending import PythonFastPath, SendPipeline
 from aioproducer.engine.core.serializer_preparation import estimated_size
 from aioproducer.engine.core.tracing import Tracing, end, end_refused, joined_headers
+from aioproducer.engine.core.transaction_api import TransactionApi
 from aioproducer.engine.observer import BatchOutcome, RequestOutcome, Untraced
 from aioproducer.errors import IllegalStateError, ProducerError, SerializationError
 from aioproducer.model import Header, ProducerRecord, RecordMetadata
@@ -72,34 +72,23 @@ class Transactions:
         self.refused.append(error)
 
 
-class FakeEngine:
-    """In place of an Engine: a real accumulator, and a log of the records that wait."""
+class Accumulator:
+    """A real accumulator, and a log of the records that wait."""
 
-    def __init__(self, world: World, transactions: Transactions | None) -> None:
-        self.accumulator = world.accumulator
-        self.transactions = transactions
+    def __init__(self, world: World) -> None:
+        self._real = world.accumulator
+        self.pending = self
         self.enqueued: list[tuple[SerializedRecord, float, Any]] = []
         self.withdrawn: list[PendingRecord] = []
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
     def enqueue(
-        self,
-        record: SerializedRecord,
-        now: float,
-        deadline: float,
-        caller: object,
-        *,
-        over_capacity: bool,
-        unserialized: Unserialized | None,
+        self, record: SerializedRecord, now: float, deadline: float, **named: Any
     ) -> PendingRecord:
-        self.enqueued.append((record, deadline, caller))
-        return self.accumulator.enqueue(
-            record,
-            now,
-            deadline,
-            caller=caller,
-            over_capacity=over_capacity,
-            unserialized=unserialized,
-        )
+        self.enqueued.append((record, deadline, named["caller"]))
+        return self._real.enqueue(record, now, deadline, **named)
 
     def withdraw(self, record: PendingRecord) -> None:
         self.withdrawn.append(record)
@@ -112,10 +101,12 @@ class Sends:
         self.world = World(make_future=Token, partitioner=options.get("partitioner"))
         leaders = (PartitionLeader(0, 1), PartitionLeader(1, 1))
         self.world.accumulator.update_topic(TopicInfo("orders", None, leaders), self.world.now)
-        self.engine = FakeEngine(self.world, transactions)
+        self.accumulator = Accumulator(self.world)
         self.pipeline = SendPipeline(
-            cast(Engine, self.engine),
+            cast(RecordAccumulator, self.accumulator),
             Hooks(ProducerConfig(bootstrap_servers="nowhere:9092", **options)),
+            None,
+            cast(TransactionApi | None, transactions),
             MAX_BLOCK,
             self.world.clock,
             lambda: NOW_MS * 1_000_000,
@@ -153,7 +144,7 @@ async def test_the_steps_are_in_the_order_of_kafka_and_each_sees_the_one_before(
         ("partition", b"k", b"v!"),
     ]
     assert sends.partitions() == [1]
-    assert not sends.engine.enqueued
+    assert not sends.accumulator.enqueued
 
 
 async def test_a_partition_of_the_caller_is_not_chosen_again() -> None:
@@ -195,13 +186,13 @@ async def test_a_timestamp_is_the_callers_or_now() -> None:
     sends = Sends()
     for at in (None, 7):
         sends.put(b"v", topic="unknown", at=at)
-    assert [record.timestamp_ms for record, *_ in sends.engine.enqueued] == [NOW_MS, 7]
+    assert [record.timestamp_ms for record, *_ in sends.accumulator.enqueued] == [NOW_MS, 7]
 
 
 async def test_a_record_without_its_topic_waits_for_max_block_in_the_name_of_its_task() -> None:
     sends = Sends()
     sends.put(b"v", topic="unknown")
-    ((_, deadline, caller),) = sends.engine.enqueued
+    ((_, deadline, caller),) = sends.accumulator.enqueued
     assert deadline == sends.world.now + MAX_BLOCK
     assert caller is asyncio.current_task()
 
@@ -216,7 +207,7 @@ async def test_a_waiting_record_is_withdrawn_if_its_future_is_cancelled(cancelle
     else:
         future.set_result(None)
     await settle()
-    assert len(sends.engine.withdrawn) == cancelled
+    assert len(sends.accumulator.withdrawn) == cancelled
 
 
 LARGE = b"x" * 100_000

@@ -139,7 +139,7 @@ async def running(
     }
     world.producer = in_environment(world.environment)(**config)
     await world.producer.start()
-    world.wakeup.sender = engine_of(world.producer).parts.sender
+    world.wakeup.sender = engine_of(world.producer)._sender
     if known:
         first = world.send()
         await world.tell_metadata(leaders)

@@ -1,19 +1,22 @@
-"""The requests of :meth:`Producer.check`, which finds out if a producer can write."""
+"""The questions of callers to the cluster, sent between the sender's requests, and ``check()``.
+
+:func:`check` asks those of :meth:`Producer.check`, which finds out if a producer can write.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aioproducer.engine.client.requests import (
     ClusterDescription,
     DescribeRequest,
     TopicDescription,
 )
+from aioproducer.engine.cluster.snapshot import ClusterView, TopicInfo, why_no_answer
 from aioproducer.engine.core.arguments import checked_topic
-from aioproducer.engine.core.engine import ClusterQueries
 from aioproducer.engine.records.acceleration import is_compiled
 from aioproducer.engine.transactions.requests import Coordinator, CoordinatorType, FindCoordinator
 from aioproducer.errors import (
@@ -24,15 +27,128 @@ from aioproducer.errors import (
     ProducerError,
     TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
+    anew,
     error_about,
     explain,
     kafka_error,
 )
 from aioproducer.foundation.logs import duration
 from aioproducer.foundation.runtime.patience import PatientTimeout
-from aioproducer.model import Node
+from aioproducer.model import BootstrapServer, Node, PartitionInfo, Peer
 
-__all__ = ["ClusterCheck", "TopicCheck", "check"]
+if TYPE_CHECKING:  # a producer's start imports them
+    from aioproducer.engine.client.requester import AdHocRequests
+    from aioproducer.engine.cluster.metadata import Metadata
+    from aioproducer.engine.metrics import ProducerMetrics
+    from aioproducer.engine.network.network_client import NetworkClient
+    from aioproducer.engine.network.request import Request
+
+__all__ = ["ClusterCheck", "ClusterQueries", "TopicCheck", "check"]
+
+_T = TypeVar("_T")
+
+
+class ClusterQueries:
+    """Sends requests on behalf of a caller, which waits for the response. Times are seconds.
+
+    ``max_block``: the time of a caller that names none.
+    """
+
+    def __init__(
+        self,
+        metadata: Metadata,
+        client: NetworkClient,
+        metrics: ProducerMetrics,
+        ad_hoc: AdHocRequests,
+        max_block: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self._metadata = metadata
+        self._client = client
+        self._metrics = metrics
+        self._ad_hoc = ad_hoc
+        self._max_block = max_block
+        self._clock = clock
+
+    @property
+    def known(self) -> ClusterView:
+        """The cluster as it is known: the brokers, and the topics in use."""
+        return self._metadata.snapshot
+
+    @property
+    def bootstrap_servers(self) -> Sequence[BootstrapServer]:
+        """The addresses for the first request."""
+        return self._metadata.bootstrap
+
+    async def request(self, request: Request, node: Peer | None = None) -> Any:
+        """The response of ``node``, or of any broker.
+
+        Raises the reason that there is none. Without ``node`` the call waits until a broker accepts
+        the login or each broker has refused it.
+        """
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._ad_hoc.ask(request, answer, node)
+        result = await answer
+        if isinstance(result, ProducerError):
+            raise anew(result)
+        return result
+
+    @property
+    def features(self) -> Mapping[str, int]:
+        """The features that the whole cluster supports (KIP-584)."""
+        return self._client.features.levels
+
+    @property
+    def versions(self) -> Mapping[str, tuple[int, int]]:
+        """The versions of requests that a connected broker speaks."""
+        return self._client.versions()
+
+    def why_no_answer(self) -> str:
+        """The last error of each broker that could get a request."""
+        return why_no_answer(self._metadata.peers, self._client.failures())
+
+    async def topic(self, topic: str, timeout: float | None = None) -> TopicInfo:
+        """The partitions and leaders of ``topic``, waited for up to ``timeout`` seconds.
+
+        Raises the error of a record that waits for the topic's metadata in vain.
+        """
+        known = self._metadata.snapshot.topics.get(topic)
+        if known is not None:
+            self._metadata.use(topic, self._clock())
+            return known
+        return await self._wait_for(topic, timeout, self._metadata.wait_for)
+
+    async def partition_infos(
+        self, topic: str, timeout: float | None = None
+    ) -> tuple[PartitionInfo, ...]:
+        """The partitions of ``topic`` as the cluster has them now; raises as :meth:`topic` does."""
+        return await self._wait_for(topic, timeout, self._metadata.wait_for_details)
+
+    async def _wait_for(
+        self,
+        topic: str,
+        timeout: float | None,
+        wait: Callable[[str, asyncio.Future[_T | ProducerError], float], None],
+    ) -> _T:
+        began = self._clock()
+        answer: asyncio.Future[_T | ProducerError] = asyncio.get_running_loop().create_future()
+        wait(topic, answer, began)
+        try:
+            async with PatientTimeout(self._max_block if timeout is None else timeout):
+                found = await answer
+        except TimeoutError:
+            failures, waited = self._client.failures, self._clock() - began
+            raise self._metadata.why_no_metadata(topic, waited, failures) from None
+        finally:
+            self._metadata.wait_no_longer(topic, answer)
+            now = self._clock()
+            self._metrics.metadata_waited(now - began, now)
+        if isinstance(found, ProducerError):
+            raise anew(found)
+        return found
+
+
+# --- check() -------------------------------------------------------------------------------------
 
 _PAUSE: Final = 0.1
 """Seconds before a request is repeated, when the response names a temporary problem."""
