@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -322,76 +321,6 @@ async def test_a_broker_that_lost_its_memory_of_the_producer(kafka: FakeKafka, c
     assert [future.result().offset for future in futures] == list(range(1, 8))
     assert kafka.values("orders") == [value(n) for n in range(8)]
     assert max(numbers(kafka))[:2] == (1000, 1)
-
-
-FAULTS: list[dict[str, Any]] = [
-    {"error": INVALID_RECORD},
-    {"error": TOPIC_REFUSED},
-    {"error": 19},
-    {"error": 6},
-    {"error": UNKNOWN_PRODUCER_ID},
-    {"lie": AFTER_APPEND},
-    {"lie": 7},
-    {"cut": True},
-    {"cut_after_writing": True},
-    {"silent": True},
-    {"silent_after_writing": True},
-    {"leave_out": True},
-]
-
-
-@pytest.mark.parametrize("seed", range(12))
-async def test_whatever_happens_the_log_is_what_was_told(
-    start_kafka: StartKafka, seed: int
-) -> None:
-    kafka = await start_kafka(2, {"orders": 2})
-    random = Random(seed)
-    release = asyncio.Event()
-    faults = [*FAULTS, {"late": release}]
-    async with Producer(
-        bootstrap_servers=kafka.bootstrap_servers,
-        request_timeout_ms=300,
-        delivery_timeout_ms=random.choice([1_500, 3_000, 10_000]),
-        retries=random.choice([2, 2**31 - 1]),
-        **QUICK,
-    ) as producer:
-        for partition in (0, 1):
-            await producer.send("orders", b"-", partition=partition)
-        sent: dict[bytes, tuple[int, Sent]] = {}
-        for number in range(200):
-            if random.random() < 0.12:
-                kafka.answers.append(kafka.Answer(**random.choice(faults)))
-            elif random.random() < 0.5:
-                kafka.answers.append(kafka.Answer())
-            if random.random() < 0.02:
-                kafka.lead("orders", random.randrange(2), random.randint(1, 2))
-            partition = number % 2
-            sent[value(number)] = (
-                partition,
-                producer.send("orders", value(number), partition=partition),
-            )
-            if random.random() < 0.3:
-                await asyncio.sleep(random.choice([0, 0.001, 0.01]))
-        kafka.answers.clear()
-        await settled([future for _, future in sent.values()])
-        last = [producer.send("orders", b"last", partition=each) for each in (0, 1)]
-        await asyncio.wait_for(asyncio.gather(*last), PATIENCE)
-        release.set()
-        await asyncio.gather(*kafka.late)
-    for partition in (0, 1):
-        log = kafka.values("orders", partition)
-        assert log == [b"-", *sorted(each for each in log[1:-1] if each), b"last"], "in order"
-        assert len(set(log)) == len(log), "once"
-        for each, (place, future) in sent.items():
-            if place != partition:
-                continue
-            error = future.exception()
-            if error is None:
-                offset = future.result().offset
-                assert each in log if offset < 0 else log[offset] == each
-            else:
-                assert isinstance(error, errors.ProducerError)
-                assert error.may_have_been_written or each not in log, f"{error!r}"
 
 
 async def unanswered(kafka: FakeKafka, producer: Producer, batches: int) -> list[Sent]:

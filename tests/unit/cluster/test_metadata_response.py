@@ -93,10 +93,6 @@ def news(
     return read(response(version, topics))
 
 
-def test_versions_of_metadata_that_are_covered_here() -> None:
-    assert (LOWEST, HIGHEST) == (4, 13)
-
-
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_whole_response(version: int) -> None:
     said = read(
