@@ -14,7 +14,6 @@ from tests.mock_cluster.started import started
 from tests.support.inside import accumulator_of
 from tests.support.read_back import values
 
-PRODUCE = 0
 PATIENCE = 60.0
 
 
@@ -22,61 +21,6 @@ PATIENCE = 60.0
 def orders() -> Iterator[MockCluster]:
     with MockCluster(brokers=2, topics={"orders": 2}) as cluster:
         yield cluster
-
-
-async def test_a_record_in_a_batch_is_sent_though_its_future_is_cancelled(
-    orders: MockCluster,
-) -> None:
-    producer = await started(orders, linger_ms=5_000)
-    futures = [producer.send("orders", b"%d" % n, partition=0) for n in range(5)]
-    assert futures[2].cancel()
-    await producer.flush(PATIENCE)
-    assert futures[2].cancelled()
-    assert [f.result().offset for f in futures if not f.cancelled()] == [1, 2, 4, 5]
-    await producer.close()
-    assert values(orders, "orders", 0) == [b"first", b"0", b"1", b"2", b"3", b"4"]
-
-
-async def test_cancelling_a_task_that_awaits_touches_nobody_else(orders: MockCluster) -> None:
-    producer = await started(orders)
-    orders.set_broker_rtt(ALL_BROKERS, 150)
-
-    async def send(number: int) -> RecordMetadata:
-        return await producer.send("orders", b"%d" % number, partition=0)
-
-    tasks = [asyncio.create_task(send(number)) for number in range(20)]
-    await asyncio.sleep(0.02)
-    for task in tasks[::3]:
-        task.cancel()
-    results = await asyncio.gather(*tasks, return_exceptions=True)
-    for number, result in enumerate(results):
-        if number % 3:
-            assert isinstance(result, RecordMetadata)
-            assert result.offset == number + 1
-        else:
-            assert isinstance(result, asyncio.CancelledError)
-    await producer.close()
-    assert values(orders, "orders", 0)[1:] == [b"%d" % number for number in range(20)]
-
-
-async def test_a_timeout_around_a_send(orders: MockCluster) -> None:
-    producer = await started(orders)
-    orders.set_broker_rtt(1, 400)
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.05):
-            await producer.send("orders", b"slow", partition=0)
-    assert (await producer.send("orders", b"next", partition=0)).offset == 2
-    await producer.close()
-    assert values(orders, "orders", 0) == [b"first", b"slow", b"next"]
-
-
-async def test_a_record_that_waits_for_metadata_is_taken_out(orders: MockCluster) -> None:
-    orders.set_broker_rtt(ALL_BROKERS, 50)
-    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
-        futures = [producer.send("orders", b"%d" % n, partition=0) for n in range(5)]
-        futures[0].cancel()
-        futures[3].cancel()
-    assert values(orders, "orders", 0) == [b"1", b"2", b"4"]
 
 
 async def test_a_record_that_waits_for_memory_is_taken_out(orders: MockCluster) -> None:
@@ -201,35 +145,4 @@ async def test_a_send_many_that_is_cancelled_while_it_waits_for_fates(
     with pytest.raises(asyncio.CancelledError):
         await task
     assert (await producer.send("orders", b"v", partition=0)).offset == 11
-    await producer.close()
-
-
-async def test_cancelling_everything_everywhere_leaves_a_whole_producer(
-    orders: MockCluster,
-) -> None:
-    producer = await started(orders, buffer_memory=20_000, batch_size=500)
-    full = producer.metrics()["producer-metrics"]["buffer-available-bytes"]
-    acknowledged: list[RecordMetadata] = []
-
-    async def work(number: int) -> None:
-        for turn in range(20):
-            await producer.drain()
-            future = producer.send("orders", b"%d-%d" % (number, turn), partition=number % 2)
-            acknowledged.append(await future)
-            if turn % 5 == 0:
-                await producer.flush()
-
-    for moment in range(1, 60, 3):
-        tasks = [asyncio.create_task(work(number)) for number in range(10)]
-        for _ in range(moment):
-            await asyncio.sleep(0)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    await producer.flush(PATIENCE)
-    places = [(each.partition, each.offset) for each in acknowledged]
-    assert len(set(places)) == len(places)
-    assert producer.metrics()["producer-metrics"]["buffer-available-bytes"] == full
-    await asyncio.wait_for(producer.drain(), 60)
-    assert (await producer.send("orders", b"last", partition=0)).topic == "orders"
     await producer.close()

@@ -13,7 +13,6 @@ from aioproducer import (
     DeliveryTimeoutError,
     Producer,
     ProducerClosedError,
-    ProducerTimeoutError,
     UsageError,
 )
 from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
@@ -33,15 +32,6 @@ def orders() -> Iterator[MockCluster]:
 
 
 # --- flush --------------------------------------------------------------------------------------
-
-
-async def test_flush_completes_what_was_sent_before(orders: MockCluster) -> None:
-    async with Producer(bootstrap_servers=orders.bootstrap_servers, linger_ms=30_000) as producer:
-        futures = [producer.send("orders", b"%d" % n) for n in range(1000)]
-        futures.append(producer.send("auto-created", b"v"))
-        await producer.flush(PATIENCE)
-        assert all(future.done() for future in futures)
-        assert len({(f.result().topic, f.result().partition, f.result().offset) for f in futures})
 
 
 async def test_flush_does_not_wait_for_later_records(orders: MockCluster) -> None:
@@ -77,15 +67,6 @@ async def test_flush_sends_what_lingers_and_leaves_the_linger_as_it_was(
         assert second.done()
 
 
-async def test_a_failed_record_does_not_fail_the_flush(orders: MockCluster) -> None:
-    producer = await started(orders)
-    orders.push_request_errors(PRODUCE, 87)
-    failing = producer.send("orders", b"v", partition=0)
-    await producer.flush(PATIENCE)
-    assert failing.exception() is not None
-    assert await producer.close() == 0
-
-
 async def test_flush_of_nothing_and_many_flushes_at_once(orders: MockCluster) -> None:
     async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
         await producer.flush(0.5)
@@ -93,24 +74,6 @@ async def test_flush_of_nothing_and_many_flushes_at_once(orders: MockCluster) ->
         await asyncio.gather(*(producer.flush(PATIENCE) for _ in range(50)))
         assert future.done()
         await producer.flush(0.5)
-
-
-async def test_flush_gives_up_after_its_timeout_and_the_records_go_on(orders: MockCluster) -> None:
-    producer = await started(orders)
-    orders.set_broker_down(ALL_BROKERS)
-    future = producer.send("orders", b"v", partition=0)
-    with pytest.raises(
-        ProducerTimeoutError, match=r"flush\(\) gave up.*1 batch and 0 pending records have"
-    ) as raised:
-        await producer.flush(0.05)
-    assert isinstance(raised.value, TimeoutError)
-    with pytest.raises(ProducerTimeoutError):
-        await producer.flush(0)
-    assert not future.done()
-    orders.set_broker_up(ALL_BROKERS)
-    await producer.flush(PATIENCE)
-    assert future.result().partition == 0
-    await producer.close()
 
 
 async def test_cancelling_a_flush_leaves_the_records(orders: MockCluster) -> None:
@@ -144,17 +107,6 @@ async def test_close_before_start() -> None:
     assert await close_within(producer, 0, 5) == 0
     with pytest.raises(ProducerClosedError):
         producer.send("orders", b"v")
-
-
-async def test_close_when_nothing_was_sent(orders: MockCluster) -> None:
-    producer = Producer(bootstrap_servers=orders.bootstrap_servers)
-    await producer.start()
-    assert await close_within(producer, None, 5) == 0
-
-
-async def test_close_when_idle(orders: MockCluster) -> None:
-    producer = await started(orders)
-    assert await close_within(producer, None, 5) == 0
 
 
 async def test_close_delivers_what_is_there(orders: MockCluster) -> None:
@@ -297,17 +249,6 @@ async def test_delivery_timeout_bounds_a_close_without_timeout(orders: MockClust
 
 
 # --- async with ---------------------------------------------------------------------------------
-
-
-async def test_leaving_by_an_exception_still_flushes(orders: MockCluster) -> None:
-    futures = []
-    with pytest.raises(ZeroDivisionError):  # noqa: PT012
-        async with Producer(
-            bootstrap_servers=orders.bootstrap_servers, linger_ms=20_000
-        ) as producer:
-            futures += [producer.send("orders", b"v") for _ in range(100)]
-            raise ZeroDivisionError
-    assert all(future.result().topic == "orders" for future in futures)
 
 
 async def test_leaving_by_cancellation_still_flushes(orders: MockCluster) -> None:

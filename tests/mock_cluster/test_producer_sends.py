@@ -8,7 +8,6 @@ import time
 from array import array
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from enum import StrEnum
-from random import Random
 from typing import Any
 
 import pytest
@@ -23,9 +22,8 @@ from aioproducer import (
     TopicPartition,
 )
 from aioproducer.errors import InvalidPartitionError
-from aioproducer.testing.mock_cluster import ALL_BROKERS, DISCONNECT, MockCluster
-from tests.support.inside import accumulator_of
-from tests.support.read_back import read_first, values
+from aioproducer.testing.mock_cluster import MockCluster
+from tests.support.read_back import read_first
 
 PATIENCE = 60.0
 PRODUCE, TOPIC_AUTHORIZATION_FAILED = 0, 29
@@ -87,18 +85,6 @@ async def test_keys_and_values(orders: MockCluster, given: Any, wire: bytes | No
     assert [(each.key, each.value) for each in read] == [(b"k", wire), (wire, b"v"), (wire, wire)]
 
 
-async def test_a_mutable_value_is_copied_at_the_call(orders: MockCluster) -> None:
-    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
-        value = bytearray(b"before")
-        waiting = producer.send("orders", value, partition=0)
-        value[:] = b"after!"
-        await waiting
-        again = producer.send("orders", value, partition=0)
-        value[:] = b"later!"
-        await again
-    assert [read.value for read in read_first(orders, "orders", 2)] == [b"before", b"after!"]
-
-
 @pytest.mark.parametrize(
     ("given", "wire"),
     [
@@ -118,28 +104,6 @@ async def test_headers(orders: MockCluster, given: Any, wire: Any) -> None:
         for _ in range(2):  # by way of the waiting line, and at once
             await producer.send("orders", b"v", partition=0, headers=given)
     assert [read.headers for read in read_first(orders, "orders", 2)] == [wire, wire]
-
-
-async def test_partition_and_timestamp(orders: MockCluster) -> None:
-    moments = [0, 1, 1_700_000_000_000, 946_684_800_000, 2**40]
-    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
-        sent = await asyncio.gather(
-            *(producer.send("orders", b"v", partition=2, timestamp_ms=each) for each in moments)
-        )
-    assert [(each.partition, each.offset) for each in sent] == [(2, n) for n in range(5)]
-    assert [each.timestamp_ms for each in read_first(orders, "orders", 5, partition=2)] == moments
-
-
-async def test_a_record_as_the_only_argument(orders: MockCluster) -> None:
-    record = ProducerRecord(
-        "orders", "v", key="k", partition=1, headers=[("h", None)], timestamp_ms=77
-    )
-    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
-        for _ in range(2):
-            assert (await producer.send(record)).partition == 1
-    assert [each[2:] for each in read_first(orders, "orders", 2, partition=1)] == [
-        (b"k", b"v", [("h", None)], 77)
-    ] * 2
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
@@ -165,41 +129,6 @@ async def test_large_batches_are_compressed_off_the_loop_and_stay_in_order(
         report = await producer.send_many("orders", values, partition=0)
     assert (report.delivered, report.failed) == (2000, 0)
     assert [read.value for read in read_first(orders, "orders", 2000)] == values
-
-
-async def test_keys_go_where_every_java_client_puts_them() -> None:
-    # Kafka's own UtilsTest: murmur2("21"), ("foobar"), ("a-little-bit-long-string"), …
-    hashes = {
-        b"21": -973932308,
-        b"foobar": -790332482,
-        b"a-little-bit-long-string": -985981536,
-        b"a-little-bit-longer-string": -1486304829,
-        b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
-        b"abc": 479470107,
-    }
-    with MockCluster(brokers=1, topics={"keyed": 12}) as cluster:
-        async with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
-            for key, murmur2 in hashes.items():
-                for _ in range(2):
-                    sent = await producer.send("keyed", b"v", key=key)
-                    assert sent.partition == (murmur2 & 0x7FFF_FFFF) % 12
-
-
-async def test_many_futures_have_their_own_offsets(orders: MockCluster) -> None:
-    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
-        futures = [producer.send("orders", b"%d" % number) for number in range(10_000)]
-        sent = await asyncio.gather(*futures)
-    places = {(each.partition, each.offset) for each in sent}
-    assert len(places) == 10_000
-    for partition in range(3):
-        count = sum(each.partition == partition for each in sent)
-        values = [read.value for read in read_first(orders, "orders", count, partition)]
-        expected = {
-            each.offset: b"%d" % number
-            for number, each in enumerate(sent)
-            if each.partition == partition
-        }
-        assert values == [expected[offset] for offset in range(count)]
 
 
 # --- send_many --------------------------------------------------------------------------------
@@ -369,15 +298,6 @@ def test_on_both_event_loops(orders: MockCluster, kind: str) -> None:
         runner.run(work)
 
 
-async def test_batch_size_zero_gives_every_record_its_own_batch(mock_cluster: MockCluster) -> None:
-    mock_cluster.create_topic("orders", 1)
-    async with Producer(bootstrap_servers=mock_cluster.bootstrap_servers, batch_size=0) as producer:
-        futures = [producer.send("orders", b"v") for _ in range(20)]
-        await producer.flush()
-        assert [(await future).offset for future in futures] == list(range(20))
-        assert producer.metrics()["producer-metrics"]["batch-size-max"] == 61 + 8
-
-
 async def test_a_member_of_a_str_enum_is_a_topic(mock_cluster: MockCluster) -> None:
     class Topics(StrEnum):
         ORDERS = "orders"
@@ -396,78 +316,6 @@ METADATA, INIT_PRODUCER_ID = 3, 22
 def three_brokers() -> Iterator[MockCluster]:
     with MockCluster(brokers=3, topics={"orders": 3}) as cluster:
         yield cluster
-
-
-async def test_metadata_wait_memory_wait_and_fast_path(three_brokers: MockCluster) -> None:
-    """One stream of records, keyed by partition; keys, headers and sizes choose the way in."""
-    random = Random(3)
-    three_brokers.set_broker_rtt(ALL_BROKERS, 5)
-    ways = set()
-    futures: list[asyncio.Future[RecordMetadata]] = []
-    sent: list[list[bytes]] = [[], [], []]
-    async with Producer(
-        bootstrap_servers=three_brokers.bootstrap_servers, buffer_memory=40_000, batch_size=1_000
-    ) as producer:
-        for number in range(900):
-            partition = number % 3
-            value = b"%d " % number + bytes(random.choice([0, 1, 300, 2_000]))
-            headers = {"h": b"v"} if number % 5 == 0 else None
-            futures.append(producer.send("orders", value, partition=partition, headers=headers))
-            sent[partition].append(value)
-            accumulator = accumulator_of(producer)
-            ways.add(
-                "metadata"
-                if not accumulator._topics
-                else "memory"
-                if accumulator.pending
-                else "fast"
-            )
-            if accumulator._pending_memory.quota.used > 3_000:
-                await producer.drain()
-        await producer.flush(PATIENCE)
-    assert ways == {"metadata", "memory", "fast"}
-    for partition in range(3):
-        offsets = [future.result().offset for future in futures[partition::3]]
-        assert offsets == list(range(300))
-        assert values(three_brokers, "orders", partition) == sent[partition]
-
-
-async def test_disconnects_lose_nothing_and_change_no_order(three_brokers: MockCluster) -> None:
-    """A disconnect takes all five requests in flight with it; they go again as they went."""
-    async with Producer(
-        bootstrap_servers=three_brokers.bootstrap_servers,
-        batch_size=500,
-        linger_ms=0,
-        retry_backoff_ms=5,
-        reconnect_backoff_ms=5,
-        reconnect_backoff_max_ms=20,
-    ) as producer:
-        for partition in range(3):
-            await producer.send("orders", b"-", partition=partition)
-        for turn in range(5):
-            for broker in three_brokers.broker_ids:
-                three_brokers.push_broker_request_errors(broker, PRODUCE, *[(DISCONNECT, 0)] * 5)
-            for number in range(300):
-                producer.send("orders", b"%d-%d" % (turn, number), partition=number % 3)
-            await producer.flush(PATIENCE)
-    for partition in range(3):
-        expected = [
-            b"%d-%d" % (turn, number) for turn in range(5) for number in range(partition, 300, 3)
-        ]
-        assert values(three_brokers, "orders", partition)[1:] == expected
-
-
-async def test_leaders_that_move_change_no_order(three_brokers: MockCluster) -> None:
-    async with Producer(
-        bootstrap_servers=three_brokers.bootstrap_servers, retry_backoff_ms=5
-    ) as producer:
-        for turn in range(20):
-            for number in range(50):
-                producer.send("orders", b"%d-%d" % (turn, number), partition=0)
-            await producer.flush(PATIENCE)
-            three_brokers.set_partition_leader("orders", 0, turn % 3 + 1)
-    expected = [b"%d-%d" % (turn, number) for turn in range(20) for number in range(50)]
-    assert values(three_brokers, "orders", 0) == expected
 
 
 async def test_a_lone_record_makes_one_request_and_lingering_records_share_one(

@@ -7,7 +7,6 @@ import json
 import subprocess
 import sys
 import textwrap
-import threading
 from typing import Any
 
 import pytest
@@ -62,14 +61,6 @@ async def test_a_producer_that_was_not_started() -> None:
         with pytest.raises(IllegalStateError, match=r"async with Producer"):
             await call()
     assert repr(producer).endswith("not started>")
-
-
-async def test_a_second_start() -> None:
-    async with Producer(bootstrap_servers=NOWHERE, client_id="shop") as producer:
-        with pytest.raises(IllegalStateError, match=r"'shop' is started.*Make a new Producer"):
-            await producer.start()
-    with pytest.raises(IllegalStateError, match=r"'shop' is closed"):
-        await producer.start()
 
 
 async def test_after_close(orders: MockCluster) -> None:
@@ -135,26 +126,6 @@ def test_asyncio_run_twice_with_a_producer_left_open(orders: MockCluster) -> Non
             producer.send("orders", b"v")
 
     asyncio.run(second())
-
-
-async def test_another_thread(orders: MockCluster) -> None:
-    raised: list[BaseException] = []
-    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
-        await producer.send("orders", b"v")
-
-        def use() -> None:
-            try:
-                producer.send("orders", b"v")
-            except BaseException as error:
-                raised.append(error)
-
-        thread = threading.Thread(target=use)
-        thread.start()
-        await asyncio.to_thread(thread.join)
-        (error,) = raised
-        assert isinstance(error, WrongLoopError)
-        assert "thread" in str(error)
-        assert (await producer.send("orders", b"still works")).topic == "orders"
 
 
 async def test_a_record_comes_alone(orders: MockCluster) -> None:

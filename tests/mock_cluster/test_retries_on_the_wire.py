@@ -9,7 +9,6 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -30,7 +29,6 @@ from tests.support.inside import accumulator_of
 from tests.support.waiting import until
 
 PRODUCE, METADATA, INIT_PRODUCER_ID = 0, 3, 22
-NOT_LEADER = 6
 PATIENCE = 60.0
 
 
@@ -130,17 +128,6 @@ async def test_an_error_that_may_pass_is_retried(orders: MockCluster, code: int)
     await producer.close()
 
 
-async def test_retries_back_off_exponentially(orders: MockCluster) -> None:
-    producer = await tracked(orders, retry_backoff_ms=40, retry_backoff_max_ms=160)
-    orders.push_request_errors(PRODUCE, *[19] * 5)
-    await producer.send("orders", b"v", partition=0)
-    moments = [moment for _, moment in produced(orders)]
-    gaps = [later - earlier for earlier, later in pairwise(moments)]
-    for gap, backoff in zip(gaps, (0.04, 0.08, 0.16, 0.16, 0.16), strict=True):
-        assert gap >= 0.8 * backoff  # 20 % jitter; never earlier, later on a busy machine
-    await producer.close()
-
-
 async def test_the_number_of_retries_is_bounded(orders: MockCluster) -> None:
     producer = await tracked(orders, retries=2, retry_backoff_ms=1)
     orders.push_request_errors(PRODUCE, *[19] * 10)
@@ -197,18 +184,6 @@ async def test_the_delivery_timeout_when_the_broker_is_down(orders: MockCluster)
     await producer.close()
 
 
-async def test_a_broker_that_comes_back_gets_what_waited(orders: MockCluster) -> None:
-    producer = await tracked(orders)
-    orders.set_broker_down(ALL_BROKERS)
-    futures = [producer.send("orders", b"%d" % n, partition=n % 3) for n in range(30)]
-    with pytest.raises(TimeoutError):
-        await producer.flush(0.1)
-    orders.set_broker_up(ALL_BROKERS)
-    await producer.flush(PATIENCE)
-    assert [future.result().offset for future in futures] == [1 + n // 3 for n in range(30)]
-    await producer.close()
-
-
 async def test_a_request_timeout_closes_the_connection_and_retries(
     orders: MockCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -225,16 +200,6 @@ async def test_a_request_timeout_closes_the_connection_and_retries(
     await producer.close()
 
 
-async def test_a_leader_that_moved_is_found_at_once(orders: MockCluster) -> None:
-    producer = await tracked(orders, retry_backoff_ms=10_000, retry_backoff_max_ms=10_000)
-    orders.set_partition_leader("orders", 0, 3)
-    assert (await producer.send("orders", b"v", partition=0)).offset == 1
-    asked = produced(orders)
-    assert [broker for broker, _ in asked] == [1, 3]
-    assert asked[1][1] - asked[0][1] < 7  # by the hint (KIP-951), without the backoff
-    await producer.close()
-
-
 async def test_a_leader_that_moved_is_found_by_metadata(orders: MockCluster) -> None:
     orders.set_api_version(PRODUCE, 0, 9)  # no hints
     producer = await tracked(orders, retry_backoff_ms=10)
@@ -246,25 +211,6 @@ async def test_a_leader_that_moved_is_found_by_metadata(orders: MockCluster) -> 
     await producer.close()
 
 
-async def test_a_leader_that_moves_to_and_fro_loses_nothing(orders: MockCluster) -> None:
-    producer = await tracked(orders, retry_backoff_ms=5)
-    futures = []
-    for turn in range(30):
-        futures += [producer.send("orders", b"%d" % n, partition=0) for n in range(20)]
-        orders.set_partition_leader("orders", 0, turn % 3 + 1)
-        await asyncio.sleep(0)
-    await producer.flush(PATIENCE)
-    assert sorted(future.result().offset for future in futures) == list(range(1, 601))
-    await producer.close()
-
-
-async def test_old_and_new_versions_of_produce(orders: MockCluster) -> None:
-    for highest in (7, 8, 9, 10):
-        orders.set_api_version(PRODUCE, 3, highest)
-        async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
-            assert (await producer.send("orders", b"v", partition=0)).offset == highest - 7
-
-
 async def test_a_broker_too_old_says_so(orders: MockCluster) -> None:
     orders.set_api_version(PRODUCE, 0, 6)
     async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
@@ -273,20 +219,6 @@ async def test_a_broker_too_old_says_so(orders: MockCluster) -> None:
 
 
 # --- the producer's identity ------------------------------------------------------------------
-
-
-async def test_the_identity_is_asked_for_again(orders: MockCluster) -> None:
-    orders.push_request_errors(INIT_PRODUCER_ID, 14, 15, DISCONNECT)
-    async with Producer(bootstrap_servers=orders.bootstrap_servers, retry_backoff_ms=5) as producer:
-        assert (await producer.send("orders", b"v")).offset == 0
-
-
-async def test_an_identity_that_is_refused(orders: MockCluster) -> None:
-    orders.push_request_errors(INIT_PRODUCER_ID, 31)
-    async with Producer(bootstrap_servers=orders.bootstrap_servers, retry_backoff_ms=5) as producer:
-        with pytest.raises(errors.ClusterAuthorizationFailedError, match="IDEMPOTENT_WRITE"):
-            await producer.send("orders", b"v")
-        assert (await producer.send("orders", b"v")).offset == 0
 
 
 async def test_without_idempotence_no_identity_is_asked_for(orders: MockCluster) -> None:
