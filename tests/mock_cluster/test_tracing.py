@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
-import pyarrow as pa
 import pytest
 from fastapi import FastAPI, Request
 from opentelemetry import propagate, trace
@@ -30,7 +29,6 @@ from aioproducer import (
     KafkaError,
     Producer,
     ProducerClosedError,
-    ProducerError,
     ProducerRecord,
     RecordTooLargeError,
     SerializationError,
@@ -129,34 +127,6 @@ async def test_a_span_lasts_until_the_delivery(orders: MockCluster, sdk: InMemor
     await producer.close()
 
 
-async def test_interceptors_and_serializers_run_once(orders: MockCluster, sdk: InMemorySdk) -> None:
-    calls: list[str] = []
-
-    class Interceptor:
-        def on_send(self, record: ProducerRecord) -> ProducerRecord:
-            calls.append("send")
-            return record
-
-        def on_acknowledgement(self, metadata: Any, error: Any) -> None:
-            calls.append("acknowledgement")
-
-    def serializer(value: str) -> bytes:
-        calls.append("serializer")
-        return value.encode()
-
-    producer = Producer(
-        bootstrap_servers=orders.bootstrap_servers,
-        interceptor_classes=[Interceptor()],
-        value_serializer=serializer,
-    )
-    instrument(producer, **sdk.providers)
-    async with producer:
-        await producer.send("orders", "v")
-    assert calls == ["send", "serializer", "acknowledgement"]
-    assert len(sdk.spans()) == 1
-    assert attributes(sdk.spans()[0])["messaging.kafka.offset"] == 0
-
-
 async def test_a_retry_is_no_error(orders: MockCluster, sdk: InMemorySdk) -> None:
     producer = await traced(orders, sdk)
     orders.push_request_errors(PRODUCE, NOT_ENOUGH_REPLICAS)
@@ -196,47 +166,6 @@ async def test_a_record_that_is_not_delivered_in_time(
     await producer.close(0)
 
 
-@pytest.mark.parametrize(
-    ("value", "key", "error"),
-    [(b"x" * 2_000_000, None, RecordTooLargeError), (object(), None, SerializationError)],
-)
-async def test_a_record_that_is_refused(
-    orders: MockCluster, sdk: InMemorySdk, value: Any, key: Any, error: type[ProducerError]
-) -> None:
-    producer = await traced(orders, sdk)
-    with pytest.raises(error):
-        producer.send("orders", value, key=key, partition=1)
-    (span,) = sdk.spans()
-    assert attributes(span)["error.type"] == error.__name__
-    assert attributes(span)["messaging.destination.partition.id"] == "1"
-    await producer.close()
-    assert len(sdk.spans()) == 1
-
-
-async def test_a_record_cancelled_before_its_batch(orders: MockCluster, sdk: InMemorySdk) -> None:
-    orders.set_broker_rtt(ALL_BROKERS, 100)
-    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
-        instrument(producer, **sdk.providers)
-        future = producer.send("orders", b"v")
-        future.cancel()
-    (span,) = sdk.spans()
-    assert attributes(span)["error.type"] == "RecordCancelledError"
-    assert written(orders) == []
-
-
-async def test_a_record_cancelled_in_its_batch(orders: MockCluster, sdk: InMemorySdk) -> None:
-    producer = await traced(orders, sdk, linger_ms=5_000)
-    future = producer.send("orders", b"v", partition=0)
-    future.cancel()
-    await asyncio.sleep(0)
-    assert sdk.spans() == []
-    await producer.flush(PATIENCE)
-    (span,) = sdk.spans()
-    assert span.status.status_code is StatusCode.UNSET
-    assert attributes(span)["messaging.kafka.offset"] == 1
-    await producer.close()
-
-
 async def test_no_span_is_open_after_close(orders: MockCluster, sdk: InMemorySdk) -> None:
     producer = await traced(orders, sdk)
     orders.set_broker_down(ALL_BROKERS)
@@ -253,20 +182,6 @@ async def test_no_span_is_open_after_close(orders: MockCluster, sdk: InMemorySdk
     assert {attributes(span)["error.type"] for span in spans} == {"ProducerClosedError"}
     with pytest.raises(ProducerClosedError):
         producer.send("orders", b"late")
-
-
-async def test_send_many(orders: MockCluster, sdk: InMemorySdk) -> None:
-    producer = await traced(orders, sdk)
-    with sdk.tracer.start_as_current_span("job") as job:
-        report = await producer.send_many("orders", [b"%d" % n for n in range(100)])
-    await producer.close()
-    assert report.delivered == 100
-    (span,) = sdk.spans("send orders")
-    assert span.parent == job.get_span_context()
-    assert attributes(span)["messaging.batch.message_count"] == 100
-    records = written(orders)
-    assert {parent_of(record) for record in records} == {span_id(span)}
-    assert len(records) == 100
 
 
 @pytest.mark.parametrize("shell", ["values", "iterator"])
@@ -291,20 +206,6 @@ async def test_whole_records_of_a_send_many(
     assert parents.pop(b"own") == "b7ad6b7169203331"
     assert set(parents.values()) == {span_id(span)}
     assert len(parents) == 3
-
-
-async def test_arrow_columns(orders: MockCluster, sdk: InMemorySdk) -> None:
-    """Rows with headers of their own have no other, and are sent."""
-    producer = await traced(orders, sdk)
-    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-    own = pa.table({"value": [b"own"], "headers": pa.array([[("a", b"1")]], kind)})
-    assert (await producer.send_many("orders", own)).delivered == 1
-    assert (await producer.send_many("orders", pa.table({"value": [b"bare"]}))).delivered == 1
-    await producer.close()
-    headers = {record.value: record.headers for record in written(orders)}
-    assert headers[b"own"] == [("a", b"1")]
-    assert [key for key, _ in headers[b"bare"] or ()] == ["traceparent"]
-    assert len(sdk.spans()) == 2
 
 
 async def test_refused_calls_leave_no_span_open(orders: MockCluster, sdk: InMemorySdk) -> None:
