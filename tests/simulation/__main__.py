@@ -14,8 +14,7 @@ from tests.simulation.judge import Judge
 from tests.simulation.life import Life
 from tests.simulation.mutations import MUTATIONS, mutated
 from tests.simulation.plan import Plan
-from tests.simulation.search import first_finding
-from tests.simulation.shrinking import shrink, violations
+from tests.simulation.search import first_finding, shrink, violations
 from tests.simulation.switches import BLOCK, Pairs
 
 MOST_LINES: Final = 3

@@ -1,12 +1,64 @@
-"""The search for the first life that finds a fault of the engine."""
+"""Lives that fail: new seeds, the smallest plan of a failing life, and lives of other processes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from random import SystemRandom
+from typing import Final
 
 from tests.simulation.drawing import make_plan
+from tests.simulation.judge import Judge
+from tests.simulation.life import Life
 from tests.simulation.mutations import mutated
-from tests.simulation.shrinking import kinds, violations
+from tests.simulation.plan import Plan
+
+MOST_LIVES: Final = 600
+ROOT: Final = Path(__file__).parents[2]
+_FIRST: Final = 1_000_000
+"""The seeds before are those that are known."""
+_LAST: Final = 1_000_000_000
+
+
+def new_seeds(count: int) -> range:
+    """So many seeds, from anywhere. Whatever fails prints its own."""
+    first = SystemRandom().randrange(_FIRST, _LAST)
+    return range(first, first + count)
+
+
+def violations(plan: Plan) -> list[str]:
+    """The broken promises of a life."""
+    life = Life(plan)
+    life.live()
+    return Judge(life).violations()
+
+
+def kinds(found: list[str]) -> set[str]:
+    """The promises that were broken."""
+    return {each.partition(":")[0] for each in found}
+
+
+def shrink(
+    plan: Plan, found: list[str], judge: Callable[[Plan], list[str]] = violations
+) -> list[str]:
+    """The labels that can be left out, so that one of the promises is still broken."""
+    wanted, gone, left = kinds(found), list[str](), MOST_LIVES
+    while left > 0:
+        before = len(gone)
+        for label in plan.labels():
+            if label in gone or plan.without([*gone, label]) == plan.without(gone):
+                continue
+            left -= 1
+            if left <= 0:
+                break
+            if kinds(judge(plan.without([*gone, label]))) & wanted:
+                gone.append(label)
+        if len(gone) == before:
+            break
+    return gone
 
 
 def first_finding(mutation: str, seeds: Iterable[int]) -> tuple[int, set[str]] | None:
@@ -18,3 +70,15 @@ def first_finding(mutation: str, seeds: Iterable[int]) -> tuple[int, set[str]] |
         if found and not violations(plan):
             return seed, kinds(found)
     return None
+
+
+def printed_by(program: str, hash_seed: str) -> list[str]:
+    """The words that ``program`` prints in a process with this order of sets."""
+    found = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    return found.stdout.split()

@@ -27,9 +27,7 @@ from tests.simulation.__main__ import report
 from tests.simulation.drawing import make_plan
 from tests.simulation.knobs import KNOBS, drawn_knobs, tuned
 from tests.simulation.life import Life
-from tests.simulation.replay import printed_by
-from tests.simulation.seeds import new_seeds
-from tests.simulation.shrinking import violations
+from tests.simulation.search import new_seeds, printed_by, violations
 from tests.simulation.switches import BLOCK, PLAIN, SWITCHES, Pairs, switches_of
 
 CHOSEN: Final = os.environ.get("AIOPRODUCER_LIVES", "")

@@ -8,9 +8,7 @@ import pytest
 
 from tests.simulation.drawing import make_plan
 from tests.simulation.mutations import MUTATIONS, mutated
-from tests.simulation.search import first_finding
-from tests.simulation.seeds import new_seeds
-from tests.simulation.shrinking import violations
+from tests.simulation.search import first_finding, new_seeds, violations
 
 FOUND_BY: Final = {
     "abort_commits": 6,

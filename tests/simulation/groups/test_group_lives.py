@@ -10,8 +10,7 @@ import pytest
 
 from tests.simulation.groups.life import lived
 from tests.simulation.groups.plan import PLAIN, make_plan
-from tests.simulation.replay import printed_by
-from tests.simulation.seeds import new_seeds
+from tests.simulation.search import new_seeds, printed_by
 
 AT_ONCE = 10
 KNOWN = [*range(5), *range(len(PLAIN), len(PLAIN) + 5)]

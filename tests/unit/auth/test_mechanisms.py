@@ -21,7 +21,7 @@ from aioproducer.errors import (
 )
 from aioproducer.foundation.secret import Secret
 from tests.unit.auth.scram_server import ScramServer
-from tests.unit.auth.showing import shown, shown_of_error
+from tests.unit.auth.tokens_for_tests import shown, shown_of_error
 
 
 async def test_the_message_is_that_of_the_rfc() -> None:

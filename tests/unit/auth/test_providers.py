@@ -22,8 +22,7 @@ from aioproducer.config.login import mechanism_of
 from aioproducer.errors import AuthenticationError, ConfigError, NetworkError, ProducerError
 from aioproducer.foundation.secret import Secret
 from tests.support.clock import Clock
-from tests.unit.auth.showing import shown, shown_of_error
-from tests.unit.auth.tokens_for_tests import NOW
+from tests.unit.auth.tokens_for_tests import NOW, shown, shown_of_error
 
 PASSWORD = "hunter2"
 

@@ -39,7 +39,7 @@ from tests.support.scripted_registry import (
     scripted_registry,
 )
 from tests.unit.auth.http_server import answer, serving
-from tests.unit.auth.showing import shown_of_error
+from tests.unit.auth.tokens_for_tests import shown_of_error
 
 ONE = reply(200, {"id": 1, "version": 1, "subject": "s", "schema": '"string"'})
 URL = "schema.registry.url"
