@@ -113,7 +113,7 @@ COMMON_REACTIONS: Final[Reactions] = {
 NO_PRODUCER_ID: Final = -1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, repr=False)
 class Response:
     """The content of a coordinator's response."""
 
@@ -225,7 +225,7 @@ class CoordinatorRequest(SchemaRequest):
         return kafka_error(code, message)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class TransactionRequest(CoordinatorRequest):
     """A request by which a producer changes its transaction, or its identity."""
 
@@ -270,7 +270,7 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 _FIRST_VERSION_WITH_SEVERAL_KEYS: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, repr=False)
 class FindCoordinator(CoordinatorRequest):
     """Find the broker that is the coordinator; any broker knows."""
 
@@ -325,7 +325,7 @@ class FindCoordinator(CoordinatorRequest):
 _FIRST_VERSION_WITH_EPOCH_BUMP: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, repr=False)
 class InitProducerId(TransactionRequest):
     """Assign the producer id and a new epoch; older holders of the transactional id are fenced."""
 
@@ -366,7 +366,7 @@ class InitProducerId(TransactionRequest):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, repr=False)
 class AddPartitionsToTxn(TransactionRequest):
     """Add partitions to the transaction, before their first batch is sent."""
 
@@ -396,7 +396,7 @@ class AddPartitionsToTxn(TransactionRequest):
         return deciding_error(self.partitions, codes)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, repr=False)
 class AddOffsetsToTxn(TransactionRequest):
     """Add a group's offsets to the transaction, before TxnOffsetCommit writes them."""
 
@@ -423,7 +423,7 @@ _FIRST_COMMIT_WITH_MEMBER: Final = 3
 _LAST_VERSION_WITH_NAMES: Final = 5
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class TxnOffsetCommit(TransactionRequest):
     """Write consumed offsets, which become visible with the transaction."""
 
@@ -510,7 +510,7 @@ class TxnOffsetCommit(TransactionRequest):
         return deciding_error(self.offsets, codes)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, repr=False)
 class EndTxn(TransactionRequest):
     """Commit or abort. In protocol version 2 the response brings the next transaction's epoch."""
 
@@ -544,7 +544,7 @@ _FIRST_FETCH_WITH_SEVERAL_GROUPS: Final = 8
 _FIRST_FETCH_WITH_MEMBER: Final = 9
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class OffsetFetch(CoordinatorRequest):
     """Fetch a group's offsets; offsets that an open transaction would change are waited for."""
 

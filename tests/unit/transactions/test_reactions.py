@@ -188,7 +188,7 @@ REQUESTS = [FIND, FENCE, PARTITIONS, GROUP, OFFSETS, FETCH, COMMIT_IT, ABORT_IT]
 
 
 def name_of(sent: CoordinatorRequest) -> str:
-    return str(sent)
+    return sent.describe()
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
