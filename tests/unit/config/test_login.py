@@ -546,6 +546,7 @@ def test_sources(config: ProducerConfig, source: object) -> None:
         ("aws_iam", "region=eu-west-1", "for Amazon MSK set sasl_mechanism='AWS_MSK_IAM'"),
         ("aws_iam", "audience=a", "needs sasl_oauthbearer_config='region=…,audience=…'"),
         ("aws_iam", "region=r,audience=a,duration_seconds=soon", "duration_seconds='soon' must be"),
+        ("aws_iam", "region=r,audience=a,duration_seconds=1", "duration_seconds=1 must be from 60"),
         ("aws_iam", "region=r,audience=a,aws_debug=console", "aws_debug would print credentials"),
         ("aws_iam", "region=r,audience=a,tag_=x", "the key 'tag_' is unknown .* tag_NAME"),
         ("gcp", "scope=x", "the key 'scope' is unknown for .*='gcp'; it has none: remove the opt"),

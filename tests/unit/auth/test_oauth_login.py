@@ -1,4 +1,4 @@
-"""aioproducer.config.login: the mechanism of a configuration, and the tokens behind it."""
+"""aioproducer.auth.oauth_login: the tokens that a configuration selects, and their mechanism."""
 
 from __future__ import annotations
 
