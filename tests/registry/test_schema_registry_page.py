@@ -10,7 +10,7 @@ from aioproducer.testing import MockCluster, SchemaRegistryServer
 from tests.documentation.pages import ROOT, blocks
 from tests.documentation.test_blocks import module_of, run
 
-pytestmark = pytest.mark.mock_cluster
+pytestmark = [pytest.mark.mock_cluster, pytest.mark.registry]
 
 PAGE = ROOT / "docs/how-to/schema-registry.md"
 IN_MEMORY = "registry = InMemorySchemaRegistry()"
@@ -23,7 +23,6 @@ def cluster() -> Iterator[MockCluster]:
         yield started
 
 
-@pytest.mark.registry
 async def test_the_blocks_of_the_page_run(
     cluster: MockCluster, registry_server: SchemaRegistryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,10 @@ from importlib.metadata import requires
 from pathlib import Path
 from typing import Final
 
+import pytest
+
+pytestmark = pytest.mark.spark
+
 PYPROJECT: Final = Path(__file__).parents[2] / "pyproject.toml"
 
 
