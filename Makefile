@@ -12,6 +12,8 @@ BIN := $(VENV)/bin
 # Tests that share no broker run side by side. They wait for a third of their time, so four processes
 # keep two cores busy. Each begins with neighbouring files, which share imports and fixtures.
 BESIDE := --numprocesses 4 --dist worksteal
+# Every test of these folders needs a server: without one they need not be imported.
+NO_SERVERS := $(addprefix --ignore tests/,kafka matrix registry spark)
 READY := $(VENV)/.ready
 WITH_SPARK := $(VENV)/.ready-with-spark
 WITH_NEWEST_SPARK := $(VENV)-newest-spark/.ready
@@ -82,7 +84,7 @@ demo: $(FOR_DEMO) ## Publish 336,776 flight records to a Kafka cluster, read the
 
 test: spark pure eager ## Run every test but those of matrix and soak; starts the servers that it needs, and ends them
 	"$(BIN)/python" -m pytest -m "not kafka and not registry and not spark and not soak" $(BESIDE) \
-		--ignore tests/matrix --ignore tests/registry --ignore tests/spark
+		$(NO_SERVERS)
 	$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-kafka test-spark
 
 # They wait for servers more than they compute, so they run side by side; each prints at its end.
@@ -159,7 +161,8 @@ lint: spark ## Check format, lint, types, import contracts and the documentation
 	"$(BIN)/zensical" build --clean --strict
 
 check: lint ## make lint, and the fast tests
-	"$(BIN)/python" -m pytest -m "not kafka and not registry and not spark and not slow and not soak" $(BESIDE)
+	"$(BIN)/python" -m pytest -m "not kafka and not registry and not spark and not slow and not soak" $(BESIDE) \
+		$(NO_SERVERS)
 
 wheel: env ## Build the sdist and a wheel into dist, install it in a clean environment, send a record
 	"$(BIN)/python" -m tests.packaging.wheel
