@@ -27,13 +27,14 @@ HOST: Final = "127.0.0.1"
 _MASTER: Final = "org.apache.spark.deploy.master.Master"
 _WORKER: Final = "org.apache.spark.deploy.worker.Worker"
 _EXECUTOR: Final = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
-_SMALL_JVM: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+SMALL_JVM: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""Of processes that end soon: they compile quickly, and not again for speed."""
 _POLL: Final = 0.05
 
 SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "spark.executor.memory": "512m",
-        "spark.executor.extraJavaOptions": _SMALL_JVM,
+        "spark.executor.extraJavaOptions": SMALL_JVM,
         "spark.port.maxRetries": "100",
     }
 )
@@ -178,7 +179,7 @@ class StandaloneCluster:
             **sessions.environment(),
             **self._environment,
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": f"{_SMALL_JVM} {options}",
+            "SPARK_DAEMON_JAVA_OPTS": f"{SMALL_JVM} {options}",
             "SPARK_LOCAL_DIRS": str(self.directory / "local"),
         }
         file = self.directory / f"{name}.log"

@@ -5,6 +5,7 @@ Tests that kill start their own.
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,6 +29,9 @@ __all__ = [
 
 EXECUTOR_VARIABLE = "AIOPRODUCER_TEST_EXECUTOR"
 """Set for Python workers, and not in this process."""
+
+# For each driver, also of the examples and of Spark Connect: it computes little.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", standalone.SMALL_JVM)
 
 
 @pytest.fixture(
