@@ -1,7 +1,7 @@
 """Lives of the simulated world keep every promise, and are replayed by their seed.
 
 Some are the same in each run, without and with features side by side, and so are those that found
-a fault once. Two hundred and fifty are new, and a hundred thousand with ``-m soak``.
+a fault once. A hundred are new, and a hundred thousand with ``-m soak``.
 ``AIOPRODUCER_LIVES=1000-2000`` lives those seeds instead. A failing life prints the command that
 lives it again, and the smallest plan that fails.
 """
@@ -82,7 +82,7 @@ def test_what_was_found_once_with_its_switches_is_mended(seed: int) -> None:
 
 
 @chosen_alone
-@pytest.mark.parametrize("part", range(250 // AT_ONCE))
+@pytest.mark.parametrize("part", range(100 // AT_ONCE))
 def test_new_lives_keep_every_promise(part: int) -> None:
     live(new_seeds(AT_ONCE))
 
