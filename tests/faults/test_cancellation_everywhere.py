@@ -540,7 +540,7 @@ def test_cancelled_at_every_moment(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in SCENARIOS if SCENARIOS[name].closes])
-@pytest.mark.parametrize("later", [1, 3])
+@pytest.mark.parametrize("later", [1, pytest.param(3, marks=pytest.mark.soak)])
 def test_cancelled_twice(name: str, later: int) -> None:
     moment = 0
     while run(SCENARIOS[name], moment, moment + later):

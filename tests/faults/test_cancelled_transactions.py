@@ -335,7 +335,7 @@ def test_cancelled_at_every_moment(name: str, version: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "version", "faults"), TROUBLE)
 def test_cancelled_at_some_moments_of_trouble(name: str, version: int, faults: str) -> None:
-    cancel_at_every_moment(name, version, faults, step=17)
+    cancel_at_every_moment(name, version, faults, step=31)
 
 
 @pytest.mark.soak
