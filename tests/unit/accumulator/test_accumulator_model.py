@@ -348,7 +348,7 @@ class GrowingMachine(RoomyMachine):
 
 
 common = settings(
-    max_examples=200,
+    max_examples=100,
     stateful_step_count=50,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
@@ -397,7 +397,9 @@ def step(machine: AccumulatorMachine, random: Random) -> None:
 @pytest.mark.parametrize(
     "machine", [AccumulatorMachine, OneAtATimeMachine, RoomyMachine, GrowingMachine]
 )
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize(
+    "seed", [*range(10), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(10, 20))]
+)
 def test_a_long_life(machine: type[AccumulatorMachine], seed: int) -> None:
     print(f"{seed=}")
     random, life = Random(seed), machine()

@@ -186,7 +186,7 @@ class FlushMachine(RuleBasedStateMachine):
 
 
 TestFlushes = FlushMachine.TestCase
-TestFlushes.settings = settings(max_examples=300, stateful_step_count=40)
+TestFlushes.settings = settings(max_examples=150, stateful_step_count=40)
 
 
 @pytest.mark.parametrize("items", [1, 5_000])
