@@ -67,6 +67,7 @@ def said(distribution: KafkaDistribution, program: str, given: str = "") -> list
     """The lines that a program in the folder ``java`` prints."""
     command = [
         distribution.java.executable,
+        "-XX:TieredStopAtLevel=1",
         "-cp",
         distribution.classpath,
         str(JAVA / f"{program}.java"),
