@@ -403,7 +403,9 @@ class Engine:
         try:
             async with PatientTimeout(timeout, stops_count=True):
                 await future
-                await self._failed_records_handled()
+                if self._failure_worker is not None:
+                    async with PatientTimeout(self.config.delivery_timeout_ms / 1000):
+                        await self._failure_worker.join()
         except TimeoutError:
             raise ProducerTimeoutError(
                 f"flush() gave up after {duration(loop.time() - began)}: "
@@ -416,12 +418,6 @@ class Engine:
             self.metrics.flushed(loop.time() - began, self.clock())
         if self.transactions is not None:
             self.transactions.check_own_part("flush")
-
-    async def _failed_records_handled(self) -> None:
-        """Wait for the hook of failed records, ``delivery_timeout_ms`` at most."""
-        if self._failure_worker is not None:
-            async with PatientTimeout(self.config.delivery_timeout_ms / 1000):
-                await self._failure_worker.join()
 
     def _failed_records_left(self) -> str:
         left = 0 if self._failure_worker is None else self._failure_worker.left

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from aioproducer.config import ProducerConfig
 from aioproducer.engine.client.environment import current_environment
@@ -108,18 +108,8 @@ def _loads_of_logins(config: ProducerConfig) -> Sequence[Load]:
     return loads_of_logins(config)
 
 
-class BackPressure(Protocol):
-    """A view of the memory: is there room for more records?"""
-
-    is_full: bool
-    """True if some broker has no memory left: callers look closer then."""
-
-    def must_wait(self) -> bool:
-        """True if a caller may have to wait now."""
-
-
 class Unavailable:
-    """A substitute if there is no accumulator, or another process has it.
+    """In place of :class:`MemoryWaiters` if there are none, or another process has them.
 
     It makes callers wait, and the wait raises the reason.
     """
@@ -171,7 +161,7 @@ class ProducerCore:
         """The routes of the fast path; empty if hooks rule it out."""
         self.routes_of_bytes = self.routes
         """The routes of records whose serializers were called."""
-        self.back_pressure: BackPressure = Unavailable()
+        self.back_pressure: MemoryWaiters | Unavailable = Unavailable()
         """A view of the memory, for callers that send more."""
         self.wall_clock_ns = environment.wall_clock_ns
         """The clock of records' timestamps, in nanoseconds since the epoch."""
