@@ -186,13 +186,13 @@ def test_a_wish_during_a_request_outlives_its_answer() -> None:
 
 def test_thousands_are_asked_for_by_and_by() -> None:
     it = updates()
-    names = {f"t{number}" for number in range(1201)}
+    names = {f"t{number}" for number in range(4801)}
     for name in names:
         it.request(name, new=True)
     taken = []
     while some := it.take(NOW, FLOOR):
         taken.append(some)
-    assert [len(some) for some in taken] == [500, 500, 201]
+    assert [len(some) for some in taken] == [2000, 2000, 801]
     assert frozenset().union(*taken) == names
 
 
