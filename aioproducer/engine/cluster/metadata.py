@@ -599,6 +599,10 @@ class Metadata:
         """True if the bootstrap servers may be tried again (KIP-899, KIP-1102)."""
         return self._rebootstrap_after is not None and bool(self.snapshot.brokers)
 
+    def rebootstraps(self, now: float, *, reached: bool) -> bool:
+        """True if it is time for the bootstrap servers again; ``reached``: a broker may respond."""
+        return (not reached and self.may_rebootstrap) or self.rebootstrap_at <= now
+
     def rebootstrap(self, now: float) -> None:
         """Start again from the bootstrap servers; topics and leaders stay until they answer."""
         self._unanswered()

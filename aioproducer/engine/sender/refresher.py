@@ -93,8 +93,8 @@ class MetadataRefresher(Requester):
         self._metadata.tries(now)
         peers = self._metadata.peers
         node = self._client.least_loaded(peers, now)
-        gone = node is None and not self._client.reaches(peers)
-        if (gone and self._metadata.may_rebootstrap) or self._metadata.rebootstrap_at <= now:
+        reached = node is not None or self._client.reaches(peers)
+        if self._metadata.rebootstraps(now, reached=reached):
             logger.repeated(
                 logging.WARNING,
                 "rebootstrap",
