@@ -182,7 +182,7 @@ cdef inline char* write_field(char* to, const char* field, Py_ssize_t size) noex
     return to
 
 
-# --- route ---------------------------------------------------------------------------------------
+# --- partitioning --------------------------------------------------------------------------------
 # The compiled form of ``partitioning.murmur2_partition`` and ``partitioning.route``.
 
 cdef inline uint32_t murmur2(const char* key, Py_ssize_t rest) noexcept:
@@ -1131,7 +1131,7 @@ def deliver_records(
 
 
 
-# --- fast_path -----------------------------------------------------------------------------------
+# --- routes, sending -----------------------------------------------------------------------------
 # The compiled form of ``routes`` and ``sending.PythonFastPath``. Both are in one module,
 # because every record would pay for the costlier call between modules.
 
@@ -1888,9 +1888,9 @@ cdef class RecordIterator:
         return made
 
 
-# --- arrow_columns -------------------------------------------------------------------------------
-# The compiled form of ``arrow_columns``. The buffers are as large as the records were when they
-# were parsed. If their bytes have changed since, nothing is written behind a buffer.
+# --- parsed_records: arrow_buffers() -------------------------------------------------------------
+# The compiled form of ``parsed_records.arrow_buffers``. The buffers are as large as the records were
+# when they were parsed. If their bytes have changed since, nothing is written behind a buffer.
 
 cdef int64_t NO_TIME = NO_TIMESTAMP
 cdef Py_ssize_t MOST_BYTES = 2**31 - 1
