@@ -16,7 +16,7 @@ from aioproducer.engine.network.connection import Connection, ConnectionSettings
 from aioproducer.engine.network.connection_view import ConnectionView
 from aioproducer.engine.network.exchange import Exchange
 from aioproducer.engine.network.frames import InFlightRequest
-from aioproducer.engine.protocol import Api
+from aioproducer.engine.protocol import Api, request_schema
 from aioproducer.errors import (
     AuthenticationError,
     BrokerConnectionError,
@@ -291,9 +291,9 @@ class ConnectionLog:
         """A response has a harmless anomaly, for the first time."""
         logger.debug("%s: %s; they are ignored", connection.node, what, **_place(connection.node))
 
-    def sent(self, connection: Connection, request: object, size: int) -> None:
+    def sent(self, connection: Connection, api: Api, size: int) -> None:
         """A request of ``size`` bytes was written."""
-        kind = type(request).__name__
+        kind = request_schema(api).name
         logger.debug("%s to %s: %d bytes", kind, connection.node, size, **_place(connection.node))
 
     def answered(self, connection: Connection, request: InFlightRequest) -> None:

@@ -358,7 +358,7 @@ class NetworkClient:
         if now >= self._log.look_at:
             self._log.look(now)
         if self._log.debugs:
-            self._log.sent(connection, request, size)
+            self._log.sent(connection, request.api, size)
 
     def send_to_any(
         self, node: NodeId, request: Request, peers: Collection[Peer], now: float

@@ -488,7 +488,7 @@ async def test_requests_are_logged_soon_after_the_application_wants_it(
     caplog.set_level(logging.DEBUG, "aioproducer")
     world.now += 0.5
     assert logged() == [
-        "Ask to broker 1 (host1:9092): 25 bytes",
+        "MetadataRequest to broker 1 (host1:9092): 25 bytes",
         "METADATA v9 answered by broker 1 (host1:9092) after 0.0 ms",
     ]
     caplog.set_level(logging.INFO, "aioproducer")
