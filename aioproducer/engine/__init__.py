@@ -9,7 +9,7 @@ A room imports only rooms below it.
     sender        the coroutine: requests out, responses in, outcomes carried out
     telemetry     metrics that brokers ask for (KIP-714)
     groups        members of a consumer group: who reads what, and their requests; without I/O
-    client        connections by a configuration; requests that a caller awaits, or the sender
+    client        what all clients share: connections by a configuration, requests to await
     transactions  sequence numbers and the transactional state machine, without I/O
     network       connections, frames, versions, logins on a connection
     accumulator   batches by partition, memory, quotas

@@ -1,1 +1,1 @@
-"""The foundation of every client: connections by a configuration, and awaited requests."""
+"""What all clients share: connections by a configuration, and requests to await."""
