@@ -426,7 +426,10 @@ class InFlightRequest(Completion):
         read_usual: Callable[[bytes], UsualResponse | None] | None = None,
         answered: bool = True,
     ) -> None:
-        Completion.__init__(self, request, node, None, None, 0.0)
+        self.request = request  # without a call of the base class: each request costs it
+        self.node = node
+        self.result = self.error = None
+        self.latency = 0.0
         self.correlation_id = correlation_id
         self.form = form
         self.sent = sent
