@@ -194,7 +194,7 @@ def is_final(reason: ProducerError) -> bool:
     return isinstance(reason, _FINAL)
 
 
-_LOOK_EVERY: Final = 0.5
+_LEVEL_EVERY: Final = 0.5
 """Seconds. To ask the logger for each request would take longer than to count it."""
 
 
@@ -207,13 +207,13 @@ class ConnectionLog:
         self._failing_servers: set[NodeId] = set()
         """The bootstrap servers that have failed since a connection was opened."""
         self.debugs = False
-        """True if lines at DEBUG are written, as of the last :meth:`look`."""
-        self.look_at = 0.0
-        """The clock's time at which :meth:`look` is due: an application may change the level."""
+        """True if lines at DEBUG are written, as of the last :meth:`read_level`."""
+        self.level_due = 0.0
+        """The clock's time at which :meth:`read_level` is due: an application may change it."""
 
-    def look(self, now: float) -> None:
+    def read_level(self, now: float) -> None:
         """See whether the application wants lines at DEBUG."""
-        self.debugs, self.look_at = logger.debugs, now + _LOOK_EVERY
+        self.debugs, self.level_due = logger.debugs, now + _LEVEL_EVERY
 
     def opened(self, connection: Connection, state: NodeConnectionState, now: float) -> None:
         """``connection`` takes requests; ``state``: that of the broker before it opened."""

@@ -317,7 +317,7 @@ class NetworkClient:
             is_doubtful=self._has_lost,
         )
         state.tries(connection, now)
-        self._timeouts.look_again(now + tuning.SLOW_BROKER)
+        self._timeouts.due_by(now + tuning.SLOW_BROKER)
         self.owner.start(self._run(state, connection), name=f"aioproducer-connection-{node.id}")
 
     def _identity(self, node: Peer) -> BrokerIdentity | None:
@@ -352,11 +352,11 @@ class NetworkClient:
             state.unsupported.discard(request.api)
         self.total_in_flight += 1
         size: int = exchange.send(payload, request, now, request.answered)
-        if now + self._timeouts.shortest < self._timeouts.look_at:
-            self._timeouts.look_again(now + self._timeouts.shortest)
+        if now + self._timeouts.shortest < self._timeouts.due:
+            self._timeouts.due_by(now + self._timeouts.shortest)
         self.metrics.request_sent(node, size, now)
-        if now >= self._log.look_at:
-            self._log.look(now)
+        if now >= self._log.level_due:
+            self._log.read_level(now)
         if self._log.debugs:
             self._log.sent(connection, request.api, size)
 
@@ -376,7 +376,7 @@ class NetworkClient:
 
     def _send_copy(self, asked: _AskedOfAny, node: NodeId, now: float) -> None:
         asked.ask(node, now + self._timeouts.patience)
-        self._timeouts.look_again(asked.next_at)
+        self._timeouts.due_by(asked.next_at)
         self.send(node, asked.request, now)
 
     def _ask_others(self, now: float) -> None:
@@ -387,7 +387,7 @@ class NetworkClient:
                 if node is not None and self.ready(node, now):
                     self._send_copy(asked, node.id, now)
             next_at = asked.next_at if asked.next_at > now else now + self._timeouts.patience
-            self._timeouts.look_again(next_at)
+            self._timeouts.due_by(next_at)
 
     def _is_first(self, completion: Completion) -> bool:
         """True unless another broker has answered the same request, or may still do."""
@@ -512,9 +512,9 @@ class NetworkClient:
             key=lambda features: features.epoch,
         )
         self._first_version = max(newest, WITH_FEATURES)
-        self._timeouts.look_again(now + self._max_idle)
+        self._timeouts.due_by(now + self._max_idle)
         if self._asked_of_any:
-            self._timeouts.look_again(now)  # it may answer what another broker owes
+            self._timeouts.due_by(now)  # it may answer what another broker owes
         self.metrics.connection_opened(now)
         if self.settings.connection.authenticates:
             self.metrics.logged_in(now)

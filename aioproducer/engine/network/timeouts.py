@@ -142,7 +142,7 @@ class ConnectionTimeouts:
         """Since it takes requests."""
         self._connected: Any = None
         self._passed = 0
-        self._look_at = -inf
+        self._next_look = -inf
         """The time of the next look at what passes, if the request is still late by then."""
         self._passed_at: float | None = None
         """The time at which bytes were seen to pass; None: it was not looked at before."""
@@ -276,8 +276,8 @@ class ConnectionTimeouts:
 
         ``receives``: a part of a response has come.
         """
-        if now < self._look_at:
-            return self._look_at
+        if now < self._next_look:
+            return self._next_look
         look_again = self._look_at_bytes(sent, now, receives=receives)
         if look_again is not None:
             self._seen_at = now
@@ -297,17 +297,17 @@ class ConnectionTimeouts:
             return None
         pause = max(timeout / tuning.TRANSFER_LOOKS, tuning.TRANSFER_ROUND_TRIPS * found.round_trip)
         before, self._passed = self._passed, found.passed
-        goes_on = now < self._look_at + pause
-        self._look_at = now + pause
+        goes_on = now < self._next_look + pause
+        self._next_look = now + pause
         if not goes_on:
             self._passed_at = None
             passes = (found.is_sending or receives) and found.silence < pause
-            return self._look_at if passes else None
+            return self._next_look if passes else None
         if found.passed > before:
             self._passed_at = now
         elif self._passed_at is None or now >= self._passed_at + timeout:
             return None
-        return self._look_at
+        return self._next_look
 
 
 class TimeoutSchedule:
@@ -315,7 +315,7 @@ class TimeoutSchedule:
 
     def __init__(self, request_timeout: float, max_idle: float, clock: RunningClock) -> None:
         self._clock: RunningClock = clock
-        self.look_at = inf
+        self.due = inf
         self.shortest: float = min(request_timeout, max_idle)
         """Seconds after which a request or an idle connection is late at the earliest."""
         self.patience: float = min(tuning.SLOW_BROKER, request_timeout / 2)
@@ -323,16 +323,16 @@ class TimeoutSchedule:
         self._lost = 0.0
         """The time that the clock had left out at the last look; connections age in it as well."""
 
-    def look_again(self, moment: float) -> None:
+    def due_by(self, moment: float) -> None:
         """Look at the connections at ``moment`` at the latest."""
-        self.look_at = min(self.look_at, moment)
+        self.due = min(self.due, moment)
 
-    def looked(self, look_at: float) -> None:
-        """The client has looked at all connections, and has to look again at ``look_at``."""
-        self._lost, self.look_at = self._clock.lost, look_at
+    def looked(self, due: float) -> None:
+        """The client has looked at all connections, and has to look again when it is ``due``."""
+        self._lost, self.due = self._clock.lost, due
 
     def next(self) -> float | None:
         """The moment to look at the connections; None: there are none."""
-        if self.look_at == inf:
+        if self.due == inf:
             return None
-        return self.look_at if self._clock.lost == self._lost else -inf
+        return self.due if self._clock.lost == self._lost else -inf
