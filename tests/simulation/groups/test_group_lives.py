@@ -45,7 +45,7 @@ def test_handlers_go_on_with_the_least_length_of_a_turn() -> None:
 
 
 def test_new_lives_of_groups_keep_every_promise() -> None:
-    live([*new_seeds(AT_ONCE)])
+    live([*new_seeds(4)])
 
 
 @pytest.mark.soak
