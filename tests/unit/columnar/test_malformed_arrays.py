@@ -48,7 +48,7 @@ def nested(kind: pa.DataType, items: pa.Array, *parts: bytes | None) -> pa.Array
     return pa.Array.from_buffers(kind, ROWS, given_parts, children=[items])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(OFFSETS, WIDE_OFFSETS, OFFSETS, OFFSETS, st.binary(max_size=9), VALID, st.integers(0, ROWS))
 def test_no_offset_leads_out_of_its_buffer(
     short: list[int],
@@ -179,7 +179,7 @@ def unaligned(parts: list[bytes], shift: int) -> list[memoryview]:
     return [memoryview(exact(b"!" * shift + part))[shift:] for part in parts]
 
 
-@settings(max_examples=500)
+@settings(max_examples=250)
 @given(
     st.booleans(),
     WIDE_OFFSETS | OFFSETS,

@@ -156,7 +156,7 @@ names = st.sampled_from([b"", b"a", b"name", "ü".encode(), b"\xff"]) | st.binar
         max_size=4,
     )
 )
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_rows(form: Any, batches: list[list[Any]]) -> None:
     parts = [
         parsed(

@@ -140,7 +140,7 @@ K = Rec(NOW, b"k" * 3, b"a" * 10)
 
 
 @given(runs, st.integers(BATCH_OVERHEAD, 2_000))
-@settings(max_examples=400)
+@settings(max_examples=200)
 @example([A, A, B, A, A, B, B], 2_000)
 @example([A, A, Rec(NOW, None, b"a" * 10, (("h", b"x" * 70),)), A, A, A], 170)
 @example([A, A, K, K, A, A, K], 2_000)

@@ -106,7 +106,7 @@ calls = st.lists(
 
 
 @given(calls, st.integers(0, 600), st.integers(0, 600))
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_values_that_go_in_together(calls: list[Any], size: int, limit: int) -> None:
     first, second = twin_builders(size, limit)
     singly, _ = twin_builders(size, limit)
@@ -270,7 +270,7 @@ def test_partitions_of_keys(keys: list[bytes | None], first: int, wide: bool, co
     st.integers(0, 700),
     some_headers,
 )
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_rows_by_partition_and_in_batches(
     table: list[Any],
     has: tuple[bool, bool, bool, bool],

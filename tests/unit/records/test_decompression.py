@@ -157,7 +157,7 @@ def test_checksums_of_lz4_are_checked(damaged: int) -> None:
     assert refused(LZ4, bytes(frame)).startswith("the lz4 data is invalid: ")
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(binary(min_size=1, max_size=64), integers(1, 3_000), integers(0, 2**32))
 def test_lz4_frames_of_both_libraries_are_the_same_to_each(
     piece: bytes, times: int, seed: int
@@ -167,7 +167,7 @@ def test_lz4_frames_of_both_libraries_are_the_same_to_each(
     assert unpacked(LZ4, lz4.frame.compress(payload, block_linked=False)) == payload
 
 
-@settings(max_examples=500)
+@settings(max_examples=250)
 @given(binary(max_size=400), integers(0, 2**32))
 def test_damaged_lz4_frames_are_read_within_the_limit_or_refused(payload: bytes, seed: int) -> None:
     random = Random(seed)

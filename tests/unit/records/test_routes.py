@@ -107,7 +107,7 @@ appended = st.tuples(
     st.booleans(),
     st.sampled_from([True] * 9 + [False]),
 )
-@settings(max_examples=600)
+@settings(max_examples=300)
 def test_both_route_every_record_alike(
     sent: list[tuple[Any, ...]],
     partitions: list[str],
@@ -162,7 +162,7 @@ entries = st.tuples(
     st.lists(st.sampled_from(BATCHES), max_size=4),
     st.integers(-1, 3),
 )
-@settings(max_examples=600)
+@settings(max_examples=300)
 def test_both_append_the_same_entries(
     sent: list[tuple[Any, ...]], start: int, partitions: list[str], sticky: int
 ) -> None:

@@ -167,7 +167,7 @@ K = append(NOW, b"k", b"bc")
 
 
 @given(programs, st.integers(0, 800), st.integers(-1, 900) | st.just(2**63 - 1))
-@settings(max_examples=1_000)
+@settings(max_examples=500)
 @example([V, V, V, replace_buffer(70), V, V], 300, 300)
 @example([V, V, V, release, V], 300, 300)
 @example([V, V, append(NOW, None, memoryview(b"bc")), append(NOW, None, "bc"), V], 300, 300)
@@ -308,7 +308,7 @@ delivered = st.lists(
 
 
 @given(delivered, st.sampled_from([-1, 0, 41, 2**62, 2**63 - 1]), st.sampled_from([-1, 0, NOW]))
-@settings(max_examples=400)
+@settings(max_examples=200)
 def test_both_deliver_the_same_to_every_token(
     sent: list[tuple[str, int, bytes | None, bytes | None]], base_offset: int, append_time: int
 ) -> None:

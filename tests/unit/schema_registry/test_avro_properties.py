@@ -115,7 +115,7 @@ async def both_ways(schema: Any, value: Any) -> tuple[bytes, Any]:
     return data, await AvroDeserializer[Any](registry).deserialize("orders", data)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(typed_values())
 def test_what_fits_is_written_as_fastavro_writes_it(typed: tuple[Any, Any]) -> None:
     schema, value = typed
@@ -147,7 +147,7 @@ async def read_any(schema: Any, payload: bytes, reader: Any) -> Any:
     return await deserializer.deserialize("orders", id_bytes(made.id) + payload)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(schemas(), st.binary(max_size=64), st.booleans())
 def test_any_bytes_are_read_or_refused(pair: Pair, payload: bytes, skips: bool) -> None:
     schema, _ = pair
@@ -164,7 +164,7 @@ def test_any_bytes_are_read_or_refused(pair: Pair, payload: bytes, skips: bool) 
 WRONG: Final = st.sampled_from([None, True, 2**70, 1.5, math.nan, "x", b"x", [], {}, object()])
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(schemas(), WRONG)
 def test_any_value_is_written_or_refused(pair: Pair, value: Any) -> None:
     schema, _ = pair

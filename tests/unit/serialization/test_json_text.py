@@ -84,7 +84,7 @@ TEXTS = st.recursive(
 @example(b'"\xed\xa0\x80"')
 @example(b"\xef\xbb\xbf1")
 @example("1".encode("utf-16"))
-@settings(max_examples=500)
+@settings(max_examples=250)
 def test_any_text_is_read_as_the_same_value(text: bytes) -> None:
     reader = JsonDeserializer[Any]()
     fast, plain = with_and_without_orjson(lambda: reader.deserialize("orders", text))
@@ -229,7 +229,7 @@ DEFAULTS = st.sampled_from(
 @example({"at": datetime(1900, 1, 1, tzinfo=ODD_ZONE)}, None)
 @example("\ud800", None)
 @example({1: "a", "1": "b"}, None)
-@settings(max_examples=500)
+@settings(max_examples=250)
 def test_any_object_is_written_as_the_same_value(value: Any, default: Any) -> None:
     writer = JsonSerializer[Any](default=default)
 
@@ -243,7 +243,7 @@ def test_any_object_is_written_as_the_same_value(value: Any, default: Any) -> No
 @given(OBJECTS, DEFAULTS.filter(bool))
 @example({"a": None, "b": [Pair(1, math.nan)]}, str)
 @example({"a": [object()]}, lambda _: math.nan)
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_what_refuses_nan_refuses_it_both_ways(value: Any, default: Any) -> None:
     encoder = JsonEncoder(lambda _: default, refuse_nan=True)
     fast, plain = with_and_without_orjson(
